@@ -1,0 +1,73 @@
+"""Measure LLM judges before trusting them, inside MLflow.
+
+Names are loaded when first used, so that `import jrh_mlflow` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jrh_mlflow.criterion import CriterionShift, criterion_shift
+    from jrh_mlflow.errors import JrhError
+    from jrh_mlflow.evaluation import Evaluation, evaluate
+    from jrh_mlflow.judges import scripted
+    from jrh_mlflow.measures import Datasheet, measure
+    from jrh_mlflow.schema.estimates import Estimate, NotEstimable
+    from jrh_mlflow.schema.presentation import Answer, Message, Presentation
+    from jrh_mlflow.stimuli import Suite, datasheet_suite, natural_suite
+    from jrh_mlflow.suites import load_suite
+
+_HOMES = {
+    "Answer": "schema.presentation",
+    "CriterionShift": "criterion",
+    "Datasheet": "measures",
+    "Estimate": "schema.estimates",
+    "Evaluation": "evaluation",
+    "JrhError": "errors",
+    "Message": "schema.presentation",
+    "NotEstimable": "schema.estimates",
+    "Presentation": "schema.presentation",
+    "Suite": "stimuli",
+    "criterion_shift": "criterion",
+    "datasheet_suite": "stimuli",
+    "evaluate": "evaluation",
+    "load_suite": "suites",
+    "measure": "measures",
+    "natural_suite": "stimuli",
+    "scripted": "judges",
+}
+
+__all__ = [
+    "Answer",
+    "CriterionShift",
+    "Datasheet",
+    "Estimate",
+    "Evaluation",
+    "JrhError",
+    "Message",
+    "NotEstimable",
+    "Presentation",
+    "Suite",
+    "criterion_shift",
+    "datasheet_suite",
+    "evaluate",
+    "load_suite",
+    "measure",
+    "natural_suite",
+    "scripted",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = f"{__name__}.{_HOMES[name]}"
+    value = import_module(f"{home}.{name}") if name == "scripted" else getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

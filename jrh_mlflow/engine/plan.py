@@ -1,0 +1,56 @@
+"""The calls of an evaluation: item x presentation order x replicate."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.schema.criteria import Criterion
+from jrh_mlflow.schema.items import Call, Item, Order
+from jrh_mlflow.schema.presentation import Presentation
+from jrh_mlflow.stimuli.suite import Suite
+
+
+def plan_calls(suite: Suite, judge: Judge, *, replicates: int) -> Iterator[Call]:
+    """Yield every call in suite order, both orders of a pair one after the other."""
+    for item in suite.items:
+        if not judge.covers(item):
+            continue
+        shown = {order: present(item, order, judge.tie_criterion) for order in item.orders}
+        for replicate in range(replicates):
+            for order, presentation in shown.items():
+                yield Call(item=item, order=order, replicate=replicate, presentation=presentation)
+
+
+def present(item: Item, order: Order, criterion: Criterion) -> Presentation:
+    """Lay an item out for a judge; only here do contents get their slots."""
+    if item.instruction is None:
+        raise SuiteError(f"Item {item.id!r} has no text: a replayed suite can be measured, but not asked again.")
+    if item.kind != "pair":
+        return Presentation(
+            kind=item.kind,
+            instruction=item.instruction,
+            rubric=item.rubric,
+            response=item.response,
+            transcript=item.transcript,
+            answers=item.answers or (),
+        )
+    first, second = (item.u, item.v) if order == "uv" else (item.v, item.u)
+    return Presentation(
+        kind="pair",
+        instruction=item.instruction,
+        rubric="\n\n".join(text for text in (item.rubric, criterion.text) if text),
+        first=first,
+        second=second,
+        answers=criterion.answers,
+    )
+
+
+def presentation_sha256(presentation: Presentation) -> str:
+    """Hash what a judge is shown."""
+    text = json.dumps(asdict(presentation), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,71 @@
+"""Everything jrh_mlflow raises on purpose.
+
+    JrhError                    a user's input or service is at fault: one line, what to do next, an exit code
+    ├── SuiteError              a suite, its tasks or its file breaks a rule
+    ├── CallsError              call records break a rule
+    ├── RecipeError             a recipe, a name or a mapping cannot be resolved
+    ├── JudgeError              the judge cannot be used, or its service failed          (exit code 4)
+    ├── TrackingError           MLflow cannot be reached or refused what was logged      (exit code 4)
+    ├── BudgetError             a cap makes no sense or has been reached                 (exit code 3)
+    └── GateError               a check that was asked for did not pass                  (exit code 1)
+
+A programmer's mistake (a negative count, an unknown keyword) is a plain `ValueError`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class JrhError(Exception):
+    """Base of all errors meant for the user; the command line prints it in one line."""
+
+    exit_code = 2
+
+
+class SuiteError(JrhError):
+    """A suite, its tasks or its file breaks a rule."""
+
+
+class CallsError(JrhError):
+    """Call records break a rule."""
+
+
+class RecipeError(JrhError):
+    """A recipe, a name or a mapping cannot be resolved."""
+
+
+class JudgeError(JrhError):
+    """The judge cannot be used, or its service failed."""
+
+    exit_code = 4
+
+
+class TrackingError(JrhError):
+    """MLflow cannot be reached, or refused what was logged."""
+
+    exit_code = 4
+
+
+class BudgetError(JrhError):
+    """A spending cap makes no sense, or has been reached."""
+
+    exit_code = 3
+
+
+class GateError(JrhError):
+    """A check that was asked for did not pass."""
+
+    exit_code = 1
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the nearest known name, or an empty string.
+
+    Example:
+        >>> suggest("Llama8", ["Llama8B", "Qwen14B"])
+        " Did you mean 'Llama8B'?"
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

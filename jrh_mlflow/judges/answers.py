@@ -1,0 +1,49 @@
+"""From what a judge returned to an outcome. Case and outer spaces are forgiven, nothing else."""
+
+from __future__ import annotations
+
+import math
+
+from jrh_mlflow.schema.presentation import Answer
+
+TIE, ABSTAIN = "tie", "abstain"
+
+
+def read_answer(returned: object, answers: tuple[str, ...]) -> tuple[str, str, str | None]:
+    """Return outcome, answer and the reason when there is none.
+
+    A number equal to an answer is that answer (1 and 1.0 are "1"); True and False match only answers of that
+    name, never a slot. `abstain` may always be said. Everything else outside `answers` is `unparsed`.
+
+    Example:
+        >>> read_answer("TIE ", ("1", "2", "tie"))
+        ('tie', '', None)
+        >>> read_answer(3, ("1", "2", "tie"))
+        ('unparsed', '', "3 is not one of '1', '2', 'tie'")
+    """
+    value = returned.value if isinstance(returned, Answer) else returned
+    text = _as_text(value)
+    by_name = {answer.strip().casefold(): answer for answer in answers}
+    found = by_name.get(text) if text is not None else None
+    if found is None:
+        if text == ABSTAIN:
+            return "abstain", "", None
+        return "unparsed", "", f"{value!r} is not one of {', '.join(map(repr, answers))}"
+    if found.casefold() == TIE:
+        return "tie", "", None
+    return "verdict", found, None
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates, which neither Parquet nor SQLite can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _as_text(value: object) -> str | None:
+    if isinstance(value, bool | str):
+        return str(value).strip().casefold()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return None

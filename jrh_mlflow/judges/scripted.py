@@ -1,0 +1,213 @@
+"""Scripted judges: calibration weights with known readings. Their runs are tagged and shown as simulated."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import lru_cache
+
+from jrh_mlflow.judges._base import Judge
+from jrh_mlflow.judges.profiles import Profile, profile
+from jrh_mlflow.schema.items import DELTA_0, LADDER, VACUUM, Call
+from jrh_mlflow.schema.presentation import Presentation
+
+__all__ = ["AlwaysFirst", "AlwaysTie", "LongerWins", "Noisy", "Oracle", "Profile", "Scripted", "profile"]
+
+
+class Scripted(Judge):
+    """A judge whose readings are known beforehand."""
+
+    kind = "scripted"
+    simulated = True
+    inline = True
+
+    def __init__(self) -> None:
+        self.name = type(self).__name__
+
+    @abstractmethod
+    def answer(self, call: Call) -> str:
+        """Answer one call."""
+
+    async def ask(self, call: Call) -> object:
+        """Answer at once."""
+        return self.answer(call)
+
+    def fingerprint(self) -> str | None:
+        """Identify by name and settings."""
+        return hashlib.sha256(repr(sorted(self.settings().items())).encode()).hexdigest()
+
+
+class _Looking(Scripted):
+    """A scripted judge that needs the presentation only, and can be called with one."""
+
+    @abstractmethod
+    def __call__(self, presentation: Presentation) -> str:
+        """Answer one presentation."""
+
+    def answer(self, call: Call) -> str:
+        return self(call.presentation)
+
+
+class AlwaysFirst(_Looking):
+    """Prefers slot 1: dark current 1, positional 1, target sensitivity 0.5."""
+
+    def __call__(self, presentation: Presentation) -> str:
+        return "1"
+
+
+class AlwaysTie(_Looking):
+    """Never prefers: dark current 0, no preference 1, miss-by-tie 1."""
+
+    def __call__(self, presentation: Presentation) -> str:
+        return "tie"
+
+
+class LongerWins(_Looking):
+    """Prefers the longer text: blind on the length-matched ladder, filler preference 1."""
+
+    def __call__(self, presentation: Presentation) -> str:
+        first, second = len(presentation.first or ""), len(presentation.second or "")
+        if first == second:
+            return "tie"
+        return "1" if first > second else "2"
+
+
+class Oracle(Scripted):
+    """Knows the better content and ties when there is none: no false preference, threshold at most one step."""
+
+    def answer(self, call: Call) -> str:
+        if call.item.better is None:
+            return "tie" if "tie" in call.presentation.answers else "1"
+        return slot_of(call.item.better, call.order)
+
+
+class Noisy(Scripted):
+    """Answers at random with known rates; the truth that `jrh validate` compares estimates with.
+
+    A draw is a hash of seed, item, order and replicate, so a run is repeatable call by call.
+    """
+
+    def __init__(
+        self,
+        *,
+        dark_current: float = 0.1,
+        stable: float = 0.1,
+        positional: float = 0.2,
+        one_sided: float = 0.1,
+        sensitivity: Mapping[float, float] | None = None,
+        tie: float = 0.1,
+        filler: float = 0.5,
+        unparsed: float = 0.0,
+        icc: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        """Set the rates.
+
+        Args:
+            dark_current: Chance of a preference on a vacuum call.
+            stable: Chance that an equal-quality pair gets the same content twice.
+            positional: Chance that it gets the same slot twice.
+            one_sided: Chance that it gets a preference in one order only.
+            sensitivity: Step to the chance of choosing the better content.
+            tie: Share of the remaining ladder calls that are ties; the rest are wrong choices.
+            filler: Chance of choosing the padded content.
+            unparsed: Chance that a call ends as `unparsed`.
+            icc: Intraclass correlation of tasks: each task has rates of its own with the above as means.
+            seed: Of all draws.
+        """
+        super().__init__()
+        self.dark_current, self.filler, self.unparsed = dark_current, filler, unparsed
+        self.delta_0 = (stable, positional, one_sided, 1 - stable - positional - one_sided)
+        self.sensitivity = dict(sensitivity or {1: 0.6, 2: 0.7, 3: 0.8, 4: 0.88, 5: 0.94})
+        self.tie, self.icc, self.seed = tie, icc, seed
+        rates = (dark_current, filler, unparsed, tie, *self.delta_0, *self.sensitivity.values())
+        if not all(0 <= rate <= 1 for rate in rates) or not 0 <= icc < 1:
+            raise ValueError(f"Rates must lie in [0, 1] and their sum on delta 0 too, but got {rates=}, {icc=}.")
+
+    def settings(self) -> dict[str, object]:
+        """Name every rate."""
+        stable, positional, one_sided, _ = self.delta_0
+        return super().settings() | {
+            "dark_current": self.dark_current,
+            "stable": stable,
+            "positional": positional,
+            "one_sided": one_sided,
+            "sensitivity": ", ".join(f"{step:g}: {rate:g}" for step, rate in self.sensitivity.items()),
+            "tie": self.tie,
+            "filler": self.filler,
+            "unparsed": self.unparsed,
+            "icc": self.icc,
+            "seed": self.seed,
+        }
+
+    def answer(self, call: Call) -> str:
+        item = call.item
+        if self.unparsed and self._draw(call, "unparsed") < self.unparsed:
+            return "?"
+        coin = "1" if self._draw(call, "coin") < 0.5 else "2"
+        if item.condition in VACUUM:
+            (rate, _) = self._rates(item.task, "vacuum", (self.dark_current, 1 - self.dark_current))
+            return coin if self._draw(call, "vacuum") < rate else "tie"
+        if item.condition in DELTA_0:
+            return self._equal_quality(call)
+        if item.condition == LADDER:
+            return self._ladder(call)
+        if item.better is not None:
+            raise ValueError(f"Noisy has no rate for condition {item.condition!r}.")
+        (rate, _) = self._rates(item.task, item.condition, (self.filler, 1 - self.filler))
+        return slot_of("v" if self._draw(call, "filler") < rate else "u", call.order)
+
+    def _equal_quality(self, call: Call) -> str:
+        stable, positional, one_sided, _ = self._rates(call.item.task, call.item.condition, self.delta_0)
+        draw, side = self._draw(call, "pair", per_pair=True), self._draw(call, "side", per_pair=True) < 0.5
+        if draw < stable:
+            return slot_of("u" if side else "v", call.order)
+        if draw < stable + positional:
+            return "1" if side else "2"
+        if draw < stable + positional + one_sided and side == (call.order == "uv"):
+            return "1" if self._draw(call, "coin") < 0.5 else "2"
+        return "tie"
+
+    def _ladder(self, call: Call) -> str:
+        item = call.item
+        right = self.sensitivity.get(item.delta or 0.0)
+        if right is None:
+            raise ValueError(f"Noisy has no sensitivity for delta {item.delta}.")
+        ties = (1 - right) * self.tie
+        right, ties, _ = self._rates(item.task, f"ladder {item.delta}", (right, ties, 1 - right - ties))
+        draw = self._draw(call, "ladder")
+        if right <= draw < right + ties:
+            return "tie"
+        worse = "v" if item.better == "u" else "u"
+        return slot_of(item.better or "" if draw < right else worse, call.order)
+
+    def _rates(self, task: str, what: str, means: tuple[float, ...]) -> tuple[float, ...]:
+        return means if self.icc == 0 else _task_rates(self.seed, task, what, means, self.icc)
+
+    def _draw(self, call: Call, what: str, *, per_pair: bool = False) -> float:
+        order = "" if per_pair else call.order
+        return _uniform(self.seed, call.item.id, order, call.replicate, what)
+
+
+def slot_of(content: str, order: str) -> str:
+    """Return the slot in which a content stands: order uv puts u first."""
+    return "1" if (content == "u") == (order == "uv") else "2"
+
+
+def _uniform(*parts: object) -> float:
+    digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
+@lru_cache(maxsize=100_000)
+def _task_rates(seed: int, task: str, what: str, means: tuple[float, ...], icc: float) -> tuple[float, ...]:
+    """Draw a task's own rates: Dirichlet with the given means and intraclass correlation."""
+    from scipy.special import gammaincinv
+
+    concentration = (1 - icc) / icc
+    draws = [
+        float(gammaincinv(mean * concentration, _uniform(seed, task, what, part))) if mean > 0 else 0.0
+        for part, mean in enumerate(means)
+    ]
+    return tuple(draw / sum(draws) for draw in draws)

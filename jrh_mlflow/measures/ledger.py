@@ -1,0 +1,109 @@
+"""The denominator ledger: every share is made here, so no unusable call is ever counted as an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.stats.proportions import cluster_wilson, wilson, wilson_share
+
+Mask = npt.NDArray[np.bool_]
+
+MAX_EXCLUDED = 0.05
+"""Share of unusable units past which a number is withheld."""
+FEW_CLUSTERS = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Units:
+    """The denominator of one or more shares: calls or pairs, usable or not."""
+
+    what: str
+    """What they are, for reasons: `calls in condition vacuum`."""
+    unit: Literal["call", "pair"]
+    usable: Mask
+    clusters: npt.NDArray[np.intp]
+    """Cluster code of each unit; codes are 0 … n_codes - 1."""
+    n_codes: int
+    left_out: dict[str, int]
+    """Unusable calls by outcome."""
+    max_excluded: float = MAX_EXCLUDED
+
+    def sizes(self, among: Mask) -> npt.NDArray[np.float64]:
+        """Number of units of `among` per cluster."""
+        return np.bincount(self.clusters[among], minlength=self.n_codes).astype(float)
+
+
+def refuse(units: Units) -> NotEstimable | None:
+    """Say why no number can be given for these units, or None when one can."""
+    n, excluded = int(units.usable.sum()), int((~units.usable).sum())
+    if n + excluded == 0:
+        return NotEstimable(reason=f"no {units.what}")
+    if excluded > units.max_excluded * (n + excluded):
+        outcomes = ", ".join(f"{name} {count}" for name, count in units.left_out.items() if count)
+        return NotEstimable(
+            reason=(
+                f"{excluded} of {n + excluded} {units.what} gave no usable answer ({outcomes}), "
+                f"over the limit of {units.max_excluded:.0%}"
+            ),
+            withheld=True,
+            n=n,
+            excluded=excluded,
+            left_out=units.left_out,
+        )
+    return None
+
+
+def share(units: Units, hits: Mask, *, among: Mask | None = None) -> Reading:
+    """Share of `hits` among the usable units (or among those of them in `among`), with both intervals and bounds.
+
+    Bounds: `numerator / (n + excluded)` if all excluded units had gone against it, and
+    `(numerator + excluded) / (n + excluded)` if all had gone for it.
+    """
+    reason = refuse(units)
+    if reason is not None:
+        return reason
+    counted = units.usable if among is None else units.usable & among
+    n, k = int(counted.sum()), int((hits & counted).sum())
+    if n == 0:
+        return NotEstimable(reason=f"none of the {units.what} chose a side")
+    sizes = units.sizes(counted)
+    return estimate_share(units, k=k, n=n, by_cluster=units.sizes(counted & hits), sizes=sizes)
+
+
+def estimate_share(
+    units: Units, *, k: float, n: int, by_cluster: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]
+) -> Estimate:
+    """Turn counts into an `Estimate`; `k` may be a half-integer where a pair counts by halves."""
+    excluded = int((~units.usable).sum())
+    plain = wilson(int(k), n) if float(k).is_integer() else wilson_share(k / n, n)
+    clustered = cluster_wilson(by_cluster, sizes)
+    n_clusters = int((sizes > 0).sum())
+    return Estimate(
+        value=k / n,
+        n=n,
+        excluded=excluded,
+        ci_low=plain[0],
+        ci_high=plain[1],
+        cluster_low=clustered[0] if clustered else None,
+        cluster_high=clustered[1] if clustered else None,
+        n_clusters=n_clusters,
+        method=interval_method("Wilson", n_clusters),
+        unit=units.unit,
+        numerator=k,
+        left_out=units.left_out,
+        bound_low=k / (n + excluded),
+        bound_high=(k + excluded) / (n + excluded),
+    )
+
+
+def interval_method(plain: str, n_clusters: int) -> str:
+    """Name the intervals, and say when there are few clusters or only one."""
+    if n_clusters < 2:
+        return f"{plain}; one task, no clustered interval"
+    few = f"; few tasks ({n_clusters})" if n_clusters < FEW_CLUSTERS else ""
+    return f"{plain}; clustered by task{few}"

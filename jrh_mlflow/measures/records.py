@@ -1,0 +1,132 @@
+"""Call records: checked and brought into one form before anything is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import CallsError, suggest
+from jrh_mlflow.schema.calls import OUTCOMES, REQUIRED_COLUMNS
+from jrh_mlflow.schema.items import DELTA_0, LADDER, PAIR_CONDITIONS, WITH_BETTER
+
+_TEXT_COLUMNS = ("suite_item", "task", "condition", "order", "better", "outcome", "answer", "expected")
+
+
+def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
+    """Return the records with text columns as text, empty cells as "", and every rule of the protocol checked.
+
+    Accepts a DataFrame (also one read from CSV), or an iterable of mappings or `CallRecord`s.
+
+    Raises:
+        CallsError: naming the column and the first offending records.
+    """
+    frame = calls.copy() if isinstance(calls, pd.DataFrame) else pd.DataFrame([_as_mapping(call) for call in calls])
+    if frame.empty:
+        raise CallsError("There are no call records: nothing to measure. Check the file or the filter before it.")
+    _require_columns(frame)
+    for column in _TEXT_COLUMNS:
+        frame[column] = _as_text(frame[column])
+    frame["replicate"] = _as_number(frame, "replicate").fillna(-1).astype(int)
+    frame["delta"] = _as_number(frame, "delta")
+    _check_values(frame)
+    _check_pairs(frame)
+    return frame.reset_index(drop=True)
+
+
+def _as_mapping(call: object) -> Mapping[str, Any]:
+    if is_dataclass(call) and not isinstance(call, type):
+        return asdict(call)
+    if isinstance(call, Mapping):
+        return call
+    raise CallsError(f"A call record must be a mapping or a CallRecord, but got {type(call).__name__}.")
+
+
+def _require_columns(frame: pd.DataFrame) -> None:
+    missing = [column for column in REQUIRED_COLUMNS if column not in frame.columns]
+    if missing:
+        present = [str(column) for column in frame.columns]
+        near = suggest(missing[0], present)
+        raise CallsError(
+            f"Call records lack the column(s) {', '.join(missing)}.{near} Columns there are: {', '.join(present)}."
+        )
+
+
+def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Empty cells become "", whole floats lose their point (CSV turns the slot 1 into 1.0)."""
+
+    def text(value: object) -> str:
+        if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
+            return ""
+        if isinstance(value, float | np.floating) and float(value).is_integer():
+            return str(int(value))
+        return str(value)
+
+    return column.map(text).astype(object)
+
+
+def _as_number(frame: pd.DataFrame, column: str) -> pd.Series[float]:
+    values = frame[column].replace("", np.nan) if frame[column].dtype == object else frame[column]
+    try:
+        numbers = pd.to_numeric(values).astype(float)
+    except (TypeError, ValueError) as error:
+        raise CallsError(f"Column {column!r} must hold numbers: {error}.") from error
+    if np.isinf(numbers).any():
+        raise CallsError(f"Column {column!r} holds an infinite number{_where(frame, np.isinf(numbers))}.")
+    return numbers
+
+
+def _check_values(frame: pd.DataFrame) -> None:
+    condition, outcome, delta = frame["condition"], frame["outcome"], frame["delta"]
+    unknown = sorted(set(condition) - set(PAIR_CONDITIONS))
+    if unknown:
+        raise CallsError(
+            f"Unknown condition {unknown[0]!r}.{suggest(unknown[0], PAIR_CONDITIONS)} "
+            f"Known: {', '.join(PAIR_CONDITIONS)}."
+        )
+    with_better, delta_0 = condition.isin(WITH_BETTER), condition.isin(DELTA_0)
+    verdict = outcome == "verdict"
+    rules: list[tuple[pd.Series[bool], str]] = [
+        (frame["suite_item"] == "", "`suite_item` must not be empty"),
+        (frame["task"] == "", "`task` must not be empty: it is the cluster of the interval"),
+        (~outcome.isin(OUTCOMES), f"`outcome` must be one of {', '.join(OUTCOMES)}"),
+        (frame["replicate"] < 0, "`replicate` must be 0, 1, …"),
+        (~frame["order"].isin(("uv", "vu")), "`order` must be uv or vu for pairs"),
+        ((condition == LADDER) & ~(delta > 0), "`delta` must be above 0 in condition ladder"),
+        (delta_0 & delta.notna() & (delta != 0), "`delta` must be 0 in the conditions delta_0_same and delta_0_different"),
+        (with_better & ~frame["better"].isin(("u", "v")), "`better` must be u or v in the conditions ladder and natural"),
+        (~with_better & (frame["better"] != ""), "`better` must be empty where neither content is better"),
+        (verdict & ~frame["answer"].isin(("1", "2")), "`answer` must be 1 or 2 where `outcome` is verdict"),
+        (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
+    ]
+    for broken, rule in rules:
+        if broken.any():
+            raise CallsError(f"{rule}, but {int(broken.sum())} record(s) break it{_where(frame, broken)}.")
+
+
+def _check_pairs(frame: pd.DataFrame) -> None:
+    unit = ["suite_item", "replicate"]
+    twice = frame.duplicated([*unit, "order"])
+    if twice.any():
+        raise CallsError(
+            f"A call is item x order x replicate, but {int(twice.sum())} record(s) repeat one{_where(frame, twice)}."
+        )
+    sizes = frame.groupby(unit, sort=False)["order"].transform("size")
+    alone = sizes < 2
+    if alone.any():
+        raise CallsError(
+            f"A pair needs both presentation orders, but {int(alone.sum())} pair(s) have one only{_where(frame, alone)}."
+        )
+    # One item, one meaning: both orders and all replicates must agree on what the pair is.
+    for column in ("task", "condition", "better", "delta"):
+        changing = frame.groupby("suite_item", sort=False)[column].transform("nunique", dropna=False) > 1
+        if changing.any():
+            raise CallsError(f"One item has several values of `{column}`{_where(frame, changing)}.")
+
+
+def _where(frame: pd.DataFrame, broken: pd.Series[bool]) -> str:
+    ids = list(dict.fromkeys(frame.loc[broken, "suite_item"].astype(str)))
+    return f" (items {', '.join(ids[:5])}{', …' if len(ids) > 5 else ''})"

@@ -1,0 +1,61 @@
+"""Measured numbers, and the reasons why a number is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """A measured number that never travels without its denominator."""
+
+    value: float
+    n: int
+    """Calls or canonical pairs, as `unit` says."""
+    excluded: int
+    """Calls or pairs that belong to the denominator but gave no usable answer."""
+    ci_low: float | None
+    """95 %, independent units. None: not available, or for a threshold beyond the measured steps."""
+    ci_high: float | None
+    cluster_low: float | None
+    """95 %, tasks as clusters; decisions use this one. None as for `ci_low`."""
+    cluster_high: float | None
+    n_clusters: int
+    method: str
+    unit: Literal["call", "pair", "curve"] = "call"
+    numerator: float | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Unusable calls of the denominator by outcome."""
+    bound_low: float | None = None
+    """The value if every excluded unit had gone against it."""
+    bound_high: float | None = None
+    """The value if every excluded unit had gone for it."""
+    censored: Literal["left", "right"] | None = None
+    """Thresholds only: reached at the smallest measured step, or never reached."""
+    censoring: Mapping[str, float] = field(default_factory=dict)
+    """Thresholds only: share of resamples censored on either side."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {"kind": "estimate", **asdict(self)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotEstimable:
+    """What was not measured: never 0, never NaN."""
+
+    reason: str
+    withheld: bool = False
+    """True when calls were made but too many of them gave no usable answer."""
+    n: int = 0
+    excluded: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {"kind": "not_estimable", **asdict(self)}
+
+
+Reading = Estimate | NotEstimable

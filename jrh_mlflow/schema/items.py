@@ -1,0 +1,66 @@
+"""Items of a suite and the calls they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jrh_mlflow.schema.presentation import Message, Presentation
+
+Order = Literal["uv", "vu", ""]
+
+VACUUM = ("vacuum_empty", "vacuum_whitespace", "vacuum_identical")
+DELTA_0_SAME = "delta_0_same"
+DELTA_0_DIFFERENT = "delta_0_different"
+FILLER = "filler"
+LADDER = "ladder"
+NATURAL = "natural"
+
+PAIR_CONDITIONS = (*VACUUM, DELTA_0_SAME, DELTA_0_DIFFERENT, FILLER, LADDER, NATURAL)
+"""Every condition whose items are canonical pairs, judged in both presentation orders."""
+DELTA_0 = (DELTA_0_SAME, DELTA_0_DIFFERENT)
+WITH_BETTER = (LADDER, NATURAL)
+"""Conditions in which one content is better by construction or by a known label."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One thing to judge, with the answer expected of it."""
+
+    id: str
+    task: str
+    """The cluster for resampling: calls on one task are not independent."""
+    condition: str
+    kind: str = "pair"
+    instruction: str | None = None
+    """None only in a suite replayed from recorded judgments without texts."""
+    rubric: str | None = None
+    u: str | None = None
+    """Kind `pair`: the first content of the canonical pair. For `filler`: the plain one."""
+    v: str | None = None
+    """Kind `pair`: the second content. For `filler`: the one with padding."""
+    response: str | None = None
+    transcript: tuple[Message, ...] | None = None
+    delta: float | None = None
+    better: str | None = None
+    expected: str | None = None
+    answers: tuple[str, ...] | None = None
+    """Labels or levels for kinds other than `pair`."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """How it was made (levels, satisfied sets, wordings): for gates and review, never shown to a judge."""
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """Presentation orders the protocol asks for."""
+        return ("uv", "vu") if self.kind == "pair" else ("",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One request to a judge: item x presentation order x replicate."""
+
+    item: Item
+    order: Order
+    replicate: int
+    presentation: Presentation

@@ -1,0 +1,64 @@
+"""A chat request as it goes to a model, and what came back, in no provider's dialect."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """Everything that can change the answer, and nothing else: no key, no timeout, no retry setting."""
+
+    model: str
+    """A litellm model name: `openai/gpt-4o-mini`, `hosted_vllm/…`, `anthropic/…`."""
+    messages: tuple[Mapping[str, str], ...]
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    response_schema: Mapping[str, Any] | None = None
+    """JSON schema of the answer, where structured output is asked for."""
+    logprobs: bool = False
+    api_base: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the request body, as the user gave them."""
+
+    def canonical(self) -> str:
+        """Return canonical JSON: the same request is the same text on every machine."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+    def key(self, replicate: int) -> str:
+        """Return the journal's key: two identical requests of different replicates are two keys."""
+        return hashlib.sha256(f"jrh-1\n{replicate}\n{self.canonical()}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Response:
+    """What a provider answered."""
+
+    text: str | None
+    """Content of the first choice; None when it was missing."""
+    finish_reason: str | None
+    """`stop`, `length`, `content_filter`, … as given; `empty_choices` when there was no choice."""
+    refusal: str | None = None
+    model: str | None = None
+    """The model that says it answered."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    logprobs: tuple[Mapping[str, Any], ...] | None = None
+    """Per token: `token`, `logprob` and `top` (list of [token, logprob]), where they were asked for."""
+
+    def to_json(self) -> str:
+        """Return the form the journal keeps."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Response:
+        """Read the form the journal keeps."""
+        data = json.loads(text)
+        if data.get("logprobs") is not None:
+            data["logprobs"] = tuple(data["logprobs"])
+        return cls(**data)

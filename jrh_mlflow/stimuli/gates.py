@@ -1,0 +1,159 @@
+"""Validity gates: what must hold of every suite, checked when it is built and again when it is loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from jrh_mlflow.errors import SuiteError, suggest
+from jrh_mlflow.schema.items import (
+    DELTA_0,
+    DELTA_0_DIFFERENT,
+    DELTA_0_SAME,
+    FILLER,
+    LADDER,
+    NATURAL,
+    PAIR_CONDITIONS,
+    VACUUM,
+    WITH_BETTER,
+    Item,
+)
+
+MAX_LENGTH_RATIO = 1.10
+"""Longest over shortest candidate of a length-matched pair."""
+
+_LEAK = re.compile(r"\bQ_?\d\b|\bdelta[_ ]?\d|\bpair id\b|\bexpected winner\b|\brequirement \d|\bhigher level\b", re.I)
+"""Words of the protocol that would tell a judge what the experimenter knows."""
+
+
+def check_suite(items: Sequence[Item]) -> None:
+    """Check every gate.
+
+    Raises:
+        SuiteError: naming the item, the rule and what was found.
+    """
+    if not items:
+        raise SuiteError("The suite has no items: nothing to judge.")
+    _unique([item.id for item in items])
+    for item in items:
+        if item.kind == "pair":
+            _check_pair(item)
+
+
+def _unique(ids: Iterable[str]) -> None:
+    seen: set[str] = set()
+    twice = [name for name in ids if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+    if twice:
+        raise SuiteError(f"Item ids must be unique, but {len(twice)} repeat: {', '.join(twice[:5])}.")
+
+
+def _check_pair(item: Item) -> None:
+    if item.condition not in PAIR_CONDITIONS:
+        raise SuiteError(
+            f"Item {item.id!r} has the unknown condition {item.condition!r}."
+            f"{suggest(item.condition, PAIR_CONDITIONS)} Known: {', '.join(PAIR_CONDITIONS)}."
+        )
+    _check_labels(item)
+    if item.u is None and item.v is None and item.instruction is None:
+        return  # replayed from recorded judgments: there is no text to check
+    if item.u is None or item.v is None or item.instruction is None:
+        raise SuiteError(f"Item {item.id!r} needs an instruction and both contents.")
+    if item.condition != NATURAL:
+        _check_leaks(item)
+        for rule in _RULES[item.condition]:
+            rule(item, item.u, item.v)
+
+
+def _check_labels(item: Item) -> None:
+    if not item.task:
+        raise SuiteError(f"Item {item.id!r} has no task: it is the cluster of the intervals.")
+    if item.condition == LADDER and not (item.delta is not None and item.delta > 0):
+        raise SuiteError(f"Item {item.id!r} is a ladder pair and needs a delta above 0, but has {item.delta!r}.")
+    if item.condition in DELTA_0 and item.delta != 0:
+        raise SuiteError(f"Item {item.id!r} is a {item.condition} pair and needs delta 0, but has {item.delta!r}.")
+    if item.condition in WITH_BETTER and item.better not in ("u", "v"):
+        raise SuiteError(f"Item {item.id!r} needs `better` u or v, but has {item.better!r}.")
+    if item.condition not in WITH_BETTER and item.better is not None:
+        raise SuiteError(f"Item {item.id!r} has no better side by construction, but `better` is {item.better!r}.")
+
+
+def _check_leaks(item: Item) -> None:
+    shown = f"{item.instruction}\n{item.rubric or ''}\n{item.u}\n{item.v}"
+    found = item.id if item.id in shown else None
+    match = _LEAK.search(shown)
+    if found or match:
+        raise SuiteError(f"Item {item.id!r} would tell the judge about the experiment: {found or match[0]!r}.")  # type: ignore[index]
+
+
+def _satisfied(item: Item, side: str) -> set[str]:
+    return set(item.meta.get("satisfied", {}).get(side, ()))
+
+
+def _level(item: Item, side: str) -> float:
+    return len(_satisfied(item, side)) + len(item.meta.get("half", {}).get(side, ())) / 2
+
+
+def _superset(item: Item, u: str, v: str) -> None:
+    better = str(item.better)
+    worse = "v" if better == "u" else "u"
+    met = _satisfied(item, better) | set(item.meta.get("half", {}).get(better, ()))
+    below = _satisfied(item, worse) | set(item.meta.get("half", {}).get(worse, ()))
+    if not below <= met or not _satisfied(item, worse) <= _satisfied(item, better):
+        raise SuiteError(f"Item {item.id!r}: the better content must meet all that the other meets, and more.")
+    step = _level(item, better) - _level(item, worse)
+    if step != item.delta:
+        raise SuiteError(f"Item {item.id!r}: delta is {item.delta}, but the contents are {step:g} requirements apart.")
+
+
+def _same_length(item: Item, u: str, v: str) -> None:
+    short, long = sorted((len(u), len(v)))
+    if short == 0 or long > MAX_LENGTH_RATIO * short:
+        raise SuiteError(
+            f"Item {item.id!r}: contents must be length-matched (ratio at most {MAX_LENGTH_RATIO}), "
+            f"but have {len(u)} and {len(v)} characters. Bring the sentences of the task closer in length."
+        )
+
+
+def _same_set(item: Item, u: str, v: str) -> None:
+    if _satisfied(item, "u") != _satisfied(item, "v"):
+        raise SuiteError(f"Item {item.id!r}: both contents must meet the same requirements.")
+
+
+def _other_set(item: Item, u: str, v: str) -> None:
+    if _satisfied(item, "u") == _satisfied(item, "v") or _level(item, "u") != _level(item, "v"):
+        raise SuiteError(f"Item {item.id!r}: contents must meet equally many, but not the same, requirements.")
+
+
+def _differ(item: Item, u: str, v: str) -> None:
+    if u == v:
+        raise SuiteError(f"Item {item.id!r}: the two contents are the same text.")
+
+
+def _padded(item: Item, u: str, v: str) -> None:
+    if len(v) <= len(u):
+        raise SuiteError(f"Item {item.id!r}: content v must be u with padding, but is not longer.")
+
+
+def _empty(item: Item, u: str, v: str) -> None:
+    if u or v:
+        raise SuiteError(f"Item {item.id!r}: both contents must be empty.")
+
+
+def _blank(item: Item, u: str, v: str) -> None:
+    if u != v or u.strip() or not u:
+        raise SuiteError(f"Item {item.id!r}: both contents must be the same white space.")
+
+
+def _identical(item: Item, u: str, v: str) -> None:
+    if u != v or not u.strip():
+        raise SuiteError(f"Item {item.id!r}: both contents must be the same, non-empty text.")
+
+
+_Rule = Callable[[Item, str, str], None]
+_RULES: dict[str, tuple[_Rule, ...]] = {
+    **dict(zip(VACUUM, ((_empty,), (_blank,), (_identical,)), strict=True)),
+    LADDER: (_differ, _superset, _same_length),
+    DELTA_0_SAME: (_differ, _same_set, _same_length),
+    DELTA_0_DIFFERENT: (_differ, _other_set, _same_length),
+    FILLER: (_same_set, _padded),
+}

@@ -1,0 +1,144 @@
+"""A suite: a frozen, hashed list of items, saved as JSON lines beside a manifest.
+
+`sha256` is the hash of `suite.jsonl` itself, so `sha256sum` verifies it without this package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.stimuli.gates import check_suite
+
+SCHEMA_VERSION = 1
+ITEMS_FILE = "suite.jsonl"
+MANIFEST_FILE = "manifest.json"
+
+
+class Suite:
+    """What every judge is measured on. Building one checks its validity gates."""
+
+    def __init__(self, *, name: str, items: Iterable[Item], origin: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.items: tuple[Item, ...] = tuple(items)
+        self.origin = dict(origin or {})
+        """How it was made: builder and arguments, or the parent it comes from."""
+        check_suite(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"Suite({self.name!r}, {len(self)} items, sha256={self.sha256[:12]})"
+
+    @cached_property
+    def content(self) -> bytes:
+        """The bytes of `suite.jsonl`: one canonical JSON object per line, in item order."""
+        return b"".join(_item_line(item) for item in self.items)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of `content`."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def has_texts(self) -> bool:
+        """False for a suite replayed from recorded judgments: it can be measured, not asked again."""
+        return all(item.instruction is not None for item in self.items)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What a reader wants to know before opening the items."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "name": self.name,
+            "sha256": self.sha256,
+            "n_items": len(self),
+            "n_calls": sum(len(item.orders) for item in self.items),
+            "n_tasks": len({item.task for item in self.items}),
+            "conditions": dict(Counter(item.condition for item in self.items)),
+            "origin": self.origin,
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write `suite.jsonl` and `manifest.json` into the folder `path`, and return it."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ITEMS_FILE).write_bytes(self.content)
+        text = json.dumps(self.manifest, indent=1, ensure_ascii=False)
+        (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
+        return folder
+
+
+def read_suite(path: str | Path) -> Suite:
+    """Read a saved suite from its folder (or its `suite.jsonl`), checking hash and gates.
+
+    Raises:
+        SuiteError: when a file is missing, cut short, edited after hashing, or breaks a gate.
+    """
+    folder = Path(path)
+    if folder.name == ITEMS_FILE:
+        folder = folder.parent
+    if not (folder / ITEMS_FILE).is_file() or not (folder / MANIFEST_FILE).is_file():
+        raise SuiteError(f"There is no suite in {folder}: it needs {ITEMS_FILE} and {MANIFEST_FILE}.")
+    manifest = _read_manifest(folder / MANIFEST_FILE)
+    content = (folder / ITEMS_FILE).read_bytes()
+    _check_bytes(content, manifest, folder / ITEMS_FILE)
+    items = [_read_item(line, number, folder / ITEMS_FILE) for number, line in enumerate(content.splitlines(), 1)]
+    return Suite(name=str(manifest["name"]), items=items, origin=manifest.get("origin"))
+
+
+def _item_line(item: Item) -> bytes:
+    data = {key: value for key, value in asdict(item).items() if value not in (None, {}, [], ())}
+    return json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _read_manifest(file: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SuiteError(f"{file} is not valid JSON: {error}.") from error
+    if not isinstance(manifest, dict) or not {"schema_version", "name", "sha256", "n_items"} <= manifest.keys():
+        raise SuiteError(f"{file} is not the manifest of a suite.")
+    if manifest["schema_version"] != SCHEMA_VERSION:
+        raise SuiteError(
+            f"{file} has schema version {manifest['schema_version']}, this package reads {SCHEMA_VERSION}. "
+            "Build the suite again, or install the version that wrote it."
+        )
+    return manifest
+
+
+def _check_bytes(content: bytes, manifest: Mapping[str, Any], file: Path) -> None:
+    n_lines = content.count(b"\n")
+    if n_lines < manifest["n_items"]:
+        raise SuiteError(f"{file} was cut short: {n_lines} of {manifest['n_items']} items. Fetch or build it again.")
+    found = hashlib.sha256(content).hexdigest()
+    if found != manifest["sha256"]:
+        raise SuiteError(
+            f"{file} was edited after hashing: its sha256 is {found[:12]}…, the manifest says "
+            f"{str(manifest['sha256'])[:12]}…. Restore the file, or build a new suite from it."
+        )
+
+
+def _read_item(line: bytes, number: int, file: Path) -> Item:
+    known = {field.name for field in fields(Item)}
+    try:
+        data = json.loads(line)
+        if not isinstance(data, dict) or not data.keys() <= known:
+            raise ValueError("unknown fields")
+        if data.get("transcript") is not None:
+            data["transcript"] = tuple(Message(**message) for message in data["transcript"])
+        if data.get("answers") is not None:
+            data["answers"] = tuple(data["answers"])
+        return Item(**data)
+    except (ValueError, TypeError) as error:
+        raise SuiteError(f"{file}, line {number}: not an item ({error}).") from error

@@ -1,0 +1,241 @@
+"""Figures: labelled, legible at the size MLflow shows them, in Okabe and Ito's colour-blind safe palette.
+
+Each takes judges by name, so the same function draws one judge or a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jrh_mlflow.measures import Datasheet
+from jrh_mlflow.measures.markdown import threshold_text
+from jrh_mlflow.schema.estimates import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Sheets = Mapping[str, Datasheet]
+
+_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+_MARKERS = "osD^vPX*"
+_DECOMPOSITION = {
+    "stable_cross_sensitivity": ("stable: same content twice", "#0072B2", ""),
+    "positional_false_preference": ("positional: same slot twice", "#D55E00", "//"),
+    "one_sided_commit": ("one-sided: one order only", "#E69F00", ".."),
+    "no_preference": ("no preference", "#D9D9D9", ""),
+}
+_AXES_MAP = {
+    "dark_current": "dark current\n(prefers between nothings)",
+    "raw_false_preference": "raw false preference\n(equal quality)",
+    "positional_false_preference": "positional\n(same slot twice)",
+    "stable_cross_sensitivity": "stable\n(same content twice)",
+    "filler_preference": "prefers padding",
+    "target_sensitivity/delta_1": "chooses the better,\none step apart",
+    "miss_by_tie/delta_1": "misses by tie,\none step apart",
+    "natural/accuracy": "natural pairs: accuracy",
+    "natural/stable_correct": "natural pairs:\nright in both orders",
+    "natural/positional": "natural pairs: positional",
+}
+
+
+def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name."""
+    figures = {
+        "psychometric_curve.png": psychometric(sheets),
+        "delta_0_decomposition.png": decomposition(sheets),
+        "axes_map.png": axes_map(sheets),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def save_figures(figures: Mapping[str, Figure], folder: Path) -> None:
+    """Write figures as PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in figures.items():
+        figure.savefig(folder / name, dpi=130, bbox_inches="tight", facecolor="white")
+
+
+def psychometric(sheets: Sheets) -> Figure | None:
+    """Share of calls choosing the better content against the ladder step, with intervals by task."""
+    curves = {name: points for name, sheet in sheets.items() if (points := _curve(sheet))}
+    if not curves:
+        return None
+    figure, axes = _canvas(8, 4.8)
+    spread = 0.06 * (len(curves) - 1)
+    for index, (name, points) in enumerate(curves.items()):
+        shift = (index / max(1, len(curves) - 1) - 0.5) * spread if len(curves) > 1 else 0.0
+        steps = [step + shift for step, _ in points]
+        values = [point.value for _, point in points]
+        threshold = threshold_text(sheets[name].estimates["threshold_75"])
+        axes.errorbar(
+            steps,
+            values,
+            yerr=_error_bars([point for _, point in points]),
+            color=_PALETTE[index % len(_PALETTE)],
+            marker=_MARKERS[index % len(_MARKERS)],
+            markersize=7,
+            linewidth=2,
+            capsize=4,
+            label=f"{name}   Δ75 {threshold}",
+        )
+    axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
+    axes.text(0.995, 0.755, "75 %", transform=axes.get_yaxis_transform(), ha="right", va="bottom", color="#555555")
+    axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
+    axes.text(0.995, 0.505, "coin", transform=axes.get_yaxis_transform(), ha="right", va="bottom", color="#777777")
+    axes.set_xticks(sorted({step for points in curves.values() for step, _ in points}))
+    axes.set_ylim(-0.02, 1.03)
+    axes.set_xlabel("quality difference δ (requirements met)")
+    axes.set_ylabel("share of calls choosing the better")
+    axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left")
+    axes.legend(loc="lower right", frameon=True)
+    return figure
+
+
+def decomposition(sheets: Sheets) -> Figure | None:
+    """How the two orders of equal-quality pairs combine, as one stacked bar per judge."""
+    rows = {
+        name: [sheet.estimates.get(axis) for axis in _DECOMPOSITION]
+        for name, sheet in sheets.items()
+        if isinstance(sheet.estimates.get("no_preference"), Estimate)
+    }
+    if not rows:
+        return None
+    figure, axes = _canvas(8, 1.9 + 0.62 * len(rows))
+    for index, (label, colour, hatch) in enumerate(_DECOMPOSITION.values()):
+        for position, readings in enumerate(rows.values()):
+            values = [reading.value if isinstance(reading, Estimate) else 0.0 for reading in readings]
+            left, width = sum(values[:index]), values[index]
+            axes.barh(
+                position,
+                width,
+                left=left,
+                height=0.62,
+                color=colour,
+                hatch=hatch,
+                edgecolor="white",
+                label=label if position == 0 else None,
+            )
+            if width >= 0.05:
+                dark = colour in ("#0072B2", "#D55E00")
+                box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
+                text = "white" if dark else "black"
+                axes.text(left + width / 2, position, f"{width:.0%}", ha="center", va="center", color=text, bbox=box)
+    pairs = {reading.n for readings in rows.values() for reading in readings if isinstance(reading, Estimate)}
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel(f"share of equal-quality pairs (n = {', '.join(map(str, sorted(pairs)))} per judge)")
+    axes.set_title("What a judge does when both answers are equally good", loc="left")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.9 / (1.9 + 0.62 * len(rows)) * 1.25), ncol=2, frameon=False)
+    axes.grid(visible=False)
+    return figure
+
+
+def axes_map(sheets: Sheets) -> Figure | None:
+    """The main axes of each judge as points with intervals on one scale from 0 to 1."""
+    shown = {
+        axis: label
+        for axis, label in _AXES_MAP.items()
+        if any(isinstance(sheet.estimates.get(axis), Estimate) for sheet in sheets.values())
+    }
+    if not shown:
+        return None
+    figure, axes = _canvas(8, 1.4 + 0.6 * len(shown))
+    gap = min(0.17, 0.7 / len(sheets))
+    for index, (name, sheet) in enumerate(sheets.items()):
+        offset = (index - (len(sheets) - 1) / 2) * gap
+        points = [
+            (row + offset, reading)
+            for row, axis in enumerate(shown)
+            if isinstance(reading := sheet.estimates.get(axis), Estimate)
+        ]
+        axes.errorbar(
+            [reading.value for _, reading in points],
+            [row for row, _ in points],
+            xerr=_error_bars([reading for _, reading in points]),
+            linestyle="none",
+            color=_PALETTE[index % len(_PALETTE)],
+            marker=_MARKERS[index % len(_MARKERS)],
+            markersize=7,
+            capsize=3,
+            label=name,
+        )
+    for row in range(1, len(shown)):
+        axes.axhline(row - 0.5, color="#E5E5E5", linewidth=1)
+    axes.set_yticks(range(len(shown)), list(shown.values()))
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("share (bars: 95 % by task)")
+    axes.set_title("Metrology axes", loc="left")
+    if len(sheets) > 1 or "simulated" in next(iter(sheets)):
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+    return figure
+
+
+def operating_points(arms: Mapping[str, Datasheet], *, judge: str) -> Figure | None:
+    """The tie criterion's arms of one judge: false preference at equal quality against sensitivity one step apart."""
+    points = {}
+    for name, sheet in arms.items():
+        false, right = sheet.estimates.get("raw_false_preference"), sheet.estimates.get("target_sensitivity/delta_1")
+        if isinstance(false, Estimate) and isinstance(right, Estimate):
+            points[name] = (false, right)
+    if not points:
+        return None
+    figure, axes = _canvas(6.6, 5.4)
+    places = list(points.values())
+    axes.plot([f.value for f, _ in places], [r.value for _, r in places], color="#777777", linewidth=1.5, zorder=1)
+    for index, (name, (false, right)) in enumerate(points.items()):
+        axes.errorbar(
+            false.value,
+            right.value,
+            xerr=_error_bars([false]),
+            yerr=_error_bars([right]),
+            color=_PALETTE[index % len(_PALETTE)],
+            marker=_MARKERS[index % len(_MARKERS)],
+            markersize=10,
+            capsize=4,
+            label=f"{name}  ({false.value:.2f}, {right.value:.2f})",
+        )
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_xlabel("false preference at equal quality (δ = 0); left is better")
+    axes.set_ylabel("chooses the better, one step apart (δ = 1); up is better")
+    axes.set_title(f"Operating points of {judge}\n(tie criteria; bars: 95 % by task)", loc="left")
+    axes.legend(loc="lower right", frameon=True, title="tie criterion")
+    return figure
+
+
+def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """Make a figure without pyplot: no global state, no display."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as NewFigure
+
+    with mpl.rc_context({"font.size": 11.5, "axes.titlesize": 12.5}):
+        figure = NewFigure(figsize=(width, height), layout="constrained")
+        axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#EEEEEE")
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _curve(sheet: Datasheet) -> list[tuple[float, Estimate]]:
+    return [
+        (float(axis.removeprefix("target_sensitivity/delta_")), reading)
+        for axis, reading in sheet.estimates.items()
+        if axis.startswith("target_sensitivity/") and isinstance(reading, Estimate)
+    ]
+
+
+def _error_bars(points: list[Estimate]) -> list[list[float]]:
+    ends = [
+        (point.cluster_low, point.cluster_high) if point.cluster_low is not None else (point.ci_low, point.ci_high)
+        for point in points
+    ]
+    return [
+        [max(0.0, point.value - (low if low is not None else point.value)) for point, (low, _) in zip(points, ends, strict=True)],
+        [max(0.0, (high if high is not None else point.value) - point.value) for point, (_, high) in zip(points, ends, strict=True)],
+    ]

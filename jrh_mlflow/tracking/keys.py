@@ -1,0 +1,118 @@
+"""Every MLflow key, spelled here and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.measures import Datasheet
+from jrh_mlflow.schema.calls import OUTCOMES
+from jrh_mlflow.schema.estimates import Estimate, Reading
+
+SCHEMA_VERSION = "1"
+
+CURVE = "target_sensitivity/curve"
+TAG_KIND = "jrh.kind"
+TAG_SCHEMA_VERSION = "jrh.schema_version"
+TAG_VERSION = "jrh.version"
+TAG_PROFILE = "jrh.profile"
+TAG_SIMULATED = "jrh.simulated"
+TAG_WITHHELD = "jrh.withheld"
+TAG_THRESHOLD = "jrh.threshold_75"
+TAG_NOTE = "mlflow.note.content"
+TAG_RUN_NAME = "mlflow.runName"
+TAG_PARENT = "mlflow.parentRunId"
+
+_VALUE_AXES = ("d_prime", "threshold_75")
+"""Axes that are not shares: their statistic is `value`, not `rate`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One metric point."""
+
+    key: str
+    value: float
+    step: int = 0
+
+
+def main_statistic(axis: str) -> str:
+    """Return the key of an axis' own number: `dark_current/rate`, `threshold_75/value`."""
+    return f"{axis}/{'value' if axis.split('/')[0] in _VALUE_AXES else 'rate'}"
+
+
+def reading_points(axis: str, reading: Reading) -> list[Point]:
+    """Spell an estimate as `<axis>/<statistic>`; what is missing, infinite or right-censored is not a number."""
+    if not isinstance(reading, Estimate):
+        return []
+    values: dict[str, float | None] = {
+        main_statistic(axis): None if reading.censored == "right" else reading.value,
+        f"{axis}/ci_low": reading.ci_low,
+        f"{axis}/ci_high": reading.ci_high,
+        f"{axis}/cluster_ci_low": reading.cluster_low,
+        f"{axis}/cluster_ci_high": reading.cluster_high,
+        f"{axis}/n": reading.n,
+        f"{axis}/excluded": reading.excluded,
+    }
+    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+
+
+def shift_points(axis: str, reading: Reading) -> list[Point]:
+    """Spell the shift of a criterion arm: `criterion_shift/strict/tie_rate/delta_0_same/value`."""
+    points = reading_points(f"criterion_shift/{axis}", reading)
+    return [replace(point, key=re.sub("/rate$", "/value", point.key)) for point in points]
+
+
+def datasheet_points(sheet: Datasheet) -> list[Point]:
+    """Every axis, and the psychometric curve once more with step = delta (whole steps)."""
+    points = [point for axis, reading in sheet.estimates.items() for point in reading_points(axis, reading)]
+    for axis, reading in sheet.estimates.items():
+        name, _, step = axis.partition("/delta_")
+        if name == "target_sensitivity" and isinstance(reading, Estimate) and float(step).is_integer():
+            points.append(Point(key=CURVE, value=reading.value, step=int(float(step))))
+    return points
+
+
+def call_points(calls: pd.DataFrame, *, seconds: float) -> list[Point]:
+    """Counts by outcome, tokens, cost and time; a total that is not known for every call is left out."""
+    counts = calls["outcome"].value_counts()
+    values: dict[str, float | None] = {
+        "calls/total": len(calls),
+        **{f"calls/{outcome}": int(counts.get(outcome, 0)) for outcome in OUTCOMES},
+        "calls/cached": int(calls["cached"].sum()),
+        "tokens/input": known_total(calls, "input_tokens"),
+        "tokens/output": known_total(calls, "output_tokens"),
+        "cost/usd": known_total(calls, "cost_usd"),
+        "time/seconds": seconds,
+    }
+    cost = values["cost/usd"]
+    if cost is not None:
+        values["cost/usd_per_1k_calls"] = 1000 * cost / len(calls)
+    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+
+
+def known_total(calls: pd.DataFrame, column: str) -> float | None:
+    """Sum a column over all calls, or None when any of them is unknown: unknown is never free."""
+    values = pd.to_numeric(calls[column], errors="coerce").to_numpy(float)
+    return None if np.isnan(values).any() else float(values.sum())
+
+
+def last_values(points: list[Point]) -> dict[str, float]:
+    """Return what MLflow shows as the run's metrics: the last point of each key."""
+    return {point.key: point.value for point in sorted(points, key=lambda point: point.step)}
+
+
+def params(*, judge: Mapping[str, object], suite: Mapping[str, Any], run: Mapping[str, object]) -> dict[str, str]:
+    """Spell settings as params `judge.*`, `suite.*`, `run.*`; unset ones are left out."""
+    groups = {"judge": judge, "suite": suite, "run": run}
+    return {
+        f"{group}.{key}": str(value)
+        for group, values in groups.items()
+        for key, value in values.items()
+        if value is not None
+    }

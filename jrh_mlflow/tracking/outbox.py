@@ -1,0 +1,86 @@
+"""The outbox: a finished evaluation is on disk, whole, before MLflow is spoken to, and leaves when MLflow has it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.stimuli.suite import read_suite
+from jrh_mlflow.tracking.measured import JudgeFacts, Measured
+
+_FACTS_FILE = "evaluation.json"
+_CALLS_FILE = "calls.parquet"
+
+
+def outbox_home() -> Path:
+    """Where evaluations wait for MLflow: `$JRH_HOME/outbox`, by default `.jrh/outbox` in the working directory."""
+    return Path(os.environ.get("JRH_HOME", ".jrh")) / "outbox"
+
+
+def outbox_key(*parts: object) -> str:
+    """Name an evaluation by everything that makes it this one."""
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:24]
+
+
+def keep(measured: Measured, *, key: str, target: Mapping[str, Any]) -> Path:
+    """Write an evaluation to disk whole; `target` says where in MLflow it belongs.
+
+    A directory that cannot be written falls back to the system's temporary one: what was asked must not be lost.
+    """
+    try:
+        outbox_home().mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=outbox_home(), prefix=".draft-"))
+        final = outbox_home() / key
+    except OSError:
+        draft = Path(tempfile.mkdtemp(prefix="jrh-outbox-"))
+        final = draft.with_name(f"jrh-outbox-{key}")
+    measured.suite.save(draft / "suite")
+    measured.calls.to_parquet(draft / _CALLS_FILE, index=False)
+    facts = {
+        "judge": asdict(measured.judge),
+        "run": dict(measured.run),
+        "seconds": measured.seconds,
+        "tags": dict(measured.tags),
+        "target": dict(target),
+    }
+    (draft / _FACTS_FILE).write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
+    # The rename makes it appear whole or not at all.
+    shutil.rmtree(final, ignore_errors=True)
+    draft.rename(final)
+    return final
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether a folder holds a whole evaluation."""
+    return (folder / _FACTS_FILE).is_file()
+
+
+def read_kept(folder: Path) -> tuple[Measured, dict[str, Any]]:
+    """Read an evaluation back, with the place in MLflow it belongs to."""
+    if not is_kept(folder):
+        raise TrackingError(f"{folder} holds no kept evaluation: {_FACTS_FILE} is missing.")
+    facts = json.loads((folder / _FACTS_FILE).read_text(encoding="utf-8"))
+    measured = Measured(
+        judge=JudgeFacts(**facts["judge"]),
+        suite=read_suite(folder / "suite"),
+        calls=pd.read_parquet(folder / _CALLS_FILE),
+        run=facts["run"],
+        seconds=facts["seconds"],
+        tags=facts["tags"],
+    )
+    return measured, facts["target"]
+
+
+def forget(folder: Path) -> None:
+    """Remove a kept evaluation once MLflow has it."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,70 @@
+"""Finished evaluations as MLflow runs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from jrh_mlflow.measures import Datasheet
+from jrh_mlflow.measures.markdown import threshold_text
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.figures import datasheet_figures, save_figures
+from jrh_mlflow.tracking.measured import Measured
+from jrh_mlflow.tracking.store import Store, note_tag
+
+SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
+
+
+def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Tags a run carries from its creation on."""
+    return {
+        **(tags or {}),
+        keys.TAG_KIND: kind,
+        keys.TAG_SCHEMA_VERSION: keys.SCHEMA_VERSION,
+        keys.TAG_VERSION: version("jrh-mlflow"),
+        keys.TAG_SIMULATED: str(simulated).lower(),
+    }
+
+
+def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Datasheet) -> dict[str, float]:
+    """Log one judge on one suite and return the metrics as MLflow shows them."""
+    points = [*keys.datasheet_points(sheet), *keys.call_points(measured.calls, seconds=measured.seconds)]
+    markdown = sheet.to_markdown(
+        title=f"Judge datasheet: {measured.judge.label}", note=SIMULATED_NOTE if measured.judge.simulated else None
+    )
+    suite = measured.suite
+    params = keys.params(
+        judge=measured.judge.settings,
+        suite={"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
+        run=measured.run,
+    )
+    tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags, **note_tag(markdown)}
+    threshold = sheet.estimates.get("threshold_75")
+    if threshold is not None:
+        tags[keys.TAG_THRESHOLD] = threshold_text(threshold)
+    if sheet.withheld:
+        tags[keys.TAG_WITHHELD] = ", ".join(sheet.withheld)
+    with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        write_artifacts(Path(folder), measured, sheet, markdown)
+        store.log(run_id, points=points, params=params, tags=tags, artifacts=Path(folder), suite=suite)
+    return keys.last_values(points)
+
+
+def write_artifacts(folder: Path, measured: Measured, sheet: Datasheet, markdown: str) -> None:
+    """Lay a run's artifacts out as `api.md` names them."""
+    for name in ("calls", "judge"):
+        (folder / name).mkdir()
+    measured.suite.save(folder / "suite")
+    measured.calls.to_parquet(folder / "calls" / "calls.parquet", index=False)
+    (folder / "judge" / "prompt.txt").write_text(measured.judge.prompt, encoding="utf-8")
+    judge = json.dumps({"name": measured.judge.name, **measured.judge.settings}, indent=1, ensure_ascii=False)
+    (folder / "judge" / "judge.json").write_text(judge + "\n", encoding="utf-8")
+    facts = {"judge": measured.judge.label, "suite_sha256": measured.suite.sha256, **sheet.to_dict()}
+    (folder / "datasheet.json").write_text(
+        json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
+    (folder / "datasheet.md").write_text(markdown, encoding="utf-8")
+    save_figures(datasheet_figures({measured.judge.label: sheet}), folder / "figures")

@@ -1,0 +1,162 @@
+"""A tracking store: experiments and runs, reached through `MlflowClient` only, so that no global state is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.tracking.keys import TAG_NOTE, TAG_PARENT, TAG_RUN_NAME, Point
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+    from jrh_mlflow.stimuli.suite import Suite
+
+DEFAULT_EXPERIMENT = "judge-datasheets"
+
+_MAX_NOTE = 7900
+"""MLflow cuts tags at 8,000 characters without a word; the whole text is the artifact datasheet.md."""
+_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+
+
+class Store:
+    """One tracking store and the experiment that runs go to."""
+
+    def __init__(self, tracking_uri: str | None = None, experiment: str | None = None) -> None:
+        import mlflow
+        from mlflow import MlflowClient
+
+        self.uri: str = tracking_uri or mlflow.get_tracking_uri()
+        self.experiment = experiment
+        self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
+        with self.errors("Nothing was asked yet."):
+            self.experiment_id = self._experiment_id()
+
+    def _experiment_id(self) -> str:
+        # mlflow.set_experiment publishes its choice in this variable.
+        active = os.environ.get("MLFLOW_EXPERIMENT_ID")
+        if self.experiment is None and active:
+            return active
+        name = self.experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
+        found = self.client.get_experiment_by_name(name)
+        return found.experiment_id if found else str(self.client.create_experiment(name))
+
+    @contextmanager
+    def errors(self, what_now: str) -> Iterator[None]:
+        """Turn MLflow's and the network's errors into one line; do not wait four minutes for a dead server."""
+        from mlflow.exceptions import MlflowException
+        from requests.exceptions import RequestException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        chosen = os.environ.get(_RETRIES)
+        os.environ.setdefault(_RETRIES, "3")
+        try:
+            yield
+        except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
+            text = " ".join(str(error).split())
+            raise TrackingError(f"MLflow at {self.uri} did not take the run: {text[:300]}. {what_now}") from error
+        finally:
+            if chosen is None:
+                os.environ.pop(_RETRIES, None)
+
+    def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
+        """Create a running run and return its id."""
+        own = {**tags, TAG_RUN_NAME: name, **({TAG_PARENT: parent} if parent else {})}
+        with self.errors("Nothing was asked yet."):
+            run = self.client.create_run(self.experiment_id, run_name=name, tags=own)
+        return str(run.info.run_id)
+
+    def log(
+        self,
+        run_id: str,
+        *,
+        points: Sequence[Point],
+        params: Mapping[str, str],
+        tags: Mapping[str, str],
+        artifacts: Path,
+        suite: Suite | None = None,
+    ) -> None:
+        """Log a finished run: artifacts first, the numbers last and in one batch, so a run has all of them or none."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        self.client.log_artifacts(run_id, str(artifacts))
+        if "calls/total" not in self.client.get_run(run_id).data.metrics:
+            if suite is not None:
+                self._log_suite(run_id, suite)
+            now = int(time.time() * 1000)
+            self.client.log_batch(
+                run_id,
+                metrics=[Metric(point.key, point.value, now, point.step) for point in points],
+                params=[Param(key, value) for key, value in params.items()],
+                tags=[RunTag(key, value) for key, value in tags.items()],
+            )
+        self.client.set_terminated(run_id, "FINISHED")
+
+    def end(self, run_id: str, status: str) -> None:
+        """End a run that will not be finished."""
+        self.client.set_terminated(run_id, status)
+
+    def _log_suite(self, run_id: str, suite: Suite) -> None:
+        """Log the suite as a dataset input, so that runs on different suites are visibly different."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        columns = ("id", "task", "condition", "instruction", "u", "v", "response", "delta", "better", "expected")
+        schema = [{"type": "double" if name == "delta" else "string", "name": name} for name in columns]
+        dataset = Dataset(
+            name=suite.name,
+            digest=suite.sha256[:36],
+            source_type="mlflow_artifact",
+            source=json.dumps({"uri": f"runs:/{run_id}/suite"}),
+            schema=json.dumps({"mlflow_colspec": schema}),
+            profile=json.dumps({"num_rows": len(suite), "sha256": suite.sha256, **suite.manifest["conditions"]}),
+        )
+        tags = [InputTag(key="mlflow.data.context", value="judge suite")]
+        self.client.log_inputs(run_id, [DatasetInput(dataset, tags)])
+
+    def link(self, run_id: str) -> str:
+        """Say where a run can be looked at."""
+        if self.uri.startswith("http"):
+            return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}/runs/{run_id}"
+        return f"run {run_id} in {self.uri}"
+
+
+@contextmanager
+def ending(store: Store, run_id: str) -> Iterator[None]:
+    """Mark a run as failed or killed when the work inside does not come to its end."""
+    try:
+        yield
+    except BaseException as error:
+        status = "FAILED" if isinstance(error, Exception) else "KILLED"
+        try:
+            with store.errors("The run stays open."):
+                store.end(run_id, status)
+        except TrackingError as second:
+            print(second, file=sys.stderr)
+        raise
+
+
+def note_tag(text: str) -> dict[str, str]:
+    """Return the run description, shortened with a pointer rather than cut silently."""
+    if len(text) > _MAX_NOTE:
+        text = text[: text.rindex("\n", 0, _MAX_NOTE - 60)] + "\n\nThe whole text is in the artifact `datasheet.md`.\n"
+    return {TAG_NOTE: text}
+
+
+def download(uri: str, *, tracking_uri: str | None = None) -> Path:
+    """Bring an artifact folder (`runs:/<id>/suite`) onto this machine."""
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri))
+    except (MlflowException, OSError) as error:
+        raise TrackingError(f"{uri} cannot be read: {' '.join(str(error).split())[:300]}.") from error
+
+
