@@ -93,9 +93,7 @@ def criterion_shift(
         }
         shifts = criterion_axes({name: one.datasheet for name, one in evaluations.items()})
         metrics = _log(store, parent, facts, on, evaluations, shifts)
-    return CriterionShift(
-        run_id=parent, arms=evaluations, shifts=shifts, metrics=metrics, link=store.link(parent)
-    )
+    return CriterionShift(run_id=parent, arms=evaluations, shifts=shifts, metrics=metrics, link=store.link(parent))
 
 
 def _log(
@@ -153,8 +151,8 @@ def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> 
         header = ["axis", names[0], arm, "shift", "95 % by task", "n"]
         lines += [f"### {names[0]} to {arm}", "", *table(header, rows), ""]
     lines += [
-        "The shift of `tie_rate` is ΔC. A criterion that lowers false preference on equal pairs usually raises misses by "
-        "tie on unequal ones: it moves the operating point, not the resolution.",
+        "The shift of `tie_rate` is ΔC. A criterion that lowers false preference on equal pairs usually raises misses "
+        "by tie on unequal ones: it moves the operating point, not the resolution.",
         "",
     ]
     return "\n".join(lines)

@@ -5,6 +5,7 @@
     ├── CallsError              call records break a rule
     ├── RecipeError             a recipe, a name or a mapping cannot be resolved
     ├── JudgeError              the judge cannot be used, or its service failed          (exit code 4)
+    ├── JournalError            the journal of paid calls cannot be opened or written
     ├── TrackingError           MLflow cannot be reached or refused what was logged      (exit code 4)
     ├── BudgetError             a cap makes no sense or has been reached                 (exit code 3)
     └── GateError               a check that was asked for did not pass                  (exit code 1)
@@ -40,6 +41,10 @@ class JudgeError(JrhError):
     """The judge cannot be used, or its service failed."""
 
     exit_code = 4
+
+
+class JournalError(JrhError):
+    """The journal of paid calls cannot be opened or written."""
 
 
 class TrackingError(JrhError):

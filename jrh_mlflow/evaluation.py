@@ -6,12 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine import plan_calls, run_calls
+from jrh_mlflow.engine import calls_frame, plan_calls, run_calls
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.judges import Judge, as_judge
 from jrh_mlflow.measures import Datasheet, measure
@@ -97,7 +97,13 @@ def evaluate(
     facts = JudgeFacts.of(asked)
     store = Store(tracking_uri, experiment)
     key = outbox.outbox_key(
-        asked.fingerprint() or time.time_ns(), on.sha256, replicates, seed, store.uri, store.experiment_id, parent_run_id
+        asked.fingerprint() or time.time_ns(),
+        on.sha256,
+        replicates,
+        seed,
+        store.uri,
+        store.experiment_id,
+        parent_run_id,
     )
     kept = outbox.outbox_home() / key
     if outbox.is_kept(kept):
@@ -136,9 +142,15 @@ def resume(folder: str | Path) -> Evaluation:
     return _log(store, done, target, key=folder.name, kept=folder)
 
 
-def _log(
-    store: Store, done: Measured, target: Mapping[str, Any], *, key: str, kept: Path | None = None
-) -> Evaluation:
+def log_measured(store: Store, done: Measured, *, run_name: str) -> Evaluation:
+    """Log an evaluation whose calls were made elsewhere."""
+    run_id = store.create_run(run_name, tags=first_tags("evaluate", simulated=done.judge.simulated, tags=done.tags))
+    target = {"run_id": run_id, "tracking_uri": store.uri, "experiment_id": store.experiment_id}
+    with ending(store, run_id):
+        return _log(store, done, target, key=outbox.outbox_key(run_id))
+
+
+def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, kept: Path | None = None) -> Evaluation:
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
     kept = kept or outbox.keep(done, key=key, target=target)
     sheet = measure(done.calls, seed=int(done.run["seed"]))
@@ -164,16 +176,6 @@ def _ask(judge: Judge, suite: Suite, *, replicates: int, concurrency: int, progr
     with _bar(judge.name, total=len(calls), show=progress) as tick:
         records = run_calls(judge, calls, concurrency=concurrency, on_record=tick)
     return calls_frame(records)
-
-
-def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
-    """Return records as the table of `calls/calls.parquet`, columns typed even where all cells are empty."""
-    import pandas as pd
-
-    frame = pd.DataFrame([asdict(record) for record in records])
-    types = {"delta": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}
-    types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
-    return frame.astype(types)
 
 
 @contextmanager

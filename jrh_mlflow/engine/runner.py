@@ -7,7 +7,10 @@ import concurrent.futures
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any, TypeVar
+
+import pandas as pd
 
 from jrh_mlflow.engine.plan import presentation_sha256
 from jrh_mlflow.judges import Judge
@@ -101,6 +104,15 @@ def record(judge: Judge, call: Call, returned: object, *, failure: str | None, l
         error=problem or None,
         confidence=extras.confidence,
     )
+
+
+def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
+    """Return records as the table of `calls/calls.parquet`, columns typed even where all cells are empty."""
+    frame = pd.DataFrame([asdict(record) for record in records])
+    types = {"delta": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}
+    types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
+    typed: pd.DataFrame = frame.astype(types)
+    return typed
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -58,7 +58,7 @@ def _name(function: object) -> str:
     own = getattr(function, "name", None)
     if isinstance(own, str) and own:
         return own
-    return str(getattr(function, "__qualname__", None) or type(function).__qualname__).replace("<locals>.", "")
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__).rpartition("<locals>.")[2]
 
 
 def _fingerprint_parts(function: object) -> tuple[object, ...] | None:
@@ -72,5 +72,11 @@ def _fingerprint_parts(function: object) -> tuple[object, ...] | None:
 
 
 def _code_parts(code: types.CodeType) -> tuple[object, ...]:
-    constants = tuple(_code_parts(one) if isinstance(one, types.CodeType) else repr(one) for one in code.co_consts)
-    return (code.co_code, constants, code.co_names)
+    return (code.co_code, tuple(map(_constant, code.co_consts)), code.co_names)
+
+
+def _constant(value: object) -> object:
+    if isinstance(value, types.CodeType):
+        return _code_parts(value)
+    # `x in {"1", "2"}` holds a frozenset, whose printed order changes with the hash seed of the process.
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)

@@ -107,8 +107,8 @@ def _spread(counts: dict[str, int], n_items: int) -> list[str]:
     left = dict.fromkeys(counts, 0)
     kinds = []
     for _ in range(n_items):
-        for kind in counts:
-            left[kind] += counts[kind]
+        for kind, count in counts.items():
+            left[kind] += count
         chosen = max(left, key=lambda kind: left[kind])
         left[chosen] -= total
         kinds.append(chosen)

@@ -16,7 +16,9 @@ def as_judge(judge: object) -> Judge:
     if isinstance(judge, Judge):
         return judge
     if isinstance(judge, type):
-        raise RecipeError(f"A judge must be an object, but got the class {judge.__name__}. Call it: {judge.__name__}().")
+        raise RecipeError(
+            f"A judge must be an object, but got the class {judge.__name__}. Call it: {judge.__name__}()."
+        )
     if callable(judge):
         return CallableJudge(judge)
     raise RecipeError(

@@ -46,6 +46,7 @@ class _Looking(Scripted):
         """Answer one presentation."""
 
     def answer(self, call: Call) -> str:
+        """Answer from the presentation alone."""
         return self(call.presentation)
 
 
@@ -53,6 +54,7 @@ class AlwaysFirst(_Looking):
     """Prefers slot 1: dark current 1, positional 1, target sensitivity 0.5."""
 
     def __call__(self, presentation: Presentation) -> str:
+        """Answer slot 1."""
         return "1"
 
 
@@ -60,6 +62,7 @@ class AlwaysTie(_Looking):
     """Never prefers: dark current 0, no preference 1, miss-by-tie 1."""
 
     def __call__(self, presentation: Presentation) -> str:
+        """Answer tie."""
         return "tie"
 
 
@@ -67,6 +70,7 @@ class LongerWins(_Looking):
     """Prefers the longer text: blind on the length-matched ladder, filler preference 1."""
 
     def __call__(self, presentation: Presentation) -> str:
+        """Count characters."""
         first, second = len(presentation.first or ""), len(presentation.second or "")
         if first == second:
             return "tie"
@@ -77,6 +81,7 @@ class Oracle(Scripted):
     """Knows the better content and ties when there is none: no false preference, threshold at most one step."""
 
     def answer(self, call: Call) -> str:
+        """Look the better content up."""
         if call.item.better is None:
             return "tie" if "tie" in call.presentation.answers else "1"
         return slot_of(call.item.better, call.order)
@@ -119,7 +124,8 @@ class Noisy(Scripted):
         super().__init__()
         self.dark_current, self.filler, self.unparsed = dark_current, filler, unparsed
         self.delta_0 = (stable, positional, one_sided, 1 - stable - positional - one_sided)
-        self.sensitivity = dict(sensitivity or {1: 0.6, 2: 0.7, 3: 0.8, 4: 0.88, 5: 0.94})
+        curve: Mapping[float, float] = sensitivity or {1: 0.6, 2: 0.7, 3: 0.8, 4: 0.88, 5: 0.94}
+        self.sensitivity = dict(curve)
         self.tie, self.icc, self.seed = tie, icc, seed
         rates = (dark_current, filler, unparsed, tie, *self.delta_0, *self.sensitivity.values())
         if not all(0 <= rate <= 1 for rate in rates) or not 0 <= icc < 1:
@@ -142,6 +148,7 @@ class Noisy(Scripted):
         }
 
     def answer(self, call: Call) -> str:
+        """Draw an answer with the rates of the item's condition."""
         item = call.item
         if self.unparsed and self._draw(call, "unparsed") < self.unparsed:
             return "?"

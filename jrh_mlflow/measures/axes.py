@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from jrh_mlflow.measures.ledger import estimate_share, interval_method, refuse, share
 from jrh_mlflow.measures.tables import CallTable, PairTable, pair_table
@@ -71,7 +72,8 @@ def _other_conflict(axes: Mapping[str, Reading], pairs: PairTable) -> Reading:
     residual = raw - stable - positional - one_sided / 2
     usable = pairs.units.usable
     halves = pairs.abstains[usable] / 2
-    by_cluster = np.bincount(pairs.units.clusters[usable], weights=halves, minlength=pairs.units.n_codes)
+    by_cluster = np.zeros(pairs.units.n_codes)
+    np.add.at(by_cluster, pairs.units.clusters[usable], halves)
     base = estimate_share(
         pairs.units,
         k=float(halves.sum()),
@@ -133,14 +135,18 @@ def ladder_axes(calls: CallTable, *, seed: int, n_resamples: int) -> Axes:
 
 
 def _d_prime(target: Reading) -> Reading:
-    """d' of the calls choosing the better content; the ends of the share's intervals are mapped through it."""
+    """D' of the calls choosing the better content; intervals are those of the share, mapped by 2 z(p).
+
+    A share's end at 0 or 1 has no finite d', so that end is None: open.
+    """
     if isinstance(target, NotEstimable):
         return target
 
     def mapped(end: float | None) -> float | None:
-        return None if end is None else d_prime(end * target.n, target.n)
+        return None if end is None or end in (0.0, 1.0) else 2 * float(ndtri(end))
 
     assert target.numerator is not None
+    total = target.n + target.excluded
     return replace(
         target,
         value=d_prime(target.numerator, target.n),
@@ -148,8 +154,9 @@ def _d_prime(target: Reading) -> Reading:
         ci_high=mapped(target.ci_high),
         cluster_low=mapped(target.cluster_low),
         cluster_high=mapped(target.cluster_high),
-        bound_low=mapped(target.bound_low),
-        bound_high=mapped(target.bound_high),
+        # Counted, not mapped: with nothing left out both bounds are the value itself.
+        bound_low=d_prime(target.numerator, total),
+        bound_high=d_prime(target.numerator + target.excluded, total),
         method=f"{target.method}; ends mapped to d'",
     )
 
@@ -171,6 +178,9 @@ def _threshold(ladder: CallTable, *, seed: int, n_resamples: int) -> Reading:
     np.add.at(correct, (ladder.task[hit], column[hit]), 1)
     present = n.sum(axis=1) > 0
     correct, n = correct[present], n[present]
+    # Tasks are put in the order of their counts, so that their names cannot move the bootstrap.
+    by_counts = np.lexsort(np.hstack([correct, n]).T)
+    correct, n = correct[by_counts], n[by_counts]
     found = crossing(steps, correct.sum(axis=0), n.sum(axis=0))
     interval = crossing_interval(steps, correct, n, rng=np.random.default_rng(seed), n_resamples=n_resamples)
     ends = (interval.low, interval.high) if interval else (None, None)

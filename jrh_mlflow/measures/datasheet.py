@@ -40,9 +40,7 @@ class Datasheet:
 
     def to_markdown(self, *, title: str = "Judge datasheet", note: str | None = None) -> str:
         """Return the datasheet as a readable page."""
-        return datasheet_markdown(
-            self.estimates, profile=self.profile, outcomes=self.outcomes, title=title, note=note
-        )
+        return datasheet_markdown(self.estimates, profile=self.profile, outcomes=self.outcomes, title=title, note=note)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""

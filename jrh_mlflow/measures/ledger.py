@@ -43,7 +43,8 @@ def refuse(units: Units) -> NotEstimable | None:
     n, excluded = int(units.usable.sum()), int((~units.usable).sum())
     if n + excluded == 0:
         return NotEstimable(reason=f"no {units.what}")
-    if excluded > units.max_excluded * (n + excluded):
+    # A quotient is rounded once, so 29 of 100 is exactly the limit 0.29; 0.29 * 100 would fall short of 29.
+    if excluded / (n + excluded) > units.max_excluded:
         outcomes = ", ".join(f"{name} {count}" for name, count in units.left_out.items() if count)
         return NotEstimable(
             reason=(

@@ -30,11 +30,13 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
     _require_columns(frame)
     for column in _TEXT_COLUMNS:
         frame[column] = _as_text(frame[column])
-    frame["replicate"] = _as_number(frame, "replicate").fillna(-1).astype(int)
+    replicate = _as_number(frame, "replicate")
+    frame["replicate"] = replicate.where(replicate % 1 == 0, -1).astype(int)
     frame["delta"] = _as_number(frame, "delta")
     _check_values(frame)
     _check_pairs(frame)
-    return frame.reset_index(drop=True)
+    checked: pd.DataFrame = frame.reset_index(drop=True)
+    return checked
 
 
 def _as_mapping(call: object) -> Mapping[str, Any]:
@@ -74,8 +76,8 @@ def _as_number(frame: pd.DataFrame, column: str) -> pd.Series[float]:
         numbers = pd.to_numeric(values).astype(float)
     except (TypeError, ValueError) as error:
         raise CallsError(f"Column {column!r} must hold numbers: {error}.") from error
-    if np.isinf(numbers).any():
-        raise CallsError(f"Column {column!r} holds an infinite number{_where(frame, np.isinf(numbers))}.")
+    if (numbers.abs() == np.inf).any():
+        raise CallsError(f"Column {column!r} holds an infinite number{_where(frame, numbers.abs() == np.inf)}.")
     return numbers
 
 
@@ -96,8 +98,14 @@ def _check_values(frame: pd.DataFrame) -> None:
         (frame["replicate"] < 0, "`replicate` must be 0, 1, …"),
         (~frame["order"].isin(("uv", "vu")), "`order` must be uv or vu for pairs"),
         ((condition == LADDER) & ~(delta > 0), "`delta` must be above 0 in condition ladder"),
-        (delta_0 & delta.notna() & (delta != 0), "`delta` must be 0 in the conditions delta_0_same and delta_0_different"),
-        (with_better & ~frame["better"].isin(("u", "v")), "`better` must be u or v in the conditions ladder and natural"),
+        (
+            delta_0 & delta.notna() & (delta != 0),
+            "`delta` must be 0 in the conditions delta_0_same and delta_0_different",
+        ),
+        (
+            with_better & ~frame["better"].isin(("u", "v")),
+            "`better` must be u or v in the conditions ladder and natural",
+        ),
         (~with_better & (frame["better"] != ""), "`better` must be empty where neither content is better"),
         (verdict & ~frame["answer"].isin(("1", "2")), "`answer` must be 1 or 2 where `outcome` is verdict"),
         (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
@@ -118,7 +126,7 @@ def _check_pairs(frame: pd.DataFrame) -> None:
     alone = sizes < 2
     if alone.any():
         raise CallsError(
-            f"A pair needs both presentation orders, but {int(alone.sum())} pair(s) have one only{_where(frame, alone)}."
+            f"A pair needs both presentation orders, but {int(alone.sum())} have one only{_where(frame, alone)}."
         )
     # One item, one meaning: both orders and all replicates must agree on what the pair is.
     for column in ("task", "condition", "better", "delta"):

@@ -28,7 +28,8 @@ def difference(before: Reading, after: Reading) -> Reading:
     for side, reading in (("base", before), ("other", after)):
         if isinstance(reading, NotEstimable):
             return NotEstimable(reason=f"{side} arm: {reading.reason}", withheld=reading.withheld)
-    assert isinstance(before, Estimate) and isinstance(after, Estimate)
+    assert isinstance(before, Estimate)
+    assert isinstance(after, Estimate)
     plain = _interval(before, after, (before.ci_low, before.ci_high), (after.ci_low, after.ci_high))
     clustered = _interval(
         before, after, (before.cluster_low, before.cluster_high), (after.cluster_low, after.cluster_high)

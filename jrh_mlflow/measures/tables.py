@@ -41,7 +41,7 @@ class CallTable:
     @property
     def correct(self) -> Mask:
         """Calls that chose the better content."""
-        return self.prefers & (self.content == self.better)
+        return np.asarray(self.prefers & (self.content == self.better))
 
     def where(self, mask: Mask) -> CallTable:
         """Return the calls of `mask`."""
@@ -78,12 +78,12 @@ class PairTable:
     @property
     def stable(self) -> Mask:
         """Same content twice: W(u,v) = W(v,u)."""
-        return self._both & (self.contents[:, 0] == self.contents[:, 1])
+        return np.asarray(self._both & (self.contents[:, 0] == self.contents[:, 1]))
 
     @property
     def positional(self) -> Mask:
         """Same slot twice: J(u,v) = J(v,u)."""
-        return self._both & (self.slots[:, 0] == self.slots[:, 1])
+        return np.asarray(self._both & (self.slots[:, 0] == self.slots[:, 1]))
 
     @property
     def one_sided(self) -> Mask:
@@ -137,7 +137,7 @@ def pair_table(calls: CallTable, what: str) -> PairTable:
         units=Units(
             what=what,
             unit="pair",
-            usable=np.isin(outcomes, USABLE).all(axis=1),
+            usable=np.asarray(np.isin(outcomes, USABLE).all(axis=1)),
             clusters=calls.task[rows[:, 0]],
             n_codes=calls.n_tasks,
             left_out=_left_out(calls.outcome),

@@ -6,7 +6,7 @@ from scipy.special import ndtri
 
 
 def d_prime(correct: float, n: int) -> float:
-    """d' = z(h) - z(1 - h) with h = (correct + 1) / (n + 2).
+    """D' = z(h) - z(1 - h) with h = (correct + 1) / (n + 2).
 
     The added counts keep it finite at 0 and n.
 

@@ -93,9 +93,7 @@ def ladder(
 def surface_pair(pool: Sequence[Candidate], *key: object) -> tuple[Candidate, Candidate]:
     """Pick two candidates of one quality that share no wording and are nearly, but not exactly, of one length."""
     by_wording = {one.wording: one for one in pool}
-    pairs = [
-        (one, by_wording[tuple(1 - choice for choice in one.wording)]) for one in pool if one.wording[0] == 0
-    ]
+    pairs = [(one, by_wording[tuple(1 - choice for choice in one.wording)]) for one in pool if one.wording[0] == 0]
     return min(pairs, key=lambda pair: (_gap(pair), digest(*key, pair[0].wording)))
 
 

@@ -66,7 +66,9 @@ def datasheet_suite(
         "seed": seed,
         "tasks": "built-in" if tasks is None else "own",
     }
-    return Suite(name=name or _name(n_tasks, depth, half_steps, seed, own=tasks is not None), items=items, origin=origin)
+    return Suite(
+        name=name or _name(n_tasks, depth, half_steps, seed, own=tasks is not None), items=items, origin=origin
+    )
 
 
 def _library(tasks: str | Path | Sequence[Task] | None) -> list[Task]:

@@ -115,7 +115,8 @@ def _same_length(item: Item, u: str, v: str) -> None:
 
 
 def _same_set(item: Item, u: str, v: str) -> None:
-    if _satisfied(item, "u") != _satisfied(item, "v"):
+    half = item.meta.get("half", {})
+    if _satisfied(item, "u") != _satisfied(item, "v") or set(half.get("u", ())) != set(half.get("v", ())):
         raise SuiteError(f"Item {item.id!r}: both contents must meet the same requirements.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -45,6 +46,9 @@ def natural_suite(
 
 
 def _item(row: Mapping[object, object], index: int, names: Mapping[str, str], values: tuple[str, str]) -> Item:
+    for key, column in names.items():
+        if column in row and _is_missing(row[column]):
+            raise SuiteError(f"Row {index}: `{column}` ({key}) has no value. Fill it, or drop the row.")
     better = str(row[names["better"]])
     if better not in values:
         raise SuiteError(f"Row {index}: `{names['better']}` must be one of {', '.join(values)}, but is {better!r}.")
@@ -58,3 +62,7 @@ def _item(row: Mapping[object, object], index: int, names: Mapping[str, str], va
         v=str(row[names["second"]]),
         better="u" if better == values[0] else "v",
     )
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))

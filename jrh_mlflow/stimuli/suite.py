@@ -109,6 +109,8 @@ def _read_manifest(file: Path) -> dict[str, Any]:
         raise SuiteError(f"{file} is not valid JSON: {error}.") from error
     if not isinstance(manifest, dict) or not {"schema_version", "name", "sha256", "n_items"} <= manifest.keys():
         raise SuiteError(f"{file} is not the manifest of a suite.")
+    if not isinstance(manifest["n_items"], int):
+        raise SuiteError(f"{file}: `n_items` must be a whole number, but is {manifest['n_items']!r}.")
     if manifest["schema_version"] != SCHEMA_VERSION:
         raise SuiteError(
             f"{file} has schema version {manifest['schema_version']}, this package reads {SCHEMA_VERSION}. "

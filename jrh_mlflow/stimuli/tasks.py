@@ -21,9 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import yaml
 
@@ -32,6 +31,16 @@ from jrh_mlflow.errors import SuiteError, suggest
 State = Literal["satisfied", "half", "neutral"]
 STATES: tuple[State, ...] = ("satisfied", "half", "neutral")
 Wordings = tuple[str, str]
+
+
+class _File(Protocol):
+    """A file on disk or inside the installed package."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read_text(self, encoding: str | None = None) -> str: ...
+
 
 MAX_SENTENCE_RATIO = 1.35
 """Longest over shortest sentence of one requirement: beyond it length would tell the level."""
@@ -86,7 +95,7 @@ def load_tasks(path: str | Path) -> list[Task]:
     return _load(files)
 
 
-def _load(files: Iterable[Traversable | Path]) -> list[Task]:
+def _load(files: Iterable[_File]) -> list[Task]:
     tasks = [_read(file) for file in files]
     tasks.sort(key=lambda task: task.id)
     ids = [task.id for task in tasks]
@@ -96,7 +105,7 @@ def _load(files: Iterable[Traversable | Path]) -> list[Task]:
     return tasks
 
 
-def _read(file: Traversable | Path) -> Task:
+def _read(file: _File) -> Task:
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -169,7 +178,9 @@ def _text(fields: Mapping[str, Any], key: str, *, where: str) -> str:
 
 def _wordings(fields: Mapping[str, Any], key: str, *, where: str) -> Wordings:
     value = fields[key]
-    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) and text.strip() for text in value)):
+    if not (
+        isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) and text.strip() for text in value)
+    ):
         raise SuiteError(f"{where}: `{key}` must be a list of two wordings.")
     first, second = (text.strip() for text in value)
     if first == second:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from jrh_mlflow.measures import Datasheet
 from jrh_mlflow.measures.markdown import threshold_text
 from jrh_mlflow.schema.estimates import Estimate
@@ -78,8 +80,9 @@ def psychometric(sheets: Sheets) -> Figure | None:
             marker=_MARKERS[index % len(_MARKERS)],
             markersize=7,
             linewidth=2,
+            linestyle="-" if max(np.diff([step for step, _ in points]), default=0) <= 1 else ":",
             capsize=4,
-            label=f"{name}   Δ75 {threshold}",
+            label=f"{_short(name)}   Δ75 {threshold}",
         )
     axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
     axes.text(0.995, 0.755, "75 %", transform=axes.get_yaxis_transform(), ha="right", va="bottom", color="#555555")
@@ -103,7 +106,7 @@ def decomposition(sheets: Sheets) -> Figure | None:
     }
     if not rows:
         return None
-    figure, axes = _canvas(8, 1.9 + 0.62 * len(rows))
+    figure, axes = _canvas(8, 2.3 + 0.62 * len(rows))
     for index, (label, colour, hatch) in enumerate(_DECOMPOSITION.values()):
         for position, readings in enumerate(rows.values()):
             values = [reading.value if isinstance(reading, Estimate) else 0.0 for reading in readings]
@@ -124,12 +127,12 @@ def decomposition(sheets: Sheets) -> Figure | None:
                 text = "white" if dark else "black"
                 axes.text(left + width / 2, position, f"{width:.0%}", ha="center", va="center", color=text, bbox=box)
     pairs = {reading.n for readings in rows.values() for reading in readings if isinstance(reading, Estimate)}
-    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_yticks(range(len(rows)), [_short(name) for name in rows])
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel(f"share of equal-quality pairs (n = {', '.join(map(str, sorted(pairs)))} per judge)")
     axes.set_title("What a judge does when both answers are equally good", loc="left")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.9 / (1.9 + 0.62 * len(rows)) * 1.25), ncol=2, frameon=False)
+    figure.legend(loc="outside lower center", ncol=2, frameon=False)
     axes.grid(visible=False)
     return figure
 
@@ -161,8 +164,10 @@ def axes_map(sheets: Sheets) -> Figure | None:
             marker=_MARKERS[index % len(_MARKERS)],
             markersize=7,
             capsize=3,
-            label=name,
+            label=_short(name),
         )
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color="#EEEEEE")
     for row in range(1, len(shown)):
         axes.axhline(row - 0.5, color="#E5E5E5", linewidth=1)
     axes.set_yticks(range(len(shown)), list(shown.values()))
@@ -222,6 +227,11 @@ def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
+def _short(name: str, *, most: int = 30) -> str:
+    """Keep a long judge name from squeezing its figure."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 def _curve(sheet: Datasheet) -> list[tuple[float, Estimate]]:
     return [
         (float(axis.removeprefix("target_sensitivity/delta_")), reading)
@@ -236,6 +246,12 @@ def _error_bars(points: list[Estimate]) -> list[list[float]]:
         for point in points
     ]
     return [
-        [max(0.0, point.value - (low if low is not None else point.value)) for point, (low, _) in zip(points, ends, strict=True)],
-        [max(0.0, (high if high is not None else point.value) - point.value) for point, (_, high) in zip(points, ends, strict=True)],
+        [
+            max(0.0, point.value - (low if low is not None else point.value))
+            for point, (low, _) in zip(points, ends, strict=True)
+        ],
+        [
+            max(0.0, (high if high is not None else point.value) - point.value)
+            for point, (_, high) in zip(points, ends, strict=True)
+        ],
     ]

@@ -43,7 +43,7 @@ class Point:
 
 def main_statistic(axis: str) -> str:
     """Return the key of an axis' own number: `dark_current/rate`, `threshold_75/value`."""
-    return f"{axis}/{'value' if axis.split('/')[0] in _VALUE_AXES else 'rate'}"
+    return f"{axis}/{'value' if axis.split('/', maxsplit=1)[0] in _VALUE_AXES else 'rate'}"
 
 
 def reading_points(axis: str, reading: Reading) -> list[Point]:

@@ -23,13 +23,17 @@ DEFAULT_EXPERIMENT = "judge-datasheets"
 
 _MAX_NOTE = 7900
 """MLflow cuts tags at 8,000 characters without a word; the whole text is the artifact datasheet.md."""
-_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+_SETTINGS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+"""MLflow's own settings while we speak to it, unless the user chose them: a dead server is known after seconds
+instead of four minutes, and standard output stays ours."""
 
 
 class Store:
     """One tracking store and the experiment that runs go to."""
 
-    def __init__(self, tracking_uri: str | None = None, experiment: str | None = None) -> None:
+    def __init__(
+        self, tracking_uri: str | None = None, experiment: str | None = None, *, artifacts: str | None = None
+    ) -> None:
         import mlflow
         from mlflow import MlflowClient
 
@@ -37,16 +41,16 @@ class Store:
         self.experiment = experiment
         self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
         with self.errors("Nothing was asked yet."):
-            self.experiment_id = self._experiment_id()
+            self.experiment_id = self._experiment_id(artifacts)
 
-    def _experiment_id(self) -> str:
+    def _experiment_id(self, artifacts: str | None) -> str:
         # mlflow.set_experiment publishes its choice in this variable.
         active = os.environ.get("MLFLOW_EXPERIMENT_ID")
         if self.experiment is None and active:
             return active
         name = self.experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
         found = self.client.get_experiment_by_name(name)
-        return found.experiment_id if found else str(self.client.create_experiment(name))
+        return found.experiment_id if found else str(self.client.create_experiment(name, artifacts))
 
     @contextmanager
     def errors(self, what_now: str) -> Iterator[None]:
@@ -55,16 +59,12 @@ class Store:
         from requests.exceptions import RequestException
         from sqlalchemy.exc import SQLAlchemyError
 
-        chosen = os.environ.get(_RETRIES)
-        os.environ.setdefault(_RETRIES, "3")
         try:
-            yield
+            with _settings():
+                yield
         except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
             text = " ".join(str(error).split())
             raise TrackingError(f"MLflow at {self.uri} did not take the run: {text[:300]}. {what_now}") from error
-        finally:
-            if chosen is None:
-                os.environ.pop(_RETRIES, None)
 
     def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
         """Create a running run and return its id."""
@@ -128,6 +128,17 @@ class Store:
 
 
 @contextmanager
+def _settings() -> Iterator[None]:
+    ours = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
+
+
+@contextmanager
 def ending(store: Store, run_id: str) -> Iterator[None]:
     """Mark a run as failed or killed when the work inside does not come to its end."""
     try:
@@ -158,5 +169,3 @@ def download(uri: str, *, tracking_uri: str | None = None) -> Path:
         return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri))
     except (MlflowException, OSError) as error:
         raise TrackingError(f"{uri} cannot be read: {' '.join(str(error).split())[:300]}.") from error
-
-

@@ -1,0 +1,72 @@
+"""The command group; each command's module is imported when it is run, so `jrh --help` is quick."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from jrh_mlflow.errors import JrhError, suggest
+
+COMMANDS = {
+    "demo": ("demo", "Measure the paper's four judges, no key needed, and print what they read."),
+    "evaluate": ("evaluate", "Measure one judge and log it as an MLflow run."),
+    "shift": ("evaluate", "Measure one judge under several tie criteria."),
+    "replay": ("replay", "Measure judgments recorded by another tool, with no model call."),
+    "validate": ("validate", "Test the tester: bias and coverage of every estimator on simulated judges."),
+    "suite": ("suite", "Build, check and show suites and tasks."),
+    "ui": ("ui", "Open the MLflow UI on a store."),
+}
+
+
+class _Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"jrh_mlflow.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from their one-line help, importing none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"Unknown command {args[0]!r}.{suggest(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="jrh-mlflow", prog_name="jrh")
+def group() -> None:
+    """Measure LLM judges before trusting them, inside MLflow.
+
+    Example: jrh demo
+
+    Exit codes: 0 done, 1 gate failed, 2 bad input, 3 stopped by budget, 4 judge or service failed.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        group(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except JrhError as error:
+        click.echo(f"jrh: {' '.join(str(error).split())}", err=True)
+        sys.exit(error.exit_code)

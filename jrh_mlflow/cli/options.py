@@ -1,0 +1,123 @@
+"""Options several commands share, and how results are printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from jrh_mlflow.evaluation import Evaluation
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
+
+
+def tracking(function: F) -> F:
+    """Add the options that say where in MLflow a run goes."""
+    options = (
+        click.option("--experiment", help="MLflow experiment; the active one when left out."),
+        click.option("--tracking-uri", help="MLflow store or server; the active one when left out."),
+        click.option("--seed", default=0, show_default=True, help="Of the bootstrap behind the threshold's interval."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns, the first to the left and the others to the right."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    for row in (header, *rows):
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        click.echo("  ".join(cells).rstrip())
+
+
+def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool) -> None:
+    """Print what was measured: one table for several judges, the whole datasheet for one."""
+    if as_json:
+        click.echo(json.dumps([_facts(one) for one in evaluations], indent=1, ensure_ascii=False))
+        return
+    if len(evaluations) == 1:
+        (one,) = evaluations
+        click.echo(one.datasheet.to_markdown(title=f"Judge datasheet: {one.judge.label}"))
+    else:
+        print_comparison(evaluations)
+    for one in evaluations:
+        for axis, reason in one.withheld.items():
+            click.echo(f"withheld: {one.judge.label}: {axis}: {reason}")
+    click.echo("")
+    for one in evaluations:
+        click.echo(f"{one.judge.label}: {one.link}")
+
+
+_COLUMNS = {
+    "dark_current": "dark current",
+    "raw_false_preference": "false pref. Δ0",
+    "stable_cross_sensitivity": "stable",
+    "positional_false_preference": "positional",
+    "one_sided_commit": "one-sided",
+    "tie_rate/delta_0_same": "tie Δ0",
+    "target_sensitivity/delta_1": "better δ=1",
+    "natural/accuracy": "accuracy",
+    "natural/stable_correct": "right both orders",
+    "natural/stable_wrong": "wrong both orders",
+    "natural/positional": "positional",
+}
+
+
+def print_comparison(evaluations: Sequence[Evaluation]) -> None:
+    """Print judges side by side: as columns while they fit on a screen, as rows when there are many."""
+    header, rows = comparison_rows(evaluations)
+    if len(evaluations) <= 5:
+        header, *rows = ([str(cell) for cell in column] for column in zip(header, *rows, strict=True))
+    print_table(header, rows)
+
+
+def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of a side-by-side table: values with their interval by task, and the threshold."""
+    from jrh_mlflow.measures.markdown import threshold_text
+    from jrh_mlflow.schema.estimates import Estimate
+
+    used = {
+        axis: label
+        for axis, label in _COLUMNS.items()
+        if any(isinstance(one.datasheet.estimates.get(axis), Estimate) for one in evaluations)
+    }
+
+    def cell(one: Evaluation, axis: str) -> str:
+        reading = one.datasheet.estimates.get(axis)
+        if not isinstance(reading, Estimate):
+            return "n/a"
+        low, high = reading.cluster_low, reading.cluster_high
+        return f"{reading.value:.3f}" + (f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else "")
+
+    with_threshold = any("threshold_75" in one.datasheet.estimates for one in evaluations)
+    header = ["judge", *used.values(), *(["Δ75"] if with_threshold else []), "calls"]
+    rows = [
+        [
+            one.judge.label,
+            *(cell(one, axis) for axis in used),
+            *([threshold_text(one.datasheet.estimates["threshold_75"])] if with_threshold else []),
+            str(len(one.calls)),
+        ]
+        for one in evaluations
+    ]
+    return header, rows
+
+
+def _facts(one: Evaluation) -> dict[str, Any]:
+    return {
+        "run_id": one.run_id,
+        "judge": one.judge.label,
+        "simulated": one.judge.simulated,
+        "suite": {"name": one.suite.name, "sha256": one.suite.sha256},
+        "profile": one.datasheet.profile,
+        "metrics": one.metrics,
+        "withheld": one.withheld,
+        "cost_usd": one.cost_usd,
+        "link": one.link,
+    }

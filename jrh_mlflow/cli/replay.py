@@ -1,0 +1,53 @@
+"""`jrh replay`."""
+
+from __future__ import annotations
+
+import click
+
+from jrh_mlflow.cli.options import as_json, print_evaluations, tracking
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="Which column plays which role; see below.")
+@click.option("--winner", type=click.Choice(["content", "slot"]), default="content", show_default=True)
+@click.option("--first", default="1", show_default=True, help="How the file spells the first content (or slot).")
+@click.option("--second", default="2", show_default=True, help="How it spells the second.")
+@click.option("--tie", "ties", multiple=True, default=("tie",), show_default=True, help="How it spells a tie.")
+@click.option("--condition", default="natural", show_default=True, help="Condition of every row, unless mapped.")
+@tracking
+@as_json
+def replay(
+    file: str,
+    pairs: tuple[str, ...],
+    winner: str,
+    first: str,
+    second: str,
+    ties: tuple[str, ...],
+    condition: str,
+    experiment: str | None,
+    tracking_uri: str | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Measure recorded judgments (CSV, JSONL, Parquet) with no model call: one MLflow run per judge.
+
+    Roles: item, judge, task, better; uv and vu (one row per pair, an answer per presentation order) or order and
+    answer (one row per call); condition, delta, replicate, outcome, rationale, cost_usd, input_tokens, output_tokens.
+    Columns joined with + make one value. A file of call records (calls.parquet) needs no mapping.
+
+    Example: jrh replay judgments.csv --map item=id --map better=gold --map uv=order_ab --map vu=order_ba
+    """
+    from jrh_mlflow.errors import RecipeError
+    from jrh_mlflow.replay import Mapped
+    from jrh_mlflow.replay import replay as run
+
+    columns = {}
+    for pair in pairs:
+        role, sign, column = pair.partition("=")
+        if not sign or not column:
+            raise RecipeError(f"--map takes ROLE=COLUMN, but got {pair!r}.")
+        columns[role] = column
+    mapping = Mapped(columns=columns, winner=winner, first=first, second=second, tie=ties, condition=condition)
+    done = run(file, mapping if columns else None, experiment=experiment, tracking_uri=tracking_uri, seed=seed)
+    print_evaluations(done, as_json=as_json)

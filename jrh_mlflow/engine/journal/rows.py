@@ -1,0 +1,69 @@
+"""One row of the journal: a call in one of four states, sealed with the sha256 of its content."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+RESERVED, ANSWERED, FAILED, LOST = "reserved", "answered", "failed", "lost"
+
+
+class Row(NamedTuple):
+    """A call, in the order of the table's columns after `id`."""
+
+    key: str
+    state: str
+    request: str | None
+    response: str | None
+    reason: str | None
+    cost_micro: int
+    """What the call cost; the worst case while it is reserved."""
+    budget: str
+    """Empty for calls without a budget."""
+    owner: str
+    """The journal object that wrote it, named as its spool file."""
+    at: float
+    sha256: str
+
+    def is_intact(self) -> bool:
+        """Whether the content is what was sealed."""
+        return digest(self[:-1]) == self.sha256
+
+
+class Held(NamedTuple):
+    """A reservation that waits to be settled."""
+
+    id: int
+    """0 for a call that was never reserved."""
+    worst_micro: int
+    budget: str
+
+
+def seal(
+    *,
+    key: str,
+    state: str,
+    cost_micro: int,
+    budget: str,
+    owner: str,
+    request: str | None = None,
+    response: str | None = None,
+    reason: str | None = None,
+) -> Row:
+    """Make a row of now."""
+    content = (key, state, request, response, reason, cost_micro, budget, owner, time.time())
+    return Row(*content, digest(content))
+
+
+def digest(content: Iterable[object]) -> str:
+    """Hash the columns of a row."""
+    text = "\x1f".join(["" if value is None else str(value) for value in content])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def demand_micro(name: str, value: int) -> None:
+    """Refuse what is no amount of money: micro-dollars are whole and not negative."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"`{name}` must be a whole number of micro-dollars, 0 or more, but got {value!r}.")

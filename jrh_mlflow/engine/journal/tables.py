@@ -1,0 +1,222 @@
+"""The tables of an SQLite journal and the few statements that change them, each inside a transaction of its caller."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, seal
+
+APPLICATION_ID = 0x6A72686A
+"""`jrhj` in the file's header: tells a journal from any other SQLite database."""
+SCHEMA_VERSION = 1
+PAGE_BYTES = 4096
+COLUMNS = ", ".join(Row._fields)
+_CHUNK = 64
+"""Rows of one statement: old SQLite takes at most 999 values."""
+
+_SCHEMA = (
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+    """CREATE TABLE calls (
+        id INTEGER PRIMARY KEY, key TEXT NOT NULL, state TEXT NOT NULL, request TEXT, response TEXT, reason TEXT,
+        cost_micro INTEGER NOT NULL, budget TEXT NOT NULL, owner TEXT NOT NULL, at REAL NOT NULL, sha256 TEXT NOT NULL)
+    """,
+    "CREATE UNIQUE INDEX answered ON calls (key) WHERE state = 'answered'",
+    "CREATE INDEX unanswered ON calls (state, owner) WHERE state <> 'answered'",
+    "CREATE TABLE budgets (name TEXT PRIMARY KEY, cap INTEGER, spent INTEGER NOT NULL, reserved INTEGER NOT NULL)",
+    "INSERT INTO budgets VALUES ('', NULL, 0, 0)",
+    # How far the spool of an owner is in the database.
+    "CREATE TABLE owners (owner TEXT PRIMARY KEY, committed INTEGER NOT NULL)",
+)
+_SET_ASIDE = """UPDATE budgets SET reserved = reserved + :worst
+    WHERE name = :budget AND (cap IS NULL OR spent + reserved + :worst <= cap)"""
+_BOOK = """INSERT INTO budgets VALUES (:budget, NULL, :cost, 0)
+    ON CONFLICT (name) DO UPDATE SET spent = spent + :cost, reserved = reserved - :worst"""
+_FILL = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in Row._fields)} WHERE id = ? AND state = 'reserved'"  # noqa: S608
+
+_FIND = f"SELECT {COLUMNS} FROM calls WHERE key = ? AND state = 'answered'"  # noqa: S608
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the write lock from the first statement on; commit, or leave nothing behind."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Lay out an empty journal."""
+    for statement in _SCHEMA:
+        connection.execute(statement)
+
+
+def reserve(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[Held | None]:
+    """Set worst cases aside; return for each the reservation, or None where the cap leaves no room."""
+    granted = [row for row, fits in zip(rows, _set_aside(connection, rows), strict=True) if fits]
+    numbers = _insert(connection, granted)
+    held = {id(row): Held(number, row.cost_micro, row.budget) for row, number in zip(granted, numbers, strict=True)}
+    return [held.get(id(row)) for row in rows]
+
+
+def _set_aside(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[bool]:
+    """Decide for all rows of a budget at once, and one by one where they do not all fit."""
+    whole = {}
+    for budget, worst in _totals((row.budget, row.cost_micro) for row in rows).items():
+        whole[budget] = _has_room(connection, budget, worst)
+    return [whole[row.budget] or _has_room(connection, row.budget, row.cost_micro) for row in rows]
+
+
+def _has_room(connection: sqlite3.Connection, budget: str, worst: int) -> bool:
+    return bool(connection.execute(_SET_ASIDE, {"worst": worst, "budget": budget}).rowcount)
+
+
+def settle_together(connection: sqlite3.Connection, settled: Sequence[tuple[Row, Held]]) -> None:
+    """Settle many calls with few statements.
+
+    Raises:
+        sqlite3.IntegrityError: When one of them needs care: `settle` them one by one in a new transaction.
+    """
+    for start in range(0, len(settled), _CHUNK):
+        chunk = settled[start : start + _CHUNK]
+        values = [value for row, held in chunk for value in (held.id or None, *row)]
+        if connection.execute(_fill_many(len(chunk)), values).rowcount != len(chunk):
+            raise sqlite3.IntegrityError("a reservation is gone")
+    costs = _totals((row.budget, row.cost_micro) for row, _ in settled)
+    worsts = _totals((row.budget, held.worst_micro) for row, held in settled)
+    for budget, cost in costs.items():
+        _book(connection, budget, cost=cost, worst=worsts[budget])
+
+
+def settle(connection: sqlite3.Connection, row: Row, held: Held) -> None:
+    """Put an answered or failed call in the place of its reservation, and book its cost."""
+    try:
+        worst = _place(connection, row, held)
+    except sqlite3.IntegrityError:
+        worst = _place(connection, _second_answer(connection, row), held)
+    _book(connection, row.budget, cost=row.cost_micro, worst=worst)
+
+
+def _place(connection: sqlite3.Connection, row: Row, held: Held) -> int:
+    if held.id and connection.execute(_FILL, (*row, held.id)).rowcount:
+        return held.worst_micro
+    _insert(connection, [row])
+    return 0
+
+
+def _second_answer(connection: sqlite3.Connection, row: Row) -> Row:
+    """Make room when the answer that is there is damaged; otherwise the first stays and this one is no answer."""
+    first = find_answer(connection, row.key)
+    if first is None or not first.is_intact():
+        connection.execute("DELETE FROM calls WHERE key = ? AND state = 'answered'", (row.key,))
+        return row
+    return seal(
+        key=row.key,
+        state=FAILED,
+        request=row.request,
+        response=row.response,
+        reason="another process had answered first",
+        cost_micro=row.cost_micro,
+        budget=row.budget,
+        owner=row.owner,
+    )
+
+
+def find_answer(connection: sqlite3.Connection, key: str) -> Row | None:
+    """Return the row that answers a key, whole or not."""
+    found = connection.execute(_FIND, (key,)).fetchone()
+    return None if found is None else Row._make(found)
+
+
+def is_recorded(connection: sqlite3.Connection, row: Row) -> bool:
+    """Whether exactly this row is in the journal."""
+    if row.state == ANSWERED:
+        return find_answer(connection, row.key) == row
+    query = "SELECT 1 FROM calls WHERE state <> 'answered' AND state = ? AND owner = ? AND sha256 = ?"
+    return connection.execute(query, (row.state, row.owner, row.sha256)).fetchone() is not None
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[int]:
+    """Insert rows and return their ids: SQLite numbers the rows of one statement in their order, without a gap."""
+    numbers: list[int] = []
+    for start in range(0, len(rows), _CHUNK):
+        chunk = rows[start : start + _CHUNK]
+        values = [value for row in chunk for value in (None, *row)]
+        last = connection.execute(_insert_many(len(chunk)), values).lastrowid or 0
+        numbers.extend(range(last - len(chunk) + 1, last + 1))
+    return numbers
+
+
+@cache
+def _insert_many(n_rows: int) -> str:
+    marks = f"({', '.join('?' * (len(Row._fields) + 1))})"
+    return f"INSERT INTO calls (id, {COLUMNS}) VALUES {', '.join([marks] * n_rows)}"  # noqa: S608
+
+
+@cache
+def _fill_many(n_rows: int) -> str:
+    fill = ", ".join(f"{name} = excluded.{name}" for name in Row._fields)
+    return f"{_insert_many(n_rows)} ON CONFLICT (id) DO UPDATE SET {fill} WHERE calls.state = 'reserved'"
+
+
+def _totals(amounts: Iterable[tuple[str, int]]) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for budget, micro in amounts:
+        totals[budget] += micro
+    return totals
+
+
+def release_all(connection: sqlite3.Connection, reservations: Iterable[Held]) -> None:
+    """Take back reservations."""
+    for held in reservations:
+        if connection.execute("DELETE FROM calls WHERE id = ? AND state = 'reserved'", (held.id,)).rowcount:
+            _book(connection, held.budget, cost=0, worst=held.worst_micro)
+
+
+def lose(connection: sqlite3.Connection, owner: str) -> tuple[int, int]:
+    """Settle what an owner left reserved at its worst case; return how many calls and micro-dollars."""
+    query = "SELECT id, key, cost_micro, budget FROM calls WHERE state <> 'answered' AND state = ? AND owner = ?"
+    left = connection.execute(query, (RESERVED, owner)).fetchall()
+    for number, key, worst, budget in left:
+        row = seal(key=key, state=LOST, cost_micro=worst, budget=budget, owner=owner)
+        settle(connection, row, Held(number, worst, budget))
+    return len(left), sum(worst for _, _, worst, _ in left)
+
+
+def _book(connection: sqlite3.Connection, budget: str, *, cost: int, worst: int) -> None:
+    connection.execute(_BOOK, {"budget": budget, "cost": cost, "worst": worst})
+
+
+def insert_salvaged(connection: sqlite3.Connection, number: int, row: Row) -> bool:
+    """Insert a row read from a damaged file, unless its call or its answer is there already."""
+    marks = ", ".join("?" * (len(row) + 1))
+    added = connection.execute(f"INSERT OR IGNORE INTO calls VALUES ({marks})", (number, *row)).rowcount  # noqa: S608
+    if added and row.state == RESERVED:
+        _book(connection, row.budget, cost=0, worst=-row.cost_micro)
+    elif added:
+        _book(connection, row.budget, cost=row.cost_micro, worst=0)
+    return bool(added)
+
+
+def prune(connection: sqlite3.Connection, *, before: float, failed: bool) -> int:
+    """Delete calls settled before a moment, or only those that gave no answer; return how many."""
+    spared = ANSWERED if failed else RESERVED
+    delete = "DELETE FROM calls WHERE state NOT IN (?, ?) AND at < ?"
+    return connection.execute(delete, (RESERVED, spared, before)).rowcount
+
+
+def count_states(connection: sqlite3.Connection) -> dict[str, int]:
+    """Count the calls of each state. Both queries name the condition of a partial index, or it would not serve."""
+    counts = dict.fromkeys((ANSWERED, RESERVED, FAILED, LOST), 0)
+    counts[ANSWERED] = connection.execute("SELECT count(*) FROM calls WHERE state = 'answered'").fetchone()[0]
+    counts.update(connection.execute("SELECT state, count(*) FROM calls WHERE state <> 'answered' GROUP BY state"))
+    return counts

@@ -1,0 +1,51 @@
+"""JSON in and out of the wire: quick where orjson is installed, forgiving of lone surrogates either way."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+
+def encode(body: Mapping[str, Any]) -> bytes:
+    """Write a body as UTF-8 JSON; lone surrogates, which UTF-8 cannot hold, become `?`."""
+    orjson = _orjson()
+    if orjson is not None:
+        try:
+            return bytes(orjson.dumps(body))
+        except TypeError:  # a lone surrogate, or an integer beyond 64 bits: the slower writer takes both
+            pass
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def decode(raw: bytes) -> Any:
+    """Read JSON.
+
+    Raises:
+        ValueError: It is none, or is nested deeper than anything a model server sends.
+    """
+    orjson = _orjson()
+    if orjson is not None:
+        try:
+            return orjson.loads(raw)
+        except ValueError:  # escaped lone surrogates are valid for the slower reader
+            pass
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise ValueError("JSON nested too deeply.") from None
+
+
+@cache
+def _orjson() -> Any:
+    try:
+        return importlib.import_module("orjson")
+    except ImportError:
+        return None
+
+
+def preview(value: object) -> str:
+    """Return the first characters of a body, for an error's text."""
+    return (value[:200].decode("utf-8", "replace") if isinstance(value, bytes) else repr(value)[:200]) or "(empty)"

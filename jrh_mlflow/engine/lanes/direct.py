@@ -1,0 +1,97 @@
+"""The direct lane: OpenAI-dialect endpoints over one pooled aiohttp session, with next to no time of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from jrh_mlflow.engine.lanes._addresses import Address, resolve
+from jrh_mlflow.engine.lanes._base import Lane, LaneError
+from jrh_mlflow.engine.lanes._dialect import read_http, request_fields
+from jrh_mlflow.engine.lanes._json import encode
+from jrh_mlflow.schema.requests import Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiohttp import ClientSession
+    from typing_extensions import Self
+
+
+class DirectLane(Lane):
+    """Posts to `{api_base}/chat/completions`; the address and the key come from the variables litellm reads too."""
+
+    name = "direct"
+    _session: ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        import aiohttp
+
+        connector = aiohttp.TCPConnector(limit=self.concurrency, ttl_dns_cache=300, ssl=_certificates())
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jrh-mlflow"},
+        )
+        self._addresses: dict[tuple[str, str | None], Address] = {}
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(self, request: Request, *, timeout_s: float) -> Response:
+        """Send one request; see `Lane.send`."""
+        address = self._address(request)
+        fields = request_fields(request)
+        if "max_tokens" in fields:
+            fields[address.max_tokens] = fields.pop("max_tokens")
+        messages = [dict(message) for message in request.messages]
+        body = encode({"model": address.model, "messages": messages, **fields, **request.extra})
+        return read_http(*await self._post(address, body, timeout_s))
+
+    def _address(self, request: Request) -> Address:
+        key = (request.model, request.api_base)
+        if key not in self._addresses:
+            self._addresses[key] = resolve(*key)
+        return self._addresses[key]
+
+    async def _post(self, address: Address, body: bytes, timeout_s: float) -> tuple[int, Mapping[str, str], bytes]:
+        import aiohttp
+
+        if self._session is None:
+            raise RuntimeError("A lane sends inside `async with` only.")
+        try:
+            async with self._session.post(
+                address.url,
+                data=body,
+                headers={"Authorization": f"Bearer {address.key}"},
+                timeout=aiohttp.ClientTimeout(total=timeout_s),
+                allow_redirects=False,
+                proxy=address.proxy,
+            ) as response:
+                return response.status, response.headers, await response.read()
+        except asyncio.TimeoutError:
+            failure = LaneError("timeout", f"{address.host} gave no answer within {timeout_s:g} s.")
+        except aiohttp.InvalidURL:
+            failure = LaneError("bad_request", f"{address.host} is no valid address; check api_base.")
+        except (aiohttp.ClientError, OSError) as error:
+            failure = LaneError("connection", f"{address.host}: {type(error).__name__}: {error}")
+        # Raised out here, so that no exception of the client, with headers in it, hangs on as context.
+        raise failure
+
+
+def _certificates() -> ssl.SSLContext:
+    """Trust what the system trusts, and certifi's list where it is installed, as litellm and the OpenAI SDK do."""
+    context = ssl.create_default_context()
+    try:
+        import certifi
+    except ImportError:
+        return context
+    context.load_verify_locations(certifi.where())
+    return context

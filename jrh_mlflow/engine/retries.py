@@ -1,0 +1,176 @@
+"""Sending one call until it is answered or cannot be: back-off with full jitter, inside the limits.
+
+A rejection for rate (429) is a delay and not a failure: it has an allowance of its own, so that a busy provider costs
+time and never an item. What cannot succeed (a wrong key, an unknown model, a text too long) is sent once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from jrh_mlflow.engine.lanes._base import LaneError
+from jrh_mlflow.engine.limits import Limits
+
+T = TypeVar("T")
+OnAttemptFailed = Callable[[LaneError, int], Awaitable[None] | None]
+
+RATE_LIMITED = "rate_limited"
+SERVICE_KINDS = frozenset({"server", "timeout", "connection"})
+"""Failures of the service as a whole: the number of calls in flight must not grow into them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetryPolicy:
+    """How often and how long one call is tried."""
+
+    max_attempts: int = 6
+    """Attempts that may fail for another reason than rate."""
+    max_rejections: int = 100
+    """Rejections for rate (429) of one call before it counts as failed."""
+    base_s: float = 0.5
+    """The first back-off is uniform on [0, base_s]; each further one may be twice as long."""
+    max_backoff_s: float = 10.0
+    longest_wait_s: float = 600.0
+    """A provider that asks for more, or that rejected every call for so long, has no quota left: the call fails."""
+    deadline_s: float | None = None
+    """A call is not tried again when that would start later than this after it was first asked for."""
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1 or self.max_rejections < 1:
+            raise ValueError(f"At least one attempt must be allowed, but got {self!r}.")
+        if not (self.base_s >= 0 and self.max_backoff_s >= 0 and self.longest_wait_s >= 0):
+            raise ValueError(f"Waiting times must not be negative, but got {self!r}.")
+
+    def retries(self, error: LaneError) -> bool:
+        """Whether trying again can help at all."""
+        return error.retryable and _wait_asked(error) <= self.longest_wait_s
+
+
+async def send_with_retries(
+    send: Callable[[], Awaitable[T]],
+    *,
+    limits: Limits,
+    policy: RetryPolicy,
+    rng: random.Random,
+    on_attempt_failed: OnAttemptFailed | None = None,
+    tokens: float = 0,
+    tokens_used: Callable[[T], float | None] | None = None,
+) -> T:
+    """Send until there is an answer, and return it.
+
+    Each attempt holds a slot only while it is sent: never during a back-off, and never while `on_attempt_failed` runs.
+    Cancelling gives the slot back.
+
+    Args:
+        send: Makes one attempt; raises `LaneError` when it fails. Any other exception passes through untouched.
+        limits: Shared by all calls to one endpoint; told how each attempt ended.
+        policy: How often and how long.
+        rng: Source of jitter.
+        on_attempt_failed: Told about every failed attempt, the last one included, with its number from 1. What it
+            raises ends the call.
+        tokens: Estimated tokens of one attempt, for tokens per minute.
+        tokens_used: Reads the true number from an answer; None when the provider did not say.
+
+    Raises:
+        LaneError: The last failure, when it cannot or may not be tried again.
+    """
+    tries = _Tries(policy=policy, rng=rng, started=limits.now())
+    while True:
+        try:
+            return await _attempt(send, limits=limits, policy=policy, tokens=tokens, tokens_used=tokens_used)
+        except LaneError as error:
+            tries.count(error)
+            await _tell(on_attempt_failed, error, tries.attempts)
+            delay = tries.delay(error, limits)
+            if delay is None:
+                raise
+        await asyncio.sleep(delay)
+
+
+async def _attempt(
+    send: Callable[[], Awaitable[T]],
+    *,
+    limits: Limits,
+    policy: RetryPolicy,
+    tokens: float,
+    tokens_used: Callable[[T], float | None] | None,
+) -> T:
+    """Send once, holding a slot, and tell the limits how it ended."""
+    async with limits.slot(tokens) as slot:
+        try:
+            answer = await send()
+        except LaneError as error:
+            if error.kind in SERVICE_KINDS:
+                limits.on_server_error()
+            elif error.kind == RATE_LIMITED and policy.retries(error):
+                limits.on_rate_limited(_wait_asked(error), slot=slot)
+            raise
+        limits.on_success()
+        used = tokens_used(answer) if tokens_used else None
+        if used is not None:
+            slot.settle(used)
+        return answer
+
+
+@dataclass(kw_only=True, slots=True)
+class _Tries:
+    """What one call has been through."""
+
+    policy: RetryPolicy
+    rng: random.Random
+    started: float
+    rejections: int = 0
+    failures: int = 0
+
+    @property
+    def attempts(self) -> int:
+        return self.rejections + self.failures
+
+    def count(self, error: LaneError) -> None:
+        if error.kind == RATE_LIMITED:
+            self.rejections += 1
+        else:
+            self.failures += 1
+
+    def delay(self, error: LaneError, limits: Limits) -> float | None:
+        """Return the seconds until the next attempt, or None when there is none."""
+        if not self.policy.retries(error) or self._used_up(error, limits):
+            return None
+        seconds = self._backoff(error)
+        start = limits.now() + max(seconds, limits.pause_left)
+        deadline = self.policy.deadline_s
+        return None if deadline is not None and start > self.started + deadline else seconds
+
+    def _used_up(self, error: LaneError, limits: Limits) -> bool:
+        policy = self.policy
+        if error.kind != RATE_LIMITED:
+            return self.failures >= policy.max_attempts
+        return self.rejections >= policy.max_rejections or limits.rejected_for > policy.longest_wait_s
+
+    def _backoff(self, error: LaneError) -> float:
+        """Draw from [0, base · 2^(n-1)], on top of what the provider asked for."""
+        asked = _wait_asked(error)
+        if asked and error.kind == RATE_LIMITED:
+            # The shared pause already keeps everybody back: growing on top of it would only starve the unlucky.
+            return asked + self.rng.uniform(0, self.policy.base_s)
+        n = self.rejections if error.kind == RATE_LIMITED else self.failures
+        longest = min(self.policy.max_backoff_s, self.policy.base_s * 2.0 ** min(n - 1, 60))
+        return asked + self.rng.uniform(0, longest)
+
+
+def _wait_asked(error: LaneError) -> float:
+    """Return the seconds of Retry-After; 0 when there is none, or when it is no length of time."""
+    asked = error.retry_after
+    return asked if asked is not None and asked > 0 else 0.0
+
+
+async def _tell(on_attempt_failed: OnAttemptFailed | None, error: LaneError, attempt: int) -> None:
+    if on_attempt_failed is None:
+        return
+    waiting = on_attempt_failed(error, attempt)
+    if waiting is not None:
+        await waiting

@@ -1,0 +1,40 @@
+"""`make example`: the store in `mlruns_example`, written through a server so that it opens anywhere."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sqlite3
+import sys
+from pathlib import Path
+
+from jrh_mlflow.criterion import criterion_shift
+from jrh_mlflow.demo import EXPERIMENT, JUDGES
+from jrh_mlflow.evaluation import evaluate
+from jrh_mlflow.judges import scripted
+from jrh_mlflow.tracking.server import DATABASE, running_server
+
+
+def build_example(folder: str | Path) -> None:
+    """Write a fresh store: the paper's four judges and a criterion shift, with no path of this machine in it."""
+    target = Path(folder)
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    with running_server(target, port=_free_port()) as url:
+        for name in JUDGES:
+            evaluate(scripted.profile(name), experiment=EXPERIMENT, tracking_uri=url)
+        criterion_shift(scripted.profile("Qwen32B"), experiment=EXPERIMENT, tracking_uri=url)
+    with sqlite3.connect(target / DATABASE) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.execute("VACUUM")
+    connection.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    build_example(sys.argv[1] if len(sys.argv) > 1 else "mlruns_example")

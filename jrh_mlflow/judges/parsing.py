@@ -1,0 +1,203 @@
+"""From a model's response to an outcome. Strict: what is not clearly an answer is `unparsed`, with the reason.
+
+The last JSON object at the top level of the text is the answer, alone, in prose or in a Markdown fence. An earlier
+object that gives another verdict makes it no answer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jrh_mlflow.judges.answers import clean_text, read_answer
+from jrh_mlflow.judges.json_objects import MAX_DEPTH, Span, UnreadableError, decode, spans, string_end
+from jrh_mlflow.schema.requests import Response
+
+PROBLEMS: Mapping[str, str] = {
+    "empty_choices": "the response has no choice",
+    "content_filter": "the provider's content filter stopped the response",
+    "empty_content": "the response has no text",
+    "refusal": "the model refused",
+    "truncated": "max_tokens ended the response before a readable answer",
+    "no_json": "the text has no JSON object",
+    "bad_json": "the last JSON object is broken or unfinished",
+    "listed": "the last JSON object stands in a list",
+    "too_deep": f"the JSON is nested deeper than {MAX_DEPTH}",
+    "duplicate_keys": "the JSON object has a key twice",
+    "bad_number": "the JSON object has a number that is none",
+    "missing_verdict": "the last JSON object has no key 'verdict'",
+    "conflicting": "several JSON objects give different verdicts",
+    "not_an_answer": "the verdict is none of the answers",
+}
+"""Why there is no answer, by code."""
+
+_ERRORS = ("empty_choices", "content_filter", "empty_content")
+_LENGTH = ("length", "max_tokens")
+_VERDICT_KEY = re.compile(r'"verdict"[ \t\n\r]*:[ \t\n\r]*')
+_BARE_VALUE = re.compile(r"[^ \t\n\r,}]+")
+_LEVEL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """How a response reads."""
+
+    outcome: str
+    """`verdict`, `tie`, `abstain`, `unparsed` or `error`."""
+    answer: str | None = None
+    """The slot, label or level; None unless the outcome is `verdict`."""
+    rationale: str | None = None
+    problem: str | None = None
+    """A code of `PROBLEMS`; None when there is an answer."""
+    detail: str | None = None
+    text: str | None = None
+    """The response's text (or its refusal), whole."""
+    confidence: float | None = None
+    """Probability of the verdict's tokens after the text before them, where it can be told."""
+
+    @property
+    def error(self) -> str | None:
+        """The problem with the raw text, for the column `error`."""
+        if self.problem is None:
+            return None
+        raw = f" Text: {self.text}" if self.text else ""
+        return f"{self.problem}: {self.detail or PROBLEMS[self.problem]}.{raw}"
+
+
+def read(response: Response, names: Mapping[str, str]) -> Reading:
+    """Read a response.
+
+    Args:
+        response: What the provider answered.
+        names: What the prompt calls each answer, and the answer it stands for. Case and outer spaces are forgiven, and
+            a JSON number equal to a level is that level; nothing else is. `abstain` may always be said.
+
+    Returns:
+        The reading. A response cut by the token limit counts when its answer is complete.
+
+    Example:
+        >>> response = Response(text='{"reason": "shorter", "verdict": "b"}', finish_reason="stop")
+        >>> read(response, {"A": "1", "B": "2"}).answer
+        '2'
+    """
+    raw = clean_text(response.refusal or response.text or "") or None
+    problem = _provider_problem(response)
+    if problem is not None:
+        return Reading(outcome="error" if problem in _ERRORS else "unparsed", problem=problem, text=raw)
+    try:
+        reading = _read_text(response.text or "", names, response.logprobs)
+    except UnreadableError as unreadable:
+        reading = Reading(outcome="unparsed", problem=unreadable.code, detail=unreadable.detail)
+    if reading.problem is not None and _finish(response) in _LENGTH:
+        reading = replace(reading, problem="truncated", detail=f"{PROBLEMS['truncated']} ({reading.problem})")
+    return replace(reading, text=raw)
+
+
+def _finish(response: Response) -> str:
+    return (response.finish_reason or "").strip().lower()
+
+
+def _provider_problem(response: Response) -> str | None:
+    """Return why there is nothing to parse. A refusal in the model's own words outranks the filter's flag."""
+    finish = _finish(response)
+    if finish == "empty_choices":
+        return "empty_choices"
+    if finish == "refusal" or (response.refusal or "").strip():
+        return "refusal"
+    if finish == "content_filter":
+        return "content_filter"
+    if not (response.text or "").strip():
+        return "truncated" if finish in _LENGTH else "empty_content"
+    return None
+
+
+def _read_text(text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[str, Any]] | None) -> Reading:
+    found = list(spans(text))
+    if not found:
+        raise UnreadableError("bad_json" if "{" in text else "no_json")
+    *earlier, last = found
+    if last.problem is not None:
+        raise UnreadableError(last.problem)
+    fields = decode(text[last.start : last.end])
+    if "verdict" not in fields:
+        raise UnreadableError("missing_verdict")
+    reason = fields.get("reason")
+    rationale = clean_text(reason) if isinstance(reason, str) else None
+    outcome, answer, why_not = _answer(fields["verdict"], names)
+    if why_not is not None:
+        return Reading(outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200])
+    if any(said not in (None, (outcome, answer)) for said in (_said(text, span, names) for span in earlier)):
+        return Reading(outcome="unparsed", rationale=rationale, problem="conflicting")
+    confidence = _confidence(text, last, logprobs) if logprobs else None
+    return Reading(outcome=outcome, answer=answer or None, rationale=rationale, confidence=confidence)
+
+
+def _answer(verdict: object, names: Mapping[str, str]) -> tuple[str, str, str | None]:
+    """Return outcome, answer and the reason when there is none."""
+    if isinstance(verdict, int | float) and not isinstance(verdict, bool):
+        verdict = next((name for name in names if _as_number(name) == verdict), verdict)
+    outcome, name, why_not = read_answer(verdict, tuple(names))
+    return outcome, names[name] if name else "", why_not
+
+
+def _as_number(name: str) -> float | None:
+    return float(name) if _LEVEL.fullmatch(name) else None
+
+
+def _said(text: str, span: Span, names: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the outcome and answer of an earlier object, or None when it is none."""
+    if span.problem is not None:
+        return None
+    try:
+        fields = decode(text[span.start : span.end])
+    except UnreadableError:
+        return None  # an echo of the format or a draft; the last object is read by itself
+    outcome, answer, why_not = _answer(fields.get("verdict"), names)
+    return None if why_not is not None else (outcome, answer)
+
+
+def _confidence(text: str, span: Span, logprobs: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the probability of the verdict's tokens, or None when they cannot be told from their neighbours."""
+    where = _verdict_range(text, span)
+    if where is None:
+        return None
+    total = 0.0
+    for begin, end, logprob in _tokens_from_the_end(text, logprobs):
+        if begin < where[1]:
+            beside = text[begin : where[0]] + text[where[1] : end]
+            if beside.strip(' \t\n\r":,}'):
+                return None
+            total += logprob
+        if begin <= where[0]:
+            return math.exp(total) if total <= 0 else None
+    return None
+
+
+def _verdict_range(text: str, span: Span) -> tuple[int, int] | None:
+    """Return where the verdict's value stands, without its quotes; None when the key stands there twice."""
+    keys = list(_VERDICT_KEY.finditer(text, span.start, span.end))
+    if len(keys) != 1:
+        return None
+    start = keys[0].end()
+    if text[start] == '"':
+        return start + 1, string_end(text, start + 1)[0] - 1
+    bare = _BARE_VALUE.match(text, start)
+    return (start, bare.end()) if bare else None
+
+
+def _tokens_from_the_end(text: str, logprobs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, float]]:
+    """Yield where each token stands and its log-probability, the last one first, as long as they spell the text."""
+    end = len(text)
+    for number, entry in enumerate(reversed(logprobs)):
+        token, logprob = entry.get("token"), entry.get("logprob")
+        if not isinstance(token, str) or not isinstance(logprob, int | float):
+            return
+        if not text.endswith(token, 0, end):
+            if number == 0:
+                continue  # the end-of-turn token is no part of the text
+            return
+        yield end - len(token), end, float(logprob)
+        end -= len(token)

@@ -1,0 +1,298 @@
+"""A model with a prompt as a judge. It writes requests and reads responses; the engine sends them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.judges import rendering
+from jrh_mlflow.judges._base import Judge
+from jrh_mlflow.judges.parsing import Reading, read
+from jrh_mlflow.judges.rendering import Template
+from jrh_mlflow.schema.criteria import Criterion, criterion
+from jrh_mlflow.schema.presentation import Presentation
+from jrh_mlflow.schema.requests import Request, Response
+
+if TYPE_CHECKING:
+    from jrh_mlflow.schema.items import Call
+    from jrh_mlflow.stimuli.suite import Suite
+
+AUTOMATIC = "pairwise"
+"""The default prompt: for anything that is not a pair the built-in one that fits is taken."""
+
+_OWN_ARGUMENTS = {
+    "model": "model",
+    "messages": "prompt",
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "seed": "seed",
+    "logprobs": "logprobs",
+    "response_format": "structured",
+    "api_base": "api_base",
+    "base_url": "api_base",
+}
+_REFUSED = ("stream", "n")
+_SECRET_WORDS = frozenset(
+    ("apikey", "secret", "pass", "password", "passwd", "authorization", "auth", "bearer", "credential", "cookie")
+)
+_SECRET_ENDINGS = ("key", "token", "credentials", "secrets")
+_DIALECT = ("openai", "hosted_vllm")
+_SCHEMA_EVERYWHERE = ("predibase", "fireworks_ai", "lm_studio", "nebius", "databricks", "hosted_vllm")
+"""Providers whose every model takes a JSON schema."""
+
+
+class PromptedJudge(Judge):
+    """A litellm model name, a prompt, a tie criterion and sampling settings.
+
+    Example:
+        >>> judge = PromptedJudge("openai/gpt-4o-mini", tie_criterion="strict", seed=7)
+        >>> judge.settings()["prompt"], judge.settings()["tie_criterion"]
+        ('pairwise', 'strict')
+    """
+
+    kind = "prompted"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        prompt: str | Path = AUTOMATIC,
+        rubric: str | None = None,
+        tie_criterion: str | Criterion = "allowed",
+        temperature: float | None = 0.0,
+        max_tokens: int | None = 1024,
+        seed: int | None = None,
+        name: str | None = None,
+        api_base: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+        structured: bool | None = None,
+        answer_style: str = "letters",
+        logprobs: bool = False,
+    ) -> None:
+        """Set the judge up; nothing is sent and no provider library is loaded.
+
+        Args:
+            model: A litellm model name: `openai/gpt-4o-mini`, `hosted_vllm/…`, `anthropic/…`.
+            prompt: A built-in name (`pairwise`, `label`, `ordinal`, `transcript`), a template file, or a template's
+                text. `pairwise` stands for the one that fits what is judged; a template of one's own is used as it is.
+            rubric: Shown before the suite's own rubric and the tie criterion; it replaces neither.
+            tie_criterion: `forced`, `allowed`, `strict` or a sentence of one's own; for pairs.
+            temperature: None leaves it to the provider, as models that take none need.
+            max_tokens: None leaves it to the provider.
+            seed: Sent to the provider, where it takes one.
+            name: What the judge is called in reports; the model's name when None.
+            api_base: An endpoint that speaks the OpenAI dialect.
+            extra: Further fields of the request body. Fields named like a secret are kept apart in `credentials`.
+            structured: Ask for the answer's JSON schema; None asks where the model is known to take one.
+            answer_style: What the slots are called in the prompt: `letters` (A, B) or `digits` (1, 2).
+            logprobs: Ask for token probabilities and read the verdict's confidence from them.
+        """
+        _check(model, temperature=temperature, max_tokens=max_tokens, answer_style=answer_style)
+        self.model, self.name = model, name or model
+        self.template = rendering.load_template(prompt)
+        self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
+        self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
+        self.api_base = _without_key(api_base)
+        self.extra, self.credentials = _split_extra(extra or {})
+        self.structured = takes_schema(model, api_base=api_base) if structured is None else structured
+        self.answer_style, self.logprobs = answer_style, logprobs
+        self.used: tuple[Template, ...] = (self.template,)
+        """Templates that the suite needs; known after `begin`."""
+
+    async def ask(self, call: Call) -> object:
+        """Refuse: only the engine sends, so that no call escapes journal, limits and budget."""
+        raise ValueError(
+            f"{self.name} sends nothing itself: the engine sends `request(call)`, here of {call.item.id!r}."
+        )
+
+    def begin(self, suite: Suite) -> None:
+        """Check that the prompt fits every item, before anything is paid."""
+        templates: dict[str, Template] = {}
+        for kind, answers in {(item.kind, item.answers or ()) for item in suite.items}:
+            possible = self.tie_criterion.answers if kind == "pair" else answers
+            rendering.answer_names(kind, possible, self.answer_style)
+            template = self._template(kind, possible)
+            templates[template.name] = template
+        self.used = tuple(templates[name] for name in sorted(templates))
+
+    def request(self, call: Call) -> Request:
+        """Return what is sent for a call."""
+        shown = call.presentation
+        template = self._template(shown.kind, shown.answers)
+        return Request(
+            model=self.model,
+            messages=rendering.render(template, self._with_rubric(shown), style=self.answer_style),
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+            response_schema=answer_schema(self._names(shown)) if self.structured else None,
+            logprobs=self.logprobs,
+            api_base=self.api_base,
+            extra=self.extra,
+        )
+
+    def read(self, response: Response, call: Call) -> Reading:
+        """Read what came back for a call."""
+        return read(response, self._names(call.presentation))
+
+    def settings(self) -> dict[str, object]:
+        """Everything that makes this judge this one, and no key."""
+        return {
+            "model": self.model,
+            "kind": self.kind,
+            "tie_criterion": self.tie_criterion.name,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "prompt": "+".join(template.name for template in self.used),
+            "api_base": self.api_base,
+            "answer_style": self.answer_style,
+            "structured": self.structured,
+            "logprobs": self.logprobs,
+            **{f"extra.{key}": _plain(value) for key, value in self.extra.items()},
+        }
+
+    def prompt(self) -> str:
+        """The templates, what `{format}` stands for, the judge's rubric and the tie criterion."""
+        parts = [f"# Prompt {template.name}\n\n{template.text}\n" for template in self.used]
+        parts.append(f"# {{format}}\n\n{rendering.format_text()}\n")
+        if self.rubric:
+            parts.append(f"# Rubric of the judge, before the suite's\n\n{self.rubric}\n")
+        return "\n".join([*parts, super().prompt()])
+
+    def fingerprint(self) -> str:
+        """Hash everything that can change an answer; the name and the keys cannot."""
+        automatic = self.template.name == AUTOMATIC
+        templates = [rendering.built_in(name) for name in rendering.BUILT_IN] if automatic else [self.template]
+        settings = {key: value for key, value in self.settings().items() if key != "prompt"}
+        parts = (settings, [template.text for template in templates], self.rubric, astuple(self.tie_criterion))
+        text = json.dumps([*parts, rendering.format_text()], sort_keys=True)
+        return hashlib.sha256(f"jrh-prompted-1\n{text}".encode()).hexdigest()
+
+    def _template(self, kind: str, answers: Sequence[str]) -> Template:
+        fits = rendering.fitting(kind, answers)
+        if self.template.name == AUTOMATIC:
+            return rendering.built_in(fits)
+        asked = self.template.name
+        # Levels may be given as labels, but labels are no scale.
+        if asked in rendering.BUILT_IN and asked != fits and (asked, fits) != ("label", "ordinal"):
+            raise RecipeError(
+                f"Prompt {asked!r} does not fit a {kind} with the answers {', '.join(answers)}. "
+                f"Use prompt={fits!r}, or leave it out."
+            )
+        return self.template
+
+    def _names(self, shown: Presentation) -> dict[str, str]:
+        return rendering.answer_names(shown.kind, shown.answers, self.answer_style)
+
+    def _with_rubric(self, shown: Presentation) -> Presentation:
+        if not self.rubric:
+            return shown
+        return replace(shown, rubric="\n\n".join(text for text in (self.rubric, shown.rubric) if text))
+
+
+def answer_schema(names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the JSON schema of an answer: the reason first, so that it is written before the verdict."""
+    return {
+        "type": "object",
+        "properties": {"reason": {"type": "string"}, "verdict": {"type": "string", "enum": list(names)}},
+        "required": ["reason", "verdict"],
+        "additionalProperties": False,
+    }
+
+
+def takes_schema(model: str, *, api_base: str | None = None) -> bool:
+    """Tell whether a model takes a JSON schema, from litellm's table, without importing litellm.
+
+    An endpoint of one's own is taken to speak the whole OpenAI dialect, and so is an OpenAI model the table lacks.
+    """
+    provider, _, bare = model.partition("/")
+    if api_base is not None or provider in _SCHEMA_EVERYWHERE:
+        return True
+    table = _model_table()
+    entry = table.get(model)
+    if entry is None and str(table.get(bare, {}).get("litellm_provider", "")).startswith(provider):
+        entry = table.get(bare)
+    if entry is None:
+        return provider in _DIALECT
+    return bool(entry.get("supports_response_schema"))
+
+
+@lru_cache(maxsize=1)
+def _model_table() -> Mapping[str, Mapping[str, Any]]:
+    spec = importlib.util.find_spec("litellm")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / "model_prices_and_context_window_backup.json"
+        if path.is_file():
+            table: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+            return table
+    return {}
+
+
+def _check(model: str, *, temperature: float | None, max_tokens: int | None, answer_style: str) -> None:
+    if not model.strip():
+        raise ValueError("`model` must name a model, but is empty.")
+    if temperature is not None and not (math.isfinite(temperature) and temperature >= 0):
+        raise ValueError(f"`temperature >= 0` must hold, but got {temperature=}.")
+    if max_tokens is not None and max_tokens < 1:
+        raise ValueError(f"`max_tokens >= 1` must hold, but got {max_tokens=}.")
+    if answer_style not in rendering.ANSWER_STYLES:
+        raise RecipeError(
+            f"Unknown answer style {answer_style!r}.{suggest(answer_style, rendering.ANSWER_STYLES)} "
+            f"Give one of {', '.join(rendering.ANSWER_STYLES)}."
+        )
+
+
+def _without_key(api_base: str | None) -> str | None:
+    """Refuse an address with a key in it: addresses are logged."""
+    if api_base is None:
+        return None
+    parts = urlsplit(api_base)
+    if parts.username or parts.password or any(_is_secret(name) for name, _ in parse_qsl(parts.query)):
+        raise RecipeError("`api_base` holds a key or password, and addresses are logged. Give keys by the environment.")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise RecipeError("`api_base` must be an address that begins with http:// or https:// and names a host.")
+    return api_base
+
+
+def _split_extra(extra: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields that may be shown, hashed and stored, and those that hold a secret."""
+    for field in extra:
+        if field in _OWN_ARGUMENTS:
+            raise RecipeError(f"`extra` has {field!r}. Give it as PromptedJudge({_OWN_ARGUMENTS[field]}=…).")
+        if field in _REFUSED:
+            raise RecipeError(f"`extra` has {field!r}: a judge's call is one whole answer.")
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(extra), allow_nan=False))
+    except (TypeError, ValueError):
+        raise RecipeError("`extra` must be plain JSON: text, finite numbers, true, false, null, lists, maps.") from None
+    secret = {field: value for field, value in plain.items() if _is_secret(field) or _holds_secret(value)}
+    return {field: value for field, value in plain.items() if field not in secret}, secret
+
+
+def _holds_secret(value: object) -> bool:
+    """Look for a text under a secret's name, as in `extra_headers`."""
+    if isinstance(value, list):
+        return any(_holds_secret(inner) for inner in value)
+    if not isinstance(value, dict):
+        return False
+    return any((isinstance(inner, str) and _is_secret(name)) or _holds_secret(inner) for name, inner in value.items())
+
+
+def _is_secret(name: str) -> bool:
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+    return not _SECRET_WORDS.isdisjoint(words) or bool(words and words[-1] in _SECRET_ENDINGS)
+
+
+def _plain(value: object) -> object:
+    return json.dumps(value) if isinstance(value, dict | list) else value

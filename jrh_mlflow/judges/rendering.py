@@ -1,0 +1,295 @@
+"""Prompt templates, and how a presentation becomes the messages of a request.
+
+A template is text with placeholders in braces, in one or two sections:
+
+    [system]
+    You compare two responses …
+    [user]
+    Compare response {slot_1} and response {slot_2} by this rubric: {rubric}
+    {instruction}
+    {candidates}
+    {format}
+
+A name in braces is a placeholder, `{{name}}` is the literal `{name}`, and every other brace is itself, so JSON needs no
+escapes. A template without sections is the user message. What it does not place is added: the task before it, the
+rubric and the output format after it. Values are put in once and never searched for placeholders.
+
+Contents are data and stand between markers that carry a code:
+
+    <response_A code="5d41402abc4b">
+    …
+    </response_A code="5d41402abc4b">
+
+The code is a hash of everything shown and occurs in none of it, so no content can close its block. It is the same in
+both presentation orders and on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.errors import RecipeError, SuiteError, suggest
+from jrh_mlflow.schema.presentation import Message, Presentation
+
+BUILT_IN = ("pairwise", "label", "ordinal", "transcript")
+PLACEHOLDERS = ("instruction", "rubric", "candidates", "answers", "format", "tag", "slot_1", "slot_2")
+ANSWER_STYLES: Mapping[str, tuple[str, str]] = {"letters": ("A", "B"), "digits": ("1", "2")}
+"""What the two slots are called in the prompt. Small models compare far better with letters."""
+NO_RUBRIC = "Judge how well it does what the task asks for."
+
+_PLACEHOLDER = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECTION = re.compile(r"^\[(system|user)\][ \t]*\n", re.MULTILINE)
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_MIN_CODE = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Template:
+    """A prompt with its placeholders."""
+
+    name: str
+    """A built-in name, or `own-` or the file's name with a digest of the text."""
+    system: str | None
+    """None: the system message of the built-in template for the presentation's kind."""
+    user: str
+
+    @property
+    def text(self) -> str:
+        """The whole template, as `judge/prompt.txt` shows it."""
+        return f"[user]\n{self.user}" if self.system is None else f"[system]\n{self.system}\n\n[user]\n{self.user}"
+
+
+def load_template(spec: str | Path) -> Template:
+    """Resolve a built-in name, a path to a template file, or the text of a template.
+
+    Raises:
+        RecipeError: for an unknown name or placeholder, a file that cannot be read, or a text without `{candidates}`.
+    """
+    if isinstance(spec, str) and spec in BUILT_IN:
+        return built_in(spec)
+    if isinstance(spec, str) and (_PLACEHOLDER.search(spec) or "\n" in spec):
+        return parse_template(spec, name=f"own-{_digest(spec)}")
+    if isinstance(spec, str) and not _is_file(spec):
+        raise RecipeError(
+            f"Unknown prompt {spec[:80]!r}.{suggest(spec[:80], BUILT_IN)} "
+            f"Give one of {', '.join(BUILT_IN)}, a file that exists, or a text with {{candidates}}."
+        )
+    text = _read_file(Path(spec))
+    return parse_template(text, name=f"{Path(spec).stem}-{_digest(text)}")
+
+
+@lru_cache(maxsize=len(BUILT_IN))
+def built_in(name: str) -> Template:
+    """Return a template of this package."""
+    return parse_template(_package_text(name), name=name)
+
+
+def parse_template(text: str, *, name: str) -> Template:
+    """Check a template's placeholders and add what it does not place."""
+    system, user = _sections(text.replace("\r\n", "\n"), name)
+    placed = _placeholders(system or "") | _placeholders(user)
+    for unknown in sorted(placed - set(PLACEHOLDERS)):
+        raise RecipeError(
+            f"Unknown placeholder {{{unknown}}} in prompt {name!r}.{suggest(unknown, PLACEHOLDERS)} "
+            f"Known: {', '.join(PLACEHOLDERS)}. A literal is written {{{{{unknown}}}}}."
+        )
+    if "candidates" not in _placeholders(user):
+        raise RecipeError(f"Prompt {name!r} has no {{candidates}} in its user section: the judge would see nothing.")
+    if {"candidates", "instruction"} & _placeholders(system or ""):
+        raise RecipeError(f"Prompt {name!r} has contents in its system section. Move them below [user]: they are data.")
+    if "instruction" not in placed:
+        user = f"{{instruction}}\n\n{user}"
+    for part in ("rubric", "format"):
+        if part not in placed:
+            user = f"{user}\n\n{{{part}}}"
+    return Template(name=name, system=system, user=user)
+
+
+def fitting(kind: str, answers: Sequence[str]) -> str:
+    """Name the built-in template for a kind of presentation and its answers.
+
+    Example:
+        >>> fitting("response", ("1", "2", "3")), fitting("response", ("yes", "no"))
+        ('ordinal', 'label')
+    """
+    if kind == "pair":
+        return "pairwise"
+    if kind == "transcript":
+        return "transcript"
+    if kind != "response":
+        raise ValueError(f"A presentation is a pair, a response or a transcript, but got {kind!r}.")
+    levels = [float(answer) for answer in answers if _NUMBER.fullmatch(answer)]
+    rising = all(low < high for low, high in pairwise(levels))
+    falling = all(low > high for low, high in pairwise(levels))
+    return "ordinal" if 2 <= len(answers) == len(levels) and (rising or falling) else "label"
+
+
+def answer_names(kind: str, answers: Sequence[str], style: str) -> dict[str, str]:
+    """Return what the prompt calls each answer, and the answer it stands for.
+
+    Example:
+        >>> answer_names("pair", ("1", "2", "tie"), "letters")
+        {'A': '1', 'B': '2', 'tie': 'tie'}
+    """
+    if not answers:
+        raise SuiteError(f"A {kind} without `answers` cannot be judged. Give the suite's items their labels or levels.")
+    slots = dict(zip(("1", "2"), ANSWER_STYLES[style], strict=True)) if kind == "pair" else {}
+    if len({answer.strip().casefold() for answer in answers}) < len(answers):
+        raise SuiteError(f"Answers must differ in more than case and spaces, but got {', '.join(map(repr, answers))}.")
+    return {slots.get(answer, answer): answer for answer in answers}
+
+
+def render(template: Template, shown: Presentation, *, style: str) -> tuple[Mapping[str, str], ...]:
+    """Return the system and the user message of one call.
+
+    Different contents give different messages; the two orders of a pair differ in nothing but where the contents stand.
+    """
+    slots = ANSWER_STYLES[style]
+    code = fence_code(_texts(shown))
+    names = list(answer_names(shown.kind, shown.answers, style))
+    values = {
+        "instruction": _fence("task", code, shown.instruction),
+        "rubric": shown.rubric or NO_RUBRIC,
+        "candidates": _candidates(shown, code, slots),
+        "answers": ", ".join(json.dumps(name, ensure_ascii=False) for name in names),
+        "tag": code,
+        "slot_1": slots[0],
+        "slot_2": slots[1],
+    }
+    values["format"] = _fill(format_text(), values)
+    system = template.system
+    if system is None:
+        system = built_in(fitting(shown.kind, shown.answers)).system or ""
+    return (
+        {"role": "system", "content": _fill(system, values)},
+        {"role": "user", "content": _fill(template.user, values)},
+    )
+
+
+@lru_cache(maxsize=1)
+def format_text() -> str:
+    """Return what `{format}` stands for."""
+    return _package_text("format").rstrip("\n")
+
+
+def fence_code(texts: Iterable[str]) -> str:
+    """Return the code of the markers: a hash of all texts, regardless of order, that occurs in none of them."""
+    ordered = sorted(texts)
+    lowered = [text.lower() for text in ordered]
+    material = json.dumps(ordered).encode()
+    while True:
+        digest = hashlib.sha256(b"jrh-fence\n" + material).hexdigest()
+        for length in range(_MIN_CODE, len(digest) + 1):
+            if not any(digest[:length] in text for text in lowered):
+                return digest[:length]
+        material = digest.encode()
+
+
+def _texts(shown: Presentation) -> list[str]:
+    """List everything that is put into the messages."""
+    plain = (shown.instruction, shown.rubric, shown.first, shown.second, shown.response, *shown.answers)
+    texts = [text for text in plain if text is not None]
+    for message in shown.transcript or ():
+        texts += [message.content, _attributes(message), *(_call_body(call) for call in message.tool_calls)]
+        texts += [_call_attributes(call) for call in message.tool_calls]
+    return texts
+
+
+def _candidates(shown: Presentation, code: str, slots: tuple[str, str]) -> str:
+    if shown.kind == "pair":
+        contents = zip(slots, (shown.first, shown.second), strict=True)
+        return "\n\n".join(_fence(f"response_{slot}", code, content) for slot, content in contents)
+    if shown.kind == "response":
+        return _fence("response", code, shown.response)
+    if shown.transcript is None:
+        raise ValueError("A presentation of kind 'transcript' needs a transcript.")
+    return _fence("transcript", code, "\n".join(_message(message, code) for message in shown.transcript))
+
+
+def _message(message: Message, code: str) -> str:
+    calls = [
+        _fence("tool_call", code, _call_body(call), attributes=_call_attributes(call)) for call in message.tool_calls
+    ]
+    return _fence("message", code, "\n".join([message.content, *calls]), attributes=_attributes(message))
+
+
+def _attributes(message: Message) -> str:
+    answered = {} if message.tool_call_id is None else {"tool_call_id": message.tool_call_id}
+    return _written({"role": message.role, **answered})
+
+
+def _call_attributes(call: Mapping[str, Any]) -> str:
+    return _written({key: value for key, value in call.items() if key != "arguments"})
+
+
+def _call_body(call: Mapping[str, Any]) -> str:
+    """Return the arguments whole: as JSON, or as the text they were recorded as."""
+    arguments = call.get("arguments")
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def _written(attributes: Mapping[str, Any]) -> str:
+    # Roles, names and ids come from the transcript too: as JSON they cannot leave their place in the marker.
+    names = {key: key if key.isidentifier() else json.dumps(key, ensure_ascii=False) for key in attributes}
+    return "".join(f" {names[key]}={json.dumps(value, ensure_ascii=False)}" for key, value in attributes.items())
+
+
+def _fence(name: str, code: str, content: str | None, *, attributes: str = "") -> str:
+    if content is None:
+        raise ValueError(f"A presentation needs a content for its block {name!r}.")
+    return f'<{name} code="{code}"{attributes}>\n{content}\n</{name} code="{code}">'
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    def put(match: re.Match[str]) -> str:
+        literal, name = match.groups()
+        return f"{{{literal}}}" if literal else values[name]
+
+    return _PLACEHOLDER.sub(put, template)
+
+
+def _placeholders(text: str) -> set[str]:
+    return {match[2] for match in _PLACEHOLDER.finditer(text) if match[2]}
+
+
+def _sections(text: str, name: str) -> tuple[str | None, str]:
+    before, *found = _SECTION.split(text if text.endswith("\n") else f"{text}\n")
+    if not found:
+        return None, before.strip("\n")
+    sections = dict(zip(found[::2], (body.strip("\n") for body in found[1::2]), strict=True))
+    if before.strip() or len(found) != 2 * len(sections) or "user" not in sections:
+        raise RecipeError(f"Prompt {name!r} must be one [system] and one [user] section, or plain text without either.")
+    return sections.get("system"), sections["user"]
+
+
+def _is_file(spec: str) -> bool:
+    try:
+        return Path(spec).is_file()
+    except (OSError, ValueError):  # longer than a name may be, or with a NUL: a text, no path
+        return False
+
+
+def _read_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"Prompt file {path} is not UTF-8 at byte {error.start}. Save it as UTF-8.") from error
+    except OSError as error:
+        raise RecipeError(f"Prompt file {path} cannot be read: {error.strerror}.") from error
+
+
+def _package_text(name: str) -> str:
+    return resources.files("jrh_mlflow.judges").joinpath(f"prompts/{name}.txt").read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -1,0 +1,114 @@
+"""An MLflow store in a folder, and the server that shows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jrh_mlflow.errors import TrackingError
+
+DATABASE = "mlflow.db"
+ARTIFACTS = "artifacts"
+
+
+def folder_uri(folder: str | Path) -> str:
+    """Return the tracking URI of a store in a folder, making the folder."""
+    path = Path(folder).resolve()
+    path.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{path / DATABASE}"
+
+
+def artifacts_uri(folder: str | Path) -> str:
+    """Return where a store in a folder keeps its artifacts."""
+    return (Path(folder).resolve() / ARTIFACTS).as_uri()
+
+
+def server_command(store: str | None, *, port: int) -> list[str]:
+    """Return the command that serves a store on this machine only."""
+    if store is not None and Path(store).is_dir():
+        folder = Path(store).resolve()
+        if not (folder / DATABASE).is_file():
+            raise TrackingError(f"{store} is not a store: there is no {DATABASE} in it.")
+        backend = ["--backend-store-uri", f"sqlite:///{folder / DATABASE}"]
+        backend += ["--artifacts-destination", artifacts_uri(folder)]
+    else:
+        import mlflow
+
+        backend = ["--backend-store-uri", store or mlflow.get_tracking_uri()]
+        if backend[1].startswith("http"):
+            raise TrackingError(f"{backend[1]} is a server already: open it in a browser.")
+    return [sys.executable, "-m", "mlflow", "server", *backend, "--host", "127.0.0.1", "--port", str(port)]
+
+
+def server_environment() -> dict[str, str]:
+    """Return the environment of the server: no look-up of model prices on the network while it starts."""
+    return {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "MLFLOW_MODEL_CATALOG_URI": ""}
+
+
+def serve(store: str | None, *, port: int, copy: bool = False) -> None:
+    """Serve a store until Ctrl-C; with `copy`, a temporary copy of the folder."""
+    with _maybe_copy(store, copy=copy) as served:
+        command = server_command(served, port=port)
+        print(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
+        try:
+            subprocess.run(command, env=server_environment(), check=True)  # noqa: S603 - our own arguments
+        except KeyboardInterrupt:
+            return
+        except subprocess.CalledProcessError as error:
+            raise TrackingError(
+                f"The MLflow server ended with code {error.returncode}. Is port {port} taken?"
+            ) from error
+
+
+@contextmanager
+def running_server(folder: Path, *, port: int) -> Iterator[str]:
+    """Serve a store in a folder while the block runs, and give its URL.
+
+    Runs written through a server carry `mlflow-artifacts:/` addresses and survive a move of the folder.
+    """
+    folder_uri(folder)
+    (folder / DATABASE).touch()
+    command = server_command(str(folder), port=port)
+    log = folder.with_suffix(".server.log")
+    with log.open("wb") as sink:
+        process = subprocess.Popen(  # noqa: S603 - our own arguments
+            command, env=server_environment(), stdout=sink, stderr=subprocess.STDOUT
+        )
+        try:
+            _wait_until_up(f"http://127.0.0.1:{port}/health", process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait()
+    log.unlink()
+
+
+def _wait_until_up(url: str, process: subprocess.Popen[bytes], *, patience_s: float = 120) -> None:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise TrackingError(f"The MLflow server ended with code {process.returncode} while starting.")
+        try:
+            with opener.open(url, timeout=2):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise TrackingError(f"The MLflow server did not answer within {patience_s:.0f} s.")
+
+
+@contextmanager
+def _maybe_copy(store: str | None, *, copy: bool) -> Iterator[str | None]:
+    if not copy or store is None:
+        yield store
+        return
+    with tempfile.TemporaryDirectory(prefix="jrh-ui-") as folder:
+        yield str(shutil.copytree(store, Path(folder) / "store"))

@@ -1,0 +1,32 @@
+"""Fixtures: one real MLflow store per test process, since making one takes seconds."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ.setdefault("MLFLOW_MODEL_CATALOG_URI", "")
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A SQLite tracking store with its tables made."""
+    from jrh_mlflow.tracking.server import artifacts_uri, folder_uri
+    from jrh_mlflow.tracking.store import Store
+
+    folder = tmp_path_factory.mktemp("store")
+    Store(folder_uri(folder), "tests", artifacts=artifacts_uri(folder))
+    return folder_uri(folder)
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test works in a folder of its own and leaves nothing in the repository."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JRH_HOME", str(tmp_path / ".jrh"))
+    for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,124 @@
+"""The command line, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def jrh(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from jrh_mlflow.cli import main; main()", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}, check=False
+    )
+
+
+def test_help_lists_every_command_with_an_example(tmp_path: Path) -> None:
+    from jrh_mlflow.cli.main import COMMANDS
+
+    listed = jrh("--help", cwd=tmp_path).stdout
+    for name in COMMANDS:
+        assert name in listed
+        shown = jrh(name, "--help", cwd=tmp_path)
+        assert shown.returncode == 0
+        assert "Example: jrh" in shown.stdout
+
+
+def test_help_loads_no_heavy_library(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom jrh_mlflow.cli.main import group\n"
+        "try:\n    group(['evaluate', '--help'], standalone_mode=False)\nexcept SystemExit:\n    pass\n"
+        "heavy = ('mlflow', 'litellm', 'optuna', 'pandas', 'scipy', 'matplotlib')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.endswith("[]\n")
+
+
+def test_evaluate_prints_json_and_logs_the_run(tmp_path: Path, store_uri: str) -> None:
+    arguments = ("--judge", f"{ROOT / 'recipes' / 'own_judge.py'}:judge", "--experiment", "tests", "--json")
+    done = jrh("evaluate", *arguments, "--tracking-uri", store_uri, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (facts,) = json.loads(done.stdout)
+    assert facts["judge"] == "judge"
+    assert facts["simulated"] is False
+    assert facts["metrics"]["calls/total"] == 680
+
+
+def test_shift_prints_the_table(tmp_path: Path, store_uri: str) -> None:
+    done = jrh("shift", "--judge", "scripted:Qwen32B", "--tracking-uri", store_uri, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "| tie_rate/delta_0_same | 0.7417 | 1.0000 | +0.2583 |" in done.stdout
+
+
+def test_replay_reads_a_mapping_from_the_command_line(tmp_path: Path, store_uri: str) -> None:
+    (tmp_path / "judged.csv").write_text("id,gold,ab,ba\nx,1,1,1\ny,2,2,2\n", encoding="utf-8")
+    mapping = ("--map", "item=id", "--map", "better=gold", "--map", "uv=ab", "--map", "vu=ba")
+    done = jrh("replay", "judged.csv", *mapping, "--tracking-uri", store_uri, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["metrics"]["natural/stable_correct/rate"] == 1.0
+
+
+def test_a_suite_is_built_shown_and_checked(tmp_path: Path) -> None:
+    built = jrh("suite", "build", "-o", "mine", "--n-tasks", "2", "--depth", "3", "--half-steps", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    manifest = json.loads(jrh("suite", "show", "mine", "--json", cwd=tmp_path).stdout)
+    assert manifest["sha256"] in built.stdout
+    items = tmp_path / "mine" / "suite.jsonl"
+    items.write_bytes(items.read_bytes().replace(b"the", b"The", 1))
+    edited = jrh("suite", "show", "mine", cwd=tmp_path)
+    assert edited.returncode == 2
+    assert "was edited after hashing" in edited.stderr
+
+
+def test_the_example_task_is_a_task_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(jrh("suite", "tasks", "--example", cwd=tmp_path).stdout, encoding="utf-8")
+    built = jrh("suite", "build", "--tasks", "task.yaml", "--n-tasks", "1", "-o", "own", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+
+
+def test_natural_pairs_become_a_suite(tmp_path: Path, store_uri: str) -> None:
+    (tmp_path / "pairs.csv").write_text("input,o1,o2,label\nq1,good,bad,1\nq2,bad,good,2\n", encoding="utf-8")
+    mapping = ("--map", "instruction=input", "--map", "first=o1", "--map", "second=o2", "--map", "better=label")
+    built = jrh("suite", "from-pairs", "pairs.csv", *mapping, "-o", "nat", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    asked = ("--judge", "scripted:Oracle", "--suite", "nat", "--tracking-uri", store_uri, "--json")
+    done = jrh("evaluate", *asked, cwd=tmp_path)
+    assert json.loads(done.stdout)[0]["metrics"]["natural/accuracy/rate"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("evalute",), 2, "Did you mean 'evaluate'"),
+        (("evaluate",), 2, "Give either --judge or --resume"),
+        (("evaluate", "--judge", "scripted:Llama8"), 2, "Did you mean 'Llama8B'"),
+        (("evaluate", "--judge", "nonsense"), 2, "scripted:NAME"),
+        (("evaluate", "--judge", "no_such_module:f"), 2, "cannot be imported"),
+        (("evaluate", "--judge", "scripted:Oracle", "--criterion", "strickt"), 2, "Did you mean 'strict'"),
+        (
+            ("evaluate", "--judge", "scripted:Oracle", "--tracking-uri", "http://127.0.0.1:9"),
+            4,
+            "Nothing was asked yet",
+        ),
+        (("evaluate", "--resume", "nowhere"), 4, "holds no kept evaluation"),
+        (("replay", "missing.csv"), 2, "There is no file"),
+        (("suite", "show", "missing"), 2, "There is no suite"),
+        (("ui", "."), 4, "is not a store"),
+        (("validate", "--seeds", "3"), 2, "at least 20"),
+    ],
+)
+def test_bad_input_is_one_line_and_an_exit_code(
+    arguments: tuple[str, ...], code: int, text: str, tmp_path: Path
+) -> None:
+    done = jrh(*arguments, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,79 @@
+"""`jrh.criterion_shift` against a real MLflow store."""
+
+from __future__ import annotations
+
+import pytest
+from mlflow import MlflowClient
+
+import jrh_mlflow as jrh
+from jrh_mlflow.errors import RecipeError
+
+
+@pytest.fixture(scope="module")
+def shift(store_uri: str) -> jrh.CriterionShift:
+    return jrh.criterion_shift(jrh.scripted.profile("Qwen32B"), experiment="tests", tracking_uri=store_uri)
+
+
+def test_the_published_shift_is_read(shift: jrh.CriterionShift) -> None:
+    delta_c = shift.shifts["strict/tie_rate/delta_0_same"]
+    assert isinstance(delta_c, jrh.Estimate)
+    assert delta_c.value == pytest.approx(31 / 120)
+    assert delta_c.cluster_low is not None
+    assert delta_c.cluster_low < delta_c.value
+    assert shift.metrics["criterion_shift/strict/raw_false_preference/value"] == pytest.approx(-31 / 120)
+    assert shift.metrics["criterion_shift/strict/miss_by_tie/delta_1/value"] == pytest.approx(0.44)
+    assert shift.metrics["criterion_shift/strict/miss_by_tie/delta_1/n"] == 100
+
+
+def test_what_the_paper_did_not_ask_is_not_estimable(shift: jrh.CriterionShift) -> None:
+    assert isinstance(shift.shifts["strict/dark_current"], jrh.NotEstimable)
+    assert "criterion_shift/strict/dark_current/value" not in shift.metrics
+
+
+def test_there_is_a_parent_with_one_child_per_criterion_and_the_figures(
+    shift: jrh.CriterionShift, store_uri: str
+) -> None:
+    client = MlflowClient(tracking_uri=store_uri)
+    parent = client.get_run(shift.run_id)
+    assert parent.data.tags["jrh.kind"] == "criterion_shift"
+    assert parent.data.params["judge.tie_criterion"] == "allowed, strict"
+    assert parent.data.metrics == shift.metrics
+    for name, arm in shift.arms.items():
+        child = client.get_run(arm.run_id)
+        assert child.data.tags["mlflow.parentRunId"] == shift.run_id
+        assert child.data.params["judge.tie_criterion"] == name
+    figures = {file.path for file in client.list_artifacts(shift.run_id, "figures")}
+    assert "figures/operating_points.png" in figures
+
+
+def test_a_callable_is_told_the_criterion_and_its_answers(store_uri: str) -> None:
+    def literal(shown: jrh.Presentation) -> str:
+        if "tie" not in shown.answers:
+            return "1"
+        return "tie" if "surface form" in (shown.rubric or "") else "2"
+
+    suite = jrh.datasheet_suite(n_tasks=2, depth=2)
+    done = jrh.criterion_shift(
+        literal, suite, criteria=("forced", "allowed", "strict"), experiment="tests", tracking_uri=store_uri
+    )
+    assert done.arms["forced"].metrics["positional_false_preference/rate"] == 1.0
+    assert done.arms["strict"].metrics["no_preference/rate"] == 1.0
+    assert done.metrics["criterion_shift/strict/tie_rate/vacuum/value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("criteria", "text"),
+    [
+        (("allowed",), "at least two criteria"),
+        (("allowed", "allowed"), "must differ"),
+        (("allowed", "strikt"), "Did you mean 'strict'"),
+        (("allowed", "forced"), "no 'forced' arm"),
+    ],
+)
+def test_bad_criteria_are_refused_before_anything_is_logged(
+    criteria: tuple[str, ...], text: str, store_uri: str
+) -> None:
+    with pytest.raises(RecipeError, match=text):
+        jrh.criterion_shift(
+            jrh.scripted.profile("Qwen32B"), criteria=criteria, experiment="tests", tracking_uri=store_uri
+        )

@@ -1,0 +1,88 @@
+"""The committed example store opens anywhere, and demo and example measure what they say."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from jrh_mlflow.tracking.server import DATABASE, running_server
+
+EXAMPLE = Path(__file__).parent.parent / "mlruns_example"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_the_example_holds_no_path_of_a_machine() -> None:
+    with sqlite3.connect(EXAMPLE / DATABASE) as connection:
+        places = [row[0] for row in connection.execute("SELECT artifact_uri FROM runs")]
+        places += [row[0] for row in connection.execute("SELECT artifact_location FROM experiments")]
+    connection.close()
+    assert len(places) >= 8
+    assert all(place.startswith("mlflow-artifacts:/") for place in places)
+    for file in EXAMPLE.rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            assert b"/home/" not in content
+            assert b"/root/" not in content
+
+
+def test_the_example_opens_from_another_folder_with_its_artifacts(tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere" / "store"
+    shutil.copytree(EXAMPLE, copy)
+    with running_server(copy, port=free_port()) as url:
+        client = MlflowClient(tracking_uri=url)
+        experiment = client.get_experiment_by_name("judge-datasheet-demo")
+        runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
+        assert {
+            "Llama8B (simulated)",
+            "Qwen14B (simulated)",
+            "Qwen32B (simulated)",
+            "Qwen32B_strict (simulated)",
+        } <= set(runs)
+        llama = runs["Llama8B (simulated)"]
+        assert llama.data.metrics["dark_current/rate"] == pytest.approx(80 / 120)
+        sheet = client.download_artifacts(llama.info.run_id, "datasheet.md", str(tmp_path))
+        assert "0.6667" in Path(sheet).read_text(encoding="utf-8")
+        shift = runs["Qwen32B (simulated): criterion shift"]
+        assert shift.data.tags["jrh.kind"] == "criterion_shift"
+
+
+def test_an_interrupted_server_keeps_nothing_from_being_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real server goes away in the middle; when it is back, the kept calls are logged."""
+    import jrh_mlflow as jrh
+    from jrh_mlflow.errors import TrackingError
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    folder, port = tmp_path / "store", free_port()
+    suite = jrh.datasheet_suite(n_tasks=2, depth=2)
+    judge = jrh.scripted.Oracle()
+    server = running_server(folder, port=port)
+    url = server.__enter__()
+
+    def answer_then_lose_the_server(self: jrh.scripted.Oracle, call: object) -> str:
+        if not stopped:
+            stopped.append(True)
+            server.__exit__(None, None, None)
+        return "tie"
+
+    stopped: list[bool] = []
+    monkeypatch.setattr(type(judge), "answer", answer_then_lose_the_server)
+    with pytest.raises(TrackingError, match="Nothing is lost"):
+        jrh.evaluate(judge, suite, tracking_uri=url, experiment="kept")
+    with running_server(folder, port=port):
+        (kept,) = (tmp_path / ".jrh" / "outbox").iterdir()
+        from jrh_mlflow.evaluation import resume
+
+        done = resume(kept)
+        client = MlflowClient(tracking_uri=url)
+        assert client.get_run(done.run_id).data.metrics == done.metrics
+        assert done.metrics["calls/tie"] == 2 * len(suite)

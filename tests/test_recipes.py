@@ -1,0 +1,44 @@
+"""The recipes run as the README says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_paper_recipe_reproduces_every_published_number(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "recipes" / "datasheet_paper.py")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Every published number is reproduced." in done.stdout
+    assert "DIFFERS" not in done.stdout
+    assert done.stdout.count("[0.5783, 0.7447]") == 2
+
+
+def test_the_recipe_carries_the_published_figures_unchanged() -> None:
+    carried = json.loads((ROOT / "recipes" / "data" / "judge_datasheet.json").read_text(encoding="utf-8"))
+    golden = json.loads((ROOT / "tests" / "golden" / "judge_datasheet.json").read_text(encoding="utf-8"))
+    assert carried == golden
+
+
+def test_the_own_judge_recipe_runs_by_itself(tmp_path: Path, store_uri: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "recipes" / "own_judge.py")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "MLFLOW_TRACKING_URI": store_uri},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "# Judge datasheet: more of the task's words" in done.stdout
