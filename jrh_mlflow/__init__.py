@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from jrh_mlflow.errors import JrhError
     from jrh_mlflow.evaluation import Evaluation, evaluate
     from jrh_mlflow.judges import scripted
+    from jrh_mlflow.judges.prompted import PromptedJudge
     from jrh_mlflow.measures import Datasheet, measure
     from jrh_mlflow.schema.estimates import Estimate, NotEstimable
     from jrh_mlflow.schema.presentation import Answer, Message, Presentation
     from jrh_mlflow.stimuli import Suite, datasheet_suite, natural_suite
     from jrh_mlflow.suites import load_suite
+    from jrh_mlflow.tracking.mlflow_judges import from_mlflow
 
 _HOMES = {
     "Answer": "schema.presentation",
@@ -29,10 +31,12 @@ _HOMES = {
     "Message": "schema.presentation",
     "NotEstimable": "schema.estimates",
     "Presentation": "schema.presentation",
+    "PromptedJudge": "judges.prompted",
     "Suite": "stimuli",
     "criterion_shift": "criterion",
     "datasheet_suite": "stimuli",
     "evaluate": "evaluation",
+    "from_mlflow": "tracking.mlflow_judges",
     "load_suite": "suites",
     "measure": "measures",
     "natural_suite": "stimuli",
@@ -49,10 +53,12 @@ __all__ = [
     "Message",
     "NotEstimable",
     "Presentation",
+    "PromptedJudge",
     "Suite",
     "criterion_shift",
     "datasheet_suite",
     "evaluate",
+    "from_mlflow",
     "load_suite",
     "measure",
     "natural_suite",

@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.evaluation import Evaluation, evaluate
-from jrh_mlflow.judges import as_judge
+from jrh_mlflow.evaluation import Evaluation, evaluate, resolve_judge
 from jrh_mlflow.measures.markdown import interval_text, table
 from jrh_mlflow.measures.shift import criterion_axes
 from jrh_mlflow.schema.criteria import Criterion
@@ -50,20 +50,19 @@ def criterion_shift(
     experiment: str | None = None,
     run_name: str | None = None,
     tracking_uri: str | None = None,
-    replicates: int = 1,
-    concurrency: int = 32,
-    seed: int = 0,
-    progress: bool = True,
+    max_usd: float | None = None,
     tags: Mapping[str, str] | None = None,
+    **as_evaluate: Any,
 ) -> CriterionShift:
     """Measure a judge under each criterion on the same suite; the first criterion is the base.
 
     Each arm measures the whole datasheet, its own vacuum included. A callable finds the criterion's text in
-    `presentation.rubric` and the answers it allows in `presentation.answers`. Other arguments as in `evaluate`.
+    `presentation.rubric` and the answers it allows in `presentation.answers`. `max_usd` covers all arms together;
+    the other arguments are those of `evaluate`.
     """
     if len(criteria) < 2:
         raise RecipeError(f"A shift needs at least two criteria, but got {list(criteria)}.")
-    arms = [as_judge(judge).with_criterion(spec) for spec in criteria]
+    arms = [resolve_judge(judge).with_criterion(spec) for spec in criteria]
     names = [arm.tie_criterion.name for arm in arms]
     if len(set(names)) < len(names):
         raise RecipeError(f"The criteria of a shift must differ, but got {', '.join(names)}.")
@@ -75,22 +74,20 @@ def criterion_shift(
         tags=first_tags("criterion_shift", simulated=facts.simulated, tags=tags),
     )
     with ending(store, parent):
-        evaluations = {
-            arm.tie_criterion.name: evaluate(
+        evaluations: dict[str, Evaluation] = {}
+        for arm in arms:
+            spent = sum(one.cost_usd or 0.0 for one in evaluations.values())
+            evaluations[arm.tie_criterion.name] = evaluate(
                 arm,
                 on,
                 experiment=experiment,
                 run_name=f"{JudgeFacts.of(arm).label}: {arm.tie_criterion.name}",
                 tracking_uri=tracking_uri,
-                replicates=replicates,
-                concurrency=concurrency,
-                seed=seed,
-                progress=progress,
+                max_usd=None if max_usd is None else max_usd - spent,
                 tags=tags,
                 parent_run_id=parent,
+                **as_evaluate,
             )
-            for arm in arms
-        }
         shifts = criterion_axes({name: one.datasheet for name, one in evaluations.items()})
         metrics = _log(store, parent, facts, on, evaluations, shifts)
     return CriterionShift(run_id=parent, arms=evaluations, shifts=shifts, metrics=metrics, link=store.link(parent))

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine import calls_frame, plan_calls, run_calls
-from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.engine import Asked, ask_calls, calls_frame, count_calls, plan_calls
+from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.money import Quote, checked_cap, judge_price, quote
+from jrh_mlflow.engine.remote import RemoteSettings
+from jrh_mlflow.engine.runner import BUDGET, StopRule
+from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge, as_judge
+from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures import Datasheet, measure
+from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.suites import as_suite
 from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.measured import JudgeFacts, Measured
+from jrh_mlflow.tracking.mlflow_judges import from_mlflow, is_mlflow_judge
 from jrh_mlflow.tracking.runs import first_tags, log_evaluation
 from jrh_mlflow.tracking.store import Store, ending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
+
+    from jrh_mlflow.engine.prices import Overrides
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +50,8 @@ class Evaluation:
     suite: Suite
     link: str
     """Where the run can be looked at."""
+    truncated: str | None = None
+    """Why calls are missing (`budget: 312 of 680 calls`), or None. The same call again continues."""
 
     @cached_property
     def cost_usd(self) -> float | None:
@@ -63,74 +73,134 @@ def evaluate(
     tracking_uri: str | None = None,
     replicates: int = 1,
     concurrency: int = 32,
+    max_usd: float | None = None,
+    journal: str | Path | Journal | None = None,
+    stop: StopRule | None = None,
+    backend: str = "local",
     seed: int = 0,
     progress: bool = True,
     tags: Mapping[str, str] | None = None,
+    traces: str = "failures",
+    prices: Overrides | None = None,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
+    timeout_s: float = 120.0,
     parent_run_id: str | None = None,
 ) -> Evaluation:
     """Measure a judge on a suite and log it as one MLflow run.
 
     Args:
-        judge: A callable `f(presentation)`, sync or async, or a judge of this package. Use `concurrency=1` for
-            a sync callable that must not run in several threads at once.
+        judge: A model name or `PromptedJudge`, an MLflow judge or scorer, or a callable `f(presentation)`, sync or
+            async. Use `concurrency=1` for a sync callable that must not run in several threads at once.
         suite: A `Suite`, a folder, `runs:/<id>/suite` or a built-in name; the datasheet suite when None.
         experiment: MLflow experiment; the active one, or `judge-datasheets`, when None.
         run_name: Name of the run; the judge's name when None.
         tracking_uri: MLflow store; the active one when None.
         replicates: How often each presentation is asked.
-        concurrency: Calls in flight.
+        concurrency: Most calls in flight.
+        max_usd: Never spend more than this on this judge, suite and number of replicates, restarts included. On
+            reaching it the run ends cleanly, truncated.
+        journal: Where paid answers are kept; `.jrh/journal.db` when None. Only prompted judges use it.
+        stop: Told about every record; a text it returns ends the asking.
+        backend: `local`.
         seed: Of the bootstrap behind the threshold's interval.
         progress: Show a progress bar on a terminal.
         tags: More tags for the run.
+        traces: Which calls become MLflow traces: `failures`, `all` or `none`.
+        prices: Model to dollars per million input and output tokens, where litellm's table is wrong or silent.
+        requests_per_minute: Of the endpoint; limits delay, never drop.
+        tokens_per_minute: Of the endpoint.
+        timeout_s: Of one attempt.
         parent_run_id: Nest the run under this one.
 
     Raises:
         TrackingError: when MLflow cannot be reached. Before the first call nothing is lost; after the last one the
             calls are kept on disk, and the same call again (or `jrh evaluate --resume`) logs them without asking.
+        JudgeError: when the judge's service fails for good.
+        BudgetError: when `max_usd` does not even cover one pair.
     """
-    if replicates < 1:
-        raise ValueError(f"`replicates >= 1` must hold, but got {replicates=}.")
-    asked = as_judge(judge)
+    if replicates < 1 or concurrency < 1:
+        raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
+    if backend != "local":
+        raise RecipeError(f"Unknown backend {backend!r}. Known: local.")
+    asked = resolve_judge(judge)
     on = as_suite(suite)
     if not on.has_texts:
         raise SuiteError(f"Suite {on.name!r} was replayed from recorded judgments and has no texts to ask about.")
+    asked.begin(on)
     facts = JudgeFacts.of(asked)
+    price = judge_price(asked, prices)
+    cap = checked_cap(max_usd, asked, price)
+    identity = (asked.fingerprint() or time.time_ns(), on.sha256, replicates)
     store = Store(tracking_uri, experiment)
-    key = outbox.outbox_key(
-        asked.fingerprint() or time.time_ns(),
-        on.sha256,
-        replicates,
-        seed,
-        store.uri,
-        store.experiment_id,
-        parent_run_id,
-    )
+    key = outbox.outbox_key(*identity, seed, store.uri, store.experiment_id, parent_run_id)
     kept = outbox.outbox_home() / key
     if outbox.is_kept(kept):
         print(f"Logging the calls kept in {kept}: nothing is asked again.", file=sys.stderr)
         return resume(kept)
+    remote = RemoteSettings(
+        concurrency=concurrency,
+        timeout_s=timeout_s,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        budget=None if cap is None else outbox.outbox_key("budget", *identity),
+        price=price,
+    )
     run_id = store.create_run(
         run_name or facts.label, tags=first_tags("evaluate", simulated=facts.simulated, tags=tags), parent=parent_run_id
     )
-    with ending(store, run_id):
+    with ending(store, run_id), _opened(journal, asked) as book:
+        if remote.budget is not None and book is not None:
+            book.open_budget(remote.budget, cap)
         started = time.perf_counter()
-        calls = _ask(asked, on, replicates=replicates, concurrency=concurrency, progress=progress)
+        total = count_calls(on, asked, replicates=replicates)
+        if not total:
+            raise SuiteError(f"{asked.name} answers none of the {len(on)} items of suite {on.name!r}.")
+        with _bar(facts.label, total=total, show=progress) as tick:
+            came = ask_calls(
+                asked,
+                plan_calls(on, asked, replicates=replicates),
+                concurrency=concurrency,
+                on_record=tick,
+                stop=stop,
+                journal=book,
+                settings=remote,
+            )
         done = Measured(
             judge=facts,
             suite=on,
-            calls=calls,
-            run={"seed": seed, "replicates": replicates, "concurrency": concurrency},
+            calls=_measurable(came, max_usd=max_usd),
+            run={"seed": seed, "replicates": replicates, "concurrency": concurrency, "max_usd": max_usd},
             seconds=time.perf_counter() - started,
             tags=dict(tags or {}),
+            truncated=f"{came.stopped}: {len(came.records)} of {total} calls" if came.stopped else None,
+            traces=traces,
         )
-    target = {
-        "run_id": run_id,
-        "tracking_uri": store.uri,
-        "experiment_id": store.experiment_id,
-        "run_name": run_name or facts.label,
-        "parent_run_id": parent_run_id,
-    }
+    target = {"run_id": run_id, "tracking_uri": store.uri, "experiment_id": store.experiment_id}
     return _log(store, done, target, key=key)
+
+
+def resolve_judge(judge: object) -> Judge:
+    """Turn what a user passes into a judge, MLflow's own judges and scorers included."""
+    return from_mlflow(judge) if is_mlflow_judge(judge) else as_judge(judge)
+
+
+def price_evaluation(
+    judge: object,
+    suite: Suite | str | Path | None = None,
+    *,
+    replicates: int = 1,
+    journal: str | Path | Journal | None = None,
+    prices: Overrides | None = None,
+) -> Quote:
+    """Say what an evaluation would send and cost, without sending anything."""
+    asked, on = resolve_judge(judge), as_suite(suite)
+    if not isinstance(asked, PromptedJudge):
+        raise RecipeError(f"Only a prompted judge has a price beforehand, and {asked.name!r} is a {asked.kind} judge.")
+    asked.begin(on)
+    with _opened(journal, asked) as book:
+        assert book is not None
+        return quote(asked, plan_calls(on, asked, replicates=replicates), book, judge_price(asked, prices))
 
 
 def resume(folder: str | Path) -> Evaluation:
@@ -150,6 +220,11 @@ def log_measured(store: Store, done: Measured, *, run_name: str) -> Evaluation:
         return _log(store, done, target, key=outbox.outbox_key(run_id))
 
 
+def default_journal() -> Path:
+    """Return where paid answers are kept: `$JRH_HOME/journal.db`, by default `.jrh/journal.db`."""
+    return Path(os.environ.get("JRH_HOME", ".jrh")) / "journal.db"
+
+
 def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, kept: Path | None = None) -> Evaluation:
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
     kept = kept or outbox.keep(done, key=key, target=target)
@@ -165,35 +240,57 @@ def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, k
         judge=done.judge,
         suite=done.suite,
         link=store.link(target["run_id"]),
+        truncated=done.truncated,
     )
 
 
-def _ask(judge: Judge, suite: Suite, *, replicates: int, concurrency: int, progress: bool) -> pd.DataFrame:
-    judge.begin(suite)
-    calls = list(plan_calls(suite, judge, replicates=replicates))
-    if not calls:
-        raise SuiteError(f"{judge.name} answers none of the {len(suite)} items of suite {suite.name!r}.")
-    with _bar(judge.name, total=len(calls), show=progress) as tick:
-        records = run_calls(judge, calls, concurrency=concurrency, on_record=tick)
-    return calls_frame(records)
+@contextmanager
+def _opened(journal: str | Path | Journal | None, judge: Judge) -> Iterator[Journal | None]:
+    """Open the journal for judges that need one; one that was passed open stays open."""
+    if not isinstance(judge, PromptedJudge):
+        yield None
+        return
+    if isinstance(journal, Journal):
+        context: Any = nullcontext(journal)
+    else:
+        path = journal or default_journal()
+        if "://" not in str(path):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        context = open_journal(path)
+    with context as book:
+        yield book
+
+
+def _measurable(came: Asked, *, max_usd: float | None) -> pd.DataFrame:
+    """Return the records as a table; of a run that was stopped, those pairs that have both orders."""
+    frame = calls_frame(came.records) if came.records else None
+    if came.stopped is None and frame is not None:
+        return frame
+    whole = complete_pairs(frame) if frame is not None else None
+    if whole is None or whole.empty:
+        if came.stopped == BUDGET:
+            raise BudgetError(f"The cap of ${max_usd} does not cover one pair at its worst case. Raise it.")
+        raise SuiteError(f"Nothing to measure: asking was stopped ({came.stopped}) before one pair was complete.")
+    return whole
 
 
 @contextmanager
 def _bar(name: str, *, total: int, show: bool) -> Iterator[Callable[[CallRecord], None] | None]:
-    """Show rate, time left and failures while asking; nothing when stderr is not a terminal."""
+    """Show rate, spend, failures and time left while asking; nothing when stderr is not a terminal."""
     if not show or not sys.stderr.isatty():
         yield None
         return
     from tqdm import tqdm
 
-    failed = 0
+    spent, failed = 0.0, 0
     with tqdm(total=total, desc=name, unit="call", dynamic_ncols=True) as bar:
 
         def tick(record: CallRecord) -> None:
-            nonlocal failed
+            nonlocal spent, failed
+            failed += record.outcome in ("error", "unparsed")
+            spent += 0.0 if record.cached else record.cost_usd or 0.0
+            shown = {"no_answer": failed} if failed else {}
+            bar.set_postfix({**shown, **({"usd": f"{spent:.4f}"} if spent else {})}, refresh=False)
             bar.update()
-            if record.outcome in ("error", "unparsed"):
-                failed += 1
-                bar.set_postfix(no_answer=failed)
 
         yield tick

@@ -16,10 +16,12 @@ In a benchmark, as a process of its own, so that its CPU time is not the client'
 By hand: `python -m tests.loopback --port 0 --latency 0.1` prints its port and runs until Ctrl-C. `GET /stats` shows the
 counts and `GET /requests` what was recorded.
 
-Faults are drawn from one seeded stream in order of arrival, so N requests meet the same number of faults in every run.
-The counts: `requests` that arrived, `billed` ones for which an answer was made, `answered` ones whose answer was sent in
-full, each fault by its name, `refused` (key, model, context, limit), `over_the_limit`, `max_in_flight`,
-`input_tokens` and `output_tokens` of the billed ones. An answer that is late, cut or malformed was billed all the same.
+Faults are drawn from one seeded stream in order of arrival, so N requests meet the same faults in every run.
+
+The counts: `requests` that arrived; `billed` ones, for which a completion was made; `answered` ones, sent in full with
+status 200; each fault by its name; `refused` (key, model, context, limit) and of these `over_the_limit`;
+`max_in_flight`; `input_tokens` and `output_tokens` of the billed ones. An answer that comes late, cut or malformed was
+billed all the same.
 """
 
 from __future__ import annotations
@@ -29,19 +31,18 @@ import asyncio
 import contextlib
 import json
 import random
-import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from tests.loopback_process import LoopbackProcess
 from tests.loopback_replies import (
     PRESETS,
     Body,
@@ -108,12 +109,17 @@ class LoopbackServer:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> LoopbackServer:
-        ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self.serve(ready.set)), name="loopback", daemon=True)
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="loopback", daemon=True)
         self._thread.start()
-        if not ready.wait(30):
-            raise RuntimeError("The loopback server did not start within 30 s.")
+        ready.result(timeout=30)
         return self
+
+    def _run(self, ready: Future[None]) -> None:
+        try:
+            asyncio.run(self.serve(lambda: ready.set_result(None)))
+        except OSError as error:
+            ready.set_exception(error)
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -126,7 +132,7 @@ class LoopbackServer:
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/stats", self._show_counts)
         app.router.add_get("/requests", self._show_requests)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.0)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", self.port, backlog=1024).start()
@@ -223,44 +229,6 @@ class LoopbackServer:
         return response
 
 
-class LoopbackProcess:
-    """The server as a process of its own, for benchmarks and for tests that are killed; it ends when its parent does."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.arguments = arguments
-        self.port = 0
-
-    @property
-    def url(self) -> str:
-        """The `api_base` to give to a client."""
-        return f"http://127.0.0.1:{self.port}/v1"
-
-    def __enter__(self) -> LoopbackProcess:
-        command = [sys.executable, "-m", "tests.loopback", "--until-stdin-closes", *self.arguments]
-        root = Path(__file__).parent.parent
-        self._process = subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdout
-        self.port = int(self._process.stdout.readline() or 0)
-        if not self.port:
-            raise RuntimeError("The loopback server did not start; its own message stands above.")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.communicate()
-
-    def stats(self) -> dict[str, int]:
-        """Return the counts so far."""
-        return dict(self._get("stats"))
-
-    def requests(self) -> list[dict[str, Any]]:
-        """Return what was recorded so far, with `--record`."""
-        return list(self._get("requests"))
-
-    def _get(self, name: str) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{name}") as response:
-            return json.load(response)
-
-
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.loopback", description="An OpenAI-dialect server on loopback."
@@ -275,7 +243,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--retry-after", default="0.05", help="of a drawn 429; default: 0.05")
     parser.add_argument("--model-name", help="answer in the name of this model")
     parser.add_argument("--reply", choices=sorted(PRESETS), default="verdict", help="default: verdict")
-    parser.add_argument("--answer", default="1", help="of the reply `verdict`")
+    parser.add_argument("--answer", default="A", help="of the reply `verdict`")
     parser.add_argument("--record", action="store_true", help="keep every request for GET /requests")
     parser.add_argument("--until-stdin-closes", action="store_true", help="end with the process that started it")
     return parser.parse_args(arguments)

@@ -65,18 +65,18 @@ class Reply:
 ReplyFunction: TypeAlias = Callable[[Body], "str | Reply"]
 
 
-def verdict(answer: str = "1", reason: str = "loopback") -> ReplyFunction:
-    """Return a reply function for JSON verdicts: in the schema that was asked for, else `reasoning` and `answer`."""
+def verdict(answer: str = "A", reason: str = "loopback") -> ReplyFunction:
+    """Return a reply function for JSON verdicts: in the schema that was asked for, else `reason` and `verdict`."""
 
     def reply(body: Body) -> str:
         asked = body.get("response_format") or {}
         schema = (asked.get("json_schema") or {}).get("schema")
-        return json.dumps(fill(schema, answer, reason) if schema else {"reasoning": reason, "answer": answer})
+        return json.dumps(fill(schema, answer, reason) if schema else {"reason": reason, "verdict": answer})
 
     return reply
 
 
-def fill(schema: Mapping[str, Any], answer: str = "1", reason: str = "loopback") -> Any:
+def fill(schema: Mapping[str, Any], answer: str = "A", reason: str = "loopback") -> Any:
     """Return a value that matches a JSON schema; an enum gets `answer` where it may, else its first value."""
     if "enum" in schema:
         return next((value for value in schema["enum"] if str(value) == answer), schema["enum"][0])
@@ -108,7 +108,7 @@ PRESETS: dict[str, ReplyFunction] = {
     "verdict": verdict(),
     "echo": lambda body: str(body["messages"][-1]["content"]),
     "prose": lambda _: "Both responses have merits, and it is hard to say which of the two one would prefer.",
-    "garbage": lambda _: '{"answer": [[\x00]] }}} \ufffd 1 2 tie {"answer": "1", "answer": "2"',
+    "garbage": lambda _: '{"verdict": [[\x00]] }}} \ufffd A B tie {"verdict": "A", "verdict": "B"',
     "refusal": lambda _: Reply(refusal="I cannot help with that."),
     "empty": lambda _: Reply(choices=False),
 }

@@ -26,6 +26,11 @@ def plan_calls(suite: Suite, judge: Judge, *, replicates: int) -> Iterator[Call]
                 yield Call(item=item, order=order, replicate=replicate, presentation=presentation)
 
 
+def count_calls(suite: Suite, judge: Judge, *, replicates: int) -> int:
+    """Return how many calls `plan_calls` yields."""
+    return replicates * sum(len(item.orders) for item in suite.items if judge.covers(item))
+
+
 def present(item: Item, order: Order, criterion: Criterion) -> Presentation:
     """Lay an item out for a judge; only here do contents get their slots."""
     if item.instruction is None:

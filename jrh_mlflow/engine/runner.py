@@ -4,62 +4,150 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import signal
+import sys
+import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import pandas as pd
 
+from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.plan import presentation_sha256
+from jrh_mlflow.engine.remote import OutOfBudget, Remote, RemoteSettings, identity
+from jrh_mlflow.errors import JrhError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.answers import clean_text, read_answer
 from jrh_mlflow.judges.callables import CallableJudge
+from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import Answer
 
+BUDGET = "budget"
+"""`Asked.stopped` when the cap was reached."""
+
 T = TypeVar("T")
 OnRecord = Callable[[CallRecord], None]
+Ask = Callable[[Call], Awaitable[CallRecord]]
+StopRule = Callable[[CallRecord], "str | None"]
+"""Told about every record; returns why no further call should be made, or None."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Asked:
+    """What came of asking."""
+
+    records: list[CallRecord]
+    """In the order of the calls; fewer than planned when it was stopped."""
+    stopped: str | None = None
+    """Why it ended before the last call, or None."""
 
 
 def run_calls(
     judge: Judge, calls: Iterable[Call], *, concurrency: int = 32, on_record: OnRecord | None = None
 ) -> list[CallRecord]:
-    """Ask every call and return the records in the order of the calls.
+    """Ask a judge that needs no journal (scripted or callable) and return the records in the order of the calls."""
+    return ask_calls(judge, calls, concurrency=concurrency, on_record=on_record).records
+
+
+def ask_calls(
+    judge: Judge,
+    calls: Iterable[Call],
+    *,
+    concurrency: int = 32,
+    on_record: OnRecord | None = None,
+    stop: StopRule | None = None,
+    journal: Journal | None = None,
+    settings: RemoteSettings | None = None,
+) -> Asked:
+    """Ask every call, with at most `concurrency` in flight.
 
     Works inside a running event loop too (a notebook): the calls then run in a thread with a loop of its own.
+    On the first Ctrl-C no new call is made and those in flight are settled; a second one aborts.
     """
     if concurrency < 1:
         raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
+    crew = _Crew(calls, concurrency=1 if judge.inline else concurrency, on_record=on_record, stop=stop)
+    if isinstance(judge, PromptedJudge):
+        if journal is None:
+            raise ValueError("A prompted judge is asked through a journal, but `journal` is None.")
+        return run_coroutine(_run_remote(Remote(judge, journal, settings or RemoteSettings()), crew))
     with _threads(judge, concurrency):
-        return run_coroutine(_run(judge, calls, concurrency=concurrency, on_record=on_record))
+        return run_coroutine(crew.run(lambda call: ask_one(judge, call)))
 
 
-async def _run(
-    judge: Judge, calls: Iterable[Call], *, concurrency: int, on_record: OnRecord | None
-) -> list[CallRecord]:
-    numbered = enumerate(calls)
-    records: dict[int, CallRecord] = {}
+async def _run_remote(remote: Remote, crew: _Crew) -> Asked:
+    def ask(call: Call) -> Awaitable[CallRecord]:
+        # Prepared when the call is drawn, not when it is sent: numbering follows the plan whatever overtakes whom.
+        request, key = remote.prepare(call)
+        return remote.ask(call, request, key)
 
-    async def worker() -> None:
-        # All workers draw from one iterator, so calls are made as they are needed and never pile up.
-        for index, call in numbered:
-            records[index] = await ask_one(judge, call)
-            if on_record:
-                on_record(records[index])
+    async with remote:
+        return await crew.run(ask)
 
-    if judge.inline:
-        await worker()
-    else:
-        workers = [asyncio.ensure_future(worker()) for _ in range(concurrency)]
+
+class _Crew:
+    """Workers that draw from one iterator, so calls are made as they are needed and never pile up."""
+
+    def __init__(
+        self, calls: Iterable[Call], *, concurrency: int, on_record: OnRecord | None, stop: StopRule | None
+    ) -> None:
+        self._numbered = enumerate(calls)
+        self._concurrency, self._on_record, self._stop = concurrency, on_record, stop
+        self._records: dict[int, CallRecord] = {}
+        self._stopped: str | None = None
+        self._failure: BaseException | None = None
+
+    async def run(self, ask: Ask) -> Asked:
+        with self._on_interrupt():
+            await asyncio.gather(*(self._work(ask) for _ in range(self._concurrency)))
+        if self._failure is not None:
+            raise self._failure
+        return Asked(records=[self._records[index] for index in sorted(self._records)], stopped=self._stopped)
+
+    async def _work(self, ask: Ask) -> None:
+        while self._stopped is None:
+            try:
+                index, call = next(self._numbered)
+            except StopIteration:
+                return
+            try:
+                done = await ask(call)
+            except OutOfBudget:
+                self._stopped = self._stopped or BUDGET
+                return
+            except JrhError as error:
+                # Nothing new is sent, but what is in flight is paid already and must be settled.
+                self._stopped, self._failure = self._stopped or "failure", self._failure or error
+                return
+            self._records[index] = done
+            if self._on_record:
+                self._on_record(done)
+            if self._stop and (reason := self._stop(done)):
+                self._stopped = self._stopped or reason
+
+    @contextmanager
+    def _on_interrupt(self) -> Iterator[None]:
+        """Turn the first Ctrl-C into a clean end; the second is Python's own again."""
+        if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGINT"):
+            yield
+            return
+        loop = asyncio.get_running_loop()
+
+        def interrupted() -> None:
+            loop.remove_signal_handler(signal.SIGINT)
+            self._stopped, self._failure = self._stopped or "interrupted", KeyboardInterrupt()
+            print("\nStopping: calls in flight are settled first; Ctrl-C again aborts.", file=sys.stderr)
+
+        loop.add_signal_handler(signal.SIGINT, interrupted)
         try:
-            await asyncio.gather(*workers)
+            yield
         finally:
-            for task in workers:
-                task.cancel()
-    return [records[index] for index in sorted(records)]
+            loop.remove_signal_handler(signal.SIGINT)
 
 
 async def ask_one(judge: Judge, call: Call) -> CallRecord:
@@ -82,18 +170,10 @@ def record(judge: Judge, call: Call, returned: object, *, failure: str | None, l
         outcome, answer, reason = read_answer(returned, call.presentation.answers)
         problem = clean_text(reason) if reason else ""
     extras = returned if isinstance(returned, Answer) else Answer(None)
-    item = call.item
     return CallRecord(
-        suite_item=item.id,
-        task=item.task,
-        condition=item.condition,
-        delta=item.delta,
-        order=call.order,
-        better=item.better or "",
-        replicate=call.replicate,
+        **identity(call),
         outcome=outcome,
         answer=answer,
-        expected=item.expected or "",
         rationale=clean_text(str(extras.rationale)) if extras.rationale is not None else None,
         input_tokens=extras.input_tokens,
         output_tokens=extras.output_tokens,
@@ -108,7 +188,7 @@ def record(judge: Judge, call: Call, returned: object, *, failure: str | None, l
 
 def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
     """Return records as the table of `calls/calls.parquet`, columns typed even where all cells are empty."""
-    frame = pd.DataFrame([asdict(record) for record in records])
+    frame = pd.DataFrame({each.name: [getattr(record, each.name) for record in records] for each in fields(CallRecord)})
     types = {"delta": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}
     types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
     typed: pd.DataFrame = frame.astype(types)

@@ -92,7 +92,8 @@ class PromptedJudge(Judge):
             seed: Sent to the provider, where it takes one.
             name: What the judge is called in reports; the model's name when None.
             api_base: An endpoint that speaks the OpenAI dialect.
-            extra: Further fields of the request body. Fields named like a secret are kept apart in `credentials`.
+            extra: Further fields of the request body. They are logged, so a key among them is refused: keys come from
+                the environment.
             structured: Ask for the answer's JSON schema; None asks where the model is known to take one.
             answer_style: What the slots are called in the prompt: `letters` (A, B) or `digits` (1, 2).
             logprobs: Ask for token probabilities and read the verdict's confidence from them.
@@ -103,7 +104,7 @@ class PromptedJudge(Judge):
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
         self.api_base = _without_key(api_base)
-        self.extra, self.credentials = _split_extra(extra or {})
+        self.extra = _checked_extra(extra or {})
         self.structured = takes_schema(model, api_base=api_base) if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
         self.used: tuple[Template, ...] = (self.template,)
@@ -265,8 +266,8 @@ def _without_key(api_base: str | None) -> str | None:
     return api_base
 
 
-def _split_extra(extra: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields that may be shown, hashed and stored, and those that hold a secret."""
+def _checked_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields as plain JSON; refuse what has an argument of its own and what holds a secret."""
     for field in extra:
         if field in _OWN_ARGUMENTS:
             raise RecipeError(f"`extra` has {field!r}. Give it as PromptedJudge({_OWN_ARGUMENTS[field]}=…).")
@@ -276,8 +277,13 @@ def _split_extra(extra: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
         plain: dict[str, Any] = json.loads(json.dumps(dict(extra), allow_nan=False))
     except (TypeError, ValueError):
         raise RecipeError("`extra` must be plain JSON: text, finite numbers, true, false, null, lists, maps.") from None
-    secret = {field: value for field, value in plain.items() if _is_secret(field) or _holds_secret(value)}
-    return {field: value for field, value in plain.items() if field not in secret}, secret
+    secret = [field for field, value in plain.items() if _is_secret(field) or _holds_secret(value)]
+    if secret:
+        raise RecipeError(
+            f"`extra` holds a secret in {', '.join(secret)}, and settings are logged. Set the provider's environment "
+            "variable instead, such as OPENAI_API_KEY."
+        )
+    return plain
 
 
 def _holds_secret(value: object) -> bool:

@@ -8,13 +8,17 @@ from jrh_mlflow.judges.callables import CallableJudge
 
 
 def as_judge(judge: object) -> Judge:
-    """Wrap a callable, or return a judge as it is.
+    """Wrap a callable, take a text as a model name, or return a judge as it is.
 
     Raises:
-        RecipeError: when it is neither.
+        RecipeError: when it is none of these.
     """
     if isinstance(judge, Judge):
         return judge
+    if isinstance(judge, str):
+        from jrh_mlflow.judges.prompted import PromptedJudge
+
+        return PromptedJudge(judge)
     if isinstance(judge, type):
         raise RecipeError(
             f"A judge must be an object, but got the class {judge.__name__}. Call it: {judge.__name__}()."
@@ -22,5 +26,6 @@ def as_judge(judge: object) -> Judge:
     if callable(judge):
         return CallableJudge(judge)
     raise RecipeError(
-        f"A judge must be a callable taking a Presentation, or a judge of this package, but got {type(judge).__name__}."
+        "A judge must be a model name, a callable taking a Presentation or a judge of this package, "
+        f"but got {type(judge).__name__}."
     )

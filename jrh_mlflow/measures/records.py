@@ -39,6 +39,13 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
     return checked
 
 
+def complete_pairs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the records whose pair has both presentation orders, of a run that was stopped in the middle."""
+    orders = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size")
+    whole: pd.DataFrame = frame[(orders == 2) | (frame["order"] == "")]
+    return whole
+
+
 def _as_mapping(call: object) -> Mapping[str, Any]:
     if is_dataclass(call) and not isinstance(call, type):
         return asdict(call)

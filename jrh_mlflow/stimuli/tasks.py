@@ -32,6 +32,9 @@ State = Literal["satisfied", "half", "neutral"]
 STATES: tuple[State, ...] = ("satisfied", "half", "neutral")
 Wordings = tuple[str, str]
 
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml where it is built in: ten times as quick."""
+
 
 class _File(Protocol):
     """A file on disk or inside the installed package."""
@@ -107,7 +110,7 @@ def _load(files: Iterable[_File]) -> list[Task]:
 
 def _read(file: _File) -> Task:
     try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+        data = yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - both are safe loaders
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SuiteError(f"{file.name} cannot be read as YAML: {' '.join(str(error).split())}.") from error
     return parse_task(data, where=file.name)

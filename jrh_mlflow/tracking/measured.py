@@ -49,3 +49,7 @@ class Measured:
     """Settings of the run (`seed`, `replicates`, …), logged as params `run.*`."""
     seconds: float
     tags: Mapping[str, str] = field(default_factory=dict)
+    truncated: str | None = None
+    """Why calls are missing, or None."""
+    traces: str = "none"
+    """Which calls become MLflow traces: `failures`, `all` or `none`."""

@@ -51,6 +51,8 @@ def keep(measured: Measured, *, key: str, target: Mapping[str, Any]) -> Path:
         "run": dict(measured.run),
         "seconds": measured.seconds,
         "tags": dict(measured.tags),
+        "truncated": measured.truncated,
+        "traces": measured.traces,
         "target": dict(target),
     }
     (draft / _FACTS_FILE).write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
@@ -77,6 +79,8 @@ def read_kept(folder: Path) -> tuple[Measured, dict[str, Any]]:
         run=facts["run"],
         seconds=facts["seconds"],
         tags=facts["tags"],
+        truncated=facts["truncated"],
+        traces=facts["traces"],
     )
     return measured, facts["target"]
 

@@ -32,9 +32,7 @@ def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = N
 def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Datasheet) -> dict[str, float]:
     """Log one judge on one suite and return the metrics as MLflow shows them."""
     points = [*keys.datasheet_points(sheet), *keys.call_points(measured.calls, seconds=measured.seconds)]
-    markdown = sheet.to_markdown(
-        title=f"Judge datasheet: {measured.judge.label}", note=SIMULATED_NOTE if measured.judge.simulated else None
-    )
+    markdown = sheet.to_markdown(title=f"Judge datasheet: {measured.judge.label}", note=_note(measured))
     suite = measured.suite
     params = keys.params(
         judge=measured.judge.settings,
@@ -45,6 +43,8 @@ def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Datashe
     threshold = sheet.estimates.get("threshold_75")
     if threshold is not None:
         tags[keys.TAG_THRESHOLD] = threshold_text(threshold)
+    if measured.truncated:
+        tags[keys.TAG_TRUNCATED] = measured.truncated
     if sheet.withheld:
         tags[keys.TAG_WITHHELD] = ", ".join(sheet.withheld)
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
@@ -68,3 +68,9 @@ def write_artifacts(folder: Path, measured: Measured, sheet: Datasheet, markdown
     )
     (folder / "datasheet.md").write_text(markdown, encoding="utf-8")
     save_figures(datasheet_figures({measured.judge.label: sheet}), folder / "figures")
+
+
+def _note(measured: Measured) -> str | None:
+    notes = [SIMULATED_NOTE] if measured.judge.simulated else []
+    notes += [f"Truncated ({measured.truncated}): measured on what was asked."] if measured.truncated else []
+    return " ".join(notes) or None

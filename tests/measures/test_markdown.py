@@ -45,10 +45,12 @@ def test_what_was_not_measured_is_named_with_its_reason_and_has_no_row(paper):
 
 
 def test_withheld_axes_are_listed_as_withheld():
-    sheet = jrh.measure(pairs([("1", "error")] * 3 + [("1", "2")] * 7, delta=0))
+    text = jrh.measure(pairs([("1", "error")] * 3 + [("1", "2")] * 7, delta=0)).to_markdown()
     assert (
-        "| withheld | raw_false_preference, tie_rate/delta_0_same | 3 of 20 delta_0_same calls" in sheet.to_markdown()
+        "| withheld | raw_false_preference, tie_rate/delta_0_same, other_conflict | 3 of 20 delta_0_same calls" in text
     )
+    assert "one_sided_commit, no_preference | 3 of 10 delta_0_same pairs gave no usable answer (error 3)" in text
+    assert "| raw false preference |" not in text
 
 
 def test_title_note_profile_and_outcomes_are_told(paper):

@@ -42,20 +42,25 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def open_database(path: Path) -> None:
-    """Leave a whole journal of this version at `path`, made, checked or repaired."""
+def is_damage(error: Exception) -> bool:
+    """Whether an error says that the file is damaged, and not that it is locked, full or out of reach."""
+    # The subclasses of DatabaseError are the others; sqlite3 cannot decode a message that quotes a damaged schema.
+    return type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeDecodeError)
+
+
+def open_database(path: Path) -> Recovery:
+    """Leave a whole journal of this version at `path`: made, checked or repaired, the dead processes settled."""
     _finish_repair(path)
     if path.exists() and path.stat().st_size == 0:
         _log.warning("The journal %s was an empty file. Starting with no answers.", path)
     try:
-        whole = _check(path)
-    except sqlite3.DatabaseError as error:
-        # Its subclasses are a lock, a full disk, a missing right: not damage.
-        if type(error) is not sqlite3.DatabaseError:
+        if _check(path):
+            return _recover(path)
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        if not is_damage(error):
             raise
-        whole = False
-    if not whole:
-        _repair(path)
+    _repair(path)
+    return _recover(path)
 
 
 def _check(path: Path) -> bool:
@@ -124,7 +129,7 @@ def _readable_budgets(path: Path) -> list[tuple[str, int | None, int]]:
     try:
         with closing(connect(path)) as connection:
             return connection.execute("SELECT name, cap, spent FROM budgets").fetchall()
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return []
 
 
@@ -155,7 +160,7 @@ def _finish_repair(path: Path) -> None:
     _log.warning("The journal %s was damaged: %d calls were salvaged, the file is kept as %s.", path, found, aside.name)
 
 
-def recover(path: Path) -> Recovery:
+def _recover(path: Path) -> Recovery:
     """Replay the spools of processes that died, and count what else they had in flight as lost."""
     replayed = lost = lost_micro = 0
     with closing(connect(path)) as connection:

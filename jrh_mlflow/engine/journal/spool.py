@@ -53,12 +53,13 @@ class Spool:
 
         A disk that takes no more is said, not raised: the database may still have room for a paid answer.
         """
-        if self._size > _TRIM_BYTES and self.committed == self._last:
-            os.ftruncate(self._fd, 0)
-            self._size = 0
+        everything_is_committed = self.committed == self._last
         self._last += 1
         text = json.dumps([self._last, held, row], ensure_ascii=False, separators=(",", ":"))
         try:
+            if everything_is_committed and self._size > _TRIM_BYTES:
+                os.ftruncate(self._fd, 0)
+                self._size = 0
             self._write(f"{text}\n".encode())
         except OSError as error:
             self._torn = True

@@ -14,16 +14,10 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from jrh_mlflow.engine.journal._base import Journal, Summary
-from jrh_mlflow.engine.journal.opening import connect, open_database, recover
+from jrh_mlflow.engine.journal.opening import connect, is_damage, open_database
 from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, demand_micro, seal
 from jrh_mlflow.engine.journal.spool import Spool, sole_opener
-from jrh_mlflow.engine.journal.tables import (
-    count_states,
-    find_answer,
-    lose,
-    prune,
-    transaction,
-)
+from jrh_mlflow.engine.journal.tables import count_states, find_answer, lose, prune, transaction
 from jrh_mlflow.engine.journal.writer import Job, Kind, Writer
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.judges.answers import clean_text
@@ -51,8 +45,7 @@ class SqliteJournal(Journal):
     def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with sole_opener(self.path), ExitStack() as undo:
-            open_database(self.path)
-            self.recovery = recover(self.path)
+            self.recovery = open_database(self.path)
             self._spool = Spool(self.path)
             undo.callback(self._spool.close, remove=True)
             connection = undo.enter_context(closing(connect(self.path)))
@@ -69,9 +62,8 @@ class SqliteJournal(Journal):
             try:
                 row = find_answer(self._reader, clean_text(key))
                 whole = row is None or row.is_intact()
-            except sqlite3.DatabaseError as error:
-                # Its subclasses are a lock or a failing disk: not damage.
-                if type(error) is not sqlite3.DatabaseError:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                if not is_damage(error):
                     raise
                 row, whole = None, False
             if not whole:
@@ -139,8 +131,11 @@ class SqliteJournal(Journal):
             job.held = self._take(key) or Held(0, 0, clean_text(budget or ""))
             cost = job.held.worst_micro if cost_micro is None else cost_micro
             job.row = seal(key=key, cost_micro=cost, budget=job.held.budget, owner=self._spool.owner, **content)
-            job.number = self._spool.append(job.held, job.row)
-            self._writer.submit(job)
+            try:
+                job.number = self._spool.append(job.held, job.row)
+            finally:
+                # Even on Ctrl-C between the two: an entry that is passed over here would be so in a replay, too.
+                self._writer.submit(job)
         assert job.future is not None
         await job.future
 
@@ -229,10 +224,13 @@ class SqliteJournal(Journal):
         self._writer.stop()
         with self._reading:
             self._reader.close()
-        if self._writer.problem is None:
-            self._sign_off()
-        else:
-            _log.warning("%s", self._writer.problem)
+        try:
+            if self._writer.problem is None:
+                with self._errors():
+                    self._sign_off()
+            else:
+                _log.warning("%s", self._writer.problem)
+        finally:
             self._spool.close(remove=False)
 
     def _sign_off(self) -> None:

@@ -37,7 +37,6 @@ _SET_ASIDE = """UPDATE budgets SET reserved = reserved + :worst
 _BOOK = """INSERT INTO budgets VALUES (:budget, NULL, :cost, 0)
     ON CONFLICT (name) DO UPDATE SET spent = spent + :cost, reserved = reserved - :worst"""
 _FILL = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in Row._fields)} WHERE id = ? AND state = 'reserved'"  # noqa: S608
-
 _FIND = f"SELECT {COLUMNS} FROM calls WHERE key = ? AND state = 'answered'"  # noqa: S608
 
 

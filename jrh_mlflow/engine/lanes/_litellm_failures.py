@@ -18,6 +18,11 @@ from jrh_mlflow.schema.requests import Response
 
 _UNREADABLE = re.compile("Empty or invalid response|Invalid response object|provider returned|Unable to get json")
 _NO_PROVIDER = "LLM Provider NOT provided"
+_NO_CREDENTIALS = re.compile(
+    r"missing credentials|missing .*api key|credentials were not found|unable to locate credentials"
+    r"|api_key client option must be set",
+    re.IGNORECASE,
+)
 _DATA_ERRORS = (json.JSONDecodeError, RecursionError, TypeError, KeyError, AttributeError, IndexError)
 _KNOWN_BY_NAME: Mapping[str, Kind] = {
     "AuthenticationError": "auth",
@@ -82,18 +87,20 @@ def _network_failure(links: list[BaseException]) -> LaneError | None:
 
 
 def _own_failure(links: list[BaseException], model: str) -> LaneError | None:
-    """Tell apart what litellm itself found: no such provider, a missing package, an answer it cannot read."""
-    text, root = str(links[0]), links[-1]
+    """Tell apart what litellm itself found: no provider, no key, a missing package, an answer it cannot read."""
+    text, root = str(links[0]).partition("Traceback")[0], links[-1]
     if _NO_PROVIDER in text:
         advice = "Write provider/model, or openai/model with api_base for a server of your own"
         return LaneError("not_found", f"litellm knows no provider for {model}. {advice}.")
+    if _NO_CREDENTIALS.search(text):
+        return LaneError("auth", text)
     if any(isinstance(link, ImportError) for link in links):
         return LaneError("bad_request", f"litellm needs another package for {model}: {text}")
     if type(root) is Exception and hasattr(root, "status_code"):
         return error_inside_200({"code": root.status_code, "message": getattr(root, "message", text)})
     refused = (_status(links[0]) or 500) < 500
     if not refused and (_UNREADABLE.search(text) or any(isinstance(link, _DATA_ERRORS) for link in links[1:])):
-        return LaneError("malformed", f"litellm cannot read the answer: {text.partition('Traceback')[0]}", 200)
+        return LaneError("malformed", f"litellm cannot read the answer: {text}", 200)
     return None
 
 

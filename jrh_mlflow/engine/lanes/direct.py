@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,11 @@ class DirectLane(Lane):
     """Posts to `{api_base}/chat/completions`; the address and the key come from the variables litellm reads too."""
 
     name = "direct"
-    _session: ClientSession | None = None
+
+    def __init__(self, *, concurrency: int = 64) -> None:
+        super().__init__(concurrency=concurrency)
+        self._session: ClientSession | None = None
+        self._addresses: dict[tuple[str, str | None], Address] = {}
 
     async def __aenter__(self) -> Self:
         import aiohttp
@@ -35,7 +40,6 @@ class DirectLane(Lane):
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jrh-mlflow"},
         )
-        self._addresses: dict[tuple[str, str | None], Address] = {}
         return self
 
     async def __aexit__(
@@ -86,6 +90,7 @@ class DirectLane(Lane):
         raise failure
 
 
+@cache
 def _certificates() -> ssl.SSLContext:
     """Trust what the system trusts, and certifi's list where it is installed, as litellm and the OpenAI SDK do."""
     context = ssl.create_default_context()

@@ -82,8 +82,8 @@ class LiteLLMLane(Lane):
 
     def _refuse_controls(self, request: Request) -> None:
         """Refuse fields that litellm would take as orders to itself: fallbacks, caches, mock answers."""
-        owned = frozenset(self._litellm.types.utils.all_litellm_params)
-        if wrong := sorted(owned.intersection(request.extra)):
+        owned = self._litellm.types.utils.all_litellm_params
+        if wrong := sorted(name for name in request.extra if name in owned):
             text = f"`extra` is for the provider, but {', '.join(wrong)} would be taken by litellm itself."
             raise LaneError("bad_request", text)
 

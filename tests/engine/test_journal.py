@@ -1,0 +1,379 @@
+"""The contract every journal backend passes. A new backend joins by adding one line to `BACKENDS`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jrh_mlflow.engine.journal import Journal, Recovery, open_journal
+from jrh_mlflow.errors import JournalError, JrhError
+from tests.engine.journal_tools import ask, fail, start_python
+
+BACKENDS: dict[str, Callable[[Path], str]] = {
+    "sqlite": lambda folder: str(folder / "journal.db"),
+}
+
+
+@pytest.fixture(params=BACKENDS)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """What `open_journal` takes to open an empty journal, from any process."""
+    return BACKENDS[request.param](tmp_path)
+
+
+def test_an_answer_is_served_at_once_and_after_reopening(address: str) -> None:
+    with open_journal(address) as journal:
+        asyncio.run(ask(journal, "k"))
+        assert journal.get("k") == '"k!"'
+    with open_journal(address) as journal:
+        assert journal.get("k") == '"k!"'
+        assert journal.recovery == Recovery()
+
+
+def test_another_replicate_is_another_key(address: str) -> None:
+    with open_journal(address) as journal:
+        asyncio.run(ask(journal, "replicate 0"))
+        assert journal.get("replicate 1") is None
+
+
+def test_failures_and_reservations_are_recorded_and_never_served(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        await fail(journal, "failed")
+        await journal.reserve("reserved", budget=None, worst_micro=10)
+        assert journal.get("failed") is None
+        assert journal.get("reserved") is None
+        summary = journal.summary()
+        assert (summary.answered, summary.failed, summary.in_flight, summary.lost) == (0, 1, 1, 0)
+        await journal.release("reserved", budget=None)
+
+    with open_journal(address) as journal:
+        asyncio.run(scenario(journal))
+
+
+def test_a_call_that_failed_can_still_be_answered(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        await fail(journal, "k", cost=2)
+        await ask(journal, "k", cost=3)
+
+    with open_journal(address) as journal:
+        asyncio.run(scenario(journal))
+        assert journal.get("k") == '"k!"'
+        assert journal.summary().spent_micro == 5
+
+
+def test_the_first_answer_stays_and_both_are_paid(address: str) -> None:
+    async def answer_twice(first: Journal, second: Journal) -> None:
+        for journal in (first, second):
+            assert await journal.reserve("k", budget="b", worst_micro=10)
+        for journal, text in ((first, '"first"'), (second, '"second"')):
+            await journal.answered("k", request_json="{}", response_json=text, cost_micro=4, budget="b")
+
+    with open_journal(address) as first, open_journal(address) as second:
+        first.open_budget("b", 100)
+        second.open_budget("b", 100)
+        asyncio.run(answer_twice(first, second))
+        assert second.get("k") == '"first"'
+        assert (first.spent_micro("b"), first.reserved_micro("b")) == (8, 0)
+        assert (first.summary().answered, first.summary().failed) == (1, 1)
+
+
+def test_an_answer_that_was_never_reserved_is_kept_and_paid(address: str) -> None:
+    with open_journal(address) as journal:
+        journal.open_budget("b", None)
+        asyncio.run(journal.answered("k", request_json="{}", response_json="{}", cost_micro=7, budget="b"))
+        assert journal.get("k") == "{}"
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (7, 0)
+
+
+def test_a_reservation_settles_at_the_cost_or_at_the_worst_case_when_the_cost_is_unknown(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        assert await journal.reserve("k", budget="b", worst_micro=100)
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (0, 100)
+        await journal.answered("k", request_json="{}", response_json="{}", cost_micro=30, budget="b")
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (30, 0)
+        await ask(journal, "unknown", budget="b", worst=50, cost=None)
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (80, 0)
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", 1_000)
+        asyncio.run(scenario(journal))
+
+
+def test_a_cap_may_be_reached_and_not_passed_until_it_is_raised(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        assert await ask(journal, "a", budget="b", worst=60, cost=60)
+        assert not await ask(journal, "b", budget="b", worst=41)
+        assert await ask(journal, "c", budget="b", worst=40, cost=40)
+        assert not await ask(journal, "d", budget="b", worst=1)
+        journal.open_budget("b", 101)
+        assert await ask(journal, "d", budget="b", worst=1, cost=1)
+        assert await ask(journal, "free", worst=10**9)
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", 100)
+        asyncio.run(scenario(journal))
+        journal.open_budget("b", 101)
+        assert journal.spent_micro("b") == 101
+
+
+def test_reservations_made_at_once_are_granted_while_there_is_room(address: str) -> None:
+    async def reserve_all(journal: Journal) -> list[bool]:
+        wanted = [journal.reserve(str(i), budget="b", worst_micro=7) for i in range(200)]
+        return await asyncio.gather(*wanted)
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", 500)
+        granted = asyncio.run(reserve_all(journal))
+        assert sum(granted) == 500 // 7
+        assert journal.reserved_micro("b") == 500 // 7 * 7
+
+
+STEPS = st.tuples(
+    st.sampled_from(["answered", "unknown", "failed", "release", "hold"]), st.integers(0, 60), st.integers(0, 60)
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cap=st.integers(0, 300), steps=st.lists(STEPS, max_size=12))
+def test_spent_and_reserved_follow_the_plain_sums(address: str, cap: int, steps: list[tuple[str, int, int]]) -> None:
+    async def scenario(journal: Journal, budget: str) -> None:
+        spent = reserved = 0
+        for index, (ending, worst, cost) in enumerate(steps):
+            key = f"{budget}-{index}"
+            fits = spent + reserved + worst <= cap
+            assert await journal.reserve(key, budget=budget, worst_micro=worst) == fits
+            if fits and ending in {"answered", "unknown"}:
+                price = cost if ending == "answered" else None
+                await journal.answered(key, request_json="{}", response_json="{}", cost_micro=price, budget=budget)
+                spent += worst if price is None else cost
+            elif fits and ending == "failed":
+                await journal.failed(
+                    key, request_json="{}", reason="r", response_json="{}", cost_micro=cost, budget=budget
+                )
+                spent += cost
+            elif fits and ending == "release":
+                await journal.release(key, budget=budget)
+            elif fits:
+                reserved += worst
+            assert (journal.spent_micro(budget), journal.reserved_micro(budget)) == (spent, reserved)
+
+    with open_journal(address) as journal:
+        budget = uuid.uuid4().hex
+        journal.open_budget(budget, cap)
+        asyncio.run(scenario(journal, budget))
+
+
+RESERVERS = """
+import asyncio, sys
+from jrh_mlflow.engine.journal import open_journal
+
+async def reserve_all(journal, name):
+    calls = iter(range(400))
+    async def reserver():
+        return sum([await journal.reserve(f"{name}-{i}", budget="b", worst_micro=7) for i in calls])
+    return sum(await asyncio.gather(*[reserver() for _ in range(64)]))
+
+with open_journal(sys.argv[1]) as journal:
+    journal.open_budget("b", 3_500)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(asyncio.run(reserve_all(journal, sys.argv[2])), flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_two_processes_with_64_reservers_each_share_one_cap_exactly(address: str) -> None:
+    children = [start_python(RESERVERS, address, name) for name in ("x", "y")]
+    for child in children:
+        assert child.stdout
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    granted = sum(int(child.stdout.readline()) for child in children if child.stdout)
+    assert granted == 3_500 // 7
+    for child in children:
+        child.communicate("done\n")
+        assert child.returncode == 0
+    with open_journal(address) as journal:
+        # They closed with everything in flight, which is settled at the worst case.
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (3_500, 0)
+        assert journal.summary().lost == granted
+
+
+ANSWERERS = """
+import asyncio, sys
+from jrh_mlflow.engine.journal import open_journal
+
+async def answer_all(journal, name):
+    calls = iter(range(300))
+    async def worker():
+        for i in calls:
+            await journal.reserve(f"{name}-{i}", budget="b", worst_micro=9)
+            await journal.answered(
+                f"{name}-{i}", request_json="{}", response_json=f'"{name}{i}"', cost_micro=2, budget="b")
+    await asyncio.gather(*[worker() for _ in range(16)])
+
+with open_journal(sys.argv[1]) as journal:
+    journal.open_budget("b", None)
+    asyncio.run(answer_all(journal, sys.argv[2]))
+"""
+
+
+def test_two_processes_write_one_journal_at_once(address: str) -> None:
+    children = [start_python(ANSWERERS, address, name) for name in ("x", "y")]
+    for child in children:
+        child.communicate()
+        assert child.returncode == 0
+    with open_journal(address) as journal:
+        answers = [journal.get(f"{name}-{i}") for name in ("x", "y") for i in range(300)]
+        assert answers == [f'"{name}{i}"' for name in ("x", "y") for i in range(300)]
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (1_200, 0)
+
+
+def test_event_loops_of_several_threads_share_one_journal(address: str) -> None:
+    async def many(journal: Journal, name: str) -> None:
+        await asyncio.gather(*[ask(journal, f"{name}-{i}", budget="b") for i in range(50)])
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", None)
+        threads = [threading.Thread(target=asyncio.run, args=(many(journal, str(n)),)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert journal.summary().answered == 200
+        assert journal.spent_micro("b") == 600
+
+
+def test_a_reservation_that_is_cancelled_while_it_waits_is_given_back(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        tasks = [asyncio.ensure_future(journal.reserve(str(i), budget="b", worst_micro=10)) for i in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert await journal.reserve("last", budget="b", worst_micro=10)
+        assert journal.reserved_micro("b") == 10
+        await journal.release("last", budget="b")
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", None)
+        asyncio.run(scenario(journal))
+        assert journal.summary().in_flight == 0
+
+
+def test_an_answer_is_kept_when_the_caller_is_cancelled_while_it_waits(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        assert await journal.reserve("k", budget=None, worst_micro=10)
+        answer = journal.answered("k", request_json="{}", response_json='"k!"', cost_micro=3, budget=None)
+        task = asyncio.ensure_future(answer)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with open_journal(address) as journal:
+        asyncio.run(scenario(journal))
+    with open_journal(address) as journal:
+        assert journal.get("k") == '"k!"'
+        assert (journal.summary().lost, journal.summary().spent_micro) == (0, 3)
+
+
+def test_calls_in_flight_when_the_journal_is_closed_count_as_lost(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_journal(address) as journal:
+        journal.open_budget("b", 100)
+        asyncio.run(journal.reserve("k", budget="b", worst_micro=40))
+    assert "closed with 1 calls in flight" in caplog.text
+    with open_journal(address) as journal:
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (40, 0)
+        assert (journal.summary().lost, journal.summary().in_flight) == (1, 0)
+
+
+def test_pruning_removes_what_was_asked_and_keeps_the_money(address: str) -> None:
+    async def fill(journal: Journal) -> None:
+        await ask(journal, "a")
+        await ask(journal, "b")
+        await fail(journal, "c")
+        await journal.reserve("d", budget=None, worst_micro=10)
+
+    with open_journal(address) as journal:
+        asyncio.run(fill(journal))
+        assert journal.prune(older_than_days=1, failed=False) == 0
+        assert journal.prune(older_than_days=1, failed=True) == 0
+        assert journal.prune(older_than_days=None, failed=True) == 1
+        assert journal.get("a") == '"a!"'
+        assert journal.prune(older_than_days=0, failed=False) == 2
+        assert journal.get("a") is None
+        summary = journal.summary()
+        assert (summary.answered, summary.failed, summary.in_flight) == (0, 0, 1)
+        assert summary.spent_micro == 8
+        asyncio.run(journal.release("d", budget=None))
+
+
+def test_the_summary_counts_entries_hits_and_money(address: str) -> None:
+    with open_journal(address) as journal:
+        journal.open_budget("b", None)
+        asyncio.run(ask(journal, "a", budget="b", cost=3))
+        asyncio.run(ask(journal, "b", cost=4))
+        asyncio.run(fail(journal, "c", cost=2))
+        for key in ("a", "a", "missing"):
+            journal.get(key)
+        summary = journal.summary()
+        assert (summary.answered, summary.failed, summary.in_flight, summary.lost) == (2, 1, 0, 0)
+        assert (summary.hits, summary.damaged, summary.spent_micro) == (2, 0, 9)
+        assert summary.size_bytes > 0
+
+
+@pytest.mark.parametrize("text", ["\ud800 alone", "nul \x00 inside", "😀", "\x1f", '{"line":"\u2028"}', ""])
+def test_hostile_text_is_kept_or_cleaned_and_never_crashes(address: str, text: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        await journal.reserve(text, budget=None, worst_micro=0)
+        await journal.answered(text, request_json=text, response_json=text, cost_micro=0, budget=None)
+        await journal.failed(text, request_json=text, reason=text, response_json=text, cost_micro=0, budget=text)
+
+    with open_journal(address) as journal:
+        asyncio.run(scenario(journal))
+    with open_journal(address) as journal:
+        assert journal.get(text) == text.replace("\ud800", "?")
+        assert (journal.summary().answered, journal.summary().failed) == (1, 1)
+
+
+def test_mistakes_of_the_caller_are_refused(address: str) -> None:
+    journal = open_journal(address)
+    with pytest.raises(ValueError, match="micro-dollars"):
+        journal.open_budget("b", -1)
+    with pytest.raises(ValueError, match="must have a name"):
+        journal.open_budget("", 1)
+    with pytest.raises(ValueError, match="micro-dollars"):
+        asyncio.run(journal.reserve("k", budget=None, worst_micro=0.5))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="open_budget"):
+        asyncio.run(journal.reserve("k", budget="never opened", worst_micro=1))
+    with pytest.raises(ValueError, match="Nothing is reserved"):
+        asyncio.run(journal.release("k", budget=None))
+    with pytest.raises(ValueError, match="must be limited"):
+        journal.prune(older_than_days=None, failed=False)
+    with pytest.raises(ValueError, match="older_than_days"):
+        journal.prune(older_than_days=float("nan"), failed=False)
+    journal.close()
+    journal.close()
+    with pytest.raises(JournalError, match="is closed"):
+        journal.get("k")
+    with pytest.raises(JournalError, match="is closed"):
+        asyncio.run(ask(journal, "k"))
+
+
+def test_the_url_of_a_server_is_refused_without_repeating_its_password() -> None:
+    with pytest.raises(JrhError, match="later version") as refused:
+        open_journal("postgresql://me:hunter2@db/journal")
+    assert "hunter2" not in str(refused.value)
+    with pytest.raises(JrhError, match="'redis'"):
+        open_journal("redis://:hunter2@db")

@@ -1,0 +1,102 @@
+"""The public surface: what `__all__` says, and nothing heavy behind the front door."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jrh_mlflow as jrh
+
+HEAVY = ("mlflow", "litellm", "optuna", "matplotlib", "pandas", "numpy", "scipy", "aiohttp", "yaml")
+PROMISED = (
+    "Answer",
+    "CriterionShift",
+    "Datasheet",
+    "Estimate",
+    "Evaluation",
+    "JrhError",
+    "Message",
+    "NotEstimable",
+    "Presentation",
+    "Suite",
+    "criterion_shift",
+    "datasheet_suite",
+    "evaluate",
+    "load_suite",
+    "measure",
+    "natural_suite",
+    "scripted",
+)
+"""Names users rely on: more may come, none may go."""
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("name", jrh.__all__)
+def test_every_public_name_resolves_to_what_it_says(name):
+    found = getattr(jrh, name)
+    assert getattr(found, "__name__", "").rpartition(".")[2] == name
+
+
+def test_the_public_surface_is_sorted_without_repeats_and_keeps_its_promises():
+    assert jrh.__all__ == sorted(set(jrh.__all__))
+    assert set(PROMISED) <= set(jrh.__all__)
+
+
+def test_dir_shows_the_public_surface_and_nothing_else():
+    assert dir(jrh) == sorted(jrh.__all__)
+
+
+def test_type_checkers_see_exactly_the_names_that_can_be_used():
+    """The block under TYPE_CHECKING, the table of homes and `__all__` name the same things in the same places."""
+    tree = ast.parse(Path(jrh.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    homes = {
+        alias.name: str(node.module).removeprefix("jrh_mlflow.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert homes == vars(jrh)["_HOMES"]
+    assert sorted(homes) == jrh.__all__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'jrh_mlflow' has no attribute 'evaluat'"):
+        _ = jrh.evaluat
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = f"import sys, json, jrh_mlflow; print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))"
+    assert json.loads(run(code)) == []
+
+
+def test_measuring_loads_neither_mlflow_nor_a_model_library():
+    code = """
+import sys, json
+import jrh_mlflow as jrh
+from jrh_mlflow.engine import plan_calls, run_calls
+judge, suite = jrh.scripted.AlwaysTie(), jrh.datasheet_suite(n_tasks=2)
+sheet = jrh.measure(run_calls(judge, plan_calls(suite, judge, replicates=1)))
+assert sheet.estimates["dark_current"].value == 0
+print(json.dumps([name for name in ("mlflow", "litellm", "optuna", "matplotlib") if name in sys.modules]))
+"""
+    assert json.loads(run(code)) == []
+
+
+def test_star_import_brings_the_public_names():
+    names = json.loads(
+        run("from jrh_mlflow import *\nimport json; print(json.dumps([n for n in dir() if n[0] != '_']))")
+    )
+    assert set(jrh.__all__) <= set(names)
+
+
+def test_the_package_is_typed():
+    assert (Path(jrh.__file__).parent / "py.typed").is_file()
