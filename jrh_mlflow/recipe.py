@@ -1,15 +1,22 @@
-"""Strings become objects: a judge named on the command line."""
+"""Strings become objects: a judge named on the command line, an evaluation written down in YAML."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import yaml
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges import Judge, as_judge, scripted
+from jrh_mlflow.judges.prompted import PromptedJudge
 
 _SCRIPTED = ("AlwaysFirst", "AlwaysTie", "LongerWins", "Noisy", "Oracle")
 
@@ -60,3 +67,106 @@ def _module_from_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+_JUDGE_KEYS = tuple(
+    name for name, each in inspect.signature(PromptedJudge).parameters.items() if each.kind is not each.VAR_KEYWORD
+)
+_RUN_KEYS = (
+    "experiment",
+    "run_name",
+    "tracking_uri",
+    "replicates",
+    "concurrency",
+    "max_usd",
+    "journal",
+    "seed",
+    "tags",
+    "traces",
+    "prices",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "timeout_s",
+)
+_KEYS = ("judge", "suite", "criteria", *_RUN_KEYS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """An evaluation written down: the arguments of `jrh.evaluate` or `jrh.criterion_shift`."""
+
+    judge: Judge
+    suite: str | None = None
+    criteria: tuple[str, ...] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def load_recipe(path: str | Path) -> Recipe:
+    """Read a recipe in YAML; paths in it are relative to the recipe.
+
+    Raises:
+        RecipeError: for a key that is not known, with the nearest one that is.
+    """
+    path = Path(path)
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RecipeError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
+    fields = _known_keys(data, _KEYS, where=str(path))
+    if "judge" not in fields:
+        raise RecipeError(f"{path} has no `judge`.")
+    suite, criteria, prices = fields.get("suite"), fields.get("criteria"), fields.get("prices")
+    options = {key: fields[key] for key in _RUN_KEYS if key in fields}
+    if prices is not None:
+        options["prices"] = _prices(prices, where=str(path))
+    return Recipe(
+        judge=_recipe_judge(fields["judge"], path),
+        suite=None if suite is None else _beside(path, str(suite)),
+        criteria=None if criteria is None else tuple(map(str, criteria)),
+        options=options,
+    )
+
+
+def _recipe_judge(data: object, path: Path) -> Judge:
+    if isinstance(data, str):
+        return judge_from_text(data) if ":" in data and "/" not in data.partition(":")[0] else as_judge(data)
+    fields = dict(_known_keys(data, ("callable", "scripted", *_JUDGE_KEYS), where=f"{path}, judge"))
+    ways = [key for key in ("callable", "scripted", "model") if key in fields]
+    if len(ways) != 1:
+        raise RecipeError(f"{path}, judge: give one of `model`, `callable` or `scripted`, not {len(ways)} of them.")
+    if ways == ["model"]:
+        return PromptedJudge(**fields)
+    criterion = fields.pop("tie_criterion", None)
+    text = str(fields.pop(ways[0]))
+    if fields:
+        raise RecipeError(f"{path}, judge: {', '.join(fields)} need(s) a `model`.")
+    judge = judge_from_text(f"scripted:{text}") if ways == ["scripted"] else judge_from_text(_beside(path, text))
+    return judge.with_criterion(criterion) if criterion else judge
+
+
+def _known_keys(data: object, known: tuple[str, ...], *, where: str) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise RecipeError(f"{where}: a mapping was expected, not {type(data).__name__}.")
+    for key in data:
+        if key not in known:
+            raise RecipeError(f"{where}: unknown key {key!r}.{suggest(str(key), known)} Known: {', '.join(known)}.")
+    return data
+
+
+def _beside(path: Path, text: str) -> str:
+    """Return a file named in a recipe as seen from here; anything else as it is."""
+    file, colon, name = text.partition(":")
+    beside = path.parent / file
+    return f"{beside}{colon}{name}" if beside.exists() else text
+
+
+def _prices(data: object, *, where: str) -> dict[str, tuple[float, float]]:
+    rule = "model: [dollars per million input tokens, per million output tokens]"
+    if not isinstance(data, dict):
+        raise RecipeError(f"{where}: `prices` must map {rule}.")
+    prices = {}
+    for model, pair in data.items():
+        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, int | float) for one in pair)):
+            raise RecipeError(f"{where}: `prices` must map {rule}, but {model} has {pair!r}.")
+        prices[str(model)] = (float(pair[0]), float(pair[1]))
+    return prices

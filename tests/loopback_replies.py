@@ -100,7 +100,9 @@ def error_reply(status: int, message: str, *, code: str | None = None, **headers
     """Return an error object as OpenAI words it; underscores in the names of headers stand for hyphens."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     raw = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()
-    return Reply(status=status, raw=raw, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return Reply(
+        status=status, raw=raw, headers={name.title().replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 PRESETS: dict[str, ReplyFunction] = {

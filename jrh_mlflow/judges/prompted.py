@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
@@ -91,7 +92,7 @@ class PromptedJudge(Judge):
             max_tokens: None leaves it to the provider.
             seed: Sent to the provider, where it takes one.
             name: What the judge is called in reports; the model's name when None.
-            api_base: An endpoint that speaks the OpenAI dialect.
+            api_base: An endpoint that speaks the OpenAI dialect; `openai/…` reads OPENAI_BASE_URL when None.
             extra: Further fields of the request body. They are logged, so a key among them is refused: keys come from
                 the environment.
             structured: Ask for the answer's JSON schema; None asks where the model is known to take one.
@@ -103,9 +104,9 @@ class PromptedJudge(Judge):
         self.template = rendering.load_template(prompt)
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
-        self.api_base = _without_key(api_base)
+        self.api_base = _without_key(api_base or _openai_base(model))
         self.extra = _checked_extra(extra or {})
-        self.structured = takes_schema(model, api_base=api_base) if structured is None else structured
+        self.structured = takes_schema(model, api_base=self.api_base) if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
         self.used: tuple[Template, ...] = (self.template,)
         """Templates that the suite needs; known after `begin`."""
@@ -252,6 +253,13 @@ def _check(model: str, *, temperature: float | None, max_tokens: int | None, ans
             f"Unknown answer style {answer_style!r}.{suggest(answer_style, rendering.ANSWER_STYLES)} "
             f"Give one of {', '.join(rendering.ANSWER_STYLES)}."
         )
+
+
+def _openai_base(model: str) -> str | None:
+    """Return the address the environment sets for OpenAI: it decides who answers, so it belongs to the request."""
+    if not model.startswith("openai/"):
+        return None
+    return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
 
 
 def _without_key(api_base: str | None) -> str | None:

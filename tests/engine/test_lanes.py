@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def server() -> Iterator[LoopbackServer]:
         yield running
 
 
-def test_the_body_on_the_wire_is_the_request_and_nothing_else(lane, server):
+def test_the_body_on_the_wire_is_the_request_and_nothing_else(lane: Lanes, server: LoopbackServer) -> None:
     extra = {"top_k": 3, "guided_choice": ["A", "B"], "top_p": 0.5, "logit_bias": {"1": -100}}
     fields = {"temperature": 0.0, "max_tokens": 77, "seed": 11, "logprobs": True}
     ask(lane, server, "A", **fields, response_schema=SCHEMA, extra=extra)
@@ -56,12 +57,12 @@ def test_the_body_on_the_wire_is_the_request_and_nothing_else(lane, server):
     }
 
 
-def test_settings_that_were_not_given_are_not_sent(lane, server):
+def test_settings_that_were_not_given_are_not_sent(lane: Lanes, server: LoopbackServer) -> None:
     ask(lane, server, "A")
     assert sent(server) == {"model": "gpt-4o-mini", "messages": list(USER)}
 
 
-def test_extra_has_the_last_word_on_sampling(lane, server):
+def test_extra_has_the_last_word_on_sampling(lane: Lanes, server: LoopbackServer) -> None:
     ask(lane, server, "A", temperature=0.0, extra={"temperature": 0.7})
     assert sent(server)["temperature"] == 0.7
 
@@ -77,14 +78,16 @@ def test_extra_has_the_last_word_on_sampling(lane, server):
         ("hosted_vllm/gpt-5-mini", "max_tokens"),
     ],
 )
-def test_the_token_limit_has_the_name_the_model_takes(lane, server, model, limit):
+def test_the_token_limit_has_the_name_the_model_takes(
+    lane: Lanes, server: LoopbackServer, model: str, limit: str
+) -> None:
     # Without a system message: litellm makes it a user's for some reasoning models, the direct lane sends it as it is.
     ask(lane, server, "A", model=model, max_tokens=9, messages=USER[1:])
     assert sent(server) == {"model": model.partition("/")[2], "messages": [USER[1]], limit: 9}
 
 
 @pytest.mark.parametrize("name", ["api_key", "stream", "n", "max_tokens", "num_retries", "messages"])
-def test_extra_may_not_hold_what_has_a_setting_of_its_own(lane, server, name):
+def test_extra_may_not_hold_what_has_a_setting_of_its_own(lane: Lanes, server: LoopbackServer, name: str) -> None:
     before = len(server.requests)
     error = fail(lane, server, Reply(text="A"), extra={name: 3})
     assert error.kind == "bad_request"
@@ -92,18 +95,22 @@ def test_extra_may_not_hold_what_has_a_setting_of_its_own(lane, server, name):
     assert len(server.requests) == before
 
 
-def test_the_key_goes_out_as_a_bearer_token(lane, server):
+def test_the_key_goes_out_as_a_bearer_token(lane: Lanes, server: LoopbackServer) -> None:
     ask(lane, server, "A")
     assert server.requests[-1]["headers"]["Authorization"] == f"Bearer {KEY}"
 
 
-def test_a_server_of_ones_own_needs_no_key(lane, server, monkeypatch):
+def test_a_server_of_ones_own_needs_no_key(
+    lane: Lanes, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     assert ask(lane, server, "A").text == "A"
     assert ask(lane, server, "B", model="hosted_vllm/some/model").text == "B"
 
 
-def test_a_providers_key_is_sent_to_that_provider_only(lane, server, monkeypatch):
+def test_a_providers_key_is_sent_to_that_provider_only(
+    lane: Lanes, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEEPSEEK_API_KEY", "deepseek-own-key")
     ask(lane, server, "A", model="deepseek/deepseek-chat")
     assert server.requests[-1]["headers"]["Authorization"] == "Bearer deepseek-own-key"
@@ -129,14 +136,16 @@ def test_a_providers_key_is_sent_to_that_provider_only(lane, server, monkeypatch
     ],
     ids=["text", "unicode", "surrogate", "empty text", "no content", "no choices", "refusal", "length", "filter"],
 )
-def test_a_completion_becomes_the_same_response_on_both_lanes(lane, server, reply, expected):
+def test_a_completion_becomes_the_same_response_on_both_lanes(
+    lane: Lanes, server: LoopbackServer, reply: Reply, expected: dict[str, Any]
+) -> None:
     response = ask(lane, server, reply)
     made = count_tokens(reply.text or reply.refusal or "") if reply.choices else 0
     given = count_prompt_tokens(sent(server))
     assert response == Response(**expected, model="gpt-4o-mini", input_tokens=given, output_tokens=made)
 
 
-def test_usage_gives_the_same_cost_on_both_lanes(server):
+def test_usage_gives_the_same_cost_on_both_lanes(server: LoopbackServer) -> None:
     price = Price(input_usd=1.5e-07, output_usd=6e-07)
     costs = set()
     for lane in ("direct", "litellm"):
@@ -148,7 +157,9 @@ def test_usage_gives_the_same_cost_on_both_lanes(server):
 
 
 @pytest.mark.parametrize("raw_usage", [b"null", b'{"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}'])
-def test_without_usage_the_tokens_are_unknown_and_not_free(lane, server, raw_usage):
+def test_without_usage_the_tokens_are_unknown_and_not_free(
+    lane: Lanes, server: LoopbackServer, raw_usage: bytes
+) -> None:
     choice = b'{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "A"}}'
     raw = b'{"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [%s], "usage": %s}'
     response = ask(lane, server, Reply(raw=raw % (choice, raw_usage)))
@@ -156,7 +167,7 @@ def test_without_usage_the_tokens_are_unknown_and_not_free(lane, server, raw_usa
     assert ask(lane, server, Reply(text="A", usage=False)).input_tokens is None
 
 
-def test_logprobs_arrive_with_their_alternatives(lane, server):
+def test_logprobs_arrive_with_their_alternatives(lane: Lanes, server: LoopbackServer) -> None:
     response = ask(lane, server, Reply(text="A\u00e9", logprobs=TOKENS), logprobs=True)
     assert response.logprobs == (
         {"token": "A", "logprob": -0.1, "top": [["B", -2.0]]},
@@ -165,29 +176,29 @@ def test_logprobs_arrive_with_their_alternatives(lane, server):
     assert Response.from_json(response.to_json()) == response
 
 
-def test_the_model_that_says_it_answered_is_kept(lane):
+def test_the_model_that_says_it_answered_is_kept(lane: Lanes) -> None:
     with LoopbackServer(reply="a", model_name="gpt-4o-mini-2099-01-01") as server:
         assert send(lane, request_to(server))[0].model == "gpt-4o-mini-2099-01-01"
 
 
-def test_structured_output_follows_the_schema(lane):
+def test_structured_output_follows_the_schema(lane: Lanes) -> None:
     with LoopbackServer(reply="verdict") as server:
         response = send(lane, request_to(server, response_schema=SCHEMA))[0]
     assert json.loads(response.text or "") == {"reason": "loopback", "verdict": "A"}
 
 
-def test_a_prompt_of_a_megabyte_arrives_whole(lane, server):
+def test_a_prompt_of_a_megabyte_arrives_whole(lane: Lanes, server: LoopbackServer) -> None:
     text = "é" * 500_000 + "end"
     server.reply = lambda body: str(len(body["messages"][0]["content"])) + body["messages"][0]["content"][-3:]
     assert send(lane, request_to(server, messages=({"role": "user", "content": text},)))[0].text == "500003end"
 
 
-def test_a_lone_surrogate_in_a_prompt_is_replaced_and_not_fatal(lane, server):
+def test_a_lone_surrogate_in_a_prompt_is_replaced_and_not_fatal(lane: Lanes, server: LoopbackServer) -> None:
     ask(lane, server, "A", messages=({"role": "user", "content": "a\udfffb"},))
     assert sent(server)["messages"][0]["content"] == "a?b"
 
 
-def test_many_calls_at_once_each_get_their_own_answer(lane):
+def test_many_calls_at_once_each_get_their_own_answer(lane: Lanes) -> None:
     with LoopbackServer(reply="echo", latency=0.02) as server:
         texts = [f"call {number}" for number in range(40)]
         requests = [request_to(server, messages=({"role": "user", "content": text},)) for text in texts]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Coroutine
 
 import pytest
 
@@ -29,6 +30,11 @@ def longer(presentation: Presentation) -> str:
 
 async def longer_async(presentation: Presentation) -> str:
     return longer(presentation)
+
+
+def returns_coroutine(presentation: Presentation) -> Coroutine[None, None, str]:
+    """Sync to look at, async all the same."""
+    return longer_async(presentation)
 
 
 class LongerObject:
@@ -60,8 +66,8 @@ def readings(records: list[CallRecord]) -> list[tuple[object, ...]]:
         LongerAsyncObject().method,
         functools.partial(longer),
         functools.partial(longer_async),
-        lambda presentation: longer(presentation),
-        lambda presentation: longer_async(presentation),
+        lambda presentation: str(longer(presentation)),
+        returns_coroutine,
         lambda presentation: jrh.Answer(longer(presentation), rationale="count"),
     ],
     ids=[

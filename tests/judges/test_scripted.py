@@ -254,7 +254,7 @@ def test_every_setting_is_named_for_the_run():
 def test_profiles_of_the_paper_are_found_by_name():
     assert isinstance(profile("Llama8B"), Profile)
     assert profile("Qwen32B_strict").tie_criterion.name == "strict"
-    with pytest.raises(RecipeError, match="Unknown profile 'Lama8B'. Did you mean 'Llama8B'"):
+    with pytest.raises(RecipeError, match=r"Unknown profile 'Lama8B'\. Did you mean 'Llama8B'"):
         profile("Lama8B")
 
 
@@ -262,7 +262,7 @@ def test_a_profile_moves_to_its_published_arm_and_refuses_another():
     strict = profile("Qwen32B").with_criterion("strict")
     assert (strict.name, strict.counts["judge"]) == ("Qwen32B_strict", "Qwen32B")
     assert strict.with_criterion("allowed").name == "Qwen32B"
-    with pytest.raises(RecipeError, match="The paper reports no 'strict' arm for Llama8B."):
+    with pytest.raises(RecipeError, match=r"The paper reports no 'strict' arm for Llama8B\."):
         profile("Llama8B").with_criterion("strict")
 
 

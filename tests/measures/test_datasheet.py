@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.items import VACUUM
+from jrh_mlflow.stats.proportions import cluster_wilson
 from tests.readings import PROPERTY, Row, call, estimate, missing, pair, pairs, value
 
 SAID = ("1", "2", "tie", "abstain", "unparsed", "error")
@@ -63,44 +64,50 @@ def content(row: Row) -> str | None:
     return {"uv1": "u", "uv2": "v", "vu1": "v", "vu2": "u"}[row["order"] + row["answer"]]
 
 
-def recount(rows: list[Row]) -> dict[str, tuple[int, int]]:
-    """Numerator and denominator of every share that has a denominator."""
-    usable = [row for row in rows if row["outcome"] not in ("unparsed", "error")]
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
+Tally = dict[str, list[int]]
+"""Task to hits and units."""
 
-    def add(axis: str, hit: bool) -> None:
-        counts[axis] += hit
-        sizes[axis] += 1
 
-    for row in usable:
-        condition, verdict, tie = row["condition"], row["outcome"] == "verdict", row["outcome"] == "tie"
-        right = verdict and content(row) == row["better"]
-        if condition in VACUUM:
-            add("dark_current", verdict)
-            add("tie_rate/vacuum", tie)
-        if condition == "delta_0_same":
-            add("raw_false_preference", not tie)
-            add("tie_rate/delta_0_same", tie)
-        if condition == "delta_0_different":
-            add("different_subset_preference", verdict)
-        if condition == "filler":
-            add("filler_preference", content(row) == "v")
-        if condition == "natural":
-            add("natural/accuracy", right)
-        if condition == "ladder":
-            step = f"delta_{row['delta']:g}"
-            add(f"target_sensitivity/{step}", right)
-            add(f"tie_rate/{step}", tie)
-            add(f"miss_by_tie/{step}", tie)
-            add(f"wrong_choice/{step}", verdict and not right)
-            if verdict:
-                add(f"conditional_accuracy/{step}", right)
+def recount(rows: list[Row]) -> dict[str, Tally]:
+    """Hits and units by task, of every share that has a denominator."""
+    tallies: dict[str, Tally] = {}
+
+    def add(axis: str, row: Row, hit: bool) -> None:
+        tally = tallies.setdefault(axis, {}).setdefault(row["task"], [0, 0])
+        tally[0] += hit
+        tally[1] += 1
+
+    for row in rows:
+        if row["outcome"] not in ("unparsed", "error"):
+            for axis, hit in call_axes(row).items():
+                add(axis, row, hit)
     for uv, vu in both_orders(rows):
         if not {uv["outcome"], vu["outcome"]} & {"unparsed", "error"}:
             for axis, hit in pair_axes(uv, vu).items():
-                add(axis, hit)
-    return {axis: (counts[axis], sizes[axis]) for axis in sizes}
+                add(axis, uv, hit)
+    return tallies
+
+
+def call_axes(row: Row) -> dict[str, bool]:
+    condition, verdict, tie = row["condition"], row["outcome"] == "verdict", row["outcome"] == "tie"
+    right = verdict and content(row) == row["better"]
+    if condition in VACUUM:
+        return {"dark_current": verdict, "tie_rate/vacuum": tie}
+    if condition != "ladder":
+        return {
+            "delta_0_same": {"raw_false_preference": not tie, "tie_rate/delta_0_same": tie},
+            "delta_0_different": {"different_subset_preference": verdict},
+            "filler": {"filler_preference": content(row) == "v"},
+            "natural": {"natural/accuracy": right},
+        }[condition]
+    step = f"delta_{row['delta']:g}"
+    chosen = {f"conditional_accuracy/{step}": right} if verdict else {}
+    return chosen | {
+        f"target_sensitivity/{step}": right,
+        f"tie_rate/{step}": tie,
+        f"miss_by_tie/{step}": tie,
+        f"wrong_choice/{step}": verdict and not right,
+    }
 
 
 def both_orders(rows: list[Row]) -> list[tuple[Row, Row]]:
@@ -130,13 +137,20 @@ def pair_axes(uv: Row, vu: Row) -> dict[str, bool]:
 @PROPERTY
 @given(records())
 def test_every_share_equals_a_second_count_by_plain_loops(rows):
-    sheet = measured(rows)
-    found = {
-        axis: (reading.numerator, reading.n)
-        for axis, reading in sheet.estimates.items()
+    shares = {
+        axis: reading
+        for axis, reading in measured(rows).estimates.items()
         if isinstance(reading, jrh.Estimate) and not axis.startswith(("d_prime", "threshold", "other"))
     }
-    assert found == recount(rows)
+    tallies = recount(rows)
+    assert set(shares) == set(tallies)
+    for axis, tally in tallies.items():
+        hits, sizes = np.array(list(tally.values()), float).T
+        reading = shares[axis]
+        assert (reading.numerator, reading.n, reading.n_clusters) == (hits.sum(), sizes.sum(), len(sizes)), axis
+        if len(sizes) > 1:
+            clustered = cluster_wilson(hits, sizes)
+            assert (reading.cluster_low, reading.cluster_high) == pytest.approx(clustered), axis
 
 
 @PROPERTY

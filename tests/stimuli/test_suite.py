@@ -183,7 +183,7 @@ def test_a_broken_manifest_is_said(folder, text, why):
 
 
 def test_a_name_that_is_no_suite_gets_the_nearest_one_there_is():
-    with pytest.raises(SuiteError, match="There is no suite 'datashet'. Did you mean 'datasheet'"):
+    with pytest.raises(SuiteError, match=r"There is no suite 'datashet'\. Did you mean 'datasheet'\?"):
         jrh.load_suite("datashet")
 
 

@@ -262,9 +262,9 @@ def test_a_missing_path_and_an_empty_folder_are_said(tmp_path):
 
 def test_more_tasks_or_requirements_than_there_are_is_an_error(tmp_path, data):
     file = write(tmp_path, "mine.yaml", data)
-    with pytest.raises(SuiteError, match="10 tasks were asked for, but there are 1. Lower n_tasks or add tasks."):
+    with pytest.raises(SuiteError, match=r"10 tasks were asked for, but there are 1\. Lower n_tasks or add tasks\."):
         jrh.datasheet_suite(tasks=file)
-    with pytest.raises(SuiteError, match="Task 'support_reply' has 5 requirements, but depth=6."):
+    with pytest.raises(SuiteError, match=r"Task 'support_reply' has 5 requirements, but depth=6\."):
         jrh.datasheet_suite(tasks=file, n_tasks=1, depth=6)
 
 

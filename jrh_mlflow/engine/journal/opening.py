@@ -92,7 +92,7 @@ def _demand_wal(connection: sqlite3.Connection, path: Path) -> None:
 def _passes_check(connection: sqlite3.Connection, path: Path) -> bool:
     if path.stat().st_size > _ALWAYS_CHECKED_BYTES and not spool_owners(path):
         return True
-    return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    return bool(connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",))
 
 
 def _repair(path: Path) -> None:

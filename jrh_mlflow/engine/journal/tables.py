@@ -101,7 +101,11 @@ def settle(connection: sqlite3.Connection, row: Row, held: Held) -> None:
     try:
         worst = _place(connection, row, held)
     except sqlite3.IntegrityError:
-        worst = _place(connection, _second_answer(connection, row), held)
+        second = _second_answer(connection, row)
+        try:
+            worst = _place(connection, second, held)
+        except sqlite3.IntegrityError as error:
+            raise sqlite3.DatabaseError("an index holds an answer that the table does not") from error
     _book(connection, row.budget, cost=row.cost_micro, worst=worst)
 
 

@@ -68,8 +68,8 @@ def resolve(model: str, api_base: str | None) -> Address:
     base = api_base or first_set(_BASES.get(provider, ())) or (OPENAI_BASE if provider == "openai" else "")
     base = base.rstrip("/")
     if not re.match(r"https?://[^/]", base):
-        variable = " or set ".join(_BASES.get(provider, ())) or "no variable stands in for it"
-        raise LaneError("bad_request", f"{model} needs an http(s) address: give api_base ({variable}).")
+        ways = " or set ".join(("give api_base", *_BASES.get(provider, ())))
+        raise LaneError("bad_request", f"{model} needs an address that starts with http:// or https://: {ways}.")
     return Address(
         url=base if base.endswith("/chat/completions") else f"{base}/chat/completions",
         model=name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,8 @@ from jrh_mlflow.judges.answers import clean_text
 from jrh_mlflow.schema.requests import Request, Response
 
 TOP_LOGPROBS = 5
+_MAX_TOKENS = 10**9
+_MAX_LOGPROB = 1e6
 RESERVED_EXTRA = frozenset(
     {
         "model",
@@ -56,6 +57,24 @@ def request_fields(request: Request) -> dict[str, Any]:
     return fields
 
 
+def chat_body(request: Request, *, model: str, max_tokens: str) -> dict[str, Any]:
+    """Return the whole body of a request; `extra` has the last word.
+
+    Args:
+        request: What to send.
+        model: The provider's own name for the model.
+        max_tokens: What the model calls the limit.
+
+    Raises:
+        LaneError: `extra` holds a reserved name.
+    """
+    fields = request_fields(request)
+    if "max_tokens" in fields:
+        fields[max_tokens] = fields.pop("max_tokens")
+    messages = [dict(message) for message in request.messages]
+    return {"model": model, "messages": messages, **fields, **request.extra}
+
+
 def read_http(status: int, headers: Mapping[str, str], raw: bytes) -> Response:
     """Return the response in an HTTP answer.
 
@@ -86,7 +105,7 @@ def read_completion(data: object, status: int = 200) -> Response:
         raise error_inside_200(data["error"])
     choices = data.get("choices")
     if not isinstance(choices, list):
-        raise LaneError("malformed", f"The body has no list of choices: {preview(data)}", status)
+        raise LaneError("malformed", f"The body has no list of choices, but {_names(data)}.", status)
     given, made = _usage(data.get("usage"))
     model = _text(data.get("model"))
     if not choices:
@@ -94,7 +113,7 @@ def read_completion(data: object, status: int = 200) -> Response:
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping) or not isinstance(message.get("content"), str | None):
-        raise LaneError("malformed", f"The first choice has no text message: {preview(choice)}", status)
+        raise LaneError("malformed", f"The first choice has no text message, but {_names(message or choice)}.", status)
     return Response(
         text=_text(message.get("content")),
         finish_reason=_text(choice.get("finish_reason")),
@@ -114,7 +133,8 @@ def _usage(usage: object) -> tuple[int | None, int | None]:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A number of tokens that can be one: hostile servers send more digits than a database takes."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS else None
 
 
 def _text(value: object) -> str | None:
@@ -144,4 +164,11 @@ def _is_token(token: object) -> bool:
     if not isinstance(token, Mapping) or not isinstance(token.get("token"), str):
         return False
     value = token.get("logprob")
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MAX_LOGPROB
+
+
+def _names(value: object) -> str:
+    """Describe a part of a body by its fields; its contents may be endless or nested too deeply to print."""
+    if isinstance(value, Mapping):
+        return f"the fields {', '.join(sorted(map(str, value))[:10])}"
+    return type(value).__name__

@@ -23,6 +23,10 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _OUT_OF_ROOM = "could not finish the message because max_tokens or model output limit was reached"
+_ADVICE: Mapping[Kind, str] = {
+    "auth": " (check the key and the account behind it)",
+    "not_found": " (check the model's name and api_base)",
+}
 _TIMEOUTS = frozenset({408, 504, 522, 524})
 _TRY_AGAIN = frozenset({409, 425})
 
@@ -50,7 +54,7 @@ def read_error(status: int, headers: Mapping[str, str], raw: bytes, *, kind: Kin
     if status < 400:
         message = "the server redirects; give the final address as api_base."
     kind = kind or kind_of(status, code, message)
-    raise LaneError(kind, f"HTTP {status}: {message}", status, retry_after(headers))
+    raise LaneError(kind, f"HTTP {status}: {message}{_ADVICE.get(kind, '')}", status, retry_after(headers))
 
 
 def kind_of(status: int, code: str, message: str) -> Kind:
@@ -76,11 +80,12 @@ def kind_of(status: int, code: str, message: str) -> Kind:
 def error_inside_200(error: object) -> LaneError:
     """Return the failure in a body sent with status 200, as OpenRouter does; one without a status is `server`."""
     parts = error if isinstance(error, Mapping) else {"message": error}
-    status = parts.get("code")
-    # litellm fills in 422 where there is none.
-    known = isinstance(status, int) and 400 <= status < 600 and status != 422
-    text = f"An error with status 200: {parts.get('message') or 'no message'}"
-    return LaneError(kind_of(status, "", text) if known and isinstance(status, int) else "server", text, 200)
+    status, message = parts.get("code"), parts.get("message")
+    text = f"An error with status 200: {message if isinstance(message, str) else 'no message'}"
+    # litellm fills in 422 where there is no code.
+    if isinstance(status, int) and 400 <= status < 600 and status != 422:
+        return LaneError(kind_of(status, "", text), text, 200)
+    return LaneError("server", text, 200)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -122,9 +127,10 @@ def _error_parts(raw: bytes) -> tuple[str, str]:
         data = decode(raw)
     except ValueError:
         return "", preview(raw)
+    data = data[0] if isinstance(data, list) and data else data  # as Google sends it
     outer = data if isinstance(data, Mapping) else {}
     error = outer.get("error", outer)
-    if isinstance(error, Mapping):
-        message = error.get("message") or error.get("detail") or preview(data)
-        return str(error.get("code") or error.get("type") or ""), str(message)
-    return "", str(error)
+    parts = error if isinstance(error, Mapping) else {"message": error}
+    message = parts.get("message") or parts.get("detail")
+    code = parts.get("code") or parts.get("type")
+    return code if isinstance(code, str) else "", message if isinstance(message, str) else preview(raw)

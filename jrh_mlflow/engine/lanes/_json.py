@@ -46,6 +46,6 @@ def _orjson() -> Any:
         return None
 
 
-def preview(value: object) -> str:
+def preview(raw: bytes) -> str:
     """Return the first characters of a body, for an error's text."""
-    return (value[:200].decode("utf-8", "replace") if isinstance(value, bytes) else repr(value)[:200]) or "(empty)"
+    return raw[:200].decode("utf-8", "replace") or "(empty)"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine.lanes._addresses import Address, resolve
 from jrh_mlflow.engine.lanes._base import Lane, LaneError
-from jrh_mlflow.engine.lanes._dialect import read_http, request_fields
+from jrh_mlflow.engine.lanes._dialect import chat_body, read_http
 from jrh_mlflow.engine.lanes._json import encode
 from jrh_mlflow.schema.requests import Request, Response
 
@@ -52,11 +52,7 @@ class DirectLane(Lane):
     async def send(self, request: Request, *, timeout_s: float) -> Response:
         """Send one request; see `Lane.send`."""
         address = self._address(request)
-        fields = request_fields(request)
-        if "max_tokens" in fields:
-            fields[address.max_tokens] = fields.pop("max_tokens")
-        messages = [dict(message) for message in request.messages]
-        body = encode({"model": address.model, "messages": messages, **fields, **request.extra})
+        body = encode(chat_body(request, model=address.model, max_tokens=address.max_tokens))
         return read_http(*await self._post(address, body, timeout_s))
 
     def _address(self, request: Request) -> Address:

@@ -1,9 +1,14 @@
-"""The litellm lane: every provider litellm knows, with its retries, its telemetry and its look-ups turned off."""
+"""The litellm lane: every provider litellm knows, with its retries, its telemetry and its look-ups turned off.
+
+What litellm hands out it has normalised: a finish reason it knows under another name comes as OpenAI's, and a missing
+one as `stop`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import os
 import warnings
 from types import TracebackType
@@ -125,6 +130,8 @@ def _choice(choice: Any) -> dict[str, Any]:
 async def _finish_logging() -> None:
     """Let litellm's logging worker finish what this loop gave it, or its coroutines are never awaited."""
     worker: Any = importlib.import_module("litellm.litellm_core_utils.logging_worker").GLOBAL_LOGGING_WORKER
+    if getattr(worker, "_bound_loop", None) is not asyncio.get_running_loop():
+        return
     try:
         await asyncio.wait_for(worker.flush(), _FLUSH_TIMEOUT_S)
     except asyncio.TimeoutError:
@@ -140,5 +147,5 @@ async def _close_clients(litellm: Any) -> None:
         client = clients.cache_dict.pop(key)
         clients.ttl_dict.pop(key, None)
         close = getattr(client, "close", None) or getattr(client, "aclose", None)
-        if asyncio.iscoroutinefunction(close):
+        if inspect.iscoroutinefunction(close):
             await close()
