@@ -98,7 +98,7 @@ def test_natural_pairs_become_a_suite(tmp_path: Path, store_uri: str) -> None:
     ("arguments", "code", "text"),
     [
         (("evalute",), 2, "Did you mean 'evaluate'"),
-        (("evaluate",), 2, "Give either --judge or --resume"),
+        (("evaluate",), 2, "Give one of --model, --judge"),
         (("evaluate", "--judge", "scripted:Llama8"), 2, "Did you mean 'Llama8B'"),
         (("evaluate", "--judge", "nonsense"), 2, "scripted:NAME"),
         (("evaluate", "--judge", "no_such_module:f"), 2, "cannot be imported"),

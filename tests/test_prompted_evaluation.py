@@ -169,6 +169,7 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
     from jrh_mlflow.engine import ask_calls, plan_calls
     from jrh_mlflow.engine.prices import cost_micro, price_of
     from jrh_mlflow.engine.remote import RemoteSettings
+    from jrh_mlflow.engine.retries import RetryPolicy
 
     price = price_of(MODEL, PRICES)
     assert price is not None
@@ -190,7 +191,7 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
                 plan_calls(small, judge, replicates=1),
                 concurrency=64,
                 journal=journal,
-                settings=RemoteSettings(concurrency=64, budget="b", price=price),
+                settings=RemoteSettings(concurrency=64, budget="b", price=price, policy=RetryPolicy(base_s=0.01)),
             )
             billed = cost_micro(price, server.counts["input_tokens"], server.counts["output_tokens"])
             assert billed <= cap

@@ -3,109 +3,188 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from jrh_mlflow.cli.judging import judge_options, price_from_option, prompted_judge_from_options
 from jrh_mlflow.cli.options import as_json, print_evaluations, tracking
+from jrh_mlflow.errors import BudgetError
 
-_JUDGE = "scripted:NAME, module:function or file.py:function."
+if TYPE_CHECKING:
+    from jrh_mlflow.evaluation import Evaluation
+    from jrh_mlflow.judges import Judge
+    from jrh_mlflow.recipe import Recipe
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def run_options(function: F) -> F:
+    """Add the options that say how a judge is asked; the names are those of `jrh.evaluate`."""
+    options = (
+        click.option(
+            "--judge", "judge_text", help="Instead of --model: scripted:NAME, module:function, file.py:function."
+        ),
+        click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out."),
+        click.option("--replicates", type=click.IntRange(1), help="How often each presentation is asked. [1]"),
+        click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight. [32]"),
+        click.option("--max-usd", type=float, help="Never spend more than this."),
+        click.option(
+            "--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."
+        ),
+        click.option("--journal", type=click.Path(), help="Where paid answers are kept. [.jrh/journal.db]"),
+        click.option("--requests-per-minute", type=float, help="Of the endpoint; delays, never drops."),
+        click.option("--tokens-per-minute", type=float),
+        click.option("--timeout", "timeout_s", type=float, help="Seconds for one attempt. [120]"),
+        click.option("--traces", help="Which calls become MLflow traces: failures, all or none. [failures]"),
+        click.option("--run-name", help="Name of the MLflow run."),
+        click.option("--dry-run", is_flag=True, help="Print calls, tokens and dollars; send nothing."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 @click.command()
-@click.option("--judge", help=_JUDGE)
-@click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out.")
-@click.option("--criterion", help="Tie criterion: forced, allowed, strict, or a sentence of your own.")
-@click.option("--replicates", default=1, show_default=True, help="How often each presentation is asked.")
-@click.option("--concurrency", default=32, show_default=True, help="Calls in flight.")
-@click.option("--run-name", help="Name of the MLflow run.")
+@click.argument("recipe_file", metavar="[RECIPE.yaml]", required=False, type=click.Path())
+@judge_options
+@run_options
 @click.option("--resume", "folder", type=click.Path(), help="Log an evaluation kept on disk while MLflow was down.")
 @tracking
 @as_json
-def evaluate(
-    judge: str | None,
-    suite: str | None,
-    criterion: str | None,
-    replicates: int,
-    concurrency: int,
-    run_name: str | None,
-    folder: str | None,
-    experiment: str | None,
-    tracking_uri: str | None,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Measure one judge on one suite and log it as an MLflow run.
+def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **options: Any) -> None:
+    r"""Measure one judge on one suite and log it as an MLflow run.
 
-    Example: jrh evaluate --judge recipes/own_judge.py:judge
+    The judge is a model (--model), a callable or scripted judge (--judge), or written down with the rest in a recipe.
+    Options override the recipe. Exit code 3: stopped by the cap, what was measured is logged.
+
+    \b
+    Example: jrh evaluate --model openai/gpt-4o-mini --max-usd 1 --dry-run
+             jrh evaluate --judge recipes/own_judge.py:judge
+             jrh evaluate recipes/openai_judge.yaml
     """
     from jrh_mlflow import evaluation
-    from jrh_mlflow.recipe import judge_from_text
 
-    if (judge is None) == (folder is None):
-        raise click.UsageError("Give either --judge or --resume.")
     if folder is not None:
         print_evaluations([evaluation.resume(folder)], as_json=as_json)
         return
-    asked = judge_from_text(str(judge))
-    done = evaluation.evaluate(
-        asked.with_criterion(criterion) if criterion else asked,
-        suite,
-        experiment=experiment,
-        run_name=run_name,
-        tracking_uri=tracking_uri,
-        replicates=replicates,
-        concurrency=concurrency,
-        seed=seed,
-    )
+    dry_run, recipe = options.pop("dry_run"), _recipe(recipe_file, options)
+    if recipe.criteria is not None:
+        raise click.UsageError("The recipe has `criteria`: run it with `jrh shift`.")
+    if dry_run:
+        _print_quote(recipe, as_json=as_json)
+        return
+    done = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
     print_evaluations([done], as_json=as_json)
+    _end([done])
 
 
 @click.command()
-@click.option("--judge", required=True, help=_JUDGE)
-@click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out.")
+@click.argument("recipe_file", metavar="[RECIPE.yaml]", required=False, type=click.Path())
 @click.option(
-    "--criterion",
-    "criteria",
+    "--criteria",
     multiple=True,
-    default=("allowed", "strict"),
-    show_default=True,
-    help="Once per arm, the base first: forced, allowed, strict, or a sentence of your own.",
+    help="Once per arm, the base first: forced, allowed, strict, or a sentence of your own. [allowed, strict]",
 )
-@click.option("--replicates", default=1, show_default=True, help="How often each presentation is asked.")
-@click.option("--concurrency", default=32, show_default=True, help="Calls in flight.")
+@judge_options
+@run_options
 @tracking
 @as_json
-def shift(
-    judge: str,
-    suite: str | None,
-    criteria: tuple[str, ...],
-    replicates: int,
-    concurrency: int,
-    experiment: str | None,
-    tracking_uri: str | None,
-    seed: int,
-    as_json: bool,
-) -> None:
+def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Measure one judge under several tie criteria: a parent run with one child per criterion.
 
-    Example: jrh shift --judge scripted:Qwen32B --criterion allowed --criterion strict
+    Example: jrh shift --judge scripted:Qwen32B --criteria allowed --criteria strict
     """
     from jrh_mlflow.criterion import criterion_shift
-    from jrh_mlflow.recipe import judge_from_text
 
-    done = criterion_shift(
-        judge_from_text(judge),
-        suite,
-        criteria=criteria,
-        experiment=experiment,
-        tracking_uri=tracking_uri,
-        replicates=replicates,
-        concurrency=concurrency,
-        seed=seed,
-    )
+    if options.pop("dry_run"):
+        raise click.UsageError("--dry-run prices one arm at a time: use `jrh evaluate --dry-run --criterion …`.")
+    if options["criterion"]:
+        raise click.UsageError("A shift takes --criteria, once per arm.")
+    recipe = _recipe(recipe_file, options)
+    arms = criteria or recipe.criteria or ("allowed", "strict")
+    done = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
     if as_json:
         facts = {"run_id": done.run_id, "arms": {name: one.run_id for name, one in done.arms.items()}}
         click.echo(json.dumps({**facts, "metrics": done.metrics, "link": done.link}, indent=1))
+    else:
+        click.echo(done.to_markdown())
+        click.echo(done.link)
+    _end(list(done.arms.values()))
+
+
+_JUDGE_OPTIONS = (
+    "model",
+    "prompt",
+    "rubric",
+    "criterion",
+    "temperature",
+    "max_tokens",
+    "judge_seed",
+    "api_base",
+    "extra",
+    "name",
+    "answer_style",
+    "structured",
+    "logprobs",
+)
+
+
+def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
+    """Join a recipe file and the options given beside it."""
+    from jrh_mlflow.recipe import Recipe, load_recipe
+
+    judging = {name: options.pop(name) for name in _JUDGE_OPTIONS}
+    judge_text, price, suite = options.pop("judge_text"), options.pop("price"), options.pop("suite")
+    given = {name: value for name, value in options.items() if value is not None}
+    if judging["model"] and price:
+        given["prices"] = price_from_option(judging["model"], price)
+    if sum(way is not None for way in (recipe_file, judge_text, judging["model"])) != 1:
+        raise click.UsageError("Give one of --model, --judge, --resume or a recipe.")
+    if recipe_file is not None:
+        written = load_recipe(recipe_file)
+        return Recipe(
+            judge=written.judge.with_criterion(judging["criterion"]) if judging["criterion"] else written.judge,
+            suite=suite or written.suite,
+            criteria=written.criteria,
+            options={**written.options, **given},
+        )
+    return Recipe(judge=_judge(judge_text, judging), suite=suite, options=given)
+
+
+def _judge(judge_text: str | None, judging: dict[str, Any]) -> Judge:
+    from jrh_mlflow.recipe import judge_from_text
+
+    if judge_text is None:
+        return prompted_judge_from_options(**judging)
+    judge = judge_from_text(judge_text)
+    return judge.with_criterion(judging["criterion"]) if judging["criterion"] else judge
+
+
+def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
+    from jrh_mlflow.evaluation import price_evaluation
+
+    known = ("replicates", "journal", "prices")
+    given = {name: recipe.options[name] for name in known if name in recipe.options}
+    quoted = price_evaluation(recipe.judge, recipe.suite, **given)
+    if as_json:
+        click.echo(json.dumps(asdict(quoted), indent=1))
         return
-    click.echo(done.to_markdown())
-    click.echo(done.link)
+    dollars = "unknown (no price; give --price IN,OUT)"
+    if quoted.usd is not None:
+        dollars = f"about ${quoted.usd:.4f}, at most ${quoted.worst_usd:.4f}"
+    click.echo(f"calls          {quoted.calls} ({quoted.journalled} in the journal already, not paid again)")
+    click.echo(f"input tokens   about {quoted.input_tokens:,} (4 bytes each)")
+    click.echo(f"output tokens  about {quoted.output_tokens:,} (150 a call)")
+    click.echo(f"dollars        {dollars}")
+
+
+def _end(evaluations: list[Evaluation]) -> None:
+    """Say how to continue a truncated run, and end with the code of its reason."""
+    truncated = [one for one in evaluations if one.truncated]
+    for one in truncated:
+        click.echo(f"{one.judge.label}: truncated ({one.truncated}). Raise --max-usd and run it again.", err=True)
+    if truncated:
+        click.get_current_context().exit(BudgetError.exit_code)

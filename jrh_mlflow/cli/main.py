@@ -15,6 +15,8 @@ COMMANDS = {
     "shift": ("evaluate", "Measure one judge under several tie criteria."),
     "replay": ("replay", "Measure judgments recorded by another tool, with no model call."),
     "validate": ("validate", "Test the tester: bias and coverage of every estimator on simulated judges."),
+    "batch": ("batch", "Ask through batch files: export what is missing, import the results."),
+    "journal": ("journal", "Show what the journal of paid answers holds, or prune it."),
     "suite": ("suite", "Build, check and show suites and tasks."),
     "ui": ("ui", "Open the MLflow UI on a store."),
 }

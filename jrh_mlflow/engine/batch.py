@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -201,28 +202,30 @@ def _demand_dialect(judge: PromptedJudge) -> None:
     if provider in OPENAI_DIALECT or (provider is None and judge.api_base):
         return
     known = "openai/… or hosted_vllm/…, or give api_base"
-    raise RecipeError(
-        f"Batch files are of the OpenAI dialect, and {judge.model!r} is of no such provider. Use {known}."
-    )
+    raise RecipeError(f"Batch files are of the OpenAI dialect, and {judge.model!r} names no provider of it: {known}.")
 
 
 def _line(request: Request, key: str) -> bytes:
     try:
         request.canonical().encode()
-        body = _body(request)
     except UnicodeEncodeError:
-        raise RecipeError(
-            "A request holds half a character (a lone surrogate). Mend prompt, rubric or suite."
-        ) from None
-    except LaneError as error:
-        raise RecipeError(error.text) from None
-    return encode({"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}) + b"\n"
+        raise RecipeError("A prompt holds half a character (a lone surrogate). Mend its template or rubric.") from None
+    return encode({"custom_id": key, "method": "POST", "url": ENDPOINT, "body": _body(request)}) + b"\n"
 
 
 def _body(request: Request) -> dict[str, Any]:
-    # Only names are taken from the address: without one of the judge's own any will do, and no key is asked for.
-    address = resolve(request.model, request.api_base or "http://unused.invalid")
-    return chat_body(request, model=address.model, max_tokens=address.max_tokens)
+    model, max_tokens = _wire_names(request.model, request.api_base)
+    try:
+        return chat_body(request, model=model, max_tokens=max_tokens)
+    except LaneError as error:
+        raise RecipeError(error.text) from None
+
+
+@lru_cache(maxsize=16)
+def _wire_names(model: str, api_base: str | None) -> tuple[str, str]:
+    # Only names are taken from the address: where the judge has none any will do, and no key is asked for.
+    address = resolve(model, api_base or "http://unused.invalid")
+    return address.model, address.max_tokens
 
 
 def _exported(files: Iterable[Path], judge: PromptedJudge) -> Iterator[tuple[str, Request]]:
@@ -235,7 +238,7 @@ def _exported(files: Iterable[Path], judge: PromptedJudge) -> Iterator[tuple[str
         try:
             key, body = str(data["custom_id"]), data["body"]
             request = _request(body, judge)
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, ValueError):
             raise RecipeError(f"{where} is no request of a batch export. Give the file that was exported.") from None
         first = request.key(0)
         start = next_number.get(first, 0)

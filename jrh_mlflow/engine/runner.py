@@ -30,6 +30,9 @@ from jrh_mlflow.schema.presentation import Answer
 BUDGET = "budget"
 """`Asked.stopped` when the cap was reached."""
 
+WORKERS_PER_SLOT = 2
+"""Workers per call in flight: while some wait for the journal's disk, others keep every slot to the model busy."""
+
 T = TypeVar("T")
 OnRecord = Callable[[CallRecord], None]
 Ask = Callable[[Call], Awaitable[CallRecord]]
@@ -71,11 +74,15 @@ def ask_calls(
     """
     if concurrency < 1:
         raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
-    crew = _Crew(calls, concurrency=1 if judge.inline else concurrency, on_record=on_record, stop=stop)
+    remote = None
     if isinstance(judge, PromptedJudge):
         if journal is None:
             raise ValueError("A prompted judge is asked through a journal, but `journal` is None.")
-        return run_coroutine(_run_remote(Remote(judge, journal, settings or RemoteSettings()), crew))
+        remote = Remote(judge, journal, settings or RemoteSettings(concurrency=concurrency))
+    workers = 1 if judge.inline else WORKERS_PER_SLOT * concurrency if remote else concurrency
+    crew = _Crew(calls, concurrency=workers, on_record=on_record, stop=stop)
+    if remote is not None:
+        return run_coroutine(_run_remote(remote, crew))
     with _threads(judge, concurrency):
         return run_coroutine(crew.run(lambda call: ask_one(judge, call)))
 

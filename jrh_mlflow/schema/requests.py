@@ -37,7 +37,11 @@ class Request:
 
     def key(self, replicate: int) -> str:
         """Return the journal's key: two identical requests of different replicates are two keys."""
-        return hashlib.sha256(f"jrh-1\n{replicate}\n{self.canonical()}".encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(f"jrh-1\n{replicate}\n{self._digest}".encode()).hexdigest()
+
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(self._canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,7 +57,7 @@ def save_figures(figures: Mapping[str, Figure], folder: Path) -> None:
     """Write figures as PNG."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
-        figure.savefig(folder / name, dpi=130, bbox_inches="tight", facecolor="white")
+        figure.savefig(folder / name, dpi=120, facecolor="white")
 
 
 def psychometric(sheets: Sheets) -> Figure | None:
@@ -176,7 +176,7 @@ def axes_map(sheets: Sheets) -> Figure | None:
     axes.set_xlabel("share (bars: 95 % by task)")
     axes.set_title("Metrology axes", loc="left")
     if len(sheets) > 1 or "simulated" in next(iter(sheets)):
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+        figure.legend(loc="outside right upper", frameon=False)
     return figure
 
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 from jrh_mlflow.engine.journal import Journal
+
+BACKENDS: dict[str, Callable[[Path], str]] = {
+    "sqlite": lambda folder: str(folder / "journal.db"),
+}
+"""For each backend, what `open_journal` takes to open an empty journal that belongs to a folder."""
 
 
 async def ask(journal: Journal, key: str, *, budget: str | None = None, worst: int = 10, cost: int | None = 3) -> bool:

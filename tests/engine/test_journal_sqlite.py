@@ -18,7 +18,7 @@ from jrh_mlflow.engine.journal.spool import spool_owners
 from jrh_mlflow.errors import JournalError
 from tests.engine.journal_tools import ask
 
-N_ANSWERS = 300
+N_ANSWERS = 200
 LONG = "long enough for overflow pages " * 200
 
 
@@ -33,7 +33,7 @@ async def fill(journal: Journal) -> None:
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """A closed journal of 300 answers, 900 micro-dollars."""
+    """A closed journal of 200 answers, 600 micro-dollars."""
     path = tmp_path / "journal.db"
     with open_journal(path) as journal:
         journal.open_budget("b", 10_000)
@@ -95,17 +95,28 @@ def test_a_damaged_file_is_kept_aside_and_what_can_be_read_is_salvaged(
     assert aside(filled) == [kept]
 
 
-def test_answers_still_in_the_write_ahead_log_are_salvaged_too(tmp_path: Path) -> None:
-    source, copy = tmp_path / "journal.db", tmp_path / "copy.db"
-    with open_journal(source) as journal:
-        journal.open_budget("b", None)
-        asyncio.run(fill(journal))
-        # As a power cut leaves them: nothing checkpointed on closing.
-        copy.write_bytes(source.read_bytes())
-        (tmp_path / "copy.db-wal").write_bytes((tmp_path / "journal.db-wal").read_bytes())
+@pytest.mark.parametrize("booked", [5, 5_000])
+def test_of_what_was_booked_and_what_the_salvaged_calls_cost_the_larger_counts(filled: Path, booked: int) -> None:
+    with closing(sqlite3.connect(filled)) as connection:
+        connection.execute("UPDATE budgets SET spent = ? WHERE name = 'b'", (booked,))
+        connection.commit()
+    smash(filled, 40_960, 65_536)
+    with open_journal(filled) as journal:
+        assert journal.spent_micro("b") == max(booked, 3 * served(journal))
+
+
+def test_answers_still_in_the_write_ahead_log_are_salvaged_too(filled: Path) -> None:
+    copy = filled.with_name("copy.db")
+    with open_journal(filled) as journal:
+        for key in "xyz":
+            asyncio.run(ask(journal, key))
+        # As a power cut leaves them: the last answers are in the log only, and so small that no page was added.
+        copy.write_bytes(filled.read_bytes())
+        copy.with_name("copy.db-wal").write_bytes(filled.with_name("journal.db-wal").read_bytes())
     smash(copy, 0, 4096)
     with open_journal(copy) as journal:
-        assert served(journal) >= N_ANSWERS - 5
+        assert served(journal) == N_ANSWERS
+        assert [journal.get(key) for key in "xyz"] == ['"x!"', '"y!"', '"z!"']
 
 
 def test_a_repair_that_was_killed_between_its_renames_is_finished(

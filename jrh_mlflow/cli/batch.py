@@ -1,0 +1,140 @@
+"""`jrh batch`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jrh_mlflow.cli.judging import judge_options, price_from_option, prompted_judge_from_options
+from jrh_mlflow.cli.options import as_json
+
+if TYPE_CHECKING:
+    from jrh_mlflow.engine.batch import BatchSummary, ImportSummary
+
+_SHOWN = 5
+
+journal_option = click.option(
+    "--journal", type=click.Path(), help="Journal of paid answers; .jrh/journal.db when left out."
+)
+
+
+@click.group()
+def batch() -> None:
+    """Ask through batch files: half price at providers, or `vllm run-batch` with no server.
+
+    Example: jrh batch export --model openai/gpt-4o-mini -o requests.jsonl
+    """
+
+
+@batch.command()
+@click.option("-o", "--output", required=True, type=click.Path(), help="File to write.")
+@click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out.")
+@click.option("--replicates", type=click.IntRange(min=1), default=1, show_default=True, help="Of each presentation.")
+@click.option("--max-requests", type=click.IntRange(min=1), default=50_000, show_default=True, help="Of one file.")
+@journal_option
+@judge_options
+@as_json
+def export(
+    output: str,
+    suite: str | None,
+    replicates: int,
+    max_requests: int,
+    journal: str | None,
+    as_json: bool,
+    **judge: Any,
+) -> None:
+    """Write the calls of an evaluation that the journal does not answer yet, in OpenAI's batch dialect.
+
+    The file holds no key. Import its results before you export again, or the same calls are paid twice.
+
+    Example: jrh batch export --model openai/gpt-4o-mini --criterion strict -o requests.jsonl
+    """
+    from jrh_mlflow.engine.batch import export_batch
+    from jrh_mlflow.engine.journal import open_journal
+    from jrh_mlflow.evaluation import default_journal
+    from jrh_mlflow.suites import as_suite
+
+    asked, on = prompted_judge_from_options(**judge), as_suite(suite)
+    with open_journal(journal or default_journal()) as book:
+        done = export_batch(asked, on, book, output, replicates=replicates, max_requests=max_requests)
+    if as_json:
+        click.echo(json.dumps(asdict(done), indent=1, default=str))
+    else:
+        _print_export(done)
+
+
+@batch.command("import")
+@click.argument("requests", type=click.Path())
+@click.argument("results", type=click.Path(), nargs=-1, required=True)
+@click.option("--discount", default=0.0, show_default=True, help="Share taken off the price: 0.5 at OpenAI.")
+@click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, where the table is wrong or silent.")
+@journal_option
+@judge_options
+@as_json
+def import_(
+    requests: str,
+    results: tuple[str, ...],
+    discount: float,
+    price: str | None,
+    journal: str | None,
+    as_json: bool,
+    **judge: Any,
+) -> None:
+    """Bring the results of an export into the journal: output and error files, in any order, as often as you like.
+
+    Give the judge options of the export. `jrh evaluate` with the same options then asks only what is missing.
+
+    Example: jrh batch import requests.jsonl results.jsonl --model openai/gpt-4o-mini --criterion strict --discount 0.5
+    """
+    from jrh_mlflow.engine.batch import import_batch
+    from jrh_mlflow.engine.journal import open_journal
+    from jrh_mlflow.evaluation import default_journal
+
+    asked = prompted_judge_from_options(**judge)
+    prices = price_from_option(asked.model, price)
+    with open_journal(journal or default_journal()) as book:
+        done = import_batch(requests, results, book, asked, prices=prices, discount=discount)
+    if as_json:
+        click.echo(json.dumps(asdict(done), indent=1))
+    else:
+        _print_import(done)
+
+
+def _print_export(done: BatchSummary) -> None:
+    if done.journalled:
+        click.echo(f"{done.journalled} of {done.calls} calls are answered in the journal.")
+    if done.too_long:
+        click.echo(f"{done.too_long} calls are longer than the model's context and are left out.")
+    if not done.files:
+        click.echo("Nothing is missing, so no file was written.")
+        return
+    click.echo(f"{done.requests} requests, {done.size_bytes / 1e6:.1f} MB:")
+    for file in done.files:
+        click.echo(f"  {file}")
+
+
+def _print_import(done: ImportSummary) -> None:
+    for count, text in (
+        (done.answered, "answers are now in the journal"),
+        (done.already, "results were there before"),
+        (done.refused, "responses hold no answer (refused, empty or filtered)"),
+        (done.failed, "requests failed"),
+        (done.missing, "requests have no result"),
+        (done.repeated, "lines repeat another one"),
+    ):
+        if count or text.startswith("answers"):
+            click.echo(f"{count:7d} {text}")
+    click.echo(f"booked: {'n/a (no price, or no usage)' if done.cost_usd is None else f'${done.cost_usd:.6f}'}")
+    _warn("ids that no exported request has", done.unknown)
+    _warn("lines that are no result", done.unreadable)
+    _warn("last lines cut short: fetch the file again", done.cut_short)
+
+
+def _warn(text: str, found: Sequence[str]) -> None:
+    if found:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        click.echo(f"warning: {len(found)} {text}: {'; '.join(found[:_SHOWN])}{more}", err=True)

@@ -1,0 +1,81 @@
+"""`jrh journal`."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jrh_mlflow.cli.options import as_json, print_table
+
+if TYPE_CHECKING:
+    from jrh_mlflow.engine.journal import Summary
+
+
+@click.command()
+@click.option("--path", type=click.Path(), help="The journal; .jrh/journal.db when left out.")
+@click.option("--prune", is_flag=True, help="Delete settled calls; what was spent stays counted.")
+@click.option("--older-than", type=float, metavar="DAYS", help="Prune calls settled longer ago than this.")
+@click.option("--failed", is_flag=True, help="Prune only calls without an answer: failed and lost ones.")
+@click.option("--yes", is_flag=True, help="Prune without asking.")
+@as_json
+def journal(path: str | None, prune: bool, older_than: float | None, failed: bool, yes: bool, as_json: bool) -> None:
+    """Show what the journal of paid answers holds, or prune it.
+
+    Example: jrh journal --prune --failed --older-than 30
+    """
+    from jrh_mlflow.engine.journal import open_journal
+    from jrh_mlflow.errors import JournalError
+    from jrh_mlflow.evaluation import default_journal
+
+    _check(prune=prune, older_than=older_than, failed=failed, yes=yes)
+    place = path or str(default_journal())
+    # The address of a server may hold a password: opening it says what is wrong without repeating it.
+    if "://" not in place and not Path(place).is_file():
+        raise JournalError(f"There is no journal {place}. Give its --path, or run `jrh evaluate` first.")
+    if prune and not yes and not click.confirm(_question(older_than=older_than, failed=failed), err=True):
+        click.echo("Nothing was deleted.", err=True)
+        return
+    with open_journal(place) as book:
+        removed = book.prune(older_than_days=older_than, failed=failed) if prune else None
+        _print(place, book.summary(), removed, as_json=as_json)
+
+
+def _check(*, prune: bool, older_than: float | None, failed: bool, yes: bool) -> None:
+    limited = older_than is not None or failed
+    if not prune and (limited or yes):
+        raise click.UsageError("--older-than, --failed and --yes go with --prune.")
+    if prune and not limited:
+        raise click.UsageError("Say what to prune: --older-than DAYS, --failed, or both.")
+    if older_than is not None and not 0 <= older_than < math.inf:
+        raise click.UsageError(f"--older-than takes a number of days, 0 or more, but got {older_than}.")
+
+
+def _question(*, older_than: float | None, failed: bool) -> str:
+    what = "calls without an answer" if failed else "all settled calls, paid answers too,"
+    age = "" if older_than is None else f" older than {older_than:g} days"
+    return f"Delete {what}{age} from the journal?"
+
+
+def _print(place: str, summary: Summary, removed: int | None, *, as_json: bool) -> None:
+    facts = {
+        "path": place,
+        "size_bytes": summary.size_bytes,
+        "answered": summary.answered,
+        "failed": summary.failed,
+        "in_flight": summary.in_flight,
+        "lost": summary.lost,
+        "spent_usd": summary.spent_micro / 1_000_000,
+    }
+    if removed is not None:
+        facts["removed"] = removed
+    if as_json:
+        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+        return
+    shown = {"size": f"{summary.size_bytes / 1e6:.1f} MB", "spent": f"${facts.pop('spent_usd'):.6f} where priced"}
+    del facts["size_bytes"]
+    rows = [[name.replace("_", " "), str(value)] for name, value in {**facts, **shown}.items()]
+    print_table(["", "journal"], rows)

@@ -1,0 +1,258 @@
+"""Judge calls as MLflow traces of their run: from a bad metric to the calls behind it.
+
+The call table is the record; traces are a view of some calls. MLflow's usual way to a trace costs four times as much
+and goes through a queue that drops what does not fit. Here every trace is written through MLflow's client and
+acknowledged, spans follow in batches, and in the end MLflow is asked what it holds. Ids come from run and call, so
+writing the same traces again changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from jrh_mlflow.errors import RecipeError, TrackingError, suggest
+from jrh_mlflow.judges.answers import ABSTAIN, TIE
+from jrh_mlflow.judges.scripted import slot_of
+from jrh_mlflow.schema.calls import USABLE, CallRecord
+from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
+from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, VACUUM
+from jrh_mlflow.tracking.measured import JudgeFacts, Measured
+from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.trace_entities import TracedCall, trace_of
+
+if TYPE_CHECKING:
+    from mlflow.entities import Span, TraceInfo
+
+TRACES = ("failures", "all", "none")
+MAX_PER_CONDITION = 5
+"""Traces of one kind of failure in one condition, unless all calls are asked for."""
+TAG_TRACES = "jrh.traces"
+
+_BATCH = 100
+_BATCH_CHARACTERS = 4_000_000
+_THREADS = 4
+"""Over a network. SQLite takes one writer at a time: there more threads only wait for one another."""
+
+
+def checked_traces(text: str) -> str:
+    """Return the word that says which calls become traces.
+
+    Raises:
+        RecipeError: when it is none of `TRACES`.
+    """
+    if text not in TRACES:
+        raise RecipeError(f"Unknown traces {text!r}.{suggest(str(text), TRACES)} Give one of {', '.join(TRACES)}.")
+    return text
+
+
+def log_traces(store: Store, run_id: str, measured: Measured) -> int:
+    """Write judge calls as traces of a run, and return how many.
+
+    `failures` are calls that ended as error or unparsed and calls against what is expected of them (`expectation`), at
+    most `MAX_PER_CONDITION` per condition and kind. `all` is every call. Simulated judges and suites without texts get
+    traces only with `all`. The run's tag `jrh.traces` says how many were written of how many there are.
+
+    When a call began is not recorded: traces begin at the start of the run, a millisecond apart in the order of the
+    calls. How long one took is the call's latency.
+
+    Raises:
+        TrackingError: when MLflow does not hold every trace in the end.
+    """
+    if checked_traces(measured.traces) == "none":
+        return 0
+    everything = measured.traces == "all"
+    criterion = criterion_of(measured.judge)
+    judged = measured.calls.assign(failure=failures(measured.calls, criterion), position=range(len(measured.calls)))
+    wanted = judged if everything else judged[judged["failure"] != ""]
+    reason = _why_none(store, measured)
+    chosen = judged[:0] if reason else wanted if everything else sample(wanted)
+    if len(chosen):
+        _write(store, run_id, _traced(store, run_id, measured, criterion, chosen))
+    what = "calls" if everything else "failures"
+    store.client.set_tag(run_id, TAG_TRACES, f"{len(chosen)} of {len(wanted)} {what}{reason and f' ({reason})'}")
+    return len(chosen)
+
+
+def expectation(
+    *, condition: str, order: str, better: str, expected: str, offers_tie: bool = True
+) -> tuple[str, frozenset[str]] | None:
+    """Return the expected answer and every answer that meets it; None where nothing is expected.
+
+    A tie is expected in the vacuum and at delta 0, unless the criterion offers none. As in the metrics an abstention
+    is no preference, though on `delta_0_same` only a tie is a tie. Padding must not be preferred.
+
+    Example:
+        >>> expectation(condition="ladder", order="vu", better="u", expected="")
+        ('2', frozenset({'2'}))
+    """
+    if better:
+        slot = slot_of(better, order)
+        return slot, frozenset({slot})
+    if condition == FILLER:
+        plain = slot_of("u", order)
+        return f"{plain} or tie" if offers_tie else plain, frozenset({plain, TIE, ABSTAIN})
+    if condition in (*VACUUM, *DELTA_0):
+        met = {TIE} if condition == DELTA_0_SAME else {TIE, ABSTAIN}
+        return (TIE, frozenset(met)) if offers_tie else None
+    return (expected, frozenset({expected})) if expected else None
+
+
+def failures(calls: pd.DataFrame, criterion: Criterion) -> list[str]:
+    """Name how each call failed: `error`, `unparsed`, `tie`, `abstain`, `preference`, `worse content`, `wrong label`.
+
+    Empty where a call met its expectation, or had none.
+    """
+    names = ("condition", "order", "better", "expected", "outcome", "answer")
+    columns = (calls[name].astype(object).where(calls[name].notna(), "").astype(str) for name in names)
+    found = []
+    for condition, order, better, expected, outcome, answer in zip(*columns, strict=True):
+        wanted = expectation(
+            condition=condition, order=order, better=better, expected=expected, offers_tie=criterion.offers_tie
+        )
+        if outcome in USABLE and (wanted is None or (answer or outcome) in wanted[1]):
+            found.append("")
+        elif outcome != "verdict":
+            found.append(outcome)
+        else:
+            found.append("worse content" if better else "preference" if order else "wrong label")
+    return found
+
+
+def sample(failed: pd.DataFrame) -> pd.DataFrame:
+    """Take a few failures of each kind, the same ones every time, spread over the steps of the ladder."""
+    identity = failed[["suite_item", "order", "replicate"]].astype(str).agg("\x1f".join, axis=1)
+    drawn = failed.assign(draw=[_sha256(text) for text in identity]).sort_values("draw")
+    drawn["turn"] = drawn.groupby(["condition", "failure", "delta"], dropna=False, sort=False).cumcount()
+    few = drawn.sort_values(["turn", "draw"]).groupby(["condition", "failure"], sort=False).head(MAX_PER_CONDITION)
+    in_order: pd.DataFrame = few.sort_values("position")
+    return in_order
+
+
+def criterion_of(judge: JudgeFacts) -> Criterion:
+    """Read the tie criterion off what is known of a judge; its text is empty for recorded judgments."""
+    name = str(judge.settings.get("tie_criterion", ""))
+    _, found, text = judge.prompt.rpartition(f"Tie criterion ({name}): ")
+    offers_tie = BUILT_IN[name].offers_tie if name in BUILT_IN else True
+    return Criterion(name=name, text=text.strip() if found else "", offers_tie=offers_tie)
+
+
+def _why_none(store: Store, measured: Measured) -> str:
+    """Say why no trace is written at all; an empty string when there is no reason."""
+    if measured.traces != "all" and measured.judge.simulated:
+        return "simulated judge"
+    if measured.traces != "all" and not measured.suite.has_texts:
+        return "no texts"
+    if _takes_spans(store):
+        return ""
+    print("No traces are written: this MLflow store takes no spans. A database or a server does.", file=sys.stderr)
+    return "the store takes no spans"
+
+
+def _takes_spans(store: Store) -> bool:
+    from mlflow.tracing.client import TracingClient
+
+    if store.uri.startswith("databricks"):
+        return False  # spans go to a Unity Catalog table there, not to an experiment
+    try:
+        TracingClient(store.uri).log_spans(store.experiment_id, [])
+    except NotImplementedError:
+        return False
+    return True
+
+
+def _traced(
+    store: Store, run_id: str, measured: Measured, criterion: Criterion, chosen: pd.DataFrame
+) -> Iterator[TracedCall]:
+    run = store.client.get_run(run_id)
+    items = {item.id: item for item in measured.suite.items}
+    for row in chosen.to_dict("records"):
+        call = _record({str(name): value for name, value in row.items()})
+        wanted = expectation(
+            condition=call.condition,
+            order=call.order,
+            better=call.better,
+            expected=call.expected,
+            offers_tie=criterion.offers_tie,
+        )
+        yield TracedCall(
+            call=call,
+            item=items.get(call.suite_item),
+            criterion=criterion,
+            judge=measured.judge.name,
+            expected=wanted[0] if wanted else None,
+            failure=str(row["failure"]),
+            run_id=run_id,
+            experiment_id=str(run.info.experiment_id),
+            start_ms=int(run.info.start_time) + int(row["position"]),
+        )
+
+
+def _record(row: Mapping[str, Any]) -> CallRecord:
+    """Read a row of the call table back; recorded judgments may lack columns."""
+    known = {each.name: row[each.name] for each in fields(CallRecord) if each.name in row}
+    texts = dict.fromkeys(("order", "better", "answer", "expected"), "")
+    return CallRecord(**{**texts, "delta": None, **{name: cell for name, cell in known.items() if not pd.isna(cell)}})
+
+
+def _write(store: Store, run_id: str, traced: Iterator[TracedCall]) -> None:
+    """Write traces in batches, then ask MLflow which of them it holds, whole."""
+    from mlflow.tracing.client import TracingClient
+
+    client = TracingClient(store.uri)
+    promised: dict[str, int] = {}
+    experiment_id = ""
+    with ThreadPoolExecutor(1 if store.uri.startswith("sqlite") else _THREADS, thread_name_prefix="jrh-traces") as pool:
+        for batch in _batches(traced):
+            infos = [info for info, _ in batch]
+            experiment_id = infos[0].experiment_id
+            # The trace before its span: the other way round takes MLflow twice as long.
+            list(pool.map(client.start_trace, infos))
+            client.log_spans(experiment_id, [span for _, span in batch])
+            promised |= {info.trace_id: len(info.assessments) for info in infos}
+    stored = _stored(store, run_id, experiment_id)
+    whole = sum(stored.get(trace_id, -1) >= n_assessments for trace_id, n_assessments in promised.items())
+    if whole < len(promised):
+        raise TrackingError(
+            f"MLflow holds {whole} of {len(promised)} traces of run {run_id}; its metrics and calls are complete. "
+            "The same call again writes the missing ones."
+        )
+
+
+def _batches(traced: Iterator[TracedCall]) -> Iterator[list[tuple[TraceInfo, Span]]]:
+    batch: list[tuple[TraceInfo, Span]] = []
+    characters = 0
+    for one in traced:
+        info, span, size = trace_of(one)
+        if batch and (len(batch) == _BATCH or characters + size > _BATCH_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append((info, span))
+        characters += size
+    yield batch
+
+
+def _stored(store: Store, run_id: str, experiment_id: str) -> dict[str, int]:
+    """Return the run's traces whose spans are there too, and how many assessments each has."""
+    found: dict[str, int] = {}
+    token = None
+    while True:
+        page = store.client.search_traces(
+            locations=[experiment_id], run_id=run_id, include_spans=False, max_results=500, page_token=token
+        )
+        for info in (trace.info for trace in page):
+            if "mlflow.trace.spansLocation" in info.tags:
+                found[info.trace_id] = len(info.assessments)
+        token = page.token
+        if not token:
+            return found
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,63 @@
+"""What is lost when the service misbehaves. Run: python -m tests.benchmarks.faults [--calls 2000]
+
+10 % 429, 2 % 500, 2 % slow, 2 % cut connections, 2 % unreadable bodies; 64 in flight. Prints calls lost, calls turned
+into something they were not, and answers paid twice. All three must be 0: the exit code says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+
+from tests.loopback import LoopbackProcess
+
+FAULTS = ("--rate-429", "0.1", "--rate-500", "0.02", "--rate-slow", "0.02", "--rate-cut", "0.02")
+MALFORMED = ("--rate-malformed", "0.02")
+
+
+def main() -> int:
+    """Ask through a faulty server, then once more from the journal."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=2000)
+    n_calls = parser.parse_args().calls
+    os.environ["OPENAI_API_KEY"] = "sk-benchmark"
+    import jrh_mlflow as jrh
+    from jrh_mlflow.engine import ask_calls, plan_calls
+    from jrh_mlflow.engine.journal import open_journal
+    from jrh_mlflow.engine.remote import RemoteSettings
+
+    suite = jrh.datasheet_suite()
+    replicates = max(1, round(n_calls / (2 * len(suite))))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LoopbackProcess("--latency", "0.1", *FAULTS, *MALFORMED) as server,
+        open_journal(f"{folder}/journal.db") as journal,
+    ):
+        judge = jrh.PromptedJudge("openai/gpt-4o-mini", api_base=server.url, max_tokens=64)
+        started = time.perf_counter()
+        came = ask_calls(
+            judge,
+            plan_calls(suite, judge, replicates=replicates),
+            concurrency=64,
+            journal=journal,
+            settings=RemoteSettings(concurrency=64, timeout_s=30),
+        )
+        seconds = time.perf_counter() - started
+        stats = server.stats()
+        ask_calls(judge, plan_calls(suite, judge, replicates=replicates), concurrency=64, journal=journal)
+        asked_again = server.stats()["requests"] - stats["requests"]
+    total = replicates * 2 * len(suite)
+    lost = total - sum(record.outcome == "verdict" for record in came.records)
+    turned = sum(record.outcome == "verdict" and record.answer != "1" for record in came.records)
+    faults = stats["requests"] - stats["answered"]
+    print(
+        f"{total} calls in {seconds:.1f} s ({seconds / (total * 0.1 / 64):.2f} x the limit), {faults} faulty attempts"
+    )
+    print(f"lost {lost}, turned into another answer {turned}, asked again though answered {asked_again}")
+    return 1 if lost or turned or asked_again else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,68 @@
+"""How much the engine adds to a model's own latency. Run: python -m tests.benchmarks.throughput [--calls 2000 20000]
+
+One loopback server (a process of its own) answers after 100 ms; 64 calls are in flight. Every client runs in a process
+of its own and prints wall time over the limit (calls x latency / 64), CPU milliseconds per call and peak memory. Our
+lanes run with everything on: journal, parsing, costs, MLflow run with artifacts and figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.loopback import LoopbackProcess
+
+LATENCY_S, IN_FLIGHT = 0.1, 64
+MODEL = "openai/gpt-4o-mini"
+CLIENTS = ("aiohttp", "direct", "litellm", "litellm lane")
+
+
+def main() -> None:
+    """Run every client once per size and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, nargs="+", default=[2000, 20000])
+    parser.add_argument("--clients", nargs="+", default=list(CLIENTS), choices=CLIENTS)
+    options = parser.parse_args()
+    row = "{:>7} {:14} {:>8} {:>8} {:>9} {:>8} {:>9} {:>9}"
+    print(row.format("calls", "client", "wall s", "÷ limit", "CPU ms", "peak MB", "logged s", "warm s"))
+    for n_calls in options.calls:
+        limit = n_calls * LATENCY_S / IN_FLIGHT
+        print(row.format(n_calls, "limit", f"{limit:.2f}", "1.00", "", "", "", ""))
+        for client in options.clients:
+            if client.startswith("litellm") and n_calls > 2000:
+                continue  # bound by CPU: the ratio does not change, only the patience
+            found = _measure(client, n_calls)
+            print(
+                row.format(
+                    n_calls,
+                    client,
+                    f"{found['wall']:.2f}",
+                    f"{found['wall'] / limit:.2f}",
+                    f"{1000 * found['cpu'] / n_calls:.2f}",
+                    f"{found['peak_mb']:.0f}",
+                    f"{found['logging']:.2f}" if "logging" in found else "",
+                    f"{found['warm']:.2f}" if "warm" in found else "",
+                ),
+                flush=True,
+            )
+
+
+def _measure(client: str, n_calls: int) -> dict[str, float]:
+    with LoopbackProcess("--latency", str(LATENCY_S)) as server, tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "tests.benchmarks.clients", client, server.url, str(n_calls), folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+        if done.returncode != 0:
+            raise SystemExit(f"{client} failed:\n{done.stderr}")
+        found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        stats = server.stats()
+    if stats["answered"] != n_calls + found.get("warm_up", 0):
+        raise SystemExit(f"{client}: {stats['answered']} answers for {n_calls} calls.")
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,317 @@
+"""Results of batches: every form a provider writes, everything that can be wrong with a file, and the money."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jrh_mlflow as jrh
+from jrh_mlflow.engine.batch import ImportSummary, export_batch, import_batch
+from jrh_mlflow.engine.batch_outcomes import Failure, read_result
+from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.prices import cost_micro, price_of
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.schema.requests import Response
+from tests.engine.batch_tools import Line, answered, completion, read, write
+
+MODEL = "openai/gpt-4o-mini"
+KEY = "sk-planted-secret-0123456789abcdef"
+PRICES = {MODEL: (1000.0, 2000.0)}
+COST = 100 * 1000 + 10 * 2000
+"""Micro-dollars of one `completion()`."""
+JUDGE = jrh.PromptedJudge(MODEL, max_tokens=64)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with open_journal(tmp_path / "journal.db") as book:
+        yield book
+
+
+@pytest.fixture
+def requests(tmp_path: Path, journal: Journal) -> Path:
+    suite = jrh.datasheet_suite(n_tasks=1, depth=2)
+    return export_batch(JUDGE, suite, journal, tmp_path / "requests.jsonl").files[0]
+
+
+@pytest.fixture
+def keys(requests: Path) -> list[str]:
+    return [line["custom_id"] for line in read(requests)]
+
+
+@pytest.fixture
+def bring(requests: Path, journal: Journal, tmp_path: Path) -> Callable[..., ImportSummary]:
+    def run(*lines: Line, judge: jrh.PromptedJudge = JUDGE, **options: Any) -> ImportSummary:
+        return import_batch(requests, write(tmp_path / "results.jsonl", lines), journal, judge, **options)
+
+    return run
+
+
+def failure(**fields: Any) -> Failure:
+    outcome = read_result({"custom_id": "a", **fields})
+    assert isinstance(outcome, Failure)
+    return outcome
+
+
+def http_error(status: int, message: str, code: str | None = None) -> Line:
+    return {"status_code": status, "body": {"error": {"message": message, "type": "t", "code": code}}}
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"status_code": 200, "request_id": "openai", "body": completion()},
+        {"request_id": "vllm-without-status", "body": completion()},
+        completion(),
+    ],
+)
+def test_an_answer_is_read_in_every_form_it_comes_in(response: Line) -> None:
+    expected = Response(
+        text='{"reason": "r", "verdict": "A"}', finish_reason="stop", model="m", input_tokens=100, output_tokens=10
+    )
+    assert read_result({"custom_id": "a", "response": response, "error": None}) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"response": http_error(500, "Down.")}, "server: HTTP 500: Down."),
+        ({"response": http_error(429, "Slow.")}, "rate_limited: HTTP 429: Slow."),
+        ({"response": http_error(400, "Long.", "context_length_exceeded")}, "too_long: HTTP 400: Long."),
+        ({"response": None, "error": {"code": "batch_expired", "message": "Late."}}, "server: batch_expired: Late."),
+        ({"response": {"status_code": 0, "body": None}, "error": None}, "server: failed: no reason given"),
+        ({"response": {"status_code": 500, "message": "Mistral."}}, "server: HTTP 500: Mistral."),
+        ({"response": {"status_code": 400, "body": None}, "error": "vllm says"}, "bad_request: HTTP 400: vllm says"),
+        (
+            {"response": {"status_code": 404, "body": None}, "error": {"error": {"message": "vllm", "code": 404}}},
+            "not_found: HTTP 404: vllm",
+        ),
+        ({"response": {"status_code": 400}, "error": {"object": "error", "message": "old vllm"}}, "old vllm"),
+        ({"response": {"status_code": 200, "body": None}, "error": "went wrong"}, "server: failed: went wrong"),
+        ({"response": {"status_code": 200, "body": {"error": {"message": "in 200"}}}}, "in 200"),
+        ({}, "server: failed: no reason given"),
+    ],
+)
+def test_a_failure_is_read_in_every_form_it_comes_in_and_costs_nothing(fields: Line, reason: str) -> None:
+    assert reason in failure(**fields).reason
+    assert not failure(**fields).perhaps_billed
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response": None, "error": {"code": "request_timeout", "message": "The model took too long."}},
+        {"response": http_error(504, "Gateway timeout.")},
+        {"response": {"status_code": 200, "body": "not a completion"}},
+        {"response": {"status_code": 200, "body": {"choices": "none"}}},
+    ],
+)
+def test_what_the_model_may_have_worked_on_counts_as_perhaps_billed(fields: Line) -> None:
+    assert failure(**fields).perhaps_billed
+
+
+def test_filtered_and_cut_answers_that_come_as_errors_are_answers_of_the_model() -> None:
+    filtered = read_result({"response": http_error(400, "No.", "content_filter")})
+    assert filtered == Response(text=None, finish_reason="content_filter")
+
+
+def test_no_key_that_a_provider_repeats_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert KEY not in failure(response=http_error(401, f"Incorrect key {KEY}.")).reason
+    assert KEY not in failure(response=None, error=f"Bearer {KEY}").reason
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["response", "error", "body", "status_code", "choices", "message", "content", "usage"])
+            | st.text(max_size=4),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.fixed_dictionaries({}, optional={"response": ANY_JSON, "error": ANY_JSON}))
+def test_whatever_a_line_says_it_is_a_response_or_a_failure(line: Line) -> None:
+    assert isinstance(read_result(json.loads(json.dumps(line))), Response | Failure)
+
+
+def test_an_answer_is_kept_as_a_live_run_keeps_it_and_served_from_then_on(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str], tmp_path: Path
+) -> None:
+    done = bring(answered(keys[2]), answered(keys[0]))
+    assert (done.answered, done.missing) == (2, len(keys) - 2)
+    kept = journal.get(keys[0])
+    assert kept is not None
+    assert Response.from_json(kept) == read_result(answered(keys[0]))
+    assert [key for key in keys if journal.get(key) is None] == [keys[1], *keys[3:]]
+
+
+def test_refusals_and_failures_are_recorded_but_not_served(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str]
+) -> None:
+    done = bring(
+        answered(keys[0], completion(None, refusal="I cannot.")),
+        answered(keys[1], {**completion(), "choices": []}),
+        answered(keys[2], completion("")),
+        answered(keys[3], response=http_error(400, "No.", "content_filter")),
+        answered(keys[4], response=http_error(500, "Down.")),
+        answered(keys[5], completion("prose without an answer")),
+    )
+    assert (done.refused, done.failed, done.answered) == (4, 1, 1)
+    assert [journal.get(key) is None for key in keys[:6]] == [True, True, True, True, True, False]
+    assert (journal.summary().failed, journal.summary().in_flight) == (5, 0)
+
+
+def test_importing_again_changes_nothing_and_books_nothing(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str]
+) -> None:
+    lines = [
+        answered(keys[0]),
+        answered(keys[1], completion(None, refusal="I cannot.")),
+        answered(keys[2], response=None, error={"code": "request_timeout", "message": "Late."}),
+    ]
+    first = bring(*lines, prices=PRICES)
+    spent, counted = journal.summary().spent_micro, journal.summary().failed
+    assert (first.answered, first.refused, first.failed) == (1, 1, 1)
+    assert first.cost_usd == spent / 1e6 > 2 * COST / 1e6, "what timed out is booked at its worst case"
+    again = bring(*lines[::-1], prices=PRICES)
+    assert (again.answered, again.refused, again.failed, again.already) == (0, 0, 0, 3)
+    assert (journal.summary().spent_micro, journal.summary().failed) == (spent, counted)
+    assert again.cost_usd == 0
+
+
+def test_usage_is_priced_with_the_discount(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str]
+) -> None:
+    assert bring(answered(keys[0]), prices=PRICES).cost_usd == COST / 1e6
+    assert bring(answered(keys[1]), prices=PRICES, discount=0.5).cost_usd == COST / 2e6
+    assert journal.summary().spent_micro == COST + COST // 2
+    price = price_of(MODEL)
+    assert price is not None
+    assert bring(answered(keys[2])).cost_usd == cost_micro(price, 100, 10) / 1e6, "litellm's table is the default"
+
+
+def test_a_cost_that_is_not_known_is_none_and_never_0(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str]
+) -> None:
+    without_usage = {**completion(), "usage": None}
+    assert bring(answered(keys[0], without_usage), answered(keys[1]), prices=PRICES).cost_usd is None
+    assert journal.summary().spent_micro == COST
+
+
+@pytest.mark.parametrize("discount", [-0.1, 1.1, float("nan")])
+def test_a_discount_is_a_share(bring: Callable[..., ImportSummary], keys: list[str], discount: float) -> None:
+    with pytest.raises(RecipeError, match="between 0 and 1"):
+        bring(answered(keys[0]), discount=discount)
+
+
+def test_repeated_lines_count_once_and_a_later_answer_heals_a_failure(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str]
+) -> None:
+    down = answered(keys[0], response=http_error(500, "Down."))
+    done = bring(down, down, answered(keys[0]), answered(keys[0]), answered(keys[0], completion("other")))
+    assert (done.answered, done.failed, done.repeated) == (1, 1, 2)
+    assert Response.from_json(str(journal.get(keys[0]))).text == completion()["choices"][0]["message"]["content"]
+
+
+def test_an_answer_that_is_there_already_stays(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str]
+) -> None:
+    bring(answered(keys[0]))
+    before = journal.get(keys[0])
+    done = bring(answered(keys[0], completion("another")), answered(keys[1]))
+    assert (done.already, done.answered) == (1, 1)
+    assert journal.get(keys[0]) == before
+
+
+def test_unknown_ids_are_counted_and_named_without_control_characters(
+    bring: Callable[..., ImportSummary], keys: list[str]
+) -> None:
+    done = bring(answered(keys[0]), answered("of-another\x1b[31m export"), answered("x" * 500))
+    assert done.unknown == ("of-another [31m export", "x" * 64)
+    with pytest.raises(RecipeError, match="holds no result of .*1 lines are of other requests.*'nobody'"):
+        bring(answered("nobody"))
+
+
+def test_lines_that_are_no_result_are_told_and_the_others_are_kept(
+    requests: Path, journal: Journal, keys: list[str], tmp_path: Path
+) -> None:
+    good = [json.dumps(answered(key)).encode() for key in keys[:3]]
+    deep = b'{"custom_id": ' + b"[" * 100_000 + b"}"
+    other = [b"\xff\xfe", b"[1]", b'{"custom_id": 7}', b'{"response": null}', deep]
+    file = tmp_path / "results.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join([good[0], b"", *other, good[1]]) + b"\n" + good[2][:-20])
+    done = import_batch(requests, file, journal, JUDGE)
+    assert done.answered == 2
+    assert done.unreadable == tuple(f"results.jsonl, line {number}" for number in range(3, 8))
+    assert done.cut_short == ("results.jsonl, line 9",)
+    file.write_bytes(good[2])
+    whole = import_batch(requests, file, journal, JUDGE)
+    assert (whole.answered, whole.cut_short) == (1, ()), "a last line may go without its end"
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"temperature": 1.0}, "temperature"),
+        ({"max_tokens": 65, "seed": 1}, "max_tokens, seed"),
+        ({"model": "openai/gpt-4o"}, "model"),
+        ({"model": "hosted_vllm/gpt-4o-mini"}, "provider, api_base"),
+        ({"api_base": "http://localhost:1/v1"}, "provider, api_base"),
+        ({"logprobs": True}, "logprobs"),
+        ({"extra": {"top_p": 0.1}}, "top_p"),
+    ],
+)
+def test_a_judge_that_is_not_the_one_of_the_export_is_refused_before_anything_is_written(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str], settings: dict[str, Any], named: str
+) -> None:
+    other = jrh.PromptedJudge(**{"model": MODEL, "max_tokens": 64, **settings})
+    with pytest.raises(RecipeError, match=rf"line 1: the judge was another one, it differs in .*{named}"):
+        bring(answered(keys[0]), judge=other)
+    assert journal.summary().answered == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"not json\n", "line 1 is not JSON"),
+        (b'{"custom_id": "a"}\n', "line 1 is no request of a batch export"),
+        (b'{"custom_id": "a", "body": {"messages": ["x"]}}\n', "line 1 is no request of a batch export"),
+        (b"", "holds no result"),
+    ],
+)
+def test_a_file_that_is_no_export_is_refused(
+    requests: Path, journal: Journal, tmp_path: Path, keys: list[str], content: bytes, text: str
+) -> None:
+    requests.write_bytes(content)
+    with pytest.raises(RecipeError, match=text):
+        import_batch(requests, write(tmp_path / "results.jsonl", [answered(keys[0])]), journal, JUDGE)
+
+
+def test_an_export_whose_text_was_edited_is_found_out(
+    bring: Callable[..., ImportSummary], requests: Path, keys: list[str]
+) -> None:
+    requests.write_bytes(requests.read_bytes().replace(b"Compare", b"Consider", 1))
+    with pytest.raises(RecipeError, match="or texts"):
+        bring(answered(keys[0]))
+
+
+def test_files_that_do_not_exist_are_named(requests: Path, journal: Journal, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"There is no file .*nowhere\.jsonl"):
+        import_batch(tmp_path / "nowhere.jsonl", requests, journal, JUDGE)
+    with pytest.raises(RecipeError, match=r"There is no file .*results\.jsonl"):
+        import_batch(requests, tmp_path / "results.jsonl", journal, JUDGE)
+    with pytest.raises(RecipeError, match="No file of results"):
+        import_batch(requests, [], journal, JUDGE)
