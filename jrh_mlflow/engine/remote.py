@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.circuit import Circuit
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.lanes import Lane, LaneError, make_lane, pick_lane
+from jrh_mlflow.engine.lanes._base import known_secrets
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.prices import Price, context_window, cost_micro, prompt_size, worst_case_micro
 from jrh_mlflow.engine.retries import RetryPolicy, send_with_retries
@@ -20,9 +22,12 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.requests import Request, Response
+from jrh_mlflow.schema.secrets import blank_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+logger = logging.getLogger("jrh_mlflow")
 
 PERHAPS_BILLED = frozenset({"timeout", "connection", "malformed"})
 """The provider may have worked on these attempts, and bill them: they settle at their worst case."""
@@ -83,6 +88,8 @@ class Remote:
         self._circuit = Circuit(concurrency=settings.concurrency)
         name = settings.lane or pick_lane(judge.model, judge.api_base)
         self._lane: Lane = make_lane("direct" if name == "direct" else "litellm", concurrency=settings.concurrency)
+        self._secrets = known_secrets()
+        self._told = False
         self._rng = random.Random()  # noqa: S311 - jitter, not a secret
         self.prepare = Numbering(judge).prepare
         self._window = context_window(judge.model)
@@ -131,7 +138,7 @@ class Remote:
 
         try:
             return await send_with_retries(
-                lambda: self._lane.send(request, timeout_s=self.settings.timeout_s),
+                lambda: self._lane_send(request),
                 limits=self._limits,
                 policy=self.settings.policy,
                 rng=self._rng,
@@ -142,6 +149,23 @@ class Remote:
         except LaneError as error:
             await self._failed(request, key, str(error), cost=0)
             raise
+
+    async def _lane_send(self, request: Request) -> Response:
+        response = await self._lane.send(request, timeout_s=self.settings.timeout_s)
+        self._note_model(response.model)
+        # A service may echo the key it was sent; from here on the text goes into files.
+        text = response.text and blank_secrets(response.text, self._secrets)
+        refusal = response.refusal and blank_secrets(response.refusal, self._secrets)
+        if text == response.text and refusal == response.refusal:
+            return response
+        return replace(response, text=text, refusal=refusal)
+
+    def _note_model(self, answered: str | None) -> None:
+        """Say once when another model than the one asked for answers; the calls record its name."""
+        asked = self.judge.model.rpartition("/")[2]
+        if answered and asked not in answered and not self._told:
+            self._told = True
+            logger.warning("Asked %r, but %r answers: every call records who did.", self.judge.model, answered[:80])
 
     async def _reserve(self, key: str, worst: int) -> None:
         if not await self.journal.reserve(key, budget=self.settings.budget, worst_micro=worst):

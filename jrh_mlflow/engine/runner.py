@@ -26,6 +26,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import Answer
+from jrh_mlflow.schema.secrets import blank_secrets
 
 BUDGET = "budget"
 """`Asked.stopped` when the cap was reached."""
@@ -172,16 +173,16 @@ async def ask_one(judge: Judge, call: Call) -> CallRecord:
 def record(judge: Judge, call: Call, returned: object, *, failure: str | None, latency_s: float) -> CallRecord:
     """Turn what a judge returned, or how it failed, into a record."""
     if failure is not None:
-        outcome, answer, problem = "error", "", clean_text(failure)
+        outcome, answer, problem = "error", "", blank_secrets(clean_text(failure))
     else:
         outcome, answer, reason = read_answer(returned, call.presentation.answers)
-        problem = clean_text(reason) if reason else ""
+        problem = blank_secrets(clean_text(reason)) if reason else ""
     extras = returned if isinstance(returned, Answer) else Answer(None)
     return CallRecord(
         **identity(call),
         outcome=outcome,
         answer=answer,
-        rationale=clean_text(str(extras.rationale)) if extras.rationale is not None else None,
+        rationale=blank_secrets(clean_text(str(extras.rationale))) if extras.rationale is not None else None,
         input_tokens=extras.input_tokens,
         output_tokens=extras.output_tokens,
         cost_usd=extras.cost_usd,

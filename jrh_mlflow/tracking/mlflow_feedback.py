@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.schema.presentation import Answer, Presentation
+from jrh_mlflow.schema.secrets import blank_secrets, environment_secrets
 
 SLOT_WORDS = {
     **dict.fromkeys(("1", "a", "first", "response a", "response 1"), "1"),
@@ -99,9 +99,7 @@ def total(numbers: Iterable[Any]) -> Any:
 
 def without_secrets(text: str, scorer: Any) -> str:
     """Blank keys that a service or an error message may have echoed."""
-    for secret in _secrets(scorer):
-        text = text.replace(secret, "***")
-    return text
+    return blank_secrets(text, _secrets(scorer))
 
 
 def _single(scorer: Any, returned: object) -> object:
@@ -133,10 +131,9 @@ def _amount(value: object) -> float | None:
 
 
 def _secrets(scorer: Any) -> list[str]:
-    """Environment keys, header values and the credentials of the base URL, longest first."""
+    """Environment keys, header values and the credentials of the base URL."""
     headers = getattr(scorer, "_extra_headers", None) or getattr(scorer, "extra_headers", None) or {}
     url = urlsplit(getattr(scorer, "_base_url", None) or "")
-    found = [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
+    found = environment_secrets()
     found += [word for value in headers.values() for word in value.split()]
-    found += [part for part in (url.username, url.password, url.query) if part]
-    return sorted({one for one in found if len(one) >= _SHORTEST_SECRET}, key=len, reverse=True)
+    return found + [part for part in (url.username, url.password, url.query) if part]

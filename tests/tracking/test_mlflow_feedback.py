@@ -66,7 +66,7 @@ def test_a_refused_request_is_an_error_and_the_key_is_not_in_it(chat: ChatServer
     chat.reply = lambda _: 401
     record = ask(from_mlflow(compare()), pair_call())
     assert record.outcome == "error"
-    assert "no service for the key ***" in (record.error or "")
+    assert "no service for the key [key]" in (record.error or "")
     assert KEY not in repr(record)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -10,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, get_args
 
 from jrh_mlflow.schema.requests import Request, Response
+from jrh_mlflow.schema.secrets import BLANK, SECRET_NAME, blank_secrets, environment_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,15 +44,12 @@ OTHER_PROVIDERS = _names(
 """litellm's names of providers that are left to litellm, whatever the address. Any other prefix belongs to the model's
 name, as in `Qwen/Qwen2.5-7B-Instruct`."""
 
-_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 _SECRET_TEXT = re.compile(
     r"(?i:bearer)\s+[^\s,;\"']+"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|pplx|fw|nvapi|tgp|csk|sess)[-_][\w*.-]{6,}"
     r"|\bAIza[\w-]{10,}"
     r"|\bAKIA[0-9A-Z]{12,}"
 )
-_MIN_SECRET = 8
-"""Shorter values (`test`, `none`) are no secrets, and hiding them would garble the text."""
 
 
 class LaneError(Exception):
@@ -156,18 +153,14 @@ def pick_lane(model: str, api_base: str | None) -> Literal["direct", "litellm"]:
 
 def safe_text(text: str) -> str:
     """Return a provider's text on one line, at most `MAX_TEXT` long, with every known key taken out."""
-    for secret in _known_secrets():
-        text = text.replace(secret, "[key]")
-    text = _SECRET_TEXT.sub("[key]", text)
+    text = _SECRET_TEXT.sub(BLANK, blank_secrets(text, known_secrets()))
     line = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * MAX_TEXT]).split())
     return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"
 
 
-def _known_secrets() -> list[str]:
-    """Values that are secret by the name they stand under, the longest first so that no tail of one is left."""
-    found = {value.strip() for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+def known_secrets() -> list[str]:
+    """Return values that are secret by the name they stand under, in the environment or in litellm's settings."""
     litellm = sys.modules.get("litellm")
-    for name, value in vars(litellm).items() if litellm else ():
-        if isinstance(value, str) and _SECRET_NAME.search(name):
-            found.add(value.strip())
-    return sorted((value for value in found if len(value) >= _MIN_SECRET), key=len, reverse=True)
+    settings = vars(litellm).items() if litellm else ()
+    own = [value.strip() for name, value in settings if isinstance(value, str) and SECRET_NAME.search(name)]
+    return environment_secrets() + own
