@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
@@ -29,8 +28,6 @@ _USAGE = (
     "mlflow.assessment.judgeCost",
 )
 _MEMBERS = "mlflow.ensemble.sub_feedbacks"
-_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
-_SHORTEST_SECRET = 8
 
 
 def read_feedback(scorer: Any, returned: object, shown: Presentation, words: Mapping[str, str]) -> Answer:
