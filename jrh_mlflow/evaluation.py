@@ -30,6 +30,7 @@ from jrh_mlflow.tracking.measured import JudgeFacts, Measured
 from jrh_mlflow.tracking.mlflow_judges import from_mlflow, is_mlflow_judge
 from jrh_mlflow.tracking.runs import first_tags, log_evaluation
 from jrh_mlflow.tracking.store import Store, ending
+from jrh_mlflow.tracking.traces import checked_traces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,12 +124,8 @@ def evaluate(
         raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
     if backend != "local":
         raise RecipeError(f"Unknown backend {backend!r}. Known: local.")
-    asked = resolve_judge(judge)
-    on = as_suite(suite)
-    if not on.has_texts:
-        raise SuiteError(f"Suite {on.name!r} was replayed from recorded judgments and has no texts to ask about.")
-    asked.begin(on)
-    facts = JudgeFacts.of(asked)
+    checked_traces(traces)
+    asked, on = ready_judge(judge, suite)
     price = judge_price(asked, prices)
     cap = checked_cap(max_usd, asked, price)
     identity = (asked.fingerprint() or time.time_ns(), on.sha256, replicates)
@@ -146,26 +143,15 @@ def evaluate(
         budget=None if cap is None else outbox.outbox_key("budget", *identity),
         price=price,
     )
+    facts = JudgeFacts.of(asked)
     run_id = store.create_run(
         run_name or facts.label, tags=first_tags("evaluate", simulated=facts.simulated, tags=tags), parent=parent_run_id
     )
-    with ending(store, run_id), _opened(journal, asked) as book:
-        if remote.budget is not None and book is not None:
+    with ending(store, run_id), opened_journal(journal, asked) as book:
+        if book is not None and remote.budget is not None:
             book.open_budget(remote.budget, cap)
         started = time.perf_counter()
-        total = count_calls(on, asked, replicates=replicates)
-        if not total:
-            raise SuiteError(f"{asked.name} answers none of the {len(on)} items of suite {on.name!r}.")
-        with _bar(facts.label, total=total, show=progress) as tick:
-            came = ask_calls(
-                asked,
-                plan_calls(on, asked, replicates=replicates),
-                concurrency=concurrency,
-                on_record=tick,
-                stop=stop,
-                journal=book,
-                settings=remote,
-            )
+        came, total = _ask(asked, on, book, remote, replicates=replicates, stop=stop, progress=progress)
         done = Measured(
             judge=facts,
             suite=on,
@@ -178,6 +164,15 @@ def evaluate(
         )
     target = {"run_id": run_id, "tracking_uri": store.uri, "experiment_id": store.experiment_id}
     return _log(store, done, target, key=key)
+
+
+def ready_judge(judge: object, suite: Suite | str | Path | None) -> tuple[Judge, Suite]:
+    """Resolve judge and suite, and check that the one can be asked about the other."""
+    asked, on = resolve_judge(judge), as_suite(suite)
+    if not on.has_texts:
+        raise SuiteError(f"Suite {on.name!r} was replayed from recorded judgments and has no texts to ask about.")
+    asked.begin(on)
+    return asked, on
 
 
 def resolve_judge(judge: object) -> Judge:
@@ -194,11 +189,10 @@ def price_evaluation(
     prices: Overrides | None = None,
 ) -> Quote:
     """Say what an evaluation would send and cost, without sending anything."""
-    asked, on = resolve_judge(judge), as_suite(suite)
+    asked, on = ready_judge(judge, suite)
     if not isinstance(asked, PromptedJudge):
         raise RecipeError(f"Only a prompted judge has a price beforehand, and {asked.name!r} is a {asked.kind} judge.")
-    asked.begin(on)
-    with _opened(journal, asked) as book:
+    with opened_journal(journal, asked) as book:
         assert book is not None
         return quote(asked, plan_calls(on, asked, replicates=replicates), book, judge_price(asked, prices))
 
@@ -244,8 +238,35 @@ def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, k
     )
 
 
+def _ask(
+    judge: Judge,
+    suite: Suite,
+    journal: Journal | None,
+    settings: RemoteSettings,
+    *,
+    replicates: int,
+    stop: StopRule | None,
+    progress: bool,
+) -> tuple[Asked, int]:
+    """Ask every call of the suite; return what came and how many were planned."""
+    total = count_calls(suite, judge, replicates=replicates)
+    if not total:
+        raise SuiteError(f"{judge.name} answers none of the {len(suite)} items of suite {suite.name!r}.")
+    with _bar(judge.name, total=total, show=progress) as tick:
+        came = ask_calls(
+            judge,
+            plan_calls(suite, judge, replicates=replicates),
+            concurrency=settings.concurrency,
+            on_record=tick,
+            stop=stop,
+            journal=journal,
+            settings=settings,
+        )
+    return came, total
+
+
 @contextmanager
-def _opened(journal: str | Path | Journal | None, judge: Judge) -> Iterator[Journal | None]:
+def opened_journal(journal: str | Path | Journal | None, judge: Judge) -> Iterator[Journal | None]:
     """Open the journal for judges that need one; one that was passed open stays open."""
     if not isinstance(judge, PromptedJudge):
         yield None

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
 
-import jrh_mlflow as jrh
+from jrh_mlflow import PromptedJudge, datasheet_suite, evaluate
+from jrh_mlflow.cli.judging import judge_options, prompted_judge_from_options
 from jrh_mlflow.cli.main import main
 from jrh_mlflow.engine.journal import Journal, open_journal
 from tests.engine.batch_tools import answered, play_provider, read, varied, write
@@ -53,7 +55,7 @@ def _jrh(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    return jrh.datasheet_suite(n_tasks=1, depth=2).save(tmp_path / "suite")
+    return datasheet_suite(n_tasks=1, depth=2).save(tmp_path / "suite")
 
 
 @pytest.fixture(autouse=True)
@@ -75,8 +77,6 @@ def filled(path: Path) -> Path:
 def test_a_batch_goes_out_and_comes_back_and_a_run_asks_nothing_more(
     jrh: Jrh, suite: Path, tmp_path: Path, store_uri: str
 ) -> None:
-    from jrh_mlflow import PromptedJudge, evaluate
-
     with LoopbackServer(reply=varied) as server:
         judge = ("--model", MODEL, "--api-base", server.url, "--criterion", "strict", "--judge-seed", 7)
         judge = (*judge, "--max-tokens", 64, "--temperature", 0.5, "--extra", "top_p=0.9", "--rubric", "Be fair.")
@@ -196,11 +196,6 @@ def test_a_rubric_comes_from_a_file_and_none_leaves_settings_to_the_provider(
 
 
 def test_the_options_defaults_are_the_judges_own() -> None:
-    import click
-
-    from jrh_mlflow import PromptedJudge
-    from jrh_mlflow.cli.judging import judge_options, prompted_judge_from_options
-
     made = []
     command = click.command()(judge_options(lambda **given: made.append(prompted_judge_from_options(**given))))
     command(["--model", MODEL], standalone_mode=False)

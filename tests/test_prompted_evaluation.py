@@ -176,7 +176,7 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
     rng = random.Random(5)
     truncated = 0
     for trial in range(100):
-        cap = rng.randrange(5_000_000, 500_000_000)
+        cap = rng.randrange(5_000_000, 150_000_000)
         faults = Faults(rate_limited=rng.choice([0, 0.1]), cut=rng.choice([0, 0.1]))
         words = "word " * rng.randrange(1, 40)
         reply = json.dumps({"reason": words, "verdict": "A"})

@@ -60,7 +60,9 @@ def group() -> None:
 def main() -> None:
     """Run the command line."""
     try:
-        group(standalone_mode=False)
+        code = group(standalone_mode=False)
+        # Without its standalone mode click returns the code of `Context.exit`.
+        sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:

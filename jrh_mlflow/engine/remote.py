@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import time
@@ -90,6 +91,10 @@ class Remote:
         self._lane: Lane = make_lane("direct" if name == "direct" else "litellm", concurrency=settings.concurrency)
         self._secrets = known_secrets()
         self._told = False
+        self._held = 0
+        """Reservations of this run that are not settled yet."""
+        self._settled = asyncio.Event()
+        """Set, and replaced, whenever one is."""
         self._rng = random.Random()  # noqa: S311 - jitter, not a secret
         self.prepare = Numbering(judge).prepare
         self._window = context_window(judge.model)
@@ -168,8 +173,18 @@ class Remote:
             logger.warning("Asked %r, but %r answers: every call records who did.", self.judge.model, answered[:80])
 
     async def _reserve(self, key: str, worst: int) -> None:
-        if not await self.journal.reserve(key, budget=self.settings.budget, worst_micro=worst):
-            raise OutOfBudget
+        """Set the worst case aside. When it does not fit, calls in flight may still give most of theirs back."""
+        while not await self.journal.reserve(key, budget=self.settings.budget, worst_micro=worst):
+            if not self._held:
+                raise OutOfBudget
+            settled = self._settled
+            await settled.wait()
+        self._held += 1
+
+    def _give_back(self) -> None:
+        self._held -= 1
+        self._settled.set()
+        self._settled = asyncio.Event()
 
     def _worst(self, request: Request, size: int) -> int:
         if self.settings.price is None:
@@ -187,6 +202,7 @@ class Remote:
             cost_micro=cost,
             budget=self.settings.budget,
         )
+        self._give_back()
 
     async def _keep(
         self, call: Call, request: Request, key: str, response: Response, *, latency_s: float
@@ -203,6 +219,7 @@ class Remote:
                 cost_micro=cost,
                 budget=self.settings.budget,
             )
+            self._give_back()
         return self._record(call, key, response, reading=reading, latency_s=latency_s)
 
     def _cost(self, response: Response) -> int | None:

@@ -14,6 +14,7 @@ from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.figures import datasheet_figures, save_figures
 from jrh_mlflow.tracking.measured import Measured
 from jrh_mlflow.tracking.store import Store, note_tag
+from jrh_mlflow.tracking.traces import log_traces
 
 SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
 
@@ -50,6 +51,8 @@ def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Datashe
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         write_artifacts(Path(folder), measured, sheet, markdown)
         store.log(run_id, points=points, params=params, tags=tags, artifacts=Path(folder), suite=suite)
+    # Last: traces are a view of the calls, and a run must not lack its numbers because of one.
+    log_traces(store, run_id, measured)
     return keys.last_values(points)
 
 

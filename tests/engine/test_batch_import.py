@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
@@ -127,13 +127,14 @@ def test_no_key_that_a_provider_repeats_is_kept(monkeypatch: pytest.MonkeyPatch)
     assert KEY not in failure(response=None, error=f"Bearer {KEY}").reason
 
 
+TEXT = st.text('aé4 \x00\u2028\ud800{"', max_size=4)
 ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(["response", "error", "body", "status_code", "choices", "message", "content", "usage"])
-            | st.text(max_size=4),
+            | TEXT,
             inner,
             max_size=4,
         )
@@ -142,6 +143,7 @@ ANY_JSON = st.recursive(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.fixed_dictionaries({}, optional={"response": ANY_JSON, "error": ANY_JSON}))
 def test_whatever_a_line_says_it_is_a_response_or_a_failure(line: Line) -> None:
     assert isinstance(read_result(json.loads(json.dumps(line))), Response | Failure)

@@ -1,0 +1,74 @@
+"""Recipes in YAML, and judges named by text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.recipe import judge_from_text, load_recipe
+
+ROOT = Path(__file__).parent.parent
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "recipe.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_shipped_recipe_is_a_capped_prompted_judge() -> None:
+    recipe = load_recipe(ROOT / "recipes" / "openai_judge.yaml")
+    assert isinstance(recipe.judge, PromptedJudge)
+    assert recipe.judge.max_tokens == 400
+    assert recipe.suite == "datasheet"
+    assert recipe.options == {"max_usd": 1.0, "concurrency": 32}
+
+
+def test_paths_are_relative_to_the_recipe(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def judge(shown):\n    return 'tie'\n", encoding="utf-8")
+    recipe = load_recipe(write(tmp_path, "judge:\n  callable: mine.py:judge\n  tie_criterion: strict\n"))
+    assert recipe.judge.name == "judge"
+    assert recipe.judge.tie_criterion.name == "strict"
+
+
+def test_scripted_judges_criteria_and_prices_are_read(tmp_path: Path) -> None:
+    recipe = load_recipe(
+        write(tmp_path, "judge: {scripted: Oracle}\ncriteria: [allowed, strict]\nprices: {my/model: [1, 2.5]}\n")
+    )
+    assert recipe.judge.name == "Oracle"
+    assert recipe.criteria == ("allowed", "strict")
+    assert recipe.options["prices"] == {"my/model": (1.0, 2.5)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("judg: x", "unknown key 'judg'. Did you mean 'judge'"),
+        ("suite: datasheet", "has no `judge`"),
+        ("judge: {modell: x}", "unknown key 'modell'. Did you mean 'model'"),
+        ("judge: {model: a/b, scripted: Oracle}", "not 2 of them"),
+        ("judge: {scripted: Oracle, temperature: 1}", "temperature need"),
+        ("judge: {scripted: Orakle}", "Did you mean 'Oracle'"),
+        ("judge: a/b\nprices: {a/b: 3}", "`prices` must map"),
+        ("- a", "a mapping was expected"),
+        ("judge: [", "cannot be read"),
+    ],
+)
+def test_a_wrong_recipe_says_what_is_wrong_with_it(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(write(tmp_path, text))
+    assert message in str(caught.value)
+
+
+def test_a_missing_recipe_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="cannot be read"):
+        load_recipe(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize("text", ["scripted:", ":f", "plain", "nowhere.py:f"])
+def test_a_judge_that_cannot_be_found_is_refused(text: str) -> None:
+    with pytest.raises(RecipeError):
+        judge_from_text(text)
