@@ -45,12 +45,15 @@ def server_command(store: str | None, *, port: int) -> list[str]:
         backend = ["--backend-store-uri", store or mlflow.get_tracking_uri()]
         if backend[1].startswith("http"):
             raise TrackingError(f"{backend[1]} is a server already: open it in a browser.")
-    return [sys.executable, "-m", "mlflow", "server", *backend, "--host", "127.0.0.1", "--port", str(port)]
+    place = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    return [sys.executable, "-m", "mlflow", "server", *backend, *place]
 
 
 def server_environment() -> dict[str, str]:
     """Return the environment of the server: no look-up of model prices on the network while it starts."""
-    return {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "MLFLOW_MODEL_CATALOG_URI": ""}
+    quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "MLFLOW_MODEL_CATALOG_URI": ""}
+    # Seven job processes that nothing here uses; they take as much to start as the server itself.
+    return {**os.environ, **quiet, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
 def serve(store: str | None, *, port: int, copy: bool = False) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
 from jrh_mlflow.engine.plan import present
 from jrh_mlflow.judges.answers import clean_text
@@ -16,7 +15,7 @@ from jrh_mlflow.schema.calls import USABLE, CallRecord
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Item, Order
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.tracking.mlflow_feedback import without_secrets
+from jrh_mlflow.schema.secrets import blank_secrets
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo
@@ -29,8 +28,6 @@ _OUTPUTS = ("outcome", "answer", "rationale", "error")
 _SHOWN_ELSEWHERE = (*_OUTPUTS, "better", "expected")
 _MAX_PREVIEW = 1000
 _MAX_TAG = 250
-_SEPARATOR = f"\x1e{uuid4().hex}\x1e"
-"""Between texts; no judge can guess it, and no key holds it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,11 +107,11 @@ class _Texts:
     tags: dict[str, str]
 
 
-def trace_of(traced: TracedCall) -> tuple[TraceInfo, Span, int]:
-    """Return a call's trace, its span and about how many characters they hold."""
+def trace_of(traced: TracedCall, secrets: Sequence[str]) -> tuple[TraceInfo, Span, int]:
+    """Return a call's trace, its span and about how many characters they hold; none of the secrets is in them."""
     parts = {name: getattr(traced, name) for name in ("judge", "expected")}
     parts |= {name: getattr(traced, name)() for name in ("inputs", "outputs", "attributes", "tags")}
-    texts = _Texts(**_safe(parts))
+    texts = _Texts(**_safe(parts, secrets))
     size = sum(len(str(value)) for value in (*texts.inputs.values(), *texts.outputs.values()))
     return _info(traced, texts), _span(traced, texts), size
 
@@ -212,28 +209,13 @@ def _message(message: Message) -> dict[str, str]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _safe(value: Any) -> Any:
-    """Take keys and lone surrogates out of every text inside.
-
-    All texts go through in one piece: one look at the environment per trace, where twenty took a third of its time.
-    """
-    texts: list[str] = []
-
-    def collect(text: str) -> str:
-        texts.append(text)
-        return text
-
-    _mapped(value, collect)
-    safe = iter(clean_text(without_secrets(_SEPARATOR.join(texts), None)).split(_SEPARATOR))
-    return _mapped(value, lambda _: next(safe))
-
-
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def _safe(value: Any, secrets: Sequence[str]) -> Any:
+    """Take keys and lone surrogates out of every text inside."""
     if isinstance(value, str):
-        return change(value)
+        return clean_text(blank_secrets(value, secrets))
     if isinstance(value, Mapping):
-        return {name: _mapped(inner, change) for name, inner in value.items()}
-    return [_mapped(inner, change) for inner in value] if isinstance(value, list) else value
+        return {name: _safe(inner, secrets) for name, inner in value.items()}
+    return [_safe(inner, secrets) for inner in value] if isinstance(value, list) else value
 
 
 def _column(text: str, most: int) -> str:

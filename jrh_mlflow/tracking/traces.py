@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from jrh_mlflow.engine.lanes._base import known_secrets
 from jrh_mlflow.errors import RecipeError, TrackingError, suggest
 from jrh_mlflow.judges.answers import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import slot_of
@@ -228,8 +229,9 @@ def _write(store: Store, run_id: str, traced: Iterator[TracedCall]) -> None:
 def _batches(traced: Iterator[TracedCall]) -> Iterator[list[tuple[TraceInfo, Span]]]:
     batch: list[tuple[TraceInfo, Span]] = []
     characters = 0
+    secrets = known_secrets()
     for one in traced:
-        info, span, size = trace_of(one)
+        info, span, size = trace_of(one, secrets)
         if batch and (len(batch) == _BATCH or characters + size > _BATCH_CHARACTERS):
             yield batch
             batch, characters = [], 0
