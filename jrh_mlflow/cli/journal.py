@@ -61,21 +61,13 @@ def _question(*, older_than: float | None, failed: bool) -> str:
 
 
 def _print(place: str, summary: Summary, removed: int | None, *, as_json: bool) -> None:
-    facts = {
-        "path": place,
-        "size_bytes": summary.size_bytes,
-        "answered": summary.answered,
-        "failed": summary.failed,
-        "in_flight": summary.in_flight,
-        "lost": summary.lost,
-        "spent_usd": summary.spent_micro / 1_000_000,
-    }
+    counts = {name: getattr(summary, name) for name in ("answered", "failed", "in_flight", "lost")}
     if removed is not None:
-        facts["removed"] = removed
+        counts["removed"] = removed
+    size, spent = summary.size_bytes, summary.spent_micro / 1_000_000
     if as_json:
-        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+        click.echo(json.dumps({"path": place, "size_bytes": size, **counts, "spent_usd": spent}, indent=1))
         return
-    shown = {"size": f"{summary.size_bytes / 1e6:.1f} MB", "spent": f"${facts.pop('spent_usd'):.6f} where priced"}
-    del facts["size_bytes"]
-    rows = [[name.replace("_", " "), str(value)] for name, value in {**facts, **shown}.items()]
-    print_table(["", "journal"], rows)
+    rows = [[name.replace("_", " "), str(count)] for name, count in counts.items()]
+    print_table(["journal", place], [["size", f"{size / 1e6:.1f} MB"], *rows, ["spent", f"${spent:.6f}"]])
+    click.echo("Calls without a known price count as $0 in what was spent.")

@@ -17,7 +17,6 @@ from jrh_mlflow.errors import RecipeError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_BOM = b"\xef\xbb\xbf"
 _MAX_NAME = 64
 """Characters shown of an id that is none of ours; ours have 64, as many as OpenAI allows."""
 
@@ -176,12 +175,9 @@ def _part(path: Path, number: int) -> Path:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield numbered lines with their ends, without empty ones and a byte order mark."""
+    """Yield numbered lines with their ends, without empty ones."""
     with _file_errors(file), file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            text = line.removeprefix(_BOM) if number == 1 else line
-            if text.strip():
-                yield number, text
+        yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
 
 
 def _object(line: bytes) -> Mapping[str, Any] | None:

@@ -131,8 +131,9 @@ def _info(traced: TracedCall, texts: _Texts) -> TraceInfo:
         request_time=traced.start_ms,
         execution_duration=None if call.latency_s is None else round(1000 * call.latency_s),
         state=TraceState.ERROR if call.outcome == "error" else TraceState.OK,
-        request_preview=_column(" | ".join(str(value) for value in texts.inputs.values() if value), _MAX_PREVIEW),
-        response_preview=_column(" | ".join(str(value) for value in texts.outputs.values()), _MAX_PREVIEW),
+        # The id first: in MLflow's list the tasks of a suite begin alike.
+        request_preview=_preview(f"{texts.tags['jrh.suite_item']} {call.order}".strip(), *texts.inputs.values()),
+        response_preview=_preview(*texts.outputs.values()),
         trace_metadata=metadata,
         tags={name: _column(text, _MAX_TAG) for name, text in texts.tags.items()},
         assessments=_assessments(traced, texts),
@@ -222,6 +223,10 @@ def _column(text: str, most: int) -> str:
     """Shorten a text for a column; the whole of it is in the span. Not every database takes NUL."""
     text = text.replace("\x00", "\ufffd")
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _preview(*parts: object) -> str:
+    return _column(" | ".join(str(part) for part in parts if part), _MAX_PREVIEW)
 
 
 def _base64(digits: str) -> str:

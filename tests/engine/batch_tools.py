@@ -53,3 +53,7 @@ def completion(text: str | None = '{"reason": "r", "verdict": "A"}', **message: 
 def answered(key: str, body: Line | None = None, **fields: Any) -> Line:
     response = {"status_code": 200, "body": completion() if body is None else body}
     return {"custom_id": key, "response": response, "error": None, **fields}
+
+
+def http_error(status: int, message: str, code: str | None = None) -> Line:
+    return {"status_code": status, "body": {"error": {"message": message, "type": "t", "code": code}}}

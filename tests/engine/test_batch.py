@@ -192,10 +192,14 @@ def test_an_export_is_never_overwritten(small: jrh.Suite, journal: Journal, tmp_
 
 
 def test_a_broken_export_leaves_no_file_that_could_be_sent(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), NumberedFiles(tmp_path / "r.jsonl", max_lines=2, max_bytes=99) as files:
-        for line in (b"1\n", b"2\n", b"3\n"):
-            files.add(line)
-        raise KeyboardInterrupt
+    def export() -> None:
+        with NumberedFiles(tmp_path / "r.jsonl", max_lines=2, max_bytes=99) as files:
+            for line in (b"1\n", b"2\n", b"3\n"):
+                files.add(line)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -205,6 +205,10 @@ def test_failures_are_linked_to_the_run_with_expectation_feedback_and_contents_a
         assert (span.inputs[u], span.inputs[v]) == (item.u, item.v)
         assert span.inputs["instruction"] == item.instruction
         assert BUILT_IN["allowed"].text in span.inputs["rubric"]
+        assert trace.info.request_preview.startswith(
+            f"{item.id} {span.attributes['jrh.order']} | {item.instruction[:99]}"
+        )
+        assert trace.info.response_preview == "verdict | 1 | It came first."
         assert span.outputs == {"outcome": "verdict", "answer": "1", "rationale": "It came first."}
         ladder = {"u": "1", "v": "2"} if span.attributes["jrh.order"] == "uv" else {"u": "2", "v": "1"}
         wanted = ladder[item.better] if item.better else "2 or tie" if item.condition == "filler" else "tie"
