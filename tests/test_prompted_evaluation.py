@@ -281,7 +281,7 @@ with open_journal(path) as journal:
 
 
 def test_killed_at_any_moment_and_started_again_repeats_no_answered_call(small: jrh.Suite, store_uri: str) -> None:
-    """kill -9 at random moments: the journal knows every answer the server gave, and the result is the undisturbed one."""
+    """kill -9 at random moments: every answer is in the journal, and the result is the undisturbed one."""
     total = 3 * 2 * len(small)
     rng = random.Random(11)
     with LoopbackServer(reply=first_or_tie, latency=0.05) as server:
