@@ -134,7 +134,7 @@ def evaluate(
     kept = outbox.outbox_home() / key
     if outbox.is_kept(kept):
         print(f"Logging the calls kept in {kept}: nothing is asked again.", file=sys.stderr)
-        return resume(kept)
+        return resume(kept, tracking_uri=store.uri)
     remote = RemoteSettings(
         concurrency=concurrency,
         timeout_s=timeout_s,
@@ -162,7 +162,7 @@ def evaluate(
             truncated=f"{came.stopped}: {len(came.records)} of {total} calls" if came.stopped else None,
             traces=traces,
         )
-    target = {"run_id": run_id, "tracking_uri": store.uri, "experiment_id": store.experiment_id}
+    target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
     return _log(store, done, target, key=key)
 
 
@@ -197,11 +197,15 @@ def price_evaluation(
         return quote(asked, plan_calls(on, asked, replicates=replicates), book, judge_price(asked, prices))
 
 
-def resume(folder: str | Path) -> Evaluation:
-    """Log an evaluation that was kept on disk because MLflow could not be reached."""
+def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation:
+    """Log an evaluation that was kept on disk because MLflow could not be reached.
+
+    A store whose address holds a password must be named again, or be the active one: passwords are not kept.
+    """
     folder = Path(folder)
     done, target = outbox.read_kept(folder)
-    store = Store(target["tracking_uri"])
+    kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
+    store = Store(tracking_uri or kept_uri)
     store.experiment_id = target["experiment_id"]
     return _log(store, done, target, key=folder.name, kept=folder)
 
@@ -209,7 +213,7 @@ def resume(folder: str | Path) -> Evaluation:
 def log_measured(store: Store, done: Measured, *, run_name: str) -> Evaluation:
     """Log an evaluation whose calls were made elsewhere."""
     run_id = store.create_run(run_name, tags=first_tags("evaluate", simulated=done.judge.simulated, tags=done.tags))
-    target = {"run_id": run_id, "tracking_uri": store.uri, "experiment_id": store.experiment_id}
+    target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
     with ending(store, run_id):
         return _log(store, done, target, key=outbox.outbox_key(run_id))
 

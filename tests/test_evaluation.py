@@ -298,3 +298,10 @@ def test_the_active_experiment_is_used_when_none_is_named(
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", experiment_id)
     done = jrh.evaluate(jrh.scripted.Oracle(), small, tracking_uri=store_uri)
     assert run_of(done, store_uri).info.experiment_id == experiment_id
+
+
+def test_a_password_in_the_store_address_is_shown_and_kept_nowhere(small: jrh.Suite, tmp_path: Path) -> None:
+    with pytest.raises(TrackingError) as caught:
+        jrh.evaluate(jrh.scripted.Oracle(), small, tracking_uri="http://user:pass-0123456789@127.0.0.1:9")
+    assert "pass-0123456789" not in str(caught.value)
+    assert "***@127.0.0.1:9" in str(caught.value)

@@ -255,7 +255,7 @@ def test_no_key_is_in_anything_that_was_written(small: jrh.Suite, store_uri: str
     def leaky(body: dict[str, Any]) -> str:
         return json.dumps({"reason": f"my key is {KEY}", "verdict": "A"})
 
-    with LoopbackServer(reply=leaky) as server:
+    with LoopbackServer(reply=leaky, model_name=f"model {KEY}") as server:
         done = evaluate(server, small, store_uri, traces="all")
     folder = tmp_path / "downloaded"
     folder.mkdir()

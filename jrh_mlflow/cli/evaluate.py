@@ -68,7 +68,7 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **optio
     from jrh_mlflow import evaluation
 
     if folder is not None:
-        print_evaluations([evaluation.resume(folder)], as_json=as_json)
+        print_evaluations([evaluation.resume(folder, tracking_uri=options["tracking_uri"])], as_json=as_json)
         return
     dry_run, recipe = options.pop("dry_run"), _recipe(recipe_file, options)
     if recipe.criteria is not None:

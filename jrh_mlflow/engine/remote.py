@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -157,13 +157,13 @@ class Remote:
 
     async def _lane_send(self, request: Request) -> Response:
         response = await self._lane.send(request, timeout_s=self.settings.timeout_s)
+        # A service may echo the key it was sent, in any field; from here on they go into files.
+        told = response.to_json()
+        safe = blank_secrets(told, self._secrets)
+        if safe != told:
+            response = Response.from_json(safe)
         self._note_model(response.model)
-        # A service may echo the key it was sent; from here on the text goes into files.
-        text = response.text and blank_secrets(response.text, self._secrets)
-        refusal = response.refusal and blank_secrets(response.refusal, self._secrets)
-        if text == response.text and refusal == response.refusal:
-            return response
-        return replace(response, text=text, refusal=refusal)
+        return response
 
     def _note_model(self, answered: str | None) -> None:
         """Say once when another model than the one asked for answers; the calls record its name."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.tracking.keys import TAG_NOTE, TAG_PARENT, TAG_RUN_NAME, Point
@@ -43,6 +44,12 @@ class Store:
         with self.errors("Nothing was asked yet."):
             self.experiment_id = self._experiment_id(artifacts)
 
+    @property
+    def shown_uri(self) -> str:
+        """The store's address without the password it may hold: for messages and files."""
+        parts = urlsplit(self.uri)
+        return self.uri.replace(f":{parts.password}@", ":***@") if parts.password else self.uri
+
     def _experiment_id(self, artifacts: str | None) -> str:
         # mlflow.set_experiment publishes its choice in this variable.
         active = os.environ.get("MLFLOW_EXPERIMENT_ID")
@@ -63,8 +70,8 @@ class Store:
             with _settings():
                 yield
         except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
-            text = " ".join(str(error).split())
-            raise TrackingError(f"MLflow at {self.uri} did not take the run: {text[:300]}. {what_now}") from error
+            text = " ".join(str(error).replace(self.uri, self.shown_uri).split())
+            raise TrackingError(f"MLflow at {self.shown_uri} did not take the run: {text[:300]}. {what_now}") from error
 
     def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
         """Create a running run and return its id."""
@@ -124,7 +131,7 @@ class Store:
         """Say where a run can be looked at."""
         if self.uri.startswith("http"):
             return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}/runs/{run_id}"
-        return f"run {run_id} in {self.uri}"
+        return f"run {run_id} in {self.shown_uri}"
 
 
 @contextmanager
