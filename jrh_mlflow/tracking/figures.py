@@ -5,7 +5,7 @@ Each takes judges by name, so the same function draws one judge or a comparison.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +65,7 @@ def psychometric(sheets: Sheets) -> Figure | None:
     curves = {name: points for name, sheet in sheets.items() if (points := _curve(sheet))}
     if not curves:
         return None
-    figure, axes = _canvas(8, 4.8)
+    figure, axes = _canvas(8, 4.8, left=0.85)
     spread = 0.06 * (len(curves) - 1)
     for index, (name, points) in enumerate(curves.items()):
         shift = (index / max(1, len(curves) - 1) - 0.5) * spread if len(curves) > 1 else 0.0
@@ -106,7 +106,7 @@ def decomposition(sheets: Sheets) -> Figure | None:
     }
     if not rows:
         return None
-    figure, axes = _canvas(8, 2.3 + 0.62 * len(rows))
+    figure, axes = _canvas(8, 2.0 + 0.62 * len(rows), left=_label_inches(rows), bottom=1.2)
     for index, (label, colour, hatch) in enumerate(_DECOMPOSITION.values()):
         for position, readings in enumerate(rows.values()):
             values = [reading.value if isinstance(reading, Estimate) else 0.0 for reading in readings]
@@ -132,7 +132,7 @@ def decomposition(sheets: Sheets) -> Figure | None:
     axes.set_xlim(0, 1)
     axes.set_xlabel(f"share of equal-quality pairs (n = {', '.join(map(str, sorted(pairs)))} per judge)")
     axes.set_title("What a judge does when both answers are equally good", loc="left")
-    figure.legend(loc="outside lower center", ncol=2, frameon=False)
+    figure.legend(loc="lower center", ncol=2, frameon=False)
     axes.grid(visible=False)
     return figure
 
@@ -146,7 +146,9 @@ def axes_map(sheets: Sheets) -> Figure | None:
     }
     if not shown:
         return None
-    figure, axes = _canvas(8, 1.4 + 0.6 * len(shown))
+    with_legend = len(sheets) > 1
+    right = _label_inches(sheets) + 0.5 if with_legend else 0.2
+    figure, axes = _canvas(6.6 + right, 1.4 + 0.6 * len(shown), left=2.45, right=right)
     gap = min(0.17, 0.7 / len(sheets))
     for index, (name, sheet) in enumerate(sheets.items()):
         offset = (index - (len(sheets) - 1) / 2) * gap
@@ -174,9 +176,9 @@ def axes_map(sheets: Sheets) -> Figure | None:
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("share (bars: 95 % by task)")
-    axes.set_title("Metrology axes", loc="left")
-    if len(sheets) > 1 or "simulated" in next(iter(sheets)):
-        figure.legend(loc="outside right upper", frameon=False)
+    axes.set_title("Metrology axes" if with_legend else f"Metrology axes of {_short(next(iter(sheets)))}", loc="left")
+    if with_legend:
+        figure.legend(loc="upper right", frameon=False)
     return figure
 
 
@@ -189,7 +191,7 @@ def operating_points(arms: Mapping[str, Datasheet], *, judge: str) -> Figure | N
             points[name] = (false, right)
     if not points:
         return None
-    figure, axes = _canvas(6.6, 5.4)
+    figure, axes = _canvas(6.6, 5.4, left=0.85, top=0.7)
     places = list(points.values())
     axes.plot([f.value for f, _ in places], [r.value for _, r in places], color="#777777", linewidth=1.5, zorder=1)
     for index, (name, (false, right)) in enumerate(points.items()):
@@ -213,18 +215,30 @@ def operating_points(arms: Mapping[str, Datasheet], *, judge: str) -> Figure | N
     return figure
 
 
-def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """Make a figure without pyplot: no global state, no display."""
+def _canvas(
+    width: float, height: float, *, left: float, right: float = 0.2, bottom: float = 0.65, top: float = 0.45
+) -> tuple[Figure, Axes]:
+    """Make a figure without pyplot: no global state, no display. Everything is in inches.
+
+    Margins are given, not searched for: a layout engine draws every figure twice.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure as NewFigure
 
     with mpl.rc_context({"font.size": 11.5, "axes.titlesize": 12.5}):
-        figure = NewFigure(figsize=(width, height), layout="constrained")
-        axes = figure.add_subplot()
+        figure = NewFigure(figsize=(width, height))
+        axes = figure.add_axes(
+            (left / width, bottom / height, (width - left - right) / width, 1 - (bottom + top) / height)
+        )
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#EEEEEE")
     axes.set_axisbelow(True)
     return figure, axes
+
+
+def _label_inches(names: Iterable[str]) -> float:
+    """Return the room that the longest of the names takes at the figures' text size."""
+    return 0.35 + 0.088 * max(len(_short(name)) for name in names)
 
 
 def _short(name: str, *, most: int = 30) -> str:

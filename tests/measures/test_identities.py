@@ -1,0 +1,187 @@
+"""Identities and invariances of the datasheet on random call records with every outcome."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jrh_mlflow as jrh
+from jrh_mlflow.schema.items import VACUUM
+from jrh_mlflow.stats.proportions import cluster_wilson
+from tests.measures.recount import DECOMPOSITION, USABLE, measured, records, recount, same
+from tests.readings import PROPERTY, value
+
+
+@PROPERTY
+@given(records())
+def test_every_share_equals_a_second_count_by_plain_loops(rows):
+    shares = {
+        axis: reading
+        for axis, reading in measured(rows).estimates.items()
+        if isinstance(reading, jrh.Estimate) and not axis.startswith(("d_prime", "threshold", "other"))
+    }
+    tallies = recount(rows)
+    assert set(shares) == set(tallies)
+    for axis, tally in tallies.items():
+        hits, sizes = np.array(list(tally.values()), float).T
+        reading = shares[axis]
+        assert (reading.numerator, reading.n, reading.n_clusters) == (hits.sum(), sizes.sum(), len(sizes)), axis
+        if len(sizes) > 1:
+            clustered = cluster_wilson(hits, sizes)
+            assert (reading.cluster_low, reading.cluster_high) == pytest.approx(clustered), axis
+
+
+@PROPERTY
+@given(records(conditions=("delta_0_same",)))
+def test_raw_false_preference_is_the_sum_of_its_parts(rows):
+    sheet = measured(rows)
+    axes = ("raw_false_preference", *DECOMPOSITION, "other_conflict")
+    if any(isinstance(sheet.estimates[axis], jrh.NotEstimable) for axis in axes):
+        return
+    raw, stable, positional, one_sided, no_preference, other = (value(sheet, axis) for axis in axes)
+    assert raw == pytest.approx(stable + positional + one_sided / 2 + other)
+    assert stable + positional + one_sided + no_preference == pytest.approx(1)
+
+
+@PROPERTY
+@given(records(said=("1", "2", "tie"), conditions=("delta_0_same",)))
+def test_clean_outputs_leave_nothing_over(rows):
+    assert value(measured(rows), "other_conflict") == 0
+
+
+@PROPERTY
+@given(records(said=USABLE, conditions=("delta_0_same",)))
+def test_what_is_left_over_is_half_of_the_abstentions_per_pair(rows):
+    abstentions = sum(row["outcome"] == "abstain" for row in rows)
+    assert value(measured(rows), "other_conflict") == pytest.approx(abstentions / len(rows))
+
+
+def ends(low: float | None, high: float | None, *, open_ended: bool) -> tuple[float, float]:
+    assert open_ended or (low is not None and high is not None)
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+@PROPERTY
+@given(records())
+def test_intervals_and_bounds_hold_the_number_and_never_have_zero_width(rows):
+    for axis, reading in measured(rows).estimates.items():
+        if not isinstance(reading, jrh.Estimate) or axis == "threshold_75":
+            continue
+        open_ended = axis.startswith("d_prime/")  # a share of 0 or 1 has no finite d'
+        low, high = ends(reading.ci_low, reading.ci_high, open_ended=open_ended)
+        assert low - 1e-9 <= reading.value <= high + 1e-9, axis
+        assert high > low, axis
+        if reading.n_clusters > 1:
+            wide_low, wide_high = ends(reading.cluster_low, reading.cluster_high, open_ended=open_ended)
+            assert wide_low <= low + 1e-9, axis
+            assert wide_high >= high - 1e-9, axis
+        else:
+            assert (reading.cluster_low, reading.cluster_high) == (None, None), axis
+        if reading.bound_low is not None and reading.bound_high is not None:
+            assert reading.bound_low - 1e-9 <= reading.value <= reading.bound_high + 1e-9, axis
+
+
+@PROPERTY
+@given(records())
+def test_the_ledger_accounts_for_every_call_and_pair(rows):
+    sheet = measured(rows)
+    names = dict.fromkeys(VACUUM, "vacuum")
+    calls = Counter(names.get(row["condition"], row["condition"]) for row in rows)
+    steps = Counter(f"delta_{row['delta']:g}" for row in rows if row["condition"] == "ladder")
+    owners = {
+        "dark_current": calls["vacuum"],
+        "tie_rate/vacuum": calls["vacuum"],
+        "raw_false_preference": calls["delta_0_same"],
+        "tie_rate/delta_0_same": calls["delta_0_same"],
+        **dict.fromkeys(DECOMPOSITION, calls["delta_0_same"] // 2),
+        "filler_preference": calls["filler"],
+        "different_subset_preference": calls["delta_0_different"],
+        "natural/accuracy": calls["natural"],
+        "natural/positional": calls["natural"] // 2,
+        "threshold_75": calls["ladder"],
+    }
+    for step, n in steps.items():
+        axes = ("target_sensitivity", "tie_rate", "miss_by_tie", "wrong_choice", "d_prime")
+        owners |= {f"{axis}/{step}": n for axis in axes}
+    for axis, total in owners.items():
+        reading = sheet.estimates.get(axis)
+        if reading is not None and not (isinstance(reading, jrh.NotEstimable) and not reading.withheld):
+            assert reading.n + reading.excluded == total, axis
+            if isinstance(reading, jrh.NotEstimable) or reading.unit == "call":
+                assert sum(reading.left_out.values()) >= reading.excluded, axis
+    assert sheet.outcomes == {name: sum(row["outcome"] == name for row in rows) for name in sheet.outcomes}
+    assert sum(sheet.outcomes.values()) == len(rows)
+
+
+@PROPERTY
+@given(records(), st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_changes_nothing(rows, random):
+    shuffled = random.sample(rows, len(rows))
+    same(measured(rows), measured(shuffled))
+
+
+@PROPERTY
+@given(records())
+def test_the_names_of_tasks_and_items_change_nothing(rows):
+    """Also not the bootstrap: names in reverse order must draw the same resamples."""
+    renamed = [
+        row | {"task": f"{9 - int(row['task'][-1])} other", "suite_item": row["suite_item"][::-1]} for row in rows
+    ]
+    same(measured(rows), measured(renamed))
+
+
+@PROPERTY
+@given(records())
+def test_which_content_is_called_u_changes_nothing(rows):
+    """Contents trade names, slots stay: what was order uv is now vu. In a filler pair v means the padded one."""
+    swapped = {"uv": "vu", "vu": "uv", "u": "v", "v": "u", "": ""}
+    renamed = [
+        row
+        if row["condition"] == "filler"
+        else row | {"order": swapped[row["order"]], "better": swapped[row["better"]]}
+        for row in rows
+    ]
+    same(measured(rows), measured(renamed))
+
+
+@PROPERTY
+@given(records())
+def test_mirroring_every_slot_changes_nothing(rows):
+    """Both contents trade places and the judge follows: preferences by content and by position are the same share."""
+    mirror = {"uv": "vu", "vu": "uv", "1": "2", "2": "1", "": ""}
+    same(measured(rows), measured([row | {key: mirror[row[key]] for key in ("order", "answer")} for row in rows]))
+
+
+@PROPERTY
+@given(records(conditions=("ladder", "delta_0_same")), records(conditions=("filler", *VACUUM)))
+def test_rows_of_another_condition_change_no_reading(rows, others):
+    others = [row | {"suite_item": f"other {row['suite_item']}", "task": f"a {row['task']}"} for row in others]
+    alone, together = measured(rows), measured(rows + others)
+    foreign = ("dark_current", "tie_rate/vacuum", "filler_preference")
+    assert {axis: reading for axis, reading in together.estimates.items() if axis not in foreign} == {
+        axis: reading for axis, reading in alone.estimates.items() if axis not in foreign
+    }
+
+
+@PROPERTY
+@given(records(), st.data())
+def test_a_number_is_withheld_exactly_when_more_than_the_limit_is_left_out(rows, data):
+    limit = data.draw(st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.5]))
+    strict, open_ = measured(rows, max_excluded=limit), measured(rows)
+    for axis, reading in open_.estimates.items():
+        if axis == "other_conflict" or (isinstance(reading, jrh.NotEstimable) and not reading.withheld):
+            continue
+        total = reading.n + reading.excluded
+        if axis.startswith("conditional_accuracy/"):
+            step = axis.partition("/")[2]
+            total = sum(f"delta_{row['delta']:g}" == step for row in rows if row["condition"] == "ladder")
+        # Whole numbers: `excluded > limit * total` with nothing to round.
+        over = 100 * reading.excluded > round(100 * limit) * total
+        now = strict.estimates[axis]
+        assert isinstance(now, jrh.NotEstimable) == (over or isinstance(reading, jrh.NotEstimable)), axis
+        assert (axis in strict.withheld) == isinstance(now, jrh.NotEstimable), axis
