@@ -22,6 +22,7 @@ from jrh_mlflow.judges.parsing import Reading
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
+from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.schema.secrets import blank_secrets
 
@@ -66,10 +67,15 @@ class Numbering:
     def __init__(self, judge: PromptedJudge) -> None:
         self._judge = judge
         self._asked: Counter[str] = Counter()
+        self._latest: dict[str, tuple[Presentation, Request]] = {}
 
     def prepare(self, call: Call) -> tuple[Request, str]:
         """Return a call's request and its key."""
-        request = self._judge.request(call)
+        shown, request = self._latest.get(call.order, (None, None))
+        if shown is not call.presentation or request is None:
+            # Replicates of a presentation follow one another: it is rendered and hashed once.
+            request = self._judge.request(call)
+            self._latest[call.order] = (call.presentation, request)
         first = request.key(0)
         number = self._asked[first]
         self._asked[first] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import gc
 import signal
 import sys
 import threading
@@ -83,7 +84,8 @@ def ask_calls(
     workers = 1 if judge.inline else WORKERS_PER_SLOT * concurrency if remote else concurrency
     crew = _Crew(calls, concurrency=workers, on_record=on_record, stop=stop)
     if remote is not None:
-        return run_coroutine(_run_remote(remote, crew))
+        with _calm_collector():
+            return run_coroutine(_run_remote(remote, crew))
     with _threads(judge, concurrency):
         return run_coroutine(crew.run(lambda call: ask_one(judge, call)))
 
@@ -201,6 +203,19 @@ def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
     types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
     typed: pd.DataFrame = frame.astype(types)
     return typed
+
+
+@contextmanager
+def _calm_collector() -> Iterator[None]:
+    """Keep the garbage collector from walking every imported module again with each few hundred answers."""
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:

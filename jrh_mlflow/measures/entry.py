@@ -16,7 +16,7 @@ def measure(
     *,
     max_excluded: float = MAX_EXCLUDED,
     seed: int = 0,
-    n_resamples: int = 2000,
+    n_resamples: int = 1000,
 ) -> Datasheet:
     """Measure call records: numbers in, numbers out, no MLflow and no network.
 

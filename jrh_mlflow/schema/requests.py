@@ -44,7 +44,7 @@ class Request:
         return hashlib.sha256(self._canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Response:
     """What a provider answered."""
 
@@ -62,6 +62,10 @@ class Response:
 
     def to_json(self) -> str:
         """Return the form the journal keeps."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:
         return _compact({each.name: getattr(self, each.name) for each in fields(self)})
 
     @classmethod

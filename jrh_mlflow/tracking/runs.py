@@ -57,7 +57,7 @@ def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Datashe
 
 
 def write_artifacts(folder: Path, measured: Measured, sheet: Datasheet, markdown: str) -> None:
-    """Lay a run's artifacts out as `api.md` names them."""
+    """Lay a run's artifacts out under their public names."""
     for name in ("calls", "judge"):
         (folder / name).mkdir()
     measured.suite.save(folder / "suite")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Span, TraceInfo
 
 TRACES = ("failures", "all", "none")
-MAX_PER_CONDITION = 5
+MAX_PER_CONDITION = 2
 """Traces of one kind of failure in one condition, unless all calls are asked for."""
 TAG_TRACES = "jrh.traces"
 

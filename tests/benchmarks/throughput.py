@@ -1,8 +1,10 @@
 """How much the engine adds to a model's own latency. Run: python -m tests.benchmarks.throughput [--calls 2000 20000]
 
 One loopback server (a process of its own) answers after 100 ms; 64 calls are in flight. Every client runs in a process
-of its own and prints wall time over the limit (calls x latency / 64), CPU milliseconds per call and peak memory. Our
-lanes run with everything on: journal, parsing, costs, MLflow run with artifacts and figures.
+of its own and prints wall time over the limit (calls x latency / 64), CPU milliseconds per call and peak memory;
+imports and first uses are start-up and not counted. Our lanes run with everything on: journal, parsing, costs, a cap,
+MLflow run with artifacts, figures and traces. `logged` is the part of their wall time after the last answer, `warm` the
+time to serve all calls from the journal in a second run, without its logging.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class DirectLane(Lane):
     async def __aenter__(self) -> Self:
         import aiohttp
 
-        connector = aiohttp.TCPConnector(limit=self.concurrency, ttl_dns_cache=300, ssl=_certificates())
+        connector = aiohttp.TCPConnector(limit=self.concurrency, ttl_dns_cache=300)
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -74,6 +74,7 @@ class DirectLane(Lane):
                 timeout=aiohttp.ClientTimeout(total=timeout_s),
                 allow_redirects=False,
                 proxy=address.proxy,
+                ssl=_certificates() if address.url.startswith("https:") else True,
             ) as response:
                 return response.status, response.headers, await response.read()
         except asyncio.TimeoutError:
@@ -86,6 +87,7 @@ class DirectLane(Lane):
         raise failure
 
 
+@cache
 @cache
 def _certificates() -> ssl.SSLContext:
     """Trust what the system trusts, and certifi's list where it is installed, as litellm and the OpenAI SDK do."""
