@@ -65,7 +65,7 @@ class Window:
     def __init__(self, cap: int) -> None:
         self._cap = float(cap)
         # Half of what the user allows loses half a window; from 8 it would be two, a fifth of a run of 720 calls.
-        self.limit = min(self._cap, max(8.0, cap * 3 / 4))
+        self.limit = min(self._cap, max(8.0, cap / 2))
         self._slow_from = math.inf
         """From here the limit grows by 1, 2, 3, … per window instead of doubling."""
         self._clean = 0.0

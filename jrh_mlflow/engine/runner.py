@@ -168,8 +168,15 @@ async def ask_one(judge: Judge, call: Call) -> CallRecord:
     try:
         returned = await judge.ask(call)
     except Exception as error:
-        failure = f"{type(error).__name__}: {error}"
+        failure = _described(error)
     return record(judge, call, returned, failure=failure, latency_s=time.perf_counter() - started)
+
+
+def _described(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 def record(judge: Judge, call: Call, returned: object, *, failure: str | None, latency_s: float) -> CallRecord:

@@ -28,10 +28,17 @@ def read_answer(returned: object, answers: tuple[str, ...]) -> tuple[str, str, s
     if found is None:
         if text == ABSTAIN:
             return "abstain", "", None
-        return "unparsed", "", f"{value!r} is not one of {', '.join(map(repr, answers))}"
+        return "unparsed", "", f"{_shown(value)} is not one of {', '.join(map(repr, answers))}"
     if found.casefold() == TIE:
         return "tie", "", None
     return "verdict", found, None
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return f"an object of {type(value).__qualname__} that cannot be printed"
 
 
 def clean_text(text: str) -> str:
@@ -40,10 +47,15 @@ def clean_text(text: str) -> str:
 
 
 def _as_text(value: object) -> str | None:
-    if isinstance(value, bool | str):
-        return str(value).strip().casefold()
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, str):
+        # Not `str(value)`: a member of a `str` enumeration prints its name, but is its value.
+        return str.__str__(value).strip().casefold()
+    if isinstance(value, bool):
+        return str(value).casefold()
     if isinstance(value, int):
-        return str(value)
+        return str(int(value))
     if isinstance(value, float) and math.isfinite(value):
         return str(int(value)) if value.is_integer() else repr(value)
     return None

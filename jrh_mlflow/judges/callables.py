@@ -47,7 +47,7 @@ class CallableJudge(Judge):
         return f"A Python callable, {where}: its prompt is its own. It is told as the rubric:\n{super().prompt()}"
 
     def fingerprint(self) -> str | None:
-        """Hash the code and the plain values it closes over; None when it holds anything else."""
+        """Hash the code with what it closes over and the globals it names; None where these are not plain."""
         parts = _fingerprint_parts(self.function)
         if parts is None:
             return None
@@ -61,14 +61,35 @@ def _name(function: object) -> str:
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__).rpartition("<locals>.")[2]
 
 
-def _fingerprint_parts(function: object) -> tuple[object, ...] | None:
+def _fingerprint_parts(function: object, seen: tuple[object, ...] = ()) -> tuple[object, ...] | None:
+    """Return what decides a function's answers, or None when some of it cannot be told from a look at it."""
     if not isinstance(function, types.FunctionType):
         return None
     held = [cell.cell_contents for cell in function.__closure__ or ()]
     held += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    if not all(isinstance(value, _PLAIN) for value in held):
+    # A prompt often stands in a global: it belongs to the judge as much as what the function closes over.
+    held += [function.__globals__[name] for name in _names_in(function.__code__) if name in function.__globals__]
+    parts = [_held_part(value, function, (*seen, function)) for value in held]
+    if any(part is None for part in parts):
         return None
-    return (function.__module__, function.__qualname__, _code_parts(function.__code__), held)
+    return (function.__module__, function.__qualname__, _code_parts(function.__code__), *parts)
+
+
+def _held_part(value: object, holder: types.FunctionType, seen: tuple[object, ...]) -> object | None:
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, types.ModuleType | types.BuiltinFunctionType):
+        return f"{type(value).__name__} {value.__name__}"
+    if isinstance(value, types.FunctionType):
+        return value.__qualname__ if value in seen else _fingerprint_parts(value, seen)
+    if isinstance(value, type) and value.__module__ != holder.__module__:
+        return f"{value.__module__}.{value.__qualname__}"
+    return None
+
+
+def _names_in(code: types.CodeType) -> list[str]:
+    inner = [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names_in(one)]
+    return sorted({*code.co_names, *inner})
 
 
 def _code_parts(code: types.CodeType) -> tuple[object, ...]:

@@ -108,6 +108,7 @@ class PromptedJudge(Judge):
         self.extra = _checked_extra(extra or {})
         self.structured = takes_schema(model, api_base=self.api_base) if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
+        self._named: dict[tuple[str, tuple[str, ...]], dict[str, str]] = {}
         self.used: tuple[Template, ...] = (self.template,)
         """Templates that the suite needs; known after `begin`."""
 
@@ -195,7 +196,10 @@ class PromptedJudge(Judge):
         return self.template
 
     def _names(self, shown: Presentation) -> dict[str, str]:
-        return rendering.answer_names(shown.kind, shown.answers, self.answer_style)
+        known = (shown.kind, shown.answers)
+        if known not in self._named:
+            self._named[known] = rendering.answer_names(*known, self.answer_style)
+        return self._named[known]
 
     def _with_rubric(self, shown: Presentation) -> Presentation:
         if not self.rubric:

@@ -171,11 +171,12 @@ def _threshold(ladder: CallTable, *, seed: int, n_resamples: int) -> Reading:
         measured = ", ".join(f"{step:g}" for step in steps)
         return NotEstimable(reason=f"the curve has gaps: measured at delta {measured} only")
     shape = (ladder.n_tasks, len(steps))
-    column = np.searchsorted(steps, ladder.delta)
+    column = np.minimum(np.searchsorted(steps, ladder.delta), len(steps) - 1)
     n, correct = np.zeros(shape), np.zeros(shape)
     np.add.at(n, (ladder.task[units.usable], column[units.usable]), 1)
     hit = units.usable & ladder.correct
     np.add.at(correct, (ladder.task[hit], column[hit]), 1)
+    lost = np.bincount(column[~units.usable], minlength=len(steps))
     present = n.sum(axis=1) > 0
     correct, n = correct[present], n[present]
     # Tasks are put in the order of their counts, so that their names cannot move the bootstrap.
@@ -187,6 +188,10 @@ def _threshold(ladder: CallTable, *, seed: int, n_resamples: int) -> Reading:
     if ends[0] is not None and ends[0] == ends[1]:
         # Tasks that all agree leave nothing to resample; an interval of zero width would claim certainty.
         ends = band_crossing(steps, correct, n)
+    # More right answers lower a threshold: its best case is the lower bound.
+    best, worst = (
+        crossing(steps, correct.sum(axis=0) + gained, n.sum(axis=0) + lost) for gained in (lost, np.zeros(len(steps)))
+    )
     return Estimate(
         value=found.value,
         n=int(units.usable.sum()),
@@ -199,6 +204,8 @@ def _threshold(ladder: CallTable, *, seed: int, n_resamples: int) -> Reading:
         method=interval_method("cluster bootstrap of the isotonic curve", int(present.sum())),
         unit="curve",
         left_out=units.left_out,
+        bound_low=None if best.censored == "left" else best.value,
+        bound_high=None if worst.censored == "right" else worst.value,
         censored=found.censored,
         censoring={"left": interval.left_share, "right": interval.right_share} if interval else {},
     )

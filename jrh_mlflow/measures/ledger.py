@@ -49,7 +49,7 @@ def refuse(units: Units) -> NotEstimable | None:
         return NotEstimable(
             reason=(
                 f"{excluded} of {n + excluded} {units.what} gave no usable answer ({outcomes}), "
-                f"over the limit of {units.max_excluded:.0%}"
+                f"over the limit of {100 * units.max_excluded:g}%"
             ),
             withheld=True,
             n=n,

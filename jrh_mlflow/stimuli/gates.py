@@ -79,7 +79,9 @@ def _check_labels(item: Item) -> None:
 
 def _check_leaks(item: Item) -> None:
     shown = f"{item.instruction}\n{item.rubric or ''}\n{item.u}\n{item.v}"
-    found = item.id if item.id in shown else None
+    # An id that is a common word ("a", "1") tells nothing.
+    named = len(item.id) > 3 and re.search(rf"(?<!\w){re.escape(item.id)}(?!\w)", shown)
+    found = item.id if named else None
     match = _LEAK.search(shown)
     if found or match:
         raise SuiteError(f"Item {item.id!r} would tell the judge about the experiment: {found or match[0]!r}.")  # type: ignore[index]

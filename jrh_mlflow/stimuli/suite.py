@@ -23,6 +23,8 @@ SCHEMA_VERSION = 1
 ITEMS_FILE = "suite.jsonl"
 MANIFEST_FILE = "manifest.json"
 
+_TEXTS = ("instruction", "rubric", "u", "v", "response", "better", "expected")
+
 
 class Suite:
     """What every judge is measured on. Building one checks its validity gates."""
@@ -99,7 +101,10 @@ def read_suite(path: str | Path) -> Suite:
 
 def _item_line(item: Item) -> bytes:
     data = {key: value for key, value in asdict(item).items() if value not in (None, {}, [], ())}
-    return json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    try:
+        return json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise SuiteError(f"Item {item.id!r} holds a lone surrogate, which no file can. Clean its text.") from error
 
 
 def _read_manifest(file: Path) -> dict[str, Any]:
@@ -137,6 +142,7 @@ def _read_item(line: bytes, number: int, file: Path) -> Item:
         data = json.loads(line)
         if not isinstance(data, dict) or not data.keys() <= known:
             raise ValueError("unknown fields")
+        _check_types(data)
         if data.get("transcript") is not None:
             data["transcript"] = tuple(Message(**message) for message in data["transcript"])
         if data.get("answers") is not None:
@@ -144,3 +150,24 @@ def _read_item(line: bytes, number: int, file: Path) -> Item:
         return Item(**data)
     except (ValueError, TypeError) as error:
         raise SuiteError(f"{file}, line {number}: not an item ({error}).") from error
+
+
+def _check_types(data: Mapping[str, Any]) -> None:
+    delta = data.get("delta")
+    if delta is not None and (isinstance(delta, bool) or not isinstance(delta, int | float)):
+        raise ValueError(f"delta must be a number, but is {delta!r}")
+    for name in (
+        "id",
+        "task",
+        "condition",
+        "kind",
+        "instruction",
+        "rubric",
+        "u",
+        "v",
+        "response",
+        "better",
+        "expected",
+    ):
+        if not isinstance(data.get(name, ""), str):
+            raise ValueError(f"{name} must be text, but is {data[name]!r}")

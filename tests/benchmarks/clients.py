@@ -28,14 +28,15 @@ def main() -> None:
 
 
 def _bodies(n_calls: int) -> list[dict[str, Any]]:
-    """The very messages our lanes send, so that every client carries the same load."""
+    """The very requests our lanes send, schema included, so that every client carries the same load."""
     import jrh_mlflow as jrh
     from jrh_mlflow.engine import plan_calls
+    from jrh_mlflow.engine.lanes._dialect import request_fields
 
-    suite, judge = jrh.datasheet_suite(), jrh.PromptedJudge(MODEL)
-    calls = list(plan_calls(suite, judge, replicates=1))
-    messages = [[dict(message) for message in judge.request(call).messages] for call in calls]
-    return [{"messages": messages[index % len(messages)], "max_tokens": 64} for index in range(n_calls)]
+    suite, judge = jrh.datasheet_suite(), jrh.PromptedJudge(MODEL, max_tokens=64)
+    requests = [judge.request(call) for call in plan_calls(suite, judge, replicates=1)]
+    bodies = [{"messages": [dict(one) for one in each.messages], **request_fields(each)} for each in requests]
+    return [bodies[index % len(bodies)] for index in range(n_calls)]
 
 
 async def _crew(send: Callable[[dict[str, Any]], Awaitable[object]], bodies: list[dict[str, Any]]) -> None:

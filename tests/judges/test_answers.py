@@ -116,3 +116,26 @@ def test_whatever_comes_is_an_outcome_and_never_a_crash(returned):
 
 def test_lone_surrogates_are_replaced_and_the_rest_is_kept():
     assert clean_text("ok \ud800 ü 🙂") == "ok ? ü 🙂"
+
+
+def test_enumerations_and_numpy_numbers_are_what_they_hold():
+    import enum
+
+    import numpy as np
+
+    class Slot(str, enum.Enum):
+        FIRST = "1"
+
+    for value in (Slot.FIRST, np.int64(1), np.float32(1.0), np.str_("1")):
+        assert read_answer(value, ("1", "2", "tie")) == ("verdict", "1", None)
+    assert read_answer(np.bool_(True), ("1", "2", "tie"))[0] == "unparsed"
+
+
+def test_an_object_that_cannot_be_printed_is_unparsed_all_the_same():
+    class Unprintable:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    outcome, _, reason = read_answer(Unprintable(), ("1", "2"))
+    assert outcome == "unparsed"
+    assert "cannot be printed" in (reason or "")

@@ -269,3 +269,32 @@ print(as_judge(judge).fingerprint())
         for seed in ("1", "2")
     }
     assert len(found) == 1
+
+
+PROMPT = "one"
+
+
+def test_a_global_prompt_is_part_of_the_judge(monkeypatch):
+    def judge(shown):
+        return PROMPT
+
+    first = CallableJudge(judge).fingerprint()
+    monkeypatch.setitem(globals(), "PROMPT", "two")
+    assert first is not None
+    assert CallableJudge(judge).fingerprint() != first
+    monkeypatch.setitem(globals(), "PROMPT", ["a", "list", "can", "change"])
+    assert CallableJudge(judge).fingerprint() is None
+
+
+def test_a_function_that_the_judge_calls_is_part_of_it(monkeypatch):
+    def judge(shown):
+        return _helper(shown)
+
+    first = CallableJudge(judge).fingerprint()
+    monkeypatch.setitem(globals(), "_helper", lambda shown: "2")
+    assert first is not None
+    assert CallableJudge(judge).fingerprint() not in (first, None)
+
+
+def _helper(shown):
+    return "1"
