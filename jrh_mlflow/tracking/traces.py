@@ -128,8 +128,8 @@ def failures(calls: pd.DataFrame, criterion: Criterion) -> list[str]:
 
 def sample(failed: pd.DataFrame) -> pd.DataFrame:
     """Take a few failures of each kind, the same ones every time, spread over the steps of the ladder."""
-    identity = failed[["suite_item", "order", "replicate"]].astype(str).agg("\x1f".join, axis=1)
-    drawn = failed.assign(draw=[_sha256(text) for text in identity]).sort_values("draw")
+    identity = zip(failed["suite_item"], failed["order"], failed["replicate"], strict=True)
+    drawn = failed.assign(draw=[_sha256("\x1f".join(map(str, parts))) for parts in identity]).sort_values("draw")
     drawn["turn"] = drawn.groupby(["condition", "failure", "delta"], dropna=False, sort=False).cumcount()
     few = drawn.sort_values(["turn", "draw"]).groupby(["condition", "failure"], sort=False).head(MAX_PER_CONDITION)
     in_order: pd.DataFrame = few.sort_values("position")

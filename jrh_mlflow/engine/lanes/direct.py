@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+MAX_BODIES = 512
+"""Encoded requests kept at most."""
+
+
 class DirectLane(Lane):
     """Posts to `{api_base}/chat/completions`; the address and the key come from the variables litellm reads too."""
 
@@ -30,6 +34,7 @@ class DirectLane(Lane):
         super().__init__(concurrency=concurrency)
         self._session: ClientSession | None = None
         self._addresses: dict[tuple[str, str | None], Address] = {}
+        self._bodies: dict[int, tuple[Request, bytes]] = {}
 
     async def __aenter__(self) -> Self:
         import aiohttp
@@ -52,8 +57,17 @@ class DirectLane(Lane):
     async def send(self, request: Request, *, timeout_s: float) -> Response:
         """Send one request; see `Lane.send`."""
         address = self._address(request)
-        body = encode(chat_body(request, model=address.model, max_tokens=address.max_tokens))
-        return read_http(*await self._post(address, body, timeout_s))
+        return read_http(*await self._post(address, self._body(request, address), timeout_s))
+
+    def _body(self, request: Request, address: Address) -> bytes:
+        """Encode a request once for all its replicates and retries, which come close together."""
+        known, body = self._bodies.get(id(request), (None, b""))
+        if known is not request:
+            body = encode(chat_body(request, model=address.model, max_tokens=address.max_tokens))
+            if len(self._bodies) >= MAX_BODIES:
+                self._bodies.clear()
+            self._bodies[id(request)] = (request, body)
+        return body
 
     def _address(self, request: Request) -> Address:
         key = (request.model, request.api_base)
