@@ -16,7 +16,7 @@ from jrh_mlflow.engine import Asked, ask_calls, calls_frame, count_calls, plan_c
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.money import Quote, checked_cap, judge_price, quote
 from jrh_mlflow.engine.remote import RemoteSettings
-from jrh_mlflow.engine.runner import BUDGET, StopRule
+from jrh_mlflow.engine.runner import BUDGET, StopRule, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge, as_judge
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -147,7 +147,7 @@ def evaluate(
     run_id = store.create_run(
         run_name or facts.label, tags=first_tags("evaluate", simulated=facts.simulated, tags=tags), parent=parent_run_id
     )
-    with ending(store, run_id), opened_journal(journal, asked) as book:
+    with calm_collector(), ending(store, run_id), opened_journal(journal, asked) as book:
         if book is not None and remote.budget is not None:
             book.open_budget(remote.budget, cap)
         started = time.perf_counter()
@@ -226,9 +226,11 @@ def default_journal() -> Path:
 def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, kept: Path | None = None) -> Evaluation:
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
     kept = kept or outbox.keep(done, key=key, target=target)
-    sheet = measure(done.calls, seed=int(done.run["seed"]))
-    with store.errors(f"Nothing is lost: `jrh evaluate --resume {kept}`, or the same call again, logs it."):
-        metrics = log_evaluation(store, target["run_id"], done, sheet)
+    lost_nothing = f"Nothing is lost: `jrh evaluate --resume {kept}`, or the same call again, logs it."
+    with calm_collector():
+        sheet = measure(done.calls, seed=int(done.run["seed"]))
+        with store.errors(lost_nothing):
+            metrics = log_evaluation(store, target["run_id"], done, sheet)
     outbox.forget(kept)
     return Evaluation(
         run_id=target["run_id"],

@@ -84,8 +84,7 @@ def ask_calls(
     workers = 1 if judge.inline else WORKERS_PER_SLOT * concurrency if remote else concurrency
     crew = _Crew(calls, concurrency=workers, on_record=on_record, stop=stop)
     if remote is not None:
-        with _calm_collector():
-            return run_coroutine(_run_remote(remote, crew))
+        return run_coroutine(_run_remote(remote, crew))
     with _threads(judge, concurrency):
         return run_coroutine(crew.run(lambda call: ask_one(judge, call)))
 
@@ -213,7 +212,7 @@ def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
 
 
 @contextmanager
-def _calm_collector() -> Iterator[None]:
+def calm_collector() -> Iterator[None]:
     """Keep the garbage collector from walking every imported module again with each few hundred answers."""
     if gc.get_freeze_count():
         yield

@@ -57,7 +57,7 @@ def save_figures(figures: Mapping[str, Figure], folder: Path) -> None:
     """Write figures as PNG."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
-        figure.savefig(folder / name, dpi=110, facecolor="white", pil_kwargs={"compress_level": 3})
+        figure.savefig(folder / name, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
 
 
 def psychometric(sheets: Sheets) -> Figure | None:
