@@ -78,7 +78,9 @@ def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _as_number(frame: pd.DataFrame, column: str) -> pd.Series[float]:
-    values = frame[column].replace("", np.nan) if frame[column].dtype == object else frame[column]
+    values = frame[column]
+    if values.dtype == object:
+        values = values.map(lambda value: None if isinstance(value, str) and not value else value)
     try:
         numbers = pd.to_numeric(values).astype(float)
     except (TypeError, ValueError) as error:
