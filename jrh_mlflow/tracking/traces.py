@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from mlflow.entities import Span, TraceInfo
 
 TRACES = ("failures", "all", "none")
-MAX_PER_CONDITION = 2
+MAX_PER_CONDITION = 5
 """Traces of one kind of failure in one condition, unless all calls are asked for."""
+SECONDS_PER_EXAMPLE = 10
+"""A run this long gets one more of each, so that traces stay a small share of the time a user waits."""
 TAG_TRACES = "jrh.traces"
 
 _BATCH = 100
@@ -56,9 +58,9 @@ def checked_traces(text: str) -> str:
 def log_traces(store: Store, run_id: str, measured: Measured) -> int:
     """Write judge calls as traces of a run, and return how many.
 
-    `failures` are calls that ended as error or unparsed and calls against what is expected of them (`expectation`), at
-    most `MAX_PER_CONDITION` per condition and kind. `all` is every call. Simulated judges and suites without texts get
-    traces only with `all`. The run's tag `jrh.traces` says how many were written of how many there are.
+    `failures` are calls that ended as error or unparsed and calls against what is expected of them (`expectation`): a
+    few per condition and kind (`examples`). `all` is every call. Simulated judges and suites without texts get traces
+    only with `all`. The run's tag `jrh.traces` says how many were written of how many there are.
 
     When a call began is not recorded: traces begin at the start of the run, a millisecond apart in the order of the
     calls. How long one took is the call's latency.
@@ -73,7 +75,7 @@ def log_traces(store: Store, run_id: str, measured: Measured) -> int:
     judged = measured.calls.assign(failure=failures(measured.calls, criterion), position=range(len(measured.calls)))
     wanted = judged if everything else judged[judged["failure"] != ""]
     reason = _why_none(store, measured)
-    chosen = judged[:0] if reason else wanted if everything else sample(wanted)
+    chosen = judged[:0] if reason else wanted if everything else sample(wanted, few=examples(measured.seconds))
     if len(chosen):
         _write(store, run_id, _traced(store, run_id, measured, criterion, chosen))
     what = "calls" if everything else "failures"
@@ -126,13 +128,18 @@ def failures(calls: pd.DataFrame, criterion: Criterion) -> list[str]:
     return found
 
 
-def sample(failed: pd.DataFrame) -> pd.DataFrame:
-    """Take a few failures of each kind, the same ones every time, spread over the steps of the ladder."""
+def examples(seconds: float) -> int:
+    """Return how many failures of each kind become traces after a run of so many seconds."""
+    return min(MAX_PER_CONDITION, 1 + int(seconds // SECONDS_PER_EXAMPLE))
+
+
+def sample(failed: pd.DataFrame, *, few: int) -> pd.DataFrame:
+    """Take `few` failures of each kind, the same ones every time, spread over the steps of the ladder."""
     identity = zip(failed["suite_item"], failed["order"], failed["replicate"], strict=True)
     drawn = failed.assign(draw=[_sha256("\x1f".join(map(str, parts))) for parts in identity]).sort_values("draw")
     drawn["turn"] = drawn.groupby(["condition", "failure", "delta"], dropna=False, sort=False).cumcount()
-    few = drawn.sort_values(["turn", "draw"]).groupby(["condition", "failure"], sort=False).head(MAX_PER_CONDITION)
-    in_order: pd.DataFrame = few.sort_values("position")
+    taken = drawn.sort_values(["turn", "draw"]).groupby(["condition", "failure"], sort=False).head(few)
+    in_order: pd.DataFrame = taken.sort_values("position")
     return in_order
 
 

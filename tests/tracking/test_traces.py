@@ -29,7 +29,15 @@ from jrh_mlflow.schema.presentation import Message, Presentation
 from jrh_mlflow.tracking.measured import JudgeFacts, Measured
 from jrh_mlflow.tracking.server import running_server
 from jrh_mlflow.tracking.store import Store
-from jrh_mlflow.tracking.traces import MAX_PER_CONDITION, checked_traces, expectation, failures, log_traces, sample
+from jrh_mlflow.tracking.traces import (
+    MAX_PER_CONDITION,
+    checked_traces,
+    examples,
+    expectation,
+    failures,
+    log_traces,
+    sample,
+)
 
 KEY = "sk-planted-0123456789abcdef"
 HOSTILE = "<script>alert('x')</script>\x00 lone \ud800 \x1e “é” " + "long " * 40_000
@@ -165,6 +173,11 @@ def test_each_failure_has_the_name_of_its_kind(row, kind):
     assert failures(pd.DataFrame([row], columns=names), BUILT_IN["allowed"]) == [kind]
 
 
+@pytest.mark.parametrize(("seconds", "few"), [(0.0, 1), (9.9, 1), (10.0, 2), (45.0, 5), (3600.0, MAX_PER_CONDITION)])
+def test_a_longer_run_gets_more_examples(seconds, few):
+    assert examples(seconds) == few
+
+
 def test_a_few_failures_of_each_kind_are_taken_spread_over_the_steps_and_the_same_ones_every_time():
     rows = [
         {"suite_item": f"{n}.{delta}.{kind}", "order": "uv", "replicate": 0}
@@ -174,11 +187,11 @@ def test_a_few_failures_of_each_kind_are_taken_spread_over_the_steps_and_the_sam
         for kind in ("error", "preference")
     ]
     failed = pd.DataFrame(rows).assign(position=range(len(rows)))
-    taken = sample(failed)
-    assert set(Counter(zip(taken["condition"], taken["failure"], strict=True)).values()) == {MAX_PER_CONDITION}
+    taken = sample(failed, few=3)
+    assert set(Counter(zip(taken["condition"], taken["failure"], strict=True)).values()) == {3}
     for _, group in taken[taken["condition"] == "ladder"].groupby("failure"):
-        assert group["delta"].nunique() == MAX_PER_CONDITION
-    again = sample(failed.sample(frac=1, random_state=1))
+        assert group["delta"].nunique() == 3
+    again = sample(failed.sample(frac=1, random_state=1), few=3)
     assert list(again["position"]) == list(taken["position"])
 
 
