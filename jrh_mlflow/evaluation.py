@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import Asked, ask_calls, calls_frame, count_calls, plan_calls
+from jrh_mlflow.engine.channel import RemoteSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.money import Quote, checked_cap, judge_price, quote
-from jrh_mlflow.engine.remote import RemoteSettings
 from jrh_mlflow.engine.runner import BUDGET, StopRule, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge, as_judge

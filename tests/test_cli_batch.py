@@ -211,6 +211,7 @@ def test_journal_shows_what_it_holds(jrh: Jrh, tmp_path: Path) -> None:
     assert facts == {
         "path": str(path),
         "answered": 2,
+        "hits": 0,
         "failed": 1,
         "in_flight": 0,
         "lost": 0,

@@ -40,7 +40,7 @@ def test_a_model_is_priced_then_measured_then_served_from_the_journal(
         assert json.loads(again.stdout)[0]["metrics"]["calls/cached"] == 64
         assert server.counts["requests"] == 64
         shown = jrh("journal", "--json", cwd=tmp_path)
-        assert json.loads(shown.stdout)["answered"] == 64
+        assert (json.loads(shown.stdout)["answered"], json.loads(shown.stdout)["hits"]) == (64, 64)
     for output in (quoted, done, again, shown):
         assert KEY not in output.stdout + output.stderr
 

@@ -168,7 +168,7 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
     """A hundred random caps, faults and answer lengths, 64 in flight: what the provider bills stays under the cap."""
     from jrh_mlflow.engine import ask_calls, plan_calls
     from jrh_mlflow.engine.prices import cost_micro, price_of
-    from jrh_mlflow.engine.remote import RemoteSettings
+    from jrh_mlflow.engine.channel import RemoteSettings
     from jrh_mlflow.engine.retries import RetryPolicy
 
     price = price_of(MODEL, PRICES)
@@ -270,7 +270,7 @@ CHILD = """
 import sys, jrh_mlflow as jrh
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.remote import RemoteSettings
+from jrh_mlflow.engine.channel import RemoteSettings
 url, path = sys.argv[1:]
 judge = jrh.PromptedJudge("openai/gpt-4o-mini", api_base=url, max_tokens=64, seed=7)
 suite = jrh.datasheet_suite(n_tasks=2, depth=2)

@@ -61,7 +61,7 @@ def _question(*, older_than: float | None, failed: bool) -> str:
 
 
 def _print(place: str, summary: Summary, removed: int | None, *, as_json: bool) -> None:
-    counts = {name: getattr(summary, name) for name in ("answered", "failed", "in_flight", "lost")}
+    counts = {name: getattr(summary, name) for name in ("answered", "hits", "failed", "in_flight", "lost")}
     if removed is not None:
         counts["removed"] = removed
     size, spent = summary.size_bytes, summary.spent_micro / 1_000_000
@@ -70,4 +70,4 @@ def _print(place: str, summary: Summary, removed: int | None, *, as_json: bool) 
         return
     rows = [[name.replace("_", " "), str(count)] for name, count in counts.items()]
     print_table(["journal", place], [["size", f"{size / 1e6:.1f} MB"], *rows, ["spent", f"${spent:.6f}"]])
-    click.echo("Calls without a known price count as $0 in what was spent.")
+    click.echo("Hits are answers served again instead of being paid again. Calls without a known price count as $0.")

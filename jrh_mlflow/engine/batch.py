@@ -32,7 +32,7 @@ from jrh_mlflow.engine.lanes._json import encode
 from jrh_mlflow.engine.money import judge_price
 from jrh_mlflow.engine.plan import plan_calls
 from jrh_mlflow.engine.prices import Overrides, Price, context_window, prompt_size
-from jrh_mlflow.engine.remote import Numbering
+from jrh_mlflow.engine.remote import looked_up
 from jrh_mlflow.engine.runner import run_coroutine
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -120,12 +120,12 @@ def export_batch(
         raise ValueError(f"`{replicates=}, {max_requests=}, {max_bytes=}` must all be 1 or more.")
     _demand_dialect(judge)
     judge.begin(suite)
-    window, counts, numbering = context_window(judge.model), Counter[str](), Numbering(judge)
+    window, counts = context_window(judge.model), Counter[str]()
+    planned = plan_calls(suite, judge, replicates=replicates)
     with NumberedFiles(Path(path), max_lines=max_requests, max_bytes=max_bytes) as files:
-        for call in plan_calls(suite, judge, replicates=replicates):
-            request, key = numbering.prepare(call)
+        for request, key, answered in looked_up(judge, planned, journal):
             counts["calls"] += 1
-            if journal.get(key) is not None:
+            if answered:
                 counts["journalled"] += 1
             elif window is not None and prompt_size(request) > 4 * window:
                 counts["too_long"] += 1

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from jrh_mlflow.engine.channel import PERHAPS_BILLED
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.lanes._base import Kind, LaneError
 from jrh_mlflow.engine.lanes._dialect import read_completion
 from jrh_mlflow.engine.lanes._failures import is_error, read_error
 from jrh_mlflow.engine.lanes._json import encode
 from jrh_mlflow.engine.prices import Price, cost_micro, prompt_size, worst_case_micro
-from jrh_mlflow.engine.remote import NOT_SERVED, PERHAPS_BILLED
+from jrh_mlflow.engine.remote import NOT_SERVED
 from jrh_mlflow.judges.parsing import read
 from jrh_mlflow.schema.requests import Request, Response
 

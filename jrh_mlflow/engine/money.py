@@ -65,14 +65,12 @@ def judge_price(judge: Judge, prices: Overrides | None) -> Price | None:
 
 def quote(judge: PromptedJudge, calls: Iterable[Call], journal: Journal, price: Price | None) -> Quote:
     """Say what the calls would send and cost, rendering every one of them but sending none."""
-    from jrh_mlflow.engine.remote import Numbering
+    from jrh_mlflow.engine.remote import looked_up
 
-    numbering = Numbering(judge)
     n_calls = journalled = n_input = n_output = estimate = worst = 0
-    for call in calls:
+    for request, _, answered in looked_up(judge, calls, journal):
         n_calls += 1
-        request, key = numbering.prepare(call)
-        if journal.get(key) is not None:
+        if answered:
             journalled += 1
             continue
         size = prompt_size(request)

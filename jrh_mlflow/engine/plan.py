@@ -21,14 +21,14 @@ def plan_calls(suite: Suite, judge: Judge, *, replicates: int) -> Iterator[Call]
         if not judge.covers(item):
             continue
         shown = {order: present(item, order, judge.tie_criterion) for order in item.orders}
-        for replicate in range(replicates):
+        for replicate in range(replicates * item.replicates):
             for order, presentation in shown.items():
                 yield Call(item=item, order=order, replicate=replicate, presentation=presentation)
 
 
 def count_calls(suite: Suite, judge: Judge, *, replicates: int) -> int:
     """Return how many calls `plan_calls` yields."""
-    return replicates * sum(len(item.orders) for item in suite.items if judge.covers(item))
+    return replicates * sum(len(item.orders) * item.replicates for item in suite.items if judge.covers(item))
 
 
 def present(item: Item, order: Order, criterion: Criterion) -> Presentation:

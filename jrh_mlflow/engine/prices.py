@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -84,6 +84,7 @@ def context_window(model: str) -> int | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def cost_micro(price: Price, input_tokens: int, output_tokens: int) -> int:
     """Return what a call cost, in micro-dollars, rounded up.
 

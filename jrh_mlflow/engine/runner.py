@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from jrh_mlflow.engine.channel import RemoteSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.plan import presentation_sha256
-from jrh_mlflow.engine.remote import OutOfBudget, Remote, RemoteSettings, identity
+from jrh_mlflow.engine.purse import OutOfBudget
+from jrh_mlflow.engine.remote import Remote, identity
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.answers import clean_text, read_answer
@@ -35,9 +37,12 @@ BUDGET = "budget"
 WORKERS_PER_SLOT = 2
 """Workers per call in flight: while some wait for the journal's disk, others keep every slot to the model busy."""
 
+_TURN = 256
+
 T = TypeVar("T")
 OnRecord = Callable[[CallRecord], None]
-Ask = Callable[[Call], Awaitable[CallRecord]]
+Ask = Callable[[Any], "CallRecord | Awaitable[CallRecord]"]
+"""A record that is there already needs no turn of the event loop."""
 StopRule = Callable[[CallRecord], "str | None"]
 """Told about every record; returns why no further call should be made, or None."""
 
@@ -82,7 +87,8 @@ def ask_calls(
             raise ValueError("A prompted judge is asked through a journal, but `journal` is None.")
         remote = Remote(judge, journal, settings or RemoteSettings(concurrency=concurrency))
     workers = 1 if judge.inline else WORKERS_PER_SLOT * concurrency if remote else concurrency
-    crew = _Crew(calls, concurrency=workers, on_record=on_record, stop=stop)
+    work = calls if remote is None else remote.tickets(calls)
+    crew = _Crew(work, concurrency=workers, on_record=on_record, stop=stop)
     if remote is not None:
         return run_coroutine(_run_remote(remote, crew))
     with _threads(judge, concurrency):
@@ -90,22 +96,17 @@ def ask_calls(
 
 
 async def _run_remote(remote: Remote, crew: _Crew) -> Asked:
-    def ask(call: Call) -> Awaitable[CallRecord]:
-        # Prepared when the call is drawn, not when it is sent: numbering follows the plan whatever overtakes whom.
-        request, key = remote.prepare(call)
-        return remote.ask(call, request, key)
-
     async with remote:
-        return await crew.run(ask)
+        return await crew.run(remote.ask)
 
 
 class _Crew:
     """Workers that draw from one iterator, so calls are made as they are needed and never pile up."""
 
     def __init__(
-        self, calls: Iterable[Call], *, concurrency: int, on_record: OnRecord | None, stop: StopRule | None
+        self, work: Iterable[Any], *, concurrency: int, on_record: OnRecord | None, stop: StopRule | None
     ) -> None:
-        self._numbered = enumerate(calls)
+        self._numbered = enumerate(work)
         self._concurrency, self._on_record, self._stop = concurrency, on_record, stop
         self._records: dict[int, CallRecord] = {}
         self._stopped: str | None = None
@@ -121,11 +122,12 @@ class _Crew:
     async def _work(self, ask: Ask) -> None:
         while self._stopped is None:
             try:
-                index, call = next(self._numbered)
+                index, piece = next(self._numbered)
             except StopIteration:
                 return
             try:
-                done = await ask(call)
+                asked = ask(piece)
+                done = asked if isinstance(asked, CallRecord) else await asked
             except OutOfBudget:
                 self._stopped = self._stopped or BUDGET
                 return
@@ -138,6 +140,8 @@ class _Crew:
                 self._on_record(done)
             if self._stop and (reason := self._stop(done)):
                 self._stopped = self._stopped or reason
+            if index % _TURN == 0:
+                await asyncio.sleep(0)  # so that Ctrl-C is heard in a long row of answers that are there already
 
     @contextmanager
     def _on_interrupt(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from jrh_mlflow.schema.presentation import Answer
 
@@ -23,8 +24,7 @@ def read_answer(returned: object, answers: tuple[str, ...]) -> tuple[str, str, s
     """
     value = returned.value if isinstance(returned, Answer) else returned
     text = _as_text(value)
-    by_name = {answer.strip().casefold(): answer for answer in answers}
-    found = by_name.get(text) if text is not None else None
+    found = _by_name(answers).get(text) if text is not None else None
     if found is None:
         if text == ABSTAIN:
             return "abstain", "", None
@@ -32,6 +32,11 @@ def read_answer(returned: object, answers: tuple[str, ...]) -> tuple[str, str, s
     if found.casefold() == TIE:
         return "tie", "", None
     return "verdict", found, None
+
+
+@lru_cache(maxsize=256)
+def _by_name(answers: tuple[str, ...]) -> dict[str, str]:
+    return {answer.strip().casefold(): answer for answer in answers}
 
 
 def _shown(value: object) -> str:

@@ -54,7 +54,7 @@ class Reading:
     """A code of `PROBLEMS`; None when there is an answer."""
     detail: str | None = None
     text: str | None = None
-    """The response's text (or its refusal), whole."""
+    """The response's text (or its refusal), whole, where there is a problem with it."""
     confidence: float | None = None
     """Probability of the verdict's tokens after the text before them, where it can be told."""
 
@@ -83,15 +83,17 @@ def read(response: Response, names: Mapping[str, str]) -> Reading:
         >>> read(response, {"A": "1", "B": "2"}).answer
         '2'
     """
-    raw = clean_text(response.refusal or response.text or "") or None
     problem = _provider_problem(response)
+    raw = clean_text(response.refusal or response.text or "") or None
     if problem is not None:
         return Reading(outcome="error" if problem in _ERRORS else "unparsed", problem=problem, text=raw)
     try:
         reading = _read_text(response.text or "", names, response.logprobs)
     except UnreadableError as unreadable:
         reading = Reading(outcome="unparsed", problem=unreadable.code, detail=unreadable.detail)
-    if reading.problem is not None and _finish(response) in _LENGTH:
+    if reading.problem is None:
+        return reading
+    if _finish(response) in _LENGTH:
         reading = replace(reading, problem="truncated", detail=f"{PROBLEMS['truncated']} ({reading.problem})")
     return replace(reading, text=raw)
 

@@ -26,7 +26,7 @@ def main() -> int:
     import jrh_mlflow as jrh
     from jrh_mlflow.engine import ask_calls, plan_calls
     from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.engine.remote import RemoteSettings
+    from jrh_mlflow.engine.channel import RemoteSettings
 
     suite = jrh.datasheet_suite()
     replicates = max(1, round(n_calls / (2 * len(suite))))

@@ -179,6 +179,29 @@ def test_the_summary_counts_entries_hits_and_money(address: str) -> None:
         assert summary.size_bytes > 0
 
 
+def test_hits_are_kept_over_processes_and_a_look_is_not_a_hit(address: str) -> None:
+    with open_journal(address) as journal:
+        asyncio.run(ask(journal, "a"))
+        assert journal.holds(["a", "b"]) == {"a"}
+        assert journal.summary().hits == 0
+        assert journal.get_many(["a", "b", "a"]) == {"a": '"a!"'}
+    with open_journal(address) as journal:
+        assert journal.get("a") == '"a!"'
+        assert journal.summary().hits == 2
+
+
+def test_many_answers_are_found_at_once_and_failures_are_not(address: str) -> None:
+    keys = [f"k{number}" for number in range(600)]
+
+    async def fill(journal: Journal) -> None:
+        await asyncio.gather(*(ask(journal, key) for key in keys[::2]), fail(journal, "k1"))
+
+    with open_journal(address) as journal:
+        asyncio.run(fill(journal))
+        assert journal.get_many([]) == {}
+        assert journal.get_many(keys) == {key: f'"{key}!"' for key in keys[::2]}
+
+
 @pytest.mark.parametrize("text", ["\ud800 alone", "nul \x00 inside", "😀", "\x1f", '{"line":"\u2028"}', ""])
 def test_hostile_text_is_kept_or_cleaned_and_never_crashes(address: str, text: str) -> None:
     async def scenario(journal: Journal) -> None:

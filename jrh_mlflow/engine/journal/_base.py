@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ class Summary:
     """Rows this process asked for and found damaged."""
     size_bytes: int
     hits: int
-    """Answers served to this process."""
+    """Answers served instead of being paid again, by every process that has closed the journal, and by this one."""
     spent_micro: int
     """Micro-dollars of all budgets and of the calls without one."""
 
@@ -51,8 +52,16 @@ class Journal(ABC):
     recovery: Recovery
 
     @abstractmethod
+    def get_many(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return the responses of those calls that are answered. Failures, reservations and damaged rows are not."""
+
     def get(self, key: str) -> str | None:
-        """Return the response of an answered call, or None. Failures, reservations and damaged rows are not served."""
+        """Return the response of an answered call, or None."""
+        return self.get_many([key]).get(key)
+
+    @abstractmethod
+    def holds(self, keys: Sequence[str]) -> set[str]:
+        """Return which of these calls are answered, without serving them: for a quote or an export."""
 
     @abstractmethod
     async def reserve(self, key: str, *, budget: str | None, worst_micro: int) -> bool:

@@ -9,15 +9,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from jrh_mlflow.engine.journal._base import Journal, Summary
 from jrh_mlflow.engine.journal.opening import connect, is_damage, open_database
-from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, demand_micro, seal
+from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, demand_micro, seal
 from jrh_mlflow.engine.journal.spool import Spool, sole_opener
-from jrh_mlflow.engine.journal.tables import count_states, find_answer, lose, prune, transaction
+from jrh_mlflow.engine.journal.tables import count_hits, count_states, find_answers, lose, prune, transaction
 from jrh_mlflow.engine.journal.writer import Job, Kind, Writer
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.judges.answers import clean_text
@@ -55,23 +55,41 @@ class SqliteJournal(Journal):
             self._writer = Writer(connection, self._spool)
             undo.pop_all()
 
-    def get(self, key: str) -> str | None:
-        """Return the response of an answered call, or None."""
+    def get_many(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return the responses of those calls that are answered."""
+        found = self._find(keys)
+        self._hits += len(found)
+        return found
+
+    def holds(self, keys: Sequence[str]) -> set[str]:
+        """Return which of these calls are answered, without serving them."""
+        return set(self._find(keys))
+
+    def _find(self, keys: Sequence[str]) -> dict[str, str]:
         self._demand_open()
+        rows: dict[str, Row] = {}
         with self._errors(), self._reading:
             try:
-                row = find_answer(self._reader, clean_text(key))
-                whole = row is None or row.is_intact()
+                rows = find_answers(self._reader, keys)
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 if not is_damage(error):
                     raise
-                row, whole = None, False
-            if not whole:
-                self._note_damage(key)
-            if row is None or not whole:
-                return None
-            self._hits += 1
-            return row.response
+                for key in keys:
+                    rows |= self._find_alone(key)
+        for key in [key for key, row in rows.items() if not row.is_intact()]:
+            self._note_damage(key)
+            del rows[key]
+        return {key: row.response or "" for key, row in rows.items()}
+
+    def _find_alone(self, key: str) -> dict[str, Row]:
+        """Look one call up in a damaged file; what cannot be read is as if it were not there."""
+        try:
+            return find_answers(self._reader, [key])
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            if not is_damage(error):
+                raise
+            self._note_damage(key)
+            return {}
 
     def _note_damage(self, key: str) -> None:
         if not self._damaged:
@@ -188,7 +206,7 @@ class SqliteJournal(Journal):
     def summary(self) -> Summary:
         """Count what the journal holds."""
         with self._briefly() as connection:
-            counts = count_states(connection)
+            counts, served_before = count_states(connection), count_hits(connection)
         parts = [self.path, self.path.with_name(f"{self.path.name}-wal")]
         return Summary(
             answered=counts[ANSWERED],
@@ -197,7 +215,7 @@ class SqliteJournal(Journal):
             lost=counts[LOST],
             damaged=len(self._damaged),
             size_bytes=sum(part.stat().st_size for part in parts if part.exists()),
-            hits=self._hits,
+            hits=served_before + self._hits,
             spent_micro=self._read("SELECT sum(spent) FROM budgets"),
         )
 
@@ -237,6 +255,7 @@ class SqliteJournal(Journal):
         with closing(connect(self.path)) as connection:
             with transaction(connection):
                 lost, micro = lose(connection, self._spool.owner)
+                count_hits(connection, add=self._hits)
             # In this order: an owner without a spool is settled, a spool without an owner would be replayed.
             self._spool.close(remove=True)
             connection.execute("DELETE FROM owners WHERE owner = ?", (self._spool.owner,))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 
 from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, seal
+from jrh_mlflow.judges.answers import clean_text
 
 APPLICATION_ID = 0x6A72686A
 """`jrhj` in the file's header: tells a journal from any other SQLite database."""
@@ -17,6 +18,7 @@ PAGE_BYTES = 4096
 COLUMNS = ", ".join(Row._fields)
 _CHUNK = 64
 """Rows of one statement: old SQLite takes at most 999 values."""
+_LOOK_UP = 256
 
 _SCHEMA = (
     f"PRAGMA application_id = {APPLICATION_ID}",
@@ -37,7 +39,6 @@ _SET_ASIDE = """UPDATE budgets SET reserved = reserved + :worst
 _BOOK = """INSERT INTO budgets VALUES (:budget, NULL, :cost, 0)
     ON CONFLICT (name) DO UPDATE SET spent = spent + :cost, reserved = reserved - :worst"""
 _FILL = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in Row._fields)} WHERE id = ? AND state = 'reserved'"  # noqa: S608
-_FIND = f"SELECT {COLUMNS} FROM calls WHERE key = ? AND state = 'answered'"  # noqa: S608
 
 
 @contextmanager
@@ -136,8 +137,37 @@ def _second_answer(connection: sqlite3.Connection, row: Row) -> Row:
 
 def find_answer(connection: sqlite3.Connection, key: str) -> Row | None:
     """Return the row that answers a key, whole or not."""
-    found = connection.execute(_FIND, (key,)).fetchone()
-    return None if found is None else Row._make(found)
+    return find_answers(connection, [key]).get(key)
+
+
+def find_answers(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Row]:
+    """Return the rows that answer these keys, whole or not, by the key they were asked under."""
+    asked = {clean_text(key): key for key in keys}
+    found: dict[str, Row] = {}
+    names = list(asked)
+    for start in range(0, len(names), _LOOK_UP):
+        chunk = names[start : start + _LOOK_UP]
+        # Filled up to a few sizes, so that SQLite need not compile a statement for each.
+        size = 1 if len(chunk) == 1 else _LOOK_UP
+        rows = connection.execute(_find_many(size), chunk + [""] * (size - len(chunk)))
+        found |= {asked[row[0]]: Row._make(row) for row in rows if row[0] in asked}
+    return found
+
+
+@cache
+def _find_many(n_keys: int) -> str:
+    marks = ", ".join("?" * n_keys)
+    return f"SELECT {COLUMNS} FROM calls WHERE key IN ({marks}) AND state = 'answered'"  # noqa: S608
+
+
+def count_hits(connection: sqlite3.Connection, *, add: int = 0) -> int:
+    """Return how many answers were served by processes that have signed off, after adding this one's."""
+    # Not part of the first schema: a journal made before it was counted gets the table when it is first needed.
+    connection.execute("CREATE TABLE IF NOT EXISTS hits (id INTEGER PRIMARY KEY CHECK (id = 1), served INTEGER)")
+    connection.execute("INSERT OR IGNORE INTO hits VALUES (1, 0)")
+    if add:
+        connection.execute("UPDATE hits SET served = served + ?", (add,))
+    return int(connection.execute("SELECT served FROM hits").fetchone()[0])
 
 
 def is_recorded(connection: sqlite3.Connection, row: Row) -> bool:
