@@ -17,7 +17,8 @@ from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.suites import as_suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.figures import datasheet_figures, operating_points, save_figures
+from jrh_mlflow.tracking.figures.canvas import save_figures
+from jrh_mlflow.tracking.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.tracking.measured import JudgeFacts
 from jrh_mlflow.tracking.runs import SIMULATED_NOTE, first_tags
 from jrh_mlflow.tracking.store import Store, ending, note_tag

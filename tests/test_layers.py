@@ -20,13 +20,15 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("schema",),
     ("stats", "tables"),
     ("measures",),
+    ("pages",),
     ("stimuli",),
+    ("perturb",),
     ("judges",),
     ("engine",),
     ("tracking",),
     ("suites",),
     ("evaluation",),
-    ("criterion",),
+    ("criterion", "generation", "comparing"),
     ("replay", "validation", "demo", "example"),
     ("recipe",),
     ("cli",),
@@ -36,7 +38,7 @@ FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
 HEAVY = ("mlflow", "litellm", "optuna", "matplotlib", "aiohttp")
 """Never imported while a module is loaded: `import jrh_mlflow` and `jrh --help` must stay quick."""
-ONLY_IN = {"mlflow": "tracking/", "optuna": "sweep", "matplotlib": "tracking/figures.py"}
+ONLY_IN = {"mlflow": "tracking/", "optuna": "sweep", "matplotlib": "tracking/figures/"}
 IMPURE = (
     "os",
     "pathlib",

@@ -11,7 +11,8 @@ from pathlib import Path
 from jrh_mlflow.measures import Datasheet
 from jrh_mlflow.measures.markdown import threshold_text
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.figures import datasheet_figures, save_figures
+from jrh_mlflow.tracking.figures.canvas import save_figures
+from jrh_mlflow.tracking.figures.datasheet import datasheet_figures
 from jrh_mlflow.tracking.measured import Measured
 from jrh_mlflow.tracking.store import Store, note_tag
 from jrh_mlflow.tracking.traces import log_traces

@@ -1,12 +1,11 @@
-"""Figures: labelled, legible at the size MLflow shows them, in Okabe and Ito's colour-blind safe palette.
+"""Figures of datasheets.
 
 Each takes judges by name, so the same function draws one judge or a comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,15 +13,13 @@ import numpy as np
 from jrh_mlflow.measures import Datasheet
 from jrh_mlflow.measures.markdown import threshold_text
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.tracking.figures.canvas import MARKERS, PALETTE, canvas, error_bars, label_inches, short
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Sheets = Mapping[str, Datasheet]
 
-_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-_MARKERS = "osD^vPX*"
 _DECOMPOSITION = {
     "stable_cross_sensitivity": ("stable: same content twice", "#0072B2", ""),
     "positional_false_preference": ("positional: same slot twice", "#D55E00", "//"),
@@ -53,19 +50,12 @@ def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def save_figures(figures: Mapping[str, Figure], folder: Path) -> None:
-    """Write figures as PNG."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, figure in figures.items():
-        figure.savefig(folder / name, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
-
-
 def psychometric(sheets: Sheets) -> Figure | None:
     """Share of calls choosing the better content against the ladder step, with intervals by task."""
     curves = {name: points for name, sheet in sheets.items() if (points := _curve(sheet))}
     if not curves:
         return None
-    figure, axes = _canvas(8, 4.8, left=0.85)
+    figure, axes = canvas(8, 4.8, left=0.85)
     spread = 0.06 * (len(curves) - 1)
     for index, (name, points) in enumerate(curves.items()):
         shift = (index / max(1, len(curves) - 1) - 0.5) * spread if len(curves) > 1 else 0.0
@@ -75,14 +65,14 @@ def psychometric(sheets: Sheets) -> Figure | None:
         axes.errorbar(
             steps,
             values,
-            yerr=_error_bars([point for _, point in points]),
-            color=_PALETTE[index % len(_PALETTE)],
-            marker=_MARKERS[index % len(_MARKERS)],
+            yerr=error_bars([point for _, point in points]),
+            color=PALETTE[index % len(PALETTE)],
+            marker=MARKERS[index % len(MARKERS)],
             markersize=7,
             linewidth=2,
             linestyle="-" if max(np.diff([step for step, _ in points]), default=0) <= 1 else ":",
             capsize=4,
-            label=f"{_short(name)}   Δ75 {threshold}",
+            label=f"{short(name)}   Δ75 {threshold}",
         )
     axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
     axes.text(0.995, 0.755, "75 %", transform=axes.get_yaxis_transform(), ha="right", va="bottom", color="#555555")
@@ -106,7 +96,7 @@ def decomposition(sheets: Sheets) -> Figure | None:
     }
     if not rows:
         return None
-    figure, axes = _canvas(8, 2.0 + 0.62 * len(rows), left=_label_inches(rows), bottom=1.2)
+    figure, axes = canvas(8, 2.0 + 0.62 * len(rows), left=label_inches(rows), bottom=1.2)
     for index, (label, colour, hatch) in enumerate(_DECOMPOSITION.values()):
         for position, readings in enumerate(rows.values()):
             values = [reading.value if isinstance(reading, Estimate) else 0.0 for reading in readings]
@@ -127,7 +117,7 @@ def decomposition(sheets: Sheets) -> Figure | None:
                 text = "white" if dark else "black"
                 axes.text(left + width / 2, position, f"{width:.0%}", ha="center", va="center", color=text, bbox=box)
     pairs = {reading.n for readings in rows.values() for reading in readings if isinstance(reading, Estimate)}
-    axes.set_yticks(range(len(rows)), [_short(name) for name in rows])
+    axes.set_yticks(range(len(rows)), [short(name) for name in rows])
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel(f"share of equal-quality pairs (n = {', '.join(map(str, sorted(pairs)))} per judge)")
@@ -147,8 +137,8 @@ def axes_map(sheets: Sheets) -> Figure | None:
     if not shown:
         return None
     with_legend = len(sheets) > 1
-    right = _label_inches(sheets) + 0.5 if with_legend else 0.2
-    figure, axes = _canvas(6.6 + right, 1.4 + 0.6 * len(shown), left=2.45, right=right)
+    right = label_inches(sheets) + 0.5 if with_legend else 0.2
+    figure, axes = canvas(6.6 + right, 1.4 + 0.6 * len(shown), left=2.45, right=right)
     gap = min(0.17, 0.7 / len(sheets))
     for index, (name, sheet) in enumerate(sheets.items()):
         offset = (index - (len(sheets) - 1) / 2) * gap
@@ -160,13 +150,13 @@ def axes_map(sheets: Sheets) -> Figure | None:
         axes.errorbar(
             [reading.value for _, reading in points],
             [row for row, _ in points],
-            xerr=_error_bars([reading for _, reading in points]),
+            xerr=error_bars([reading for _, reading in points]),
             linestyle="none",
-            color=_PALETTE[index % len(_PALETTE)],
-            marker=_MARKERS[index % len(_MARKERS)],
+            color=PALETTE[index % len(PALETTE)],
+            marker=MARKERS[index % len(MARKERS)],
             markersize=7,
             capsize=3,
-            label=_short(name),
+            label=short(name),
         )
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color="#EEEEEE")
@@ -176,7 +166,7 @@ def axes_map(sheets: Sheets) -> Figure | None:
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("share (bars: 95 % by task)")
-    axes.set_title("Metrology axes" if with_legend else f"Metrology axes of {_short(next(iter(sheets)))}", loc="left")
+    axes.set_title("Metrology axes" if with_legend else f"Metrology axes of {short(next(iter(sheets)))}", loc="left")
     if with_legend:
         figure.legend(loc="upper right", frameon=False)
     return figure
@@ -191,17 +181,17 @@ def operating_points(arms: Mapping[str, Datasheet], *, judge: str) -> Figure | N
             points[name] = (false, right)
     if not points:
         return None
-    figure, axes = _canvas(6.6, 5.4, left=0.85, top=0.7)
+    figure, axes = canvas(6.6, 5.4, left=0.85, top=0.7)
     places = list(points.values())
     axes.plot([f.value for f, _ in places], [r.value for _, r in places], color="#777777", linewidth=1.5, zorder=1)
     for index, (name, (false, right)) in enumerate(points.items()):
         axes.errorbar(
             false.value,
             right.value,
-            xerr=_error_bars([false]),
-            yerr=_error_bars([right]),
-            color=_PALETTE[index % len(_PALETTE)],
-            marker=_MARKERS[index % len(_MARKERS)],
+            xerr=error_bars([false]),
+            yerr=error_bars([right]),
+            color=PALETTE[index % len(PALETTE)],
+            marker=MARKERS[index % len(MARKERS)],
             markersize=10,
             capsize=4,
             label=f"{name}  ({false.value:.2f}, {right.value:.2f})",
@@ -215,57 +205,9 @@ def operating_points(arms: Mapping[str, Datasheet], *, judge: str) -> Figure | N
     return figure
 
 
-def _canvas(
-    width: float, height: float, *, left: float, right: float = 0.2, bottom: float = 0.65, top: float = 0.45
-) -> tuple[Figure, Axes]:
-    """Make a figure without pyplot: no global state, no display. Everything is in inches.
-
-    Margins are given, not searched for: a layout engine draws every figure twice.
-    """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure as NewFigure
-
-    with mpl.rc_context({"font.size": 11.5, "axes.titlesize": 12.5}):
-        figure = NewFigure(figsize=(width, height))
-        axes = figure.add_axes(
-            (left / width, bottom / height, (width - left - right) / width, 1 - (bottom + top) / height)
-        )
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#EEEEEE")
-    axes.set_axisbelow(True)
-    return figure, axes
-
-
-def _label_inches(names: Iterable[str]) -> float:
-    """Return the room that the longest of the names takes at the figures' text size."""
-    return 0.35 + 0.088 * max(len(_short(name)) for name in names)
-
-
-def _short(name: str, *, most: int = 30) -> str:
-    """Keep a long judge name from squeezing its figure."""
-    return name if len(name) <= most else f"{name[: most - 1]}…"
-
-
 def _curve(sheet: Datasheet) -> list[tuple[float, Estimate]]:
     return [
         (float(axis.removeprefix("target_sensitivity/delta_")), reading)
         for axis, reading in sheet.estimates.items()
         if axis.startswith("target_sensitivity/") and isinstance(reading, Estimate)
-    ]
-
-
-def _error_bars(points: list[Estimate]) -> list[list[float]]:
-    ends = [
-        (point.cluster_low, point.cluster_high) if point.cluster_low is not None else (point.ci_low, point.ci_high)
-        for point in points
-    ]
-    return [
-        [
-            max(0.0, point.value - (low if low is not None else point.value))
-            for point, (low, _) in zip(points, ends, strict=True)
-        ],
-        [
-            max(0.0, (high if high is not None else point.value) - point.value)
-            for point, (_, high) in zip(points, ends, strict=True)
-        ],
     ]

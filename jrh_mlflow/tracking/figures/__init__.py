@@ -1,0 +1,1 @@
+"""Figures: the one folder that imports matplotlib."""

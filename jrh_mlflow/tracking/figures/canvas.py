@@ -1,0 +1,72 @@
+"""What all figures share: canvas, palette, labels, files. Colour-blind safe (Okabe and Ito), readable in MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jrh_mlflow.schema.estimates import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+MARKERS = "osD^vPX*"
+
+
+def save_figures(figures: Mapping[str, Figure], folder: Path) -> None:
+    """Write figures as PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in figures.items():
+        figure.savefig(folder / name, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
+
+
+def canvas(
+    width: float, height: float, *, left: float, right: float = 0.2, bottom: float = 0.65, top: float = 0.45
+) -> tuple[Figure, Axes]:
+    """Make a figure without pyplot: no global state, no display. Everything is in inches.
+
+    Margins are given, not searched for: a layout engine draws every figure twice.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as NewFigure
+
+    with mpl.rc_context({"font.size": 11.5, "axes.titlesize": 12.5}):
+        figure = NewFigure(figsize=(width, height))
+        axes = figure.add_axes(
+            (left / width, bottom / height, (width - left - right) / width, 1 - (bottom + top) / height)
+        )
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#EEEEEE")
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def label_inches(names: Iterable[str]) -> float:
+    """Return the room that the longest of the names takes at the figures' text size."""
+    return 0.35 + 0.088 * max(len(short(name)) for name in names)
+
+
+def short(name: str, *, most: int = 30) -> str:
+    """Keep a long judge name from squeezing its figure."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def error_bars(points: list[Estimate]) -> list[list[float]]:
+    """Return the lengths of the intervals below and above each point, by task where there is such an interval."""
+    ends = [
+        (point.cluster_low, point.cluster_high) if point.cluster_low is not None else (point.ci_low, point.ci_high)
+        for point in points
+    ]
+    return [
+        [
+            max(0.0, point.value - (low if low is not None else point.value))
+            for point, (low, _) in zip(points, ends, strict=True)
+        ],
+        [
+            max(0.0, (high if high is not None else point.value) - point.value)
+            for point, (_, high) in zip(points, ends, strict=True)
+        ],
+    ]
