@@ -18,7 +18,7 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges import Judge, as_judge, scripted
 from jrh_mlflow.judges.prompted import PromptedJudge
 
-_SCRIPTED = ("AlwaysFirst", "AlwaysTie", "LongerWins", "Noisy", "Oracle")
+_SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle")
 
 
 def judge_from_text(text: str) -> Judge:

@@ -44,7 +44,11 @@ def _read(path: Path, kind: str, *, tab: bool) -> pd.DataFrame:
         return pd.read_parquet(path)
     if kind == "json":
         return _read_json(path)
-    return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", sep="\t" if tab else ",")
+    # `index_col=False` would drop cells beyond the header without a word, and None would shift every column.
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", sep="\t" if tab else ",")
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise ValueError("its rows have more cells than its header has names")
+    return frame
 
 
 def _read_json(path: Path) -> pd.DataFrame:
@@ -54,7 +58,7 @@ def _read_json(path: Path) -> pd.DataFrame:
     if path.name.removesuffix(".gz").endswith(".json"):
         rows = json.loads(text)
     else:
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("a list of objects was expected")
     frame: pd.DataFrame = pd.DataFrame(rows, dtype=object)

@@ -104,8 +104,8 @@ class PromptedJudge(Judge):
         self.template = rendering.load_template(prompt)
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
-        self.api_base = _without_key(api_base or _openai_base(model))
-        self.extra = _checked_extra(extra or {})
+        self.api_base = without_key(api_base or openai_base(model))
+        self.extra = checked_extra(extra or {}, of="PromptedJudge")
         self.structured = takes_schema(model, api_base=self.api_base) if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
         self._named: dict[tuple[str, tuple[str, ...]], dict[str, str]] = {}
@@ -259,14 +259,14 @@ def _check(model: str, *, temperature: float | None, max_tokens: int | None, ans
         )
 
 
-def _openai_base(model: str) -> str | None:
+def openai_base(model: str) -> str | None:
     """Return the address the environment sets for OpenAI: it decides who answers, so it belongs to the request."""
     if not model.startswith("openai/"):
         return None
     return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
 
 
-def _without_key(api_base: str | None) -> str | None:
+def without_key(api_base: str | None) -> str | None:
     """Refuse an address with a key in it: addresses are logged."""
     if api_base is None:
         return None
@@ -278,13 +278,13 @@ def _without_key(api_base: str | None) -> str | None:
     return api_base
 
 
-def _checked_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
+def checked_extra(extra: Mapping[str, Any], *, of: str) -> dict[str, Any]:
     """Return the fields as plain JSON; refuse what has an argument of its own and what holds a secret."""
     for field in extra:
         if field in _OWN_ARGUMENTS:
-            raise RecipeError(f"`extra` has {field!r}. Give it as PromptedJudge({_OWN_ARGUMENTS[field]}=…).")
+            raise RecipeError(f"`extra` has {field!r}. Give it as {of}({_OWN_ARGUMENTS[field]}=…).")
         if field in _REFUSED:
-            raise RecipeError(f"`extra` has {field!r}: a judge's call is one whole answer.")
+            raise RecipeError(f"`extra` has {field!r}: a call is one whole answer.")
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(extra), allow_nan=False))
     except (TypeError, ValueError):

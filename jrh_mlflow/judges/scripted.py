@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
 
-from jrh_mlflow.judges._base import Judge
+from jrh_mlflow.judges._draws import uniform
+from jrh_mlflow.judges._scripted import Scripted
+from jrh_mlflow.judges.graders import Grader
 from jrh_mlflow.judges.profiles import Profile, profile
 from jrh_mlflow.schema.items import DELTA_0, LADDER, VACUUM, Call
 from jrh_mlflow.schema.presentation import Presentation
 
-__all__ = ["AlwaysFirst", "AlwaysTie", "LongerWins", "Noisy", "Oracle", "Profile", "Scripted", "profile"]
-
-
-class Scripted(Judge):
-    """A judge whose readings are known beforehand."""
-
-    kind = "scripted"
-    simulated = True
-    inline = True
-
-    def __init__(self) -> None:
-        self.name = type(self).__name__
-
-    @abstractmethod
-    def answer(self, call: Call) -> str:
-        """Answer one call."""
-
-    async def ask(self, call: Call) -> object:
-        """Answer at once."""
-        return self.answer(call)
-
-    def fingerprint(self) -> str | None:
-        """Identify by name and settings."""
-        return hashlib.sha256(repr(sorted(self.settings().items())).encode()).hexdigest()
+__all__ = ["AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle", "Profile", "Scripted", "profile"]
 
 
 class _Looking(Scripted):
@@ -51,26 +29,32 @@ class _Looking(Scripted):
 
 
 class AlwaysFirst(_Looking):
-    """Prefers slot 1: dark current 1, positional 1, target sensitivity 0.5."""
+    """Prefers slot 1: dark current 1, positional 1, target sensitivity 0.5. Alone it gives the first label."""
 
     def __call__(self, presentation: Presentation) -> str:
-        """Answer slot 1."""
-        return "1"
+        """Answer slot 1, or the first label."""
+        return presentation.answers[0]
 
 
 class AlwaysTie(_Looking):
-    """Never prefers: dark current 0, no preference 1, miss-by-tie 1."""
+    """Never prefers: dark current 0, no preference 1, miss-by-tie 1. Where there is no pair it abstains."""
 
     def __call__(self, presentation: Presentation) -> str:
         """Answer tie."""
-        return "tie"
+        return "tie" if presentation.kind == "pair" else "abstain"
 
 
 class LongerWins(_Looking):
-    """Prefers the longer text: blind on the length-matched ladder, filler preference 1."""
+    """Prefers the longer text: blind on the length-matched ladder, filler preference 1.
+
+    Alone a text climbs one label for every 40 words.
+    """
 
     def __call__(self, presentation: Presentation) -> str:
-        """Count characters."""
+        """Count characters, or words."""
+        if presentation.kind != "pair":
+            steps = len((presentation.response or "").split()) // 40
+            return presentation.answers[min(steps, len(presentation.answers) - 1)]
         first, second = len(presentation.first or ""), len(presentation.second or "")
         if first == second:
             return "tie"
@@ -78,10 +62,12 @@ class LongerWins(_Looking):
 
 
 class Oracle(Scripted):
-    """Knows the better content and ties when there is none: no false preference, threshold at most one step."""
+    """Knows the right answer, and ties when neither content is better: no false preference, accuracy 1."""
 
     def answer(self, call: Call) -> str:
-        """Look the better content up."""
+        """Look the better content or the expected label up; where only a decline is expected, say the lowest."""
+        if call.item.kind != "pair":
+            return call.item.expected or call.presentation.answers[0]
         if call.item.better is None:
             return "tie" if "tie" in call.presentation.answers else "1"
         return slot_of(call.item.better, call.order)
@@ -194,17 +180,12 @@ class Noisy(Scripted):
 
     def _draw(self, call: Call, what: str, *, per_pair: bool = False) -> float:
         order = "" if per_pair else call.order
-        return _uniform(self.seed, call.item.id, order, call.replicate, what)
+        return uniform(self.seed, call.item.id, order, call.replicate, what)
 
 
 def slot_of(content: str, order: str) -> str:
     """Return the slot in which a content stands: order uv puts u first."""
     return "1" if (content == "u") == (order == "uv") else "2"
-
-
-def _uniform(*parts: object) -> float:
-    digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64
 
 
 @lru_cache(maxsize=100_000)
@@ -214,7 +195,7 @@ def _task_rates(seed: int, task: str, what: str, means: tuple[float, ...], icc: 
 
     concentration = (1 - icc) / icc
     draws = [
-        float(gammaincinv(mean * concentration, _uniform(seed, task, what, part))) if mean > 0 else 0.0
+        float(gammaincinv(mean * concentration, uniform(seed, task, what, part))) if mean > 0 else 0.0
         for part, mean in enumerate(means)
     ]
     return tuple(draw / sum(draws) for draw in draws)

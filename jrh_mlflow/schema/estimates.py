@@ -13,7 +13,7 @@ class Estimate:
 
     value: float
     n: int
-    """Calls or canonical pairs, as `unit` says."""
+    """Calls, canonical pairs or items, as `unit` says."""
     excluded: int
     """Calls or pairs that belong to the denominator but gave no usable answer."""
     ci_low: float | None
@@ -24,7 +24,7 @@ class Estimate:
     cluster_high: float | None
     n_clusters: int
     method: str
-    unit: Literal["call", "pair", "curve"] = "call"
+    unit: Literal["call", "pair", "item", "curve"] = "call"
     numerator: float | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Unusable calls of the denominator by outcome."""

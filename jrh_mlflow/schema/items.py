@@ -23,6 +23,14 @@ DELTA_0 = (DELTA_0_SAME, DELTA_0_DIFFERENT)
 WITH_BETTER = (LADDER, NATURAL)
 """Conditions in which one content is better by construction or by a known label."""
 
+BASELINE = "baseline"
+"""The unperturbed item of a reliability suite: every test is read beside it."""
+STABILITY = "stochastic_stability"
+"""Many items with few replicates; `stochastic_stability_deep` has few items with many."""
+ERROR_INJECTION = "error_injection"
+"""Followed by the dose: `error_injection_1`, …"""
+SYNTHETIC_ORDINAL = "synthetic_ordinal"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
@@ -46,7 +54,9 @@ class Item:
     better: str | None = None
     expected: str | None = None
     answers: tuple[str, ...] | None = None
-    """Labels or levels for kinds other than `pair`."""
+    """Labels or levels for kinds other than `pair`, in order: low to high, the label to be detected last."""
+    replicates: int = 1
+    """How often the protocol asks about it; an evaluation's own replicates multiply this."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """How it was made (levels, satisfied sets, wordings): for gates and review, never shown to a judge."""
 

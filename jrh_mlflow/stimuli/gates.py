@@ -38,6 +38,27 @@ def check_suite(items: Sequence[Item]) -> None:
     for item in items:
         if item.kind == "pair":
             _check_pair(item)
+        else:
+            _check_pointwise(item)
+
+
+def _check_pointwise(item: Item) -> None:
+    """Check an item that stands alone: a response or a transcript with its labels."""
+    if item.kind not in ("response", "transcript"):
+        raise SuiteError(f"Item {item.id!r} has the unknown kind {item.kind!r}. Known: pair, response, transcript.")
+    if not item.task:
+        raise SuiteError(f"Item {item.id!r} has no task: it is the cluster of the intervals.")
+    if item.instruction is not None and (item.response if item.kind == "response" else item.transcript) is None:
+        raise SuiteError(f"Item {item.id!r} is a {item.kind} and has none.")
+    answers = item.answers or ()
+    if len(answers) < 2 or len(set(answers)) < len(answers):
+        raise SuiteError(f"Item {item.id!r} needs two or more different answers, but has {answers}.")
+    if item.expected is not None and item.expected not in answers:
+        raise SuiteError(f"Item {item.id!r} expects {item.expected!r}, which is none of {', '.join(answers)}.")
+    if (item.meta.get("review") or {}).get("state") == "rejected":
+        raise SuiteError(
+            f"Item {item.id!r} was rejected in review, and no judge may see it. Leave it out."
+        )
 
 
 def _unique(ids: Iterable[str]) -> None:

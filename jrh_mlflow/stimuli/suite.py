@@ -58,6 +58,12 @@ class Suite:
         return all(item.instruction is not None for item in self.items)
 
     @property
+    def labels(self) -> tuple[str, ...] | None:
+        """What its items may be answered with, low to high; None for pairs, and where items differ."""
+        found = {item.answers for item in self.items}
+        return found.pop() if len(found) == 1 else None
+
+    @property
     def manifest(self) -> dict[str, Any]:
         """What a reader wants to know before opening the items."""
         return {
@@ -65,7 +71,7 @@ class Suite:
             "name": self.name,
             "sha256": self.sha256,
             "n_items": len(self),
-            "n_calls": sum(len(item.orders) for item in self.items),
+            "n_calls": sum(len(item.orders) * item.replicates for item in self.items),
             "n_tasks": len({item.task for item in self.items}),
             "conditions": dict(Counter(item.condition for item in self.items)),
             "origin": self.origin,
@@ -101,6 +107,8 @@ def read_suite(path: str | Path) -> Suite:
 
 def _item_line(item: Item) -> bytes:
     data = {key: value for key, value in asdict(item).items() if value not in (None, {}, [], ())}
+    if item.replicates == 1:
+        del data["replicates"]
     try:
         return json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     except UnicodeEncodeError as error:
@@ -156,6 +164,9 @@ def _check_types(data: Mapping[str, Any]) -> None:
     delta = data.get("delta")
     if delta is not None and (isinstance(delta, bool) or not isinstance(delta, int | float)):
         raise ValueError(f"delta must be a number, but is {delta!r}")
+    replicates = data.get("replicates", 1)
+    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+        raise ValueError(f"replicates must be 1, 2, …, but is {replicates!r}")
     for name in (
         "id",
         "task",

@@ -1,0 +1,156 @@
+"""The contract of a reliability test: which items it wants, how each is written, what must hold of the text.
+
+A test is one class in one file and one entry in `registry.py`. There are two kinds: `CodeTest` writes by code, seeded;
+`Rewrite` has a generator model write, and carries a rule-based stand-in for work without a model.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+from jrh_mlflow.schema.seeds import Labels, Seed
+
+
+class NotApplicable(Exception):  # noqa: N818 - a reason, not a failure
+    """This test cannot be made of this seed; the text says why. The item is set aside with it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """One item to make."""
+
+    test: str
+    condition: str
+    """What the call records will say: the test's name, or one of its doses or designs."""
+    seed: Seed
+    labels: Labels
+    rubric: str
+    """The judge's question, as the judge will see it."""
+    expected: str | None
+    """The right answer to the finished item; None where only a direction is expected."""
+    part: Literal["response", "rubric"] = "response"
+    """Which of the two the test rewrites."""
+    number: int = 0
+    """Tells the items of one seed and condition apart."""
+    replicates: int = 1
+    """How often a judge is asked about the item."""
+    bucket: str | None = None
+    """Items of one bucket are made one after the other, and must differ from one another."""
+    examples: tuple[str, ...] = ()
+    """Other responses that carry the expected label, for a few-shot brief."""
+    also: tuple[Seed, ...] = ()
+    """Further seeds the same text serves: a reworded question is written once."""
+
+    @property
+    def original(self) -> str:
+        """The text that is to be changed."""
+        return self.seed.response if self.part == "response" else self.rubric
+
+    @property
+    def id(self) -> str:
+        """Unique within a suite."""
+        return item_id(self.seed, self.condition, self.number)
+
+
+def item_id(seed: Seed, condition: str, number: int = 0) -> str:
+    """Name an item after its source."""
+    return f"{seed.id}/{condition}" + (f"/{number}" if number else "")
+
+
+class Similarity(ABC):
+    """How alike two texts are, from 0 to 1. It cannot certify meaning: a negation is as near as a paraphrase."""
+
+    name: str
+
+    @abstractmethod
+    def between(self, one: str, other: str) -> float:
+        """Return the cosine similarity of two texts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bench:
+    """What a check may look at besides the text."""
+
+    similarity: Similarity
+    earlier: tuple[str, ...] = ()
+    """Texts made before in the same bucket."""
+
+
+Check = Callable[[Target, str, Bench], "str | None"]
+"""Says what is wrong with a text (`numbers lost: 14, 2.5`), or None. Runs before any validation is paid."""
+
+
+class ReliabilityTest(ABC):
+    """One way to probe a judge."""
+
+    name: str
+    title: str
+    """One line for `jrh tests`: what changes, and what is expected."""
+    checks: tuple[Check, ...] = ()
+
+    def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
+        """Return the items to make: one per seed, with the label unchanged, unless a test says otherwise."""
+        return [
+            Target(test=self.name, condition=self.name, seed=seed, labels=labels, rubric=rubric, expected=seed.label)
+            for seed in seeds
+        ]
+
+    @abstractmethod
+    def write(self, target: Target, rng: random.Random) -> str:
+        """Return the item's text, by code. For a `Rewrite` it is the stand-in for a model.
+
+        Raises:
+            NotApplicable: when there is nothing to change.
+        """
+
+
+class CodeTest(ReliabilityTest):
+    """A test whose texts are written by code, whether or not a generator model is given."""
+
+
+class Rewrite(ReliabilityTest):
+    """A test whose texts a generator model writes."""
+
+    confirm = False
+    """True when the validator must give the expected answer before an item is emitted."""
+
+    def brief(self, target: Target) -> str:
+        """Return what the generator is told: the file `prompts/<name>.txt` with its fields filled in.
+
+        Fields: {original}, {instruction}, {rubric}, {label}, {expected}, {examples}.
+        """
+        fields = {
+            "original": target.original,
+            "instruction": target.seed.instruction,
+            "rubric": target.rubric,
+            "label": target.seed.label,
+            "expected": target.expected or "",
+            "examples": "\n\n".join(target.examples) or "(none)",
+        }
+        return fill(prompt(self.name), fields)
+
+
+def fill(template: str, fields: dict[str, str]) -> str:
+    """Put fields into a template in one pass, so that a field's text is never taken for another field."""
+    parts = []
+    rest = template
+    while rest:
+        places = [(rest.find("{" + name + "}"), name) for name in fields]
+        found = min((place for place in places if place[0] >= 0), default=None)
+        if found is None:
+            break
+        parts += [rest[: found[0]], fields[found[1]]]
+        rest = rest[found[0] + len(found[1]) + 2 :]
+    return "".join([*parts, rest])
+
+
+@cache
+def prompt(name: str) -> str:
+    """Read a generator prompt of the package."""
+    return resources.files("jrh_mlflow.perturb").joinpath(f"prompts/{name}.txt").read_text(encoding="utf-8")

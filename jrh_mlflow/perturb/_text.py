@@ -1,0 +1,127 @@
+"""Plain facts about an English text: its words, numbers, names and negations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+NUMBER_WORDS = {
+    word: str(value)
+    for value, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+    )
+}
+_VAGUE = frozenset({"0", "1"})
+"""`one` is mostly a pronoun, `zero` a figure of speech: as words they may stand for a number but never demand one."""
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?")
+_LIST_MARK = re.compile(r"^[ \t>]*\(?\d{1,3}[.):](?=\s)", re.M)
+_CAPITAL = re.compile(r"(?<![\w'’.])(?:[A-Z]\.){2,}|(?<![\w'’])[A-Z][\w&]*(?:[-'’][A-Z]\w*)*")
+_BEFORE_START = re.compile(r"(?:^|[.!?:;…]|[\"“‘(\[*_#>•–—-]|\n\s*(?:\W|\d+[.):])*)[\"'“‘(\[*_\s]*$")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s.*|\*\*[^*]+\*\*:?)\s*$")
+_NOT_NAMES = frozenset({"i", "mr", "mrs", "ms", "dr", "prof", "sir", "ok", "a", "an", "the"})
+
+_HARD = re.compile(
+    r"n['’]t\b|\b(?:not|no|never|none|nobody|nothing|nowhere|neither|cannot|cant|dont|doesnt|isnt|without)\b"
+)
+_SOFT = re.compile(
+    r"\b(?:unable|impossible|fail(?:s|ed|ing|ure)?|lack(?:s|ed|ing)?|hardly|scarcely|barely|rarely|seldom|absen(?:t|ce)"
+    r"|avoid(?:s|ed|ing)?|refus(?:e|es|ed|ing|al)|den(?:y|ies|ied)|unlikely|prevent(?:s|ed|ing)?|free of|nor"
+    r"|rather than|instead of|missing|far from|unless|exclud(?:e|es|ed|ing)|devoid|zero)\b"
+)
+_IDIOM = re.compile(
+    r"\b(?:not only|not just|not merely|no doubt|without (?:a )?doubt|whether or not|not to mention"
+    r"|if not (?:all|most|more|better)|no matter|nothing but|nonetheless|no\.? \d+|why not|last but not least)\b"
+)
+_PREFIX = re.compile(r"\b(?:un|in|im|ir|il|dis|non-?)(?P<rest>[a-z]{4,})\b")
+
+
+def plain(text: str) -> str:
+    """Turn every run of whitespace into one space and strip the ends."""
+    return " ".join(text.split())
+
+
+def words(text: str) -> list[str]:
+    """Return the words as written, apostrophes kept: `don't` is one.
+
+    Example:
+        >>> words("It doesn't -- really -- cost $2.")
+        ['It', "doesn't", 'really', 'cost', '2']
+    """
+    return _WORD.findall(text)
+
+
+def numbers(text: str) -> set[str]:
+    """Return the numbers written in digits, `1,000` and `1000` alike; the marks of a numbered list are layout.
+
+    Example:
+        >>> sorted(numbers("1. About 1,000 to 2.50"))
+        ['1000', '2.5']
+    """
+    return {_value(found) for found in _NUMBER.findall(_LIST_MARK.sub("", text))}
+
+
+def number_words(text: str) -> set[str]:
+    """Return the numbers from zero to twelve that are written as words, as digits."""
+    return {NUMBER_WORDS[word] for word in map(str.lower, words(text)) if word in NUMBER_WORDS}
+
+
+def firm_numbers(text: str) -> set[str]:
+    """Return the numbers another text must agree on: digits, and number words from two on."""
+    return numbers(text) | (number_words(text) - _VAGUE)
+
+
+def _value(found: str) -> str:
+    whole, _, fraction = found.replace(",", "").partition(".")
+    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def names(text: str) -> list[str]:
+    """Return capitalised words that do not merely open a sentence, a heading or a quotation, in order, each once.
+
+    Example:
+        >>> names("The letter from Anna Karlsson reached NASA. It was late.")
+        ['Anna', 'Karlsson', 'NASA']
+    """
+    body = "\n".join("" if _HEADING.match(line) or _titled(line) else line for line in text.split("\n"))
+    shouting = sum(map(str.isupper, body)) > sum(map(str.islower, body))
+    if shouting:
+        return []
+    found = {match.group().rstrip("."): None for match in _CAPITAL.finditer(body) if _is_name(body, match)}
+    return list(found)
+
+
+def _titled(line: str) -> bool:
+    long = [word for word in words(line) if len(word) > 3]
+    return len(long) > 3 and line.rstrip()[-1] not in ".!?" and all(word[0].isupper() for word in long)
+
+
+def _is_name(text: str, match: re.Match[str]) -> bool:
+    word = match.group()
+    if word.lower() in _NOT_NAMES or (len(word) == 1):
+        return False
+    acronym = len(word) > 1 and word.replace(".", "").isupper()
+    return acronym or _BEFORE_START.search(text[max(0, match.start() - 40) : match.start()] or "\n") is None
+
+
+def has_name(text: str, name: str) -> bool:
+    """Whether a name occurs, in any case, with or without a plural or possessive ending and dots."""
+    bare = re.escape(name.replace(".", "")).replace("’", "'")
+    return re.search(rf"(?<!\w){bare}(?!\w)|(?<!\w){bare}e?s(?!\w)", _undotted(text), re.I) is not None
+
+
+def _undotted(text: str) -> str:
+    return re.sub(r"(?<=[A-Za-z])\.(?=[A-Za-z]\b)", "", text).replace("’", "'")
+
+
+def negations(text: str, beside: Collection[str]) -> tuple[int, int]:
+    """Count the negations of a text: how many it has at least and at most.
+
+    Words such as `unable`, and `un-` before a word of the other text (`beside`), may or may not stand for a `not`.
+    """
+    low = _IDIOM.sub(" ", text.lower())
+    certain = len(_HARD.findall(low))
+    perhaps = len(_SOFT.findall(low)) + sum(match["rest"] in beside for match in _PREFIX.finditer(low))
+    return certain, certain + perhaps

@@ -1,0 +1,215 @@
+"""What must hold of a generated text, checked before any validation is paid.
+
+A check takes the target, the text and the bench and says in a few words what is wrong, or None. Checks look at the
+surface: they catch an echo, chatter, a lost number or a dropped `not`, and cannot certify meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from jrh_mlflow.perturb._base import Bench, Check, Target
+from jrh_mlflow.perturb._text import (
+    firm_numbers,
+    has_name,
+    names,
+    negations,
+    number_words,
+    numbers,
+    plain,
+    words,
+)
+
+_MAX_QUOTE = 60
+
+_MADE = (
+    r"(?:re-?writ\w+|re-?phras\w+|re-?word\w+|paraphras\w+|revis\w+|expand\w+|elaborat\w+|longer|short\w+"
+    r"|condens\w+|compress\w+)"
+)
+_TEXT = r"(?:text|version|response|answer|essay|question|rubric|passage|paragraph|summary|rewrite|paraphrase)"
+_HERE = r"(?:here(?:['’]s| is| are)|below is|this is|the following is)\b"
+_OPENINGS = (
+    r"(?:sure(?: thing)?|certainly|absolutely|of course|okay|ok|great|understood|got it|no problem)\s*[!,.:—–-]",
+    rf"{_HERE}[^.\n]{{0,60}}\b(?:{_MADE}|{_TEXT})\b[^.\n]{{0,80}}:",
+    rf"{_HERE}[^.\n]{{0,40}}\b{_MADE}\b",
+    rf"(?:the )?(?:{_MADE}|new|modified|updated|final|flipped)\s*{_TEXT}?\s*\W{{0,3}}:",
+    rf"{_TEXT}\s*\**:",
+    rf"i(?:['’]ve| have) (?:now )?{_MADE}\b",
+)
+_SERVICE = (
+    r"(?:help|assist|comply|fulfil\w*|provide|generate|create|write|rewrite|produce|do (?:that|this|so)|answer|process"
+    r"|participate|engage|support|continue|in good conscience|offer|share|with (?:that|this)|[.,!])"
+)
+_REFUSALS = (
+    r"\bas an? (?:ai|artificial intelligence|(?:large )?language model)\b",
+    r"\bi(?:['’]m| am) (?:just |only )?an? (?:ai|language model)\b",
+    r"\bi(?:['’]m| am) (?:very |really |so )?sorry,? (?:but|i)\b",
+    rf"\bi (?:cannot|can['’]?t|can not|won['’]?t|will not)\s*{_SERVICE}",
+    rf"\bi(?:['’]m| am) (?:unable|not able) to {_SERVICE}",
+    r"\bi (?:must|have to) (?:respectfully )?(?:decline|refuse)\b",
+)
+_CLOSINGS = (
+    r"\blet me know (?:if|whether|what|how)\b",
+    r"\bi hope this (?:helps|works|meets)\b",
+    r"\bfeel free to (?:ask|reach|let|adjust)\b",
+    r"\bwould you like (?:me|another)\b",
+    r"\bword count\s*:",
+    r"^\W*(?:note|notes|explanation|changes(?: made)?)\W*:.{0,80}\b(?:i|original|rewrit\w+|kept|changed|version)\b",
+)
+_REFUSAL_WITHIN = 160
+_CLOSING_WITHIN = 240
+_MARKER = re.compile(r"={3,}\s*(?:BEGIN|END)\b|</?(?:original|rewritten|response|text)>", re.I)
+_QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
+
+
+def differs(target: Target, text: str, bench: Bench) -> str | None:
+    """Flag a text that is the original, case and whitespace aside."""
+    same = plain(text).casefold() == plain(target.original).casefold()
+    return "same text as the original" if same else None
+
+
+def same_words(target: Target, text: str, bench: Bench) -> str | None:
+    """Flag a text that is not equal to the original once whitespace is normalised."""
+    before, after = target.original.split(), text.split()
+    if before == after:
+        return None
+    place = next((i for i, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), None)
+    if place is None:
+        return f"words changed: {len(before)} before, {len(after)} now"
+    return f"words changed, first at word {place + 1}: {_cut(after[place])}"
+
+
+def not_empty(target: Target, text: str, bench: Bench) -> str | None:
+    """Flag a text without a single letter or digit."""
+    return None if any(map(str.isalnum, text)) else "empty text"
+
+
+def no_wrapping(target: Target, text: str, bench: Bench) -> str | None:
+    """Flag what a generator says around the text, or instead of it; what the original says too is no chatter."""
+    return _wrapped(target.original, text.strip()) or _chatter(target.original, text.strip())
+
+
+def _wrapped(original: str, text: str) -> str | None:
+    if "```" in text and "```" not in original and (text.startswith("```") or text.endswith("```")):
+        return "wrapped in a code fence"
+    close = _QUOTES.get(text[:1])
+    inner = text[1:-1]
+    if close and len(text) > 2 and text.endswith(close) and not {text[0], close} & set(inner.replace("'", "")):
+        return None if original.strip()[:1] == text[0] else "wrapped in quotation marks"
+    marker = _MARKER.search(text)
+    if marker and marker.group().lower() not in original.lower():
+        return f"marker of the prompt left in: {_cut(marker.group())}"
+    return None
+
+
+def _chatter(original: str, text: str) -> str | None:
+    head, opening = text[:_REFUSAL_WITHIN], text.lstrip("*_#> \t\n")
+    for pattern in _REFUSALS:
+        found = _new(pattern, head, original)
+        if found:
+            return f"refusal: {_cut(found)}"
+    for pattern in _OPENINGS:
+        begun = re.match(pattern, opening, re.I)
+        if begun and not re.match(pattern, original.lstrip("*_#> \t\n"), re.I):
+            return f"opening remark of the generator: {_cut(begun.group())}"
+    for pattern in _CLOSINGS:
+        found = _new(pattern, text[-_CLOSING_WITHIN:], original)
+        if found:
+            return f"closing remark of the generator: {_cut(found)}"
+    return None
+
+
+def _new(pattern: str, text: str, original: str) -> str | None:
+    found = re.search(pattern, text, re.I | re.M)
+    return found.group() if found and not re.search(pattern, original, re.I | re.M) else None
+
+
+def keeps_numbers(target: Target, text: str, bench: Bench) -> str | None:
+    """Flag numbers that were lost or are new; `1,000` is 1000, `three` is 3, and `one` may be a pronoun."""
+    before, after = target.original, text
+    lost = firm_numbers(before) - numbers(after) - number_words(after)
+    new = firm_numbers(after) - numbers(before) - number_words(before)
+    parts = [f"numbers lost: {_list(lost)}"] * bool(lost) + [f"new numbers: {_list(new)}"] * bool(new)
+    return "; ".join(parts) or None
+
+
+def keeps_names(target: Target, text: str, bench: Bench) -> str | None:
+    """Flag capitalised names and acronyms of the original that no longer occur."""
+    lost = [name for name in names(target.original) if not has_name(text, name)]
+    return f"names lost: {_list(lost)}" if lost else None
+
+
+def keeps_answers(target: Target, text: str, bench: Bench) -> str | None:
+    """Flag answers a judge may give that the original names and the text does not."""
+    lost = [name for name in target.labels.answers if has_name(target.original, name) and not has_name(text, name)]
+    return f"answers no longer named: {_list(lost)}" if lost else None
+
+
+def keeps_negations(target: Target, text: str, bench: Bench) -> str | None:
+    """Flag a lost or an added `not`.
+
+    `cannot`, `can't` and `unable to` are alike. Of four or more negations one in four may go or come, because long
+    texts have them in turns of phrase.
+    """
+    low, high = negations(target.original, {word.lower() for word in words(text)})
+    new_low, new_high = negations(text, {word.lower() for word in words(target.original)})
+    slack = low // 4
+    if new_high + slack < low:
+        return f"negations lost: {low} before, {new_high} now"
+    if new_low > high + slack:
+        return f"negations added: {high} before, {new_low} now"
+    return None
+
+
+def length_ratio(low: float, high: float) -> Check:
+    """Make a check that the text has from `low` to `high` times the original's words."""
+    if not 0 <= low <= high:
+        raise ValueError(f"`0 <= low <= high` must hold, but got {low=}, {high=}.")
+
+    def check(target: Target, text: str, bench: Bench) -> str | None:
+        before, after = len(words(target.original)), len(words(text))
+        if before and low <= after / before <= high:
+            return None
+        ratio = f"{after / before:.2f}" if before else "undefined"
+        return f"length ratio {ratio} outside {low:g} to {high:g}: {before} words before, {after} now"
+
+    return check
+
+
+def similar(low: float, high: float) -> Check:
+    """Make a check that the similarity with the original lies in a band: below is off the subject, above an echo."""
+    if not 0 <= low <= high <= 1:
+        raise ValueError(f"`0 <= low <= high <= 1` must hold, but got {low=}, {high=}.")
+
+    def check(target: Target, text: str, bench: Bench) -> str | None:
+        value = bench.similarity.between(target.original, text)
+        if low <= value <= high:
+            return None
+        return f"similarity {value:.2f} with the original outside {low:g} to {high:g} ({bench.similarity.name})"
+
+    return check
+
+
+def unlike_earlier(high: float) -> Check:
+    """Make a check that a text is at most `high` like those made before it and like its examples."""
+    if not 0 <= high <= 1:
+        raise ValueError(f"`0 <= high <= 1` must hold, but got {high=}.")
+
+    def check(target: Target, text: str, bench: Bench) -> str | None:
+        for others, what in ((bench.earlier, "an earlier text of its bucket"), (target.examples, "an example")):
+            value = max((bench.similarity.between(other, text) for other in others), default=0.0)
+            if value > high:
+                return f"similarity {value:.2f} with {what}, above {high:g} ({bench.similarity.name})"
+        return None
+
+    return check
+
+
+def _list(found: Iterable[str]) -> str:
+    return _cut(", ".join(sorted(found, key=lambda value: (len(value), value))))
+
+
+def _cut(text: str) -> str:
+    flat = plain(text)
+    return flat if len(flat) <= _MAX_QUOTE else flat[: _MAX_QUOTE - 1] + "…"

@@ -1,0 +1,111 @@
+"""Layout changes and nothing else: vertical spacing, clusters of spaces, indentation.
+
+Only whitespace is put in, and only where whitespace or an end of the text already is, so the words stay the same once
+whitespace is normalised. Fenced code blocks are left alone: there, layout is meaning.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import abstractmethod
+
+from jrh_mlflow.perturb._base import Bench, CodeTest, NotApplicable, Target
+from jrh_mlflow.perturb._spans import Edit, apply, fences, gaps, lines, opens_fence, prose_lines, sentences, some
+from jrh_mlflow.perturb.checks import same_words
+
+_INDENTS = ("  ", "    ", "      ", "        ", "\t")
+
+
+def layout_differs(target: Target, text: str, bench: Bench) -> str | None:
+    """Flag a text that equals the original to the last space."""
+    return "same layout as the original" if text == target.original else None
+
+
+class _Layout(CodeTest):
+    """Puts whitespace in."""
+
+    checks = (same_words, layout_differs)
+
+    def write(self, target: Target, rng: random.Random) -> str:
+        if not target.original.strip():
+            raise NotApplicable("the text is empty")
+        return apply(target.original, self.additions(target.original, rng))
+
+    @abstractmethod
+    def additions(self, text: str, rng: random.Random) -> list[Edit]:
+        """Return the whitespace to put in."""
+
+
+class VerticalSpacing(_Layout):
+    """Blank lines between lines; in a text of one line between sentences, else between words or before it."""
+
+    name = "format_invariance_1"
+    title = "extra blank lines between lines or sentences: answer unchanged"
+
+    def additions(self, text: str, rng: random.Random) -> list[Edit]:
+        """Put line breaks in where lines, sentences or words begin, whichever there is."""
+        newline = "\r\n" if "\r\n" in text else "\n"
+        chosen = [0]
+        inner = [[place for place in found(text) if not opens_fence(text, place)] for found in _INNER]
+        for places, share in zip((_line_starts(text), *inner), (0.7, 0.7, 0.1), strict=True):
+            if places:
+                chosen = some(places, share, rng)
+                break
+        return [(place, place, newline * rng.randint(2, 4)) for place in chosen]
+
+
+class SpaceClusters(_Layout):
+    """Clusters of spaces between words of a line."""
+
+    name = "format_invariance_2"
+    title = "clusters of spaces between words: answer unchanged"
+
+    def additions(self, text: str, rng: random.Random) -> list[Edit]:
+        """Widen about a quarter of the gaps."""
+        places = _word_starts(text)
+        if not places:
+            raise NotApplicable("there is no space between words to widen")
+        return [(place, place, " " * rng.randint(2, 6)) for place in some(places, 0.25, rng)]
+
+
+class Indentation(_Layout):
+    """Lines moved to the right. Where some are indented already all move alike, which keeps lists and code nested."""
+
+    name = "format_invariance_3"
+    title = "lines indented: answer unchanged"
+
+    def additions(self, text: str, rng: random.Random) -> list[Edit]:
+        """Indent lines by spaces or a tab."""
+        places = [start for start, _ in prose_lines(text)]
+        if not places:
+            raise NotApplicable("every line is code")
+        if any(text[place].isspace() for place in places):
+            indent = rng.choice(_INDENTS)
+            return [(place, place, indent) for place in places]
+        return [(place, place, rng.choice(_INDENTS)) for place in some(places, 0.7, rng)]
+
+
+def _line_starts(text: str) -> list[int]:
+    """Starts of lines with something before and after, not inside a fenced block."""
+    blocks, begin, end = fences(text), _begin(text), len(text.rstrip())
+    return [
+        start
+        for start, _ in lines(text)
+        if begin < start < end and not any(first < start < last for first, last in blocks)
+    ]
+
+
+def _sentence_starts(text: str) -> list[int]:
+    return [start for start, _ in sentences(text) if start > _begin(text) and text[start - 1].isspace()]
+
+
+def _begin(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _word_starts(text: str) -> list[int]:
+    return [end for _, end in gaps(text)]
+
+
+_INNER = (_sentence_starts, _word_starts)
+"""Places inside lines, where a new line must not turn what follows into code."""

@@ -1,0 +1,75 @@
+"""Rubric paraphrase: the judge's question in other words; answers must not move."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
+from jrh_mlflow.perturb._rules import reworded
+from jrh_mlflow.perturb._text import words
+from jrh_mlflow.perturb.checks import (
+    differs,
+    keeps_answers,
+    keeps_negations,
+    keeps_numbers,
+    length_ratio,
+    no_wrapping,
+    not_empty,
+    similar,
+)
+from jrh_mlflow.schema.seeds import Labels, Seed
+
+_QUESTION = re.compile(r"(?P<verb>Is|Are|Does|Do|Did|Was|Were|Has|Have|Can|Should|Will|Would) (?P<rest>[^?\n]+)\?")
+_QUOTED = re.compile(r"(?<!\w)[\"'“‘]([^\"'“”‘’\n]{1,40})[\"'”’](?!\w)")
+_LEADS = ("The question to settle is this: {}", "What has to be settled: {}", "Settle the following question. {}")
+
+
+class RubricParaphrase(Rewrite):
+    """The same judge asked the same question in other words."""
+
+    name = "rubric_paraphrase"
+    title = "the judge's question reworded, responses as they are: answer unchanged"
+    checks = (
+        not_empty,
+        differs,
+        no_wrapping,
+        keeps_numbers,
+        keeps_answers,
+        keeps_negations,
+        length_ratio(0.4, 3.0),
+        similar(0.05, 0.99),
+    )
+
+    def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
+        """Ask for one text that serves every seed: the expected answer of each is its own label."""
+        if not rubric.strip():
+            raise RecipeError("rubric_paraphrase rewords the judge's question, but the rubric is empty. Give a rubric.")
+        return [
+            Target(
+                test=self.name,
+                condition=self.name,
+                seed=seed,
+                labels=labels,
+                rubric=rubric,
+                expected=seed.label,
+                part="rubric",
+                also=tuple(seeds[1:]),
+            )
+            for seed in seeds[:1]
+        ]
+
+    def write(self, target: Target, rng: random.Random) -> str:
+        """Swap synonyms, but for the answers' own words and quoted ones, and lead into the question."""
+        if not words(target.original):
+            raise NotApplicable("the question has no words")
+        fixed = [*target.labels.answers, *_QUOTED.findall(target.original)]
+        keep = {word.lower() for part in fixed for word in words(part)}
+        try:
+            text = reworded(target.original, rng, keep=keep)
+        except NotApplicable:
+            text = target.original
+        asked = _QUESTION.match(text)
+        return rng.choice(_LEADS).format(text) if asked or text == target.original else text

@@ -1,0 +1,112 @@
+"""Synthetic ordinal: new responses aimed at every level of a scale, whatever levels the data happen to hold."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Sequence
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
+from jrh_mlflow.perturb._rules import lengthened, reworded
+from jrh_mlflow.perturb._spans import sentences
+from jrh_mlflow.perturb._text import words
+from jrh_mlflow.perturb.checks import no_wrapping, not_empty, similar, unlike_earlier
+from jrh_mlflow.perturb.wording import ELABORATIONS, VAGUENESS
+from jrh_mlflow.schema.items import SYNTHETIC_ORDINAL
+from jrh_mlflow.schema.seeds import Labels, Seed
+
+_MAX_EXAMPLES = 3
+_MIN_WORDS = 8
+_CLAUSES = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|or|because|which|so|when|if)\b)")
+
+
+class SyntheticOrdinal(Rewrite):
+    """For each seed and each level of the scale, responses that deserve that level."""
+
+    name = SYNTHETIC_ORDINAL
+    title = "new responses written to deserve each level of the scale: the level aimed at"
+    confirm = True
+    checks = (not_empty, no_wrapping, similar(0.0, 0.95), unlike_earlier(0.95))
+
+    def __init__(self, per_bucket: int = 1) -> None:
+        if per_bucket < 1:
+            raise ValueError(f"`per_bucket >= 1` must hold, but got {per_bucket=}.")
+        self.per_bucket = per_bucket
+
+    def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
+        """Return `per_bucket` items for each seed and level, numbered over the levels of a seed.
+
+        Raises:
+            RecipeError: when the labels are no scale.
+        """
+        if not labels.ordinal:
+            found = ", ".join(labels.answers)
+            raise RecipeError(f"{self.name} needs an ordinal scale, but the labels are {found}. Give `scale=`.")
+        return [
+            Target(
+                test=self.name,
+                condition=self.name,
+                seed=seed,
+                labels=labels,
+                rubric=rubric,
+                expected=level,
+                number=place * self.per_bucket + nth + 1,
+                bucket=f"{seed.id}/{level}",
+                examples=_examples(seed, level, seeds),
+            )
+            for seed in seeds
+            for place, level in enumerate(labels.answers)
+            for nth in range(self.per_bucket)
+        ]
+
+    def write(self, target: Target, rng: random.Random) -> str:
+        """Keep a share of the source that grows with the level; fill the lower ones, elaborate the upper ones."""
+        share = _share(target)
+        parts = _parts(target.original)
+        if len(words(target.original)) < _MIN_WORDS or len(parts) < 2:
+            raise NotApplicable(f"{len(words(target.original))} words are too few to grade by rule")
+        kept = _kept(parts, share, rng)
+        text = _closed(" ".join(_other_words(part, rng) for part in kept))
+        if share < 0.5:
+            return f"{text} {' '.join(rng.sample(VAGUENESS, 2))}"
+        if share < 1:
+            return f"{text} {rng.choice(VAGUENESS)}"
+        return f"{lengthened(text, rng, ratio=1.3)} {' '.join(rng.sample(ELABORATIONS, 2))}"
+
+
+def _examples(seed: Seed, level: str, seeds: Sequence[Seed]) -> tuple[str, ...]:
+    """Responses of other seeds with that level, starting after the seed itself, so that seeds get different ones."""
+    place = next(index for index, other in enumerate(seeds) if other.id == seed.id)
+    others = [*seeds[place + 1 :], *seeds[:place]]
+    return tuple(other.response for other in others if other.label == level)[:_MAX_EXAMPLES]
+
+
+def _share(target: Target) -> float:
+    levels = target.labels.answers
+    return (levels.index(target.expected or levels[-1]) + 1) / len(levels)
+
+
+def _parts(text: str) -> list[str]:
+    """Sentences, or clauses where there are too few of them."""
+    found = [text[start:end] for start, end in sentences(text)]
+    return found if len(found) > 2 else [part for part in _CLAUSES.split(" ".join(found)) if part.strip()]
+
+
+def _kept(parts: Sequence[str], share: float, rng: random.Random) -> list[str]:
+    n_kept = max(1, math.ceil(share * len(parts)))
+    places = sorted(rng.sample(range(len(parts)), n_kept))
+    return [parts[place] for place in places]
+
+
+def _other_words(part: str, rng: random.Random) -> str:
+    try:
+        return reworded(part, rng)
+    except NotApplicable:
+        return part
+
+
+def _closed(text: str) -> str:
+    text = text.strip(" ,;:")
+    return text if text.endswith((".", "!", "?", "”", '"')) else f"{text}."

@@ -1,0 +1,120 @@
+"""Layout tests change whitespace and nothing else, whatever the text."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jrh_mlflow.perturb._base import NotApplicable
+from jrh_mlflow.perturb._spans import fences
+from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
+from tests.perturb.code_tools import BENCH, ESSAY, TEXTS, complaints, target, written
+
+LAYOUTS = [VerticalSpacing(), SpaceClusters(), Indentation()]
+FENCED = "Before it all.\n```python\nif a:\n    b = 1\n\nc = 2\n```\nAfter it all."
+
+
+@pytest.mark.parametrize("test", LAYOUTS, ids=lambda test: test.name)
+@given(text=TEXTS, number=st.integers(0, 99))
+def test_only_whitespace_changes_and_something_does(test, text, number):
+    try:
+        after = written(test, text, number)
+    except NotApplicable:
+        return
+    assert after.split() == text.split()
+    assert after != text
+    assert "".join(re.sub(r"\s", "", after)) == "".join(re.sub(r"\s", "", text))
+    assert complaints(test, target(test, text), after) == []
+    assert [after[a:b].rstrip() for a, b in fences(after)] == [text[a:b].rstrip() for a, b in fences(text)]
+
+
+@pytest.mark.parametrize("test", LAYOUTS, ids=lambda test: test.name)
+@given(text=TEXTS, number=st.integers(0, 99))
+def test_the_same_seed_writes_the_same_layout(test, text, number):
+    def once() -> str:
+        try:
+            return test.write(target(test, text), random.Random(number))
+        except NotApplicable as reason:
+            return f"not applicable: {reason}"
+
+    assert once() == once()
+
+
+@pytest.mark.parametrize("test", LAYOUTS, ids=lambda test: test.name)
+def test_a_text_without_a_word_is_not_applicable(test):
+    for text in ("", " \n\t "):
+        with pytest.raises(NotApplicable, match="empty"):
+            written(test, text)
+
+
+@given(text=TEXTS.filter(str.strip), number=st.integers(0, 9))
+def test_every_text_can_get_vertical_space(text, number):
+    assert written(VerticalSpacing(), text, number).count("\n") > text.count("\n")
+
+
+def test_one_word_has_no_gap_to_widen_but_can_be_indented_and_set_apart():
+    with pytest.raises(NotApplicable, match="no space between words"):
+        written(SpaceClusters(), "Paris")
+    assert re.fullmatch(r"[ \t]+Paris", written(Indentation(), "Paris"))
+    assert re.fullmatch(r"\n{2,4}Paris", written(VerticalSpacing(), "Paris"))
+
+
+def test_blank_lines_come_between_sentences_when_there_is_one_line():
+    after = written(VerticalSpacing(), "Dr. Lee came first. He left early! Why?")
+    assert re.search(r"\n\n(?:He|Why)", after)
+    assert "Dr. Lee came first." in after
+
+
+def test_space_clusters_stay_inside_lines():
+    after = written(SpaceClusters(), ESSAY)
+    assert [line.split() for line in after.splitlines()] == [line.split() for line in ESSAY.splitlines()]
+    assert re.search(r"\S {3,}\S", after)
+    assert "`grow plant twice`" in after
+
+
+def test_indentation_moves_the_starts_of_lines_only():
+    after = written(Indentation(), ESSAY)
+    assert [line.lstrip() for line in after.splitlines()] == [line.lstrip() for line in ESSAY.splitlines()]
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_lines_that_are_indented_already_keep_their_nesting(number):
+    lines = ["def f(x):", "    if x:", "        return 1", "", "f(2)"]
+    after = written(Indentation(), "\n".join(lines), number).split("\n")
+    indents = {line[: len(line) - len(old)] for line, old in zip(after, lines, strict=True) if old}
+    assert len(indents) == 1
+    assert after[3] == ""
+
+
+@pytest.mark.parametrize("test", LAYOUTS, ids=lambda test: test.name)
+@pytest.mark.parametrize("number", range(10))
+def test_fenced_code_keeps_its_layout(test, number):
+    block = FENCED[slice(*fences(FENCED)[0])]
+    assert block.startswith("```python")
+    assert block in written(test, FENCED, number)
+
+
+def test_a_new_line_never_turns_the_rest_into_code():
+    for number in range(20):
+        assert fences(written(VerticalSpacing(), "Write this. ``` opens a block.", number)) == []
+
+
+def test_a_text_that_is_all_code_cannot_be_indented():
+    with pytest.raises(NotApplicable, match="code"):
+        written(Indentation(), "```\nx = 1\n```")
+
+
+def test_windows_line_ends_stay_windows_line_ends():
+    after = written(VerticalSpacing(), "One line.\r\nTwo lines.\r\n")
+    assert after.count("\n") == after.count("\r\n") > 2
+
+
+def test_the_checks_catch_a_changed_word_and_an_unchanged_layout():
+    test = VerticalSpacing()
+    item = target(test, "Two words.")
+    assert [check(item, "Two\n\nwords!", BENCH) is None for check in test.checks] == [False, True]
+    assert [check(item, "Two words.", BENCH) is None for check in test.checks] == [True, False]

@@ -1,0 +1,182 @@
+"""The cluster bootstrap: coverage by simulation, its two paths held together, and when there is no interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from jrh_mlflow.stats.bootstrap import cluster_bootstrap, percentile_interval, ratio_bootstrap, resampled_sums
+from tests.readings import PROPERTY
+
+
+def clustered_sample(rng: np.random.Generator, *, n_clusters: int, size: int) -> np.ndarray:
+    """Normal values of mean 0 and variance 1, a third of it between clusters."""
+    between = rng.normal(scale=np.sqrt(1 / 3), size=(n_clusters, 1))
+    return (between + rng.normal(scale=np.sqrt(2 / 3), size=(n_clusters, size))).ravel()
+
+
+def mean_of(values: np.ndarray):
+    return lambda rows: float(values[rows].mean())
+
+
+@st.composite
+def clustered(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    rows = draw(st.lists(st.tuples(st.integers(0, 6), st.integers(-5, 5)), min_size=1, max_size=40))
+    clusters, values = zip(*rows, strict=True)
+    return np.array(clusters), np.array(values, float)
+
+
+@pytest.mark.parametrize("n_clusters", [8, 25])
+def test_the_interval_covers_a_clustered_mean_as_often_as_it_says_and_resampled_rows_do_not(n_clusters):
+    rng = np.random.default_rng(1)
+    clusters = np.repeat(np.arange(n_clusters), 10)
+    covered, covered_by_rows = 0, 0
+    for seed in range(250):
+        values = clustered_sample(rng, n_clusters=n_clusters, size=10)
+        low, high = cluster_bootstrap(mean_of(values), clusters, n_resamples=250, seed=seed)
+        covered += low <= 0 <= high
+        low, high = ratio_bootstrap(values, np.ones(len(values)), n_resamples=250, seed=seed)
+        covered_by_rows += low <= 0 <= high
+    assert 0.91 <= covered / 250 <= 0.985
+    assert covered_by_rows / 250 < 0.8
+
+
+def test_the_interval_of_a_mean_is_the_normal_one_where_there_are_many_clusters():
+    rng = np.random.default_rng(2)
+    values = rng.normal(5, 2, size=400)
+    low, high = cluster_bootstrap(mean_of(values), np.arange(400), n_resamples=4000)
+    half = stats.norm.ppf(0.975) * values.std() / np.sqrt(400)
+    assert low == pytest.approx(values.mean() - half, abs=half / 10)
+    assert high == pytest.approx(values.mean() + half, abs=half / 10)
+
+
+@PROPERTY
+@given(clustered(), st.integers(0, 5))
+def test_sums_per_cluster_give_the_same_interval_as_rows(sample, seed):
+    clusters, values = sample
+    _, inverse, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    sums = np.bincount(inverse, weights=values)
+    by_rows = cluster_bootstrap(mean_of(values), clusters, n_resamples=60, seed=seed)
+    by_sums = ratio_bootstrap(sums, sizes.astype(float), n_resamples=60, seed=seed)
+    assert by_sums == (None if by_rows is None else pytest.approx(by_rows))
+
+
+def test_any_function_of_sums_has_the_interval_of_the_same_function_of_rows():
+    """A variance from the sums of 1, v and v^2."""
+    rng = np.random.default_rng(4)
+    values, clusters = rng.normal(size=50), np.arange(50) // 5
+    sums = np.add.reduceat(np.column_stack([np.ones(50), values, values**2]), np.arange(0, 50, 5))
+    n, v, v2 = np.concatenate(list(resampled_sums(sums, n_resamples=200, seed=7))).T
+    by_sums = percentile_interval(v2 / n - (v / n) ** 2, n_clusters=10)
+    by_rows = cluster_bootstrap(lambda rows: float(values[rows].var()), clusters, n_resamples=200, seed=7)
+    assert by_sums == pytest.approx(by_rows)
+
+
+def test_values_of_one_cluster_or_none_at_all_have_no_interval():
+    assert percentile_interval(np.arange(9.0), n_clusters=1) is None
+    assert percentile_interval(np.array([]), n_clusters=5) is None
+
+
+@PROPERTY
+@given(clustered())
+def test_each_resample_holds_as_many_clusters_as_there_are_and_each_of_them_whole(sample):
+    clusters, _ = sample
+    _, sizes = np.unique(clusters, return_counts=True)
+    seen = []
+
+    def look(rows):
+        seen.append(np.bincount(rows, minlength=len(clusters)))
+        return 1.0
+
+    cluster_bootstrap(look, clusters, n_resamples=20)
+    assert len(seen) == (20 if len(sizes) > 1 else 0)
+    for times in seen:
+        per_cluster = {int(c): set(times[clusters == c].tolist()) for c in np.unique(clusters)}
+        assert all(len(counts) == 1 for counts in per_cluster.values())
+        assert sum(counts.pop() for counts in per_cluster.values()) == len(sizes)
+
+
+def test_names_and_order_of_the_clusters_do_not_matter():
+    values = np.array([1.0, 4.0, 2.0, 8.0, 5.0, 7.0])
+    interval = cluster_bootstrap(mean_of(values), np.array([0, 0, 1, 1, 2, 2]))
+    assert cluster_bootstrap(mean_of(values), np.array([10, 10, 77, 77, 300, 300])) == pytest.approx(interval)
+    mixed = np.array([0, 2, 4, 1, 3, 5])
+    assert cluster_bootstrap(mean_of(values[mixed]), np.array([0, 1, 2, 0, 1, 2])) == pytest.approx(interval)
+
+
+def test_the_seed_decides_the_interval():
+    values, clusters = np.arange(30.0) ** 2, np.arange(30) // 3
+    one, again, other = (cluster_bootstrap(mean_of(values), clusters, seed=seed) for seed in (3, 3, 4))
+    assert one == again
+    assert one != other
+
+
+def test_a_higher_level_and_fewer_clusters_widen_the_interval():
+    values = np.arange(40.0)
+    widths = [
+        np.diff(cluster_bootstrap(mean_of(values), clusters, level=level)).item()
+        for clusters, level in [(np.arange(40), 0.8), (np.arange(40), 0.95), (np.arange(40) // 10, 0.95)]
+    ]
+    assert widths == sorted(widths)
+
+
+def test_one_cluster_or_none_has_no_interval():
+    assert cluster_bootstrap(mean_of(np.arange(5.0)), np.zeros(5, int)) is None
+    assert cluster_bootstrap(mean_of(np.array([])), np.array([], int)) is None
+    assert ratio_bootstrap(np.array([3.0]), np.array([4.0])) is None
+
+
+def test_an_interval_without_width_is_not_given():
+    values = np.full(12, 0.1)
+    assert cluster_bootstrap(mean_of(values), np.arange(12) // 2) is None
+    assert ratio_bootstrap(np.full(6, 0.7), np.full(6, 7.0)) is None
+
+
+@pytest.mark.parametrize("nothing", [None, np.nan, np.inf])
+def test_resamples_without_a_value_are_left_out_up_to_a_fifth_of_them(nothing):
+    def undefined_in(n_times):
+        calls = iter(range(100))
+        values = np.arange(10.0)
+        return lambda rows: nothing if next(calls) < n_times else float(values[rows].mean())
+
+    plain = cluster_bootstrap(undefined_in(0), np.arange(10), n_resamples=100)
+    low, high = cluster_bootstrap(undefined_in(20), np.arange(10), n_resamples=100)
+    assert plain[0] - 1 < low < high < plain[1] + 1
+    assert cluster_bootstrap(undefined_in(21), np.arange(10), n_resamples=100) is None
+
+
+def test_clusters_without_rows_do_not_count_and_those_with_costs_but_no_points_do():
+    sums, sizes = np.array([3.0, 7.0, 11.0, 16.0]), np.array([2.0, 4.0, 3.0, 8.0])
+    with_empty = ratio_bootstrap(np.append(sums, 0.0), np.append(sizes, 0.0))
+    assert with_empty == ratio_bootstrap(sums, sizes)
+    without_points = ratio_bootstrap(np.append(sums, 9.0), np.append(sizes, 0.0))
+    assert without_points[1] > with_empty[1]
+
+
+def test_a_ratio_that_is_mostly_over_nothing_has_no_interval():
+    assert ratio_bootstrap(np.array([1.0, 2.0, 3.0]), np.array([0.0, 0.0, 1.0])) is None
+
+
+def test_many_clusters_are_drawn_in_blocks_and_still_give_one_interval():
+    n_clusters = 30_000
+    sums = np.arange(n_clusters) % 2 * 1.0
+    low, high = ratio_bootstrap(sums, np.ones(n_clusters), n_resamples=100)
+    half = 1.96 * 0.5 / np.sqrt(n_clusters)
+    assert (high - low) / 2 == pytest.approx(half, rel=0.25)
+    assert low < 0.5 < high
+
+
+@pytest.mark.parametrize("wrong", [{"n_resamples": 0}, {"level": 1.0}, {"level": 0.0}])
+def test_impossible_settings_are_a_programmers_mistake(wrong):
+    with pytest.raises(ValueError, match="must hold"):
+        cluster_bootstrap(mean_of(np.arange(4.0)), np.arange(4), **wrong)
+    with pytest.raises(ValueError, match="must hold"):
+        ratio_bootstrap(np.arange(4.0), np.ones(4), **wrong)
+
+
+def test_sums_of_two_lengths_are_a_programmers_mistake():
+    with pytest.raises(ValueError, match=r"shapes \(3,\) and \(4,\)"):
+        ratio_bootstrap(np.ones(3), np.ones(4))

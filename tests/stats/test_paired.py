@@ -1,0 +1,247 @@
+"""Paired tests against print and by enumeration, Holm against the procedure, letters against what they must mean."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from jrh_mlflow.stats.bootstrap import cluster_bootstrap
+from jrh_mlflow.stats.paired import cluster_sign_p, holm, letters, mcnemar_midp, paired_difference
+from tests.readings import PROPERTY
+
+NA = np.nan
+
+
+def by_enumeration(sums: list[float]) -> float:
+    totals = [abs(sum(s * d for s, d in zip(signs, sums, strict=True))) for signs in product((1, -1), repeat=len(sums))]
+    return float(np.mean([total >= abs(sum(sums)) - 1e-9 for total in totals]))
+
+
+def sign_p(sums, **settings):
+    """The test on one unit per cluster with these differences."""
+    values = np.array(sums, float)
+    return cluster_sign_p(values, np.zeros(len(values)), np.arange(len(values)), **settings)
+
+
+def shares_a_letter(found: dict[str, str], one: str, other: str) -> bool:
+    tokens = [set(re.findall(r"[a-zA-Z]\d*", found[name])) for name in (one, other)]
+    return bool(tokens[0] & tokens[1])
+
+
+def test_mid_p_of_the_published_example_is_the_printed_one():
+    """Fagerland et al. (2013), Table 1: 21 children, discordant 1 and 7. 2 (1 + 8) / 256 - 8 / 256 = 10 / 256."""
+    assert mcnemar_midp(1, 7) == pytest.approx(10 / 256)
+    assert round(mcnemar_midp(1, 7), 3) == 0.039
+
+
+@PROPERTY
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mid_p_counts_what_is_further_out_in_full_and_what_is_as_far_by_half(b, c):
+    n = b + c
+    further = sum(comb(n, k) for k in range(n + 1) if abs(2 * k - n) > abs(b - c))
+    as_far = sum(comb(n, k) for k in range(n + 1) if abs(2 * k - n) == abs(b - c))
+    expected = Fraction(2 * further + as_far, 2 ** (n + 1)) if n else 1
+    assert mcnemar_midp(b, c) == pytest.approx(float(expected))
+    assert mcnemar_midp(c, b) == pytest.approx(mcnemar_midp(b, c))
+    assert mcnemar_midp(b, c) <= stats.binomtest(b, n).pvalue + 1e-12 if n else True
+
+
+def test_mid_p_without_a_discordant_unit_is_one_and_negative_counts_are_refused():
+    assert mcnemar_midp(0, 0) == 1.0
+    with pytest.raises(ValueError, match="b=-1, c=3"):
+        mcnemar_midp(-1, 3)
+
+
+def test_holm_adjusts_by_hand():
+    """Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1 is 0.02, 0.03, 0.06, 0.04; the last may not fall under 0.06."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([0.02]) == [0.02]
+    assert holm([]) == []
+
+
+@PROPERTY
+@given(st.lists(st.integers(0, 1024), max_size=12), st.integers(1, 1023))
+def test_what_holm_adjusts_to_the_level_is_what_his_procedure_rejects(numerators, alpha):
+    """In 1024ths, so that every product is exact."""
+    rejected, m = set(), len(numerators)
+    for step, index in enumerate(sorted(range(m), key=lambda i: numerators[i])):
+        if numerators[index] * (m - step) > alpha:
+            break
+        rejected.add(index)
+    adjusted = holm([k / 1024 for k in numerators])
+    assert {i for i, p in enumerate(adjusted) if p <= alpha / 1024} == rejected
+    assert all(k / 1024 <= p <= 1 for k, p in zip(numerators, adjusted, strict=True))
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.1, NA])
+def test_holm_refuses_what_is_no_p_value(wrong):
+    with pytest.raises(ValueError, match=r"P-values must lie in 0 … 1"):
+        holm([0.5, wrong])
+
+
+def test_a_paired_difference_uses_the_units_both_judges_answered():
+    a = np.array([1.0, 1.0, 0.0, 1.0, NA, 1.0, 0.0])
+    b = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, NA])
+    found = paired_difference(a, b, np.array([0, 0, 1, 1, 2, 3, 4]))
+    assert (found.n, found.n_clusters, found.b_only, found.c_only) == (5, 3, 3, 1)
+    assert found.value == pytest.approx(4 / 5 - 2 / 5)
+    assert found.p_midp == mcnemar_midp(3, 1)
+    assert found.low < found.value < found.high
+
+
+def test_a_paired_interval_is_the_cluster_bootstrap_of_the_mean_difference():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=60), rng.normal(size=60)
+    clusters = rng.integers(12, size=60)
+    found = paired_difference(a, b, clusters, n_resamples=300, seed=5, level=0.9)
+    rows = cluster_bootstrap(lambda r: float((a - b)[r].mean()), clusters, n_resamples=300, seed=5, level=0.9)
+    assert (found.low, found.high) == pytest.approx(rows)
+    assert (found.b_only, found.c_only, found.p_midp) == (None, None, None)
+
+
+def test_swapping_the_judges_turns_the_difference_round():
+    rng = np.random.default_rng(1)
+    a, b = (rng.random((2, 200)) < [[0.8], [0.6]]).astype(float)
+    clusters = np.arange(200) // 5
+    one, other = paired_difference(a, b, clusters), paired_difference(b, a, clusters)
+    assert other.value == pytest.approx(-one.value)
+    assert (other.low, other.high) == pytest.approx((-one.high, -one.low))
+    assert (other.b_only, other.c_only, other.p_midp) == (one.c_only, one.b_only, pytest.approx(one.p_midp))
+
+
+def test_pairing_takes_out_what_makes_an_item_hard_for_both():
+    rng = np.random.default_rng(2)
+    hard = rng.normal(scale=3, size=100)
+    a, b = hard + rng.normal(0.5, 0.1, size=100), hard + rng.normal(0, 0.1, size=100)
+    found = paired_difference(a, b, np.arange(100))
+    assert 0.4 < found.low < found.high < 0.6
+
+
+def test_a_difference_without_spread_has_a_value_and_no_interval():
+    found = paired_difference(np.ones(6), np.zeros(6), np.arange(6) // 2)
+    assert (found.value, found.low, found.high) == (1.0, None, None)
+    alone = paired_difference(np.array([1.0, 0.0]), np.zeros(2), np.zeros(2, int))
+    assert (alone.value, alone.n_clusters, alone.low) == (0.5, 1, None)
+
+
+def test_judges_without_a_common_unit_have_no_difference():
+    a, b = np.array([1.0, NA]), np.array([NA, 0.0])
+    assert paired_difference(a, b, np.arange(2)) is None
+    assert cluster_sign_p(a, b, np.arange(2)) == 1.0
+
+
+@PROPERTY
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
+def test_whole_differences_have_the_p_value_of_all_sign_patterns(sums):
+    assert sign_p(sums) == pytest.approx(by_enumeration(sums))
+
+
+@PROPERTY
+@given(st.lists(st.integers(-9, 9).map(lambda k: k / 3), min_size=1, max_size=9))
+def test_fractional_differences_of_few_clusters_have_it_too(sums):
+    assert sign_p(sums) == pytest.approx(by_enumeration(sums))
+
+
+@PROPERTY
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_one_unit_per_cluster_is_mcnemars_exact_test(b, c):
+    expected = stats.binomtest(b, b + c).pvalue if b + c else 1.0
+    assert sign_p([1] * b + [-1] * c + [0] * 3) == pytest.approx(expected)
+
+
+def test_sampled_signs_come_close_to_the_exact_p_value_and_never_reach_zero():
+    sums = np.array([3, -1, 2, 2, -2, 1, 4, -1, 1, 2, -3, 1, 2, 1, -2, 3])
+    exact = sign_p(sums)
+    # An eighth makes the sums fractional, and the ratios of their totals stay what they were.
+    assert sign_p(sums / 8, n_resamples=20_000) == pytest.approx(exact, abs=0.01)
+    assert sign_p(sums / 8, n_resamples=500, seed=1) == sign_p(sums / 8, n_resamples=500, seed=1)
+    assert sign_p(np.full(30, 0.3), n_resamples=99) == 1 / 100
+
+
+def test_clusters_where_the_judges_tie_change_nothing():
+    sums = [0.3, 0.5, -0.2, 0.7]
+    assert sign_p([*sums, *[0.0] * 20]) == sign_p(sums)
+    # 0.1 + 0.2 - 0.3 is a trace of rounding, not a difference.
+    a, b = np.array([0.1, 0.2, 0.0, 0.5]), np.array([0.0, 0.0, 0.3, 0.0])
+    assert cluster_sign_p(a, b, np.array([0, 0, 0, 1])) == 1.0
+
+
+def test_units_that_move_together_fool_mcnemar_and_not_the_cluster_test():
+    """No true difference; ten perturbations of an item are won by the same judge eight times in ten."""
+    rng = np.random.default_rng(3)
+    clusters = np.repeat(np.arange(20), 10)
+    rejected = {"mcnemar": 0, "cluster": 0}
+    for _ in range(200):
+        favours_a = rng.random(20) < 0.5
+        a = (rng.random(200) < np.where(favours_a, 0.8, 0.2)[clusters]).astype(float)
+        rejected["mcnemar"] += paired_difference(a, 1 - a, clusters, n_resamples=1).p_midp <= 0.05
+        rejected["cluster"] += cluster_sign_p(a, 1 - a, clusters) <= 0.05
+    assert rejected["mcnemar"] / 200 > 0.25
+    assert 0.01 < rejected["cluster"] / 200 < 0.09
+
+
+def test_five_clusters_never_reach_five_percent_and_six_do():
+    assert sign_p([2] * 5) == pytest.approx(1 / 16)
+    assert sign_p([2] * 6) == pytest.approx(1 / 32)
+
+
+def test_impossible_pairs_are_a_programmers_mistake():
+    with pytest.raises(ValueError, match="One a, b and cluster per unit"):
+        paired_difference(np.ones(3), np.ones(3), np.arange(2))
+    with pytest.raises(ValueError, match="infinity"):
+        cluster_sign_p(np.array([np.inf]), np.zeros(1), np.arange(1))
+    with pytest.raises(ValueError, match="n_resamples=0"):
+        sign_p([1.0], n_resamples=0)
+
+
+@PROPERTY
+@given(st.integers(1, 7).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.sampled_from(range(n * n))))))
+def test_names_share_a_letter_exactly_when_they_cannot_be_told_apart(drawn):
+    n, cells = drawn
+    names = [f"judge {i}" for i in range(n)]
+    differ = {frozenset((names[cell // n], names[cell % n])) for cell in cells if cell // n != cell % n}
+    found = letters(names, lambda one, other: frozenset((one, other)) in differ)
+    assert list(found) == names
+    assert found[names[0]].startswith("a")
+    assert all(found.values())
+    for one, other in combinations(names, 2):
+        assert shares_a_letter(found, one, other) == (frozenset((one, other)) not in differ)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([9, 9, 9], ["a", "a", "a"]),
+        ([9, 6, 3], ["a", "b", "c"]),
+        ([9, 8, 7, 6], ["a", "ab", "bc", "c"]),
+        ([9, 8.5, 8, 3], ["a", "a", "a", "b"]),
+    ],
+)
+def test_letters_follow_the_order_of_the_names(values, expected):
+    score = dict(zip("pqrs", values, strict=False))
+    assert list(letters(list(score), lambda x, y: abs(score[x] - score[y]) > 1).values()) == expected
+
+
+def test_more_groups_than_letters_stay_apart():
+    """Four triples, different inside a triple only: 3^4 = 81 groups of four."""
+    names = [f"{triple}{member}" for triple in range(4) for member in range(3)]
+    found = letters(names, lambda one, other: one[0] == other[0])
+    tokens = {token for text in found.values() for token in re.findall(r"[a-zA-Z]\d*", text)}
+    assert len(tokens) == 81
+    for one, other in combinations(names, 2):
+        assert shares_a_letter(found, one, other) == (one[0] != other[0])
+
+
+def test_letters_need_unique_names_and_none_is_fine():
+    assert letters([], lambda _one, _other: True) == {}
+    with pytest.raises(ValueError, match="unique"):
+        letters(["x", "x"], lambda _one, _other: True)
