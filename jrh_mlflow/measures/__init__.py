@@ -1,6 +1,18 @@
-"""Call records in, datasheet axes out. Pure: no MLflow, no network, no files."""
+"""Call records in, datasheet axes and reliability reports out. Pure: no MLflow, no network, no files."""
 
+from jrh_mlflow.measures.cost import CostPoint, cost_curve, usd_per_accuracy_point
 from jrh_mlflow.measures.datasheet import Datasheet
 from jrh_mlflow.measures.entry import measure
+from jrh_mlflow.measures.reliability import ReliabilityReport
+from jrh_mlflow.measures.worst import WorstItem, worst_items
 
-__all__ = ["Datasheet", "measure"]
+__all__ = [
+    "CostPoint",
+    "Datasheet",
+    "ReliabilityReport",
+    "WorstItem",
+    "cost_curve",
+    "measure",
+    "usd_per_accuracy_point",
+    "worst_items",
+]

@@ -24,7 +24,7 @@ class Units:
 
     what: str
     """What they are, for reasons: `calls in condition vacuum`."""
-    unit: Literal["call", "pair"]
+    unit: Literal["call", "pair", "item"]
     usable: Mask
     clusters: npt.NDArray[np.intp]
     """Cluster code of each unit; codes are 0 … n_codes - 1."""

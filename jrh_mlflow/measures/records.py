@@ -11,15 +11,17 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError, suggest
 from jrh_mlflow.schema.calls import OUTCOMES, REQUIRED_COLUMNS
-from jrh_mlflow.schema.items import DELTA_0, LADDER, PAIR_CONDITIONS, WITH_BETTER
+from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, PAIR_CONDITIONS, WITH_BETTER
 
+_POINTWISE_OUTCOMES = tuple(outcome for outcome in OUTCOMES if outcome != "tie")
 _TEXT_COLUMNS = ("suite_item", "task", "condition", "order", "better", "outcome", "answer", "expected")
 
 
 def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
     """Return the records with text columns as text, empty cells as "", and every rule of the protocol checked.
 
-    Accepts a DataFrame (also one read from CSV), or an iterable of mappings or `CallRecord`s.
+    Accepts a DataFrame (also one read from CSV), or an iterable of mappings or `CallRecord`s. A table holds pairs or
+    pointwise items, never both: see `is_pointwise`.
 
     Raises:
         CallsError: naming the column and the first offending records.
@@ -33,14 +35,40 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
     replicate = _as_number(frame, "replicate")
     frame["replicate"] = replicate.where(replicate % 1 == 0, -1).astype(int)
     frame["delta"] = _as_number(frame, "delta")
-    _check_values(frame)
-    _check_pairs(frame)
+    if is_pointwise(frame):
+        _check_rules(frame, _point_rules(frame))
+        _check_points(frame)
+    else:
+        _check_conditions(frame["condition"])
+        _check_rules(frame, _pair_rules(frame))
+        _check_pairs(frame)
     checked: pd.DataFrame = frame.reset_index(drop=True)
     return checked
 
 
+def is_pointwise(frame: pd.DataFrame) -> bool:
+    """Tell pointwise records (no presentation order, the name of a reliability test as condition) from pairs.
+
+    Raises:
+        CallsError: when the table holds both.
+    """
+    # `filler` names a condition of pairs and a reliability test; only an item of the latter has an expected answer.
+    shared = (frame["condition"] == FILLER) & (frame["expected"] != "")
+    points = (frame["order"] == "") & (shared | ~frame["condition"].isin(PAIR_CONDITIONS))
+    if points.any() and not points.all():
+        _check_conditions(frame.loc[~points, "condition"])
+        raise CallsError(
+            f"Pairs and pointwise items have reports of their own: measure them apart. "
+            f"{int((~points).sum())} record(s) are of pairs and {int(points.sum())} pointwise{_where(frame, points)}."
+        )
+    return bool(points.all())
+
+
 def complete_pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the records whose pair has both presentation orders, of a run that was stopped in the middle."""
+    """Return the records whose pair has both presentation orders, of a run that was stopped in the middle.
+
+    Pointwise records have no order to miss and stay as they are.
+    """
     orders = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size")
     whole: pd.DataFrame = frame[(orders == 2) | (frame["order"] == "")]
     return whole
@@ -90,17 +118,29 @@ def _as_number(frame: pd.DataFrame, column: str) -> pd.Series[float]:
     return numbers
 
 
-def _check_values(frame: pd.DataFrame) -> None:
-    condition, outcome, delta = frame["condition"], frame["outcome"], frame["delta"]
+_Rules = list[tuple["pd.Series[bool]", str]]
+
+
+def _check_rules(frame: pd.DataFrame, rules: _Rules) -> None:
+    for broken, rule in rules:
+        if broken.any():
+            raise CallsError(f"{rule}, but {int(broken.sum())} record(s) break it{_where(frame, broken)}.")
+
+
+def _check_conditions(condition: pd.Series[Any]) -> None:
     unknown = sorted(set(condition) - set(PAIR_CONDITIONS))
     if unknown:
         raise CallsError(
             f"Unknown condition {unknown[0]!r}.{suggest(unknown[0], PAIR_CONDITIONS)} "
             f"Known: {', '.join(PAIR_CONDITIONS)}."
         )
+
+
+def _pair_rules(frame: pd.DataFrame) -> _Rules:
+    condition, outcome, delta = frame["condition"], frame["outcome"], frame["delta"]
     with_better, delta_0 = condition.isin(WITH_BETTER), condition.isin(DELTA_0)
     verdict = outcome == "verdict"
-    rules: list[tuple[pd.Series[bool], str]] = [
+    return [
         (frame["suite_item"] == "", "`suite_item` must not be empty"),
         (frame["task"] == "", "`task` must not be empty: it is the cluster of the interval"),
         (~outcome.isin(OUTCOMES), f"`outcome` must be one of {', '.join(OUTCOMES)}"),
@@ -119,9 +159,33 @@ def _check_values(frame: pd.DataFrame) -> None:
         (verdict & ~frame["answer"].isin(("1", "2")), "`answer` must be 1 or 2 where `outcome` is verdict"),
         (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
     ]
-    for broken, rule in rules:
-        if broken.any():
-            raise CallsError(f"{rule}, but {int(broken.sum())} record(s) break it{_where(frame, broken)}.")
+
+
+def _point_rules(frame: pd.DataFrame) -> _Rules:
+    outcome, verdict = frame["outcome"], frame["outcome"] == "verdict"
+    return [
+        (frame["suite_item"] == "", "`suite_item` must not be empty"),
+        (frame["task"] == "", "`task` must not be empty: it is the source of the item and the cluster of the interval"),
+        (frame["condition"] == "", "`condition` must be baseline or the name of a reliability test"),
+        (
+            ~outcome.isin(_POINTWISE_OUTCOMES),
+            f"`outcome` must be one of {', '.join(_POINTWISE_OUTCOMES)} for pointwise items",
+        ),
+        (frame["replicate"] < 0, "`replicate` must be 0, 1, …"),
+        (frame["delta"].notna(), "`delta` must be empty for pointwise items"),
+        (frame["better"] != "", "`better` must be empty for pointwise items"),
+        (verdict & (frame["answer"] == ""), "`answer` must not be empty where `outcome` is verdict"),
+        (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
+    ]
+
+
+def _check_points(frame: pd.DataFrame) -> None:
+    twice = frame.duplicated(["suite_item", "replicate"])
+    if twice.any():
+        raise CallsError(
+            f"A call is item x replicate, but {int(twice.sum())} record(s) repeat one{_where(frame, twice)}."
+        )
+    _check_constant(frame, ("task", "condition", "expected"))
 
 
 def _check_pairs(frame: pd.DataFrame) -> None:
@@ -137,8 +201,12 @@ def _check_pairs(frame: pd.DataFrame) -> None:
         raise CallsError(
             f"A pair needs both presentation orders, but {int(alone.sum())} have one only{_where(frame, alone)}."
         )
-    # One item, one meaning: both orders and all replicates must agree on what the pair is.
-    for column in ("task", "condition", "better", "delta"):
+    _check_constant(frame, ("task", "condition", "better", "delta"))
+
+
+def _check_constant(frame: pd.DataFrame, columns: Iterable[str]) -> None:
+    """One item, one meaning: all its calls must agree on what it is."""
+    for column in columns:
         changing = frame.groupby("suite_item", sort=False)[column].transform("nunique", dropna=False) > 1
         if changing.any():
             raise CallsError(f"One item has several values of `{column}`{_where(frame, changing)}.")

@@ -123,9 +123,6 @@ def percentile_interval(values: Array, *, n_clusters: int, level: float = 0.95) 
     return None if math.isclose(low, high, rel_tol=1e-12, abs_tol=1e-12) else (low, high)
 
 
-_percentiles = percentile_interval
-
-
 def _check(*, n_resamples: int, level: float) -> None:
     if n_resamples < 1 or not 0 < level < 1:
         raise ValueError(f"`n_resamples >= 1` and `0 < level < 1` must hold, but got {n_resamples=}, {level=}.")

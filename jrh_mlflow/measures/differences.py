@@ -1,0 +1,182 @@
+"""Judges side by side on the units they share: paired differences, p-values, and decisions over a family of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jrh_mlflow.measures.values import Array, Codes, Resampling
+from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
+from jrh_mlflow.stats.proportions import Interval, cluster_wilson, newcombe
+
+OVERALL = "overall"
+"""The mean over tests, where an axis stands."""
+_BOOTSTRAP = "cluster-paired bootstrap"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """Two judges on one axis: score of a minus score of b, on the units that both answered."""
+
+    axis: str
+    a: str
+    b: str
+    value: float
+    low: float | None
+    """95 %, clusters resampled whole. None with fewer than two clusters."""
+    high: float | None
+    n: int
+    """Units that both answered."""
+    n_clusters: int
+    p_mcnemar: float | None
+    """Mid-p, units as independent: beside the decision, not for it. None for the mean over tests."""
+    p_cluster: float
+    """Sign-flip test on clusters."""
+    method: str
+    p_holm: float = 1.0
+    """`p_cluster` adjusted for all the differences of its family."""
+    different: bool = False
+    """Whether the two judges can be told apart: `p_holm` is at most the level."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoreTable:
+    """Units as parallel arrays, one column of scores per judge."""
+
+    axis: npt.NDArray[np.object_]
+    cluster: Codes
+    scores: Mapping[str, Array]
+
+    def of(self, axes: Sequence[str]) -> ScoreTable:
+        """Return the units of some axes."""
+        rows = np.isin(self.axis, np.array(axes, dtype=object))
+        scores = {judge: values[rows] for judge, values in self.scores.items()}
+        return ScoreTable(axis=self.axis[rows], cluster=self.cluster[rows], scores=scores)
+
+    def n_clusters(self, axis: str) -> int:
+        """Count the clusters of an axis."""
+        return len(np.unique(self.cluster[self.axis == axis]))
+
+
+def score_table(scores: Mapping[str, pd.DataFrame]) -> ScoreTable:
+    """Lay the unit scores of several judges side by side; a unit that a judge lacks is NaN."""
+    by_unit = {judge: frame.set_index(["axis", "unit"]) for judge, frame in scores.items()}
+    units = pd.concat([frame["cluster"] for frame in by_unit.values()])
+    units = units[~units.index.duplicated()].sort_index()
+    return ScoreTable(
+        axis=units.index.get_level_values("axis").to_numpy(object),
+        cluster=pd.factorize(units, sort=True)[0],
+        scores={judge: frame["score"].reindex(units.index).to_numpy(float) for judge, frame in by_unit.items()},
+    )
+
+
+def axis_difference(table: ScoreTable, axis: str, a: str, b: str, resampling: Resampling) -> Difference | None:
+    """Compare two judges on one axis; None when no unit was answered by both."""
+    own = table.of([axis])
+    found = paired_difference(
+        own.scores[a], own.scores[b], own.cluster, n_resamples=resampling.n_resamples, seed=resampling.seed
+    )
+    if found is None:
+        return None
+    ends, method = (found.low, found.high), _BOOTSTRAP
+    if found.low is None:
+        # All resamples agree: an interval without a width would claim certainty.
+        wide = _newcombe(own, a, b)
+        ends, method = (wide, "Newcombe from clustered Wilson intervals") if wide else ((None, None), "one cluster")
+    return Difference(
+        axis=axis,
+        a=a,
+        b=b,
+        value=found.value,
+        low=ends[0],
+        high=ends[1],
+        n=found.n,
+        n_clusters=found.n_clusters,
+        p_mcnemar=found.p_midp,
+        p_cluster=cluster_sign_p(own.scores[a], own.scores[b], own.cluster, seed=resampling.seed),
+        method=method,
+    )
+
+
+def overall_difference(
+    table: ScoreTable, tests: Sequence[str], a: str, b: str, resampling: Resampling
+) -> Difference | None:
+    """Compare the means over tests of two judges; None when no unit was answered by both.
+
+    The mean over tests is a sum over units with weights `1 / (tests × units of the test)`, so the sign-flip test of
+    single axes holds for it too.
+    """
+    own = table.of(tests)
+    gap = own.scores[a] - own.scores[b]
+    both = ~np.isnan(gap)
+    if not both.any():
+        return None
+    value, interval = mean_over_tests(own, gap, resampling)
+    _, code, sizes = np.unique(own.axis[both], return_inverse=True, return_counts=True)
+    weights = 1.0 / (len(sizes) * sizes[code])
+    low, high = interval or (None, None)
+    clusters = own.cluster[both]
+    return Difference(
+        axis=OVERALL,
+        a=a,
+        b=b,
+        value=value,
+        low=low,
+        high=high,
+        n=int(both.sum()),
+        n_clusters=len(np.unique(clusters)),
+        p_mcnemar=None,
+        p_cluster=cluster_sign_p(
+            own.scores[a][both] * weights, own.scores[b][both] * weights, clusters, seed=resampling.seed
+        ),
+        method=_BOOTSTRAP,
+    )
+
+
+def mean_over_tests(table: ScoreTable, values: Array, resampling: Resampling) -> tuple[float, Interval | None]:
+    """Mean over tests of the mean over units, with its bootstrap interval over whole clusters; NaN is left out."""
+    known = ~np.isnan(values)
+    tests, code = np.unique(table.axis[known], return_inverse=True)
+    indicator = np.eye(len(tests))[code]
+    features = np.hstack([indicator * values[known][:, None], indicator])
+
+    def mean(sums: Array) -> dict[str, Array]:
+        totals, sizes = sums[:, : len(tests)], sums[:, len(tests) :]
+        # A resample without a unit of some test has no mean over the same tests.
+        whole = (sizes > 0).all(axis=1)
+        return {"mean": np.where(whole, (totals / np.maximum(sizes, 1)).mean(axis=1), np.nan)}
+
+    value = float(mean(features.sum(axis=0, keepdims=True))["mean"][0])
+    return value, resampling.intervals(mean, features, table.cluster[known]).get("mean")
+
+
+def decided(family: Sequence[Difference], *, alpha: float) -> list[Difference]:
+    """Adjust the clustered p-values of a family by Holm and decide which judges can be told apart."""
+    adjusted = holm([one.p_cluster for one in family]) if family else []
+    return [replace(one, p_holm=p, different=p <= alpha) for one, p in zip(family, adjusted, strict=True)]
+
+
+def judge_pairs(judges: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every pair of judges, in their order."""
+    return list(combinations(judges, 2))
+
+
+def _newcombe(table: ScoreTable, a: str, b: str) -> Interval | None:
+    both = ~np.isnan(table.scores[a] - table.scores[b])
+    sizes = np.bincount(table.cluster[both]).astype(float)
+    sums = [np.bincount(table.cluster[both], weights=table.scores[name][both]).astype(float) for name in (b, a)]
+    of_b, of_a = (cluster_wilson(hits, sizes) for hits in sums)
+    if of_a is None or of_b is None:
+        return None
+    share_b, share_a = (float(hits.sum() / sizes.sum()) for hits in sums)
+    return newcombe(share_b, of_b, share_a, of_a)

@@ -1,0 +1,107 @@
+"""The worst items, and what the calls cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from jrh_mlflow.errors import CallsError
+from jrh_mlflow.measures import cost_curve, worst_items
+from jrh_mlflow.schema.items import Item
+from tests.measures.pointwise import point, repeats
+from tests.readings import Row, pair
+
+SCALE = ("1", "2", "3", "4", "5")
+
+
+def items(rows: list[Row], answers: tuple[str, ...] | None = SCALE) -> dict[str, Item]:
+    return {
+        row["suite_item"]: Item(
+            id=row["suite_item"],
+            task=row["task"],
+            condition=row["condition"],
+            kind="response",
+            rubric="Rate it.",
+            response=f"text of {row['suite_item']}",
+            answers=answers,
+        )
+        for row in rows
+    }
+
+
+def test_worst_comes_first_by_size_then_replicates_then_right_baseline_then_id():
+    rows = [
+        point("baseline", "4", "4", source="a"),
+        point("baseline", "3", "4", source="b"),
+        point("typos", "1", "4", source="a"),
+        *repeats("filler", ["2", "2"], "4", source="a"),
+        *repeats("authority", ["2", "4"], "4", source="a"),
+        *repeats("markdown", ["2", "4"], "4", source="b"),
+        point("semantic_paraphrase", "4", "4", source="a"),
+        point("label_flip", "unparsed", "1", source="a"),
+        point("error_injection_1", "1", source="a"),
+    ]
+    found = worst_items(rows, items(rows))
+    assert [one.item for one in found] == ["a/typos", "a/filler", "a/authority", "b/markdown", "b/baseline"]
+    first = found[0]
+    assert (first.expected, first.given, first.error_size, first.test, first.source) == ("4", "1", 3, "typos", "a")
+    assert (first.original, first.perturbed) == ("text of a/baseline", "text of a/typos")
+    assert worst_items(rows, items(rows), n=2) == found[:2]
+
+
+def test_of_several_wrong_replicates_the_furthest_answer_is_shown():
+    rows = repeats("typos", ["3", "1", "2"], "4")
+    assert worst_items(rows, items(rows))[0].given == "1"
+
+
+def test_labels_without_a_scale_are_all_off_by_one():
+    rows = [point("typos", "no", "yes")]
+    assert worst_items(rows, items(rows, ("no", "yes")))[0].error_size == 1
+
+
+def test_a_reworded_question_is_shown_instead_of_the_response():
+    rows = [point("baseline", "4", "4"), point("rubric_paraphrase", "1", "4")]
+    suite = items(rows)
+    suite["s0/rubric_paraphrase"] = replace(suite["s0/rubric_paraphrase"], rubric="Give a grade.")
+    found = worst_items(rows, suite)[0]
+    assert (found.original, found.perturbed) == ("Rate it.", "Give a grade.")
+
+
+def test_without_a_baseline_there_is_no_original():
+    rows = [point("typos", "1", "4")]
+    assert worst_items(rows, items(rows))[0].original is None
+
+
+def test_items_the_suite_does_not_know_and_pairs_are_refused():
+    rows = [point("typos", "1", "4")]
+    with pytest.raises(CallsError, match="not in the suite: s0/typos"):
+        worst_items(rows, {})
+    with pytest.raises(CallsError, match="pointwise"):
+        worst_items(pair("equal", "1", "tie", delta=0.0), {})
+
+
+def priced(row: Row, cost: float | None) -> Row:
+    return row | {"cost_usd": cost}
+
+
+def test_the_cost_curve_runs_in_the_order_of_the_calls_and_unusable_calls_cost_too():
+    rows = [
+        priced(point("typos", "4", "4", source="b"), 0.5),
+        priced(point("typos", "unparsed", "4", source="c"), 0.25),
+        priced(point("typos", "3", "4", source="a"), 0.25),
+        priced(point("typos", "abstain", "4", source="d"), 1.0),
+        priced(point("error_injection_1", "3", source="d"), 1.0),
+    ]
+    assert cost_curve(rows) == [(0.5, 1, 1.0), (1.0, 2, 0.5), (2.0, 3, pytest.approx(1 / 3))]
+
+
+@pytest.mark.parametrize("unknown", [None, float("nan")])
+def test_one_unknown_cost_leaves_no_curve(unknown):
+    rows = [priced(point("typos", "4", "4", source="a"), 0.5), priced(point("typos", "4", "4", source="b"), unknown)]
+    assert cost_curve(rows) == []
+
+
+def test_without_a_column_of_costs_the_curve_says_so():
+    with pytest.raises(CallsError, match="cost_usd"):
+        cost_curve([point("typos", "4", "4")])
