@@ -1,12 +1,18 @@
-"""The demo: the paper's four judges and a criterion shift, with no key and no network."""
+"""The demo: the paper's four judges, a criterion shift and a reliability suite, with no key and no network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from jrh_mlflow.comparing import Comparison, compare
 from jrh_mlflow.criterion import CriterionShift, criterion_shift
 from jrh_mlflow.evaluation import Evaluation, evaluate
+from jrh_mlflow.generation.entry import generate
 from jrh_mlflow.judges import scripted
 from jrh_mlflow.tracking.server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.store import Store
@@ -15,18 +21,63 @@ EXPERIMENT = "judge-datasheet-demo"
 JUDGES = ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")
 
 
-def run_demo(
-    folder: str | Path, *, on_start: Callable[[str], None] | None = None
-) -> tuple[str, str, list[Evaluation], CriterionShift]:
-    """Measure every judge of the paper in a store of its own; return URI, experiment id, evaluations, shift."""
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """What the demo measured, all of it simulated."""
+
+    datasheets: list[Evaluation]
+    shift: CriterionShift
+    reports: list[Evaluation]
+    comparison: Comparison
+
+
+def graders() -> list[scripted.Grader]:
+    """Return three simulated graders: a careful one, one swayed by length, one that obeys what an answer tells it."""
+    swayed = {"verbosity_bias_long": 0.55, "verbosity_bias_short": 0.6, "filler": 0.6, "markdown": 0.75}
+    obedient = {"prompt_injection": 0.25, "authority": 0.6, "label_flip": 0.8}
+    return [
+        scripted.Grader(name="careful", accuracy=0.95, flip=0.02, seed=1),
+        scripted.Grader(name="length-swayed", accuracy=0.93, tests=swayed, flip=0.05, seed=2),
+        scripted.Grader(name="obedient", accuracy=0.92, tests=obedient, flip=0.15, seed=3),
+    ]
+
+
+@contextmanager
+def demo_replies() -> Iterator[tuple[Path, str]]:
+    """Lend the package's 24 labelled replies as a file, with the question a judge answers about them."""
+    stimuli = resources.files("jrh_mlflow.stimuli")
+    rubric = stimuli.joinpath("demo_rubric.txt").read_text(encoding="utf-8")
+    with resources.as_file(stimuli.joinpath("demo_replies.csv")) as path:
+        yield path, rubric
+
+
+def run_demo(tracking_uri: str, *, on_start: Callable[[str], None] | None = None) -> Demo:
+    """Measure every simulated judge in a store."""
     say = on_start or str
-    tracking_uri = folder_uri(folder)
-    store = Store(tracking_uri, EXPERIMENT, artifacts=artifacts_uri(folder))
-    done = []
+    datasheets = []
     for name in JUDGES:
-        judge = scripted.profile(name)
         say(f"{name} (simulated)")
-        done.append(evaluate(judge, experiment=EXPERIMENT, tracking_uri=tracking_uri))
+        datasheets.append(evaluate(scripted.profile(name), experiment=EXPERIMENT, tracking_uri=tracking_uri))
     say("Qwen32B (simulated) under two tie criteria")
     shift = criterion_shift(scripted.profile("Qwen32B"), experiment=EXPERIMENT, tracking_uri=tracking_uri)
-    return store.uri, store.experiment_id, done, shift
+    say("three graders (simulated) on a reliability suite written by rules")
+    where: dict[str, Any] = {"experiment": EXPERIMENT, "tracking_uri": tracking_uri}
+    with demo_replies() as (path, rubric):
+        suite = generate(
+            path,
+            tests="all",
+            rubric=rubric,
+            generator="offline",
+            scale=(1, 5),
+            columns={"label": "score", "group": "category"},
+            name="demo-replies",
+            **where,
+        )
+    reports = [evaluate(judge, suite, **where) for judge in graders()]
+    comparison = compare([one.run_id for one in reports], **where)
+    return Demo(datasheets=datasheets, shift=shift, reports=reports, comparison=comparison)
+
+
+def demo_store(folder: str | Path) -> Store:
+    """Open the demo's own store."""
+    return Store(folder_uri(folder), EXPERIMENT, artifacts=artifacts_uri(folder))

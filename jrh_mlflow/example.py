@@ -8,22 +8,17 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from jrh_mlflow.criterion import criterion_shift
-from jrh_mlflow.demo import EXPERIMENT, JUDGES
-from jrh_mlflow.evaluation import evaluate
-from jrh_mlflow.judges import scripted
+from jrh_mlflow.demo import run_demo
 from jrh_mlflow.tracking.server import DATABASE, running_server
 
 
 def build_example(folder: str | Path) -> None:
-    """Write a fresh store: the paper's four judges and a criterion shift, with no path of this machine in it."""
+    """Write a fresh store with all that the demo measures, and with no path of this machine in it."""
     target = Path(folder)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     with running_server(target, port=_free_port()) as url:
-        for name in JUDGES:
-            evaluate(scripted.profile(name), experiment=EXPERIMENT, tracking_uri=url)
-        criterion_shift(scripted.profile("Qwen32B"), experiment=EXPERIMENT, tracking_uri=url)
+        run_demo(url)
     with sqlite3.connect(target / DATABASE) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.execute("VACUUM")

@@ -38,7 +38,9 @@ def measured(name: str) -> jrh.Datasheet:
     """Measure one scripted judge of the paper, with no MLflow."""
     suite, judge = jrh.datasheet_suite(), jrh.scripted.profile(name)
     judge.begin(suite)
-    return jrh.measure(calls_frame(run_calls(judge, plan_calls(suite, judge, replicates=1))))
+    sheet = jrh.measure(calls_frame(run_calls(judge, plan_calls(suite, judge, replicates=1))))
+    assert isinstance(sheet, jrh.Datasheet)
+    return sheet
 
 
 def share_text(reading: object) -> str:

@@ -10,6 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation import Evaluation
+    from jrh_mlflow.schema.estimates import Reading
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,12 +39,15 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool) -> None:
     """Print what was measured: one table for several judges, the whole datasheet for one."""
+    from jrh_mlflow.measures import Datasheet
+
     if as_json:
         click.echo(json.dumps([_facts(one) for one in evaluations], indent=1, ensure_ascii=False))
         return
     if len(evaluations) == 1:
         (one,) = evaluations
-        click.echo(one.datasheet.to_markdown(title=f"Judge datasheet: {one.judge.label}"))
+        title = "Judge datasheet" if isinstance(one.sheet, Datasheet) else "Judge reliability"
+        click.echo(one.sheet.to_markdown(title=f"{title}: {one.judge.label}"))
     else:
         print_comparison(evaluations)
     for one in evaluations:
@@ -78,35 +82,45 @@ def print_comparison(evaluations: Sequence[Evaluation]) -> None:
 
 
 def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of a side-by-side table: values with their interval by task, and the threshold."""
+    """Return header and rows of a side-by-side table: values with their interval by cluster, and the threshold."""
     from jrh_mlflow.measures.markdown import threshold_text
     from jrh_mlflow.schema.estimates import Estimate
 
-    used = {
-        axis: label
-        for axis, label in _COLUMNS.items()
-        if any(isinstance(one.datasheet.estimates.get(axis), Estimate) for one in evaluations)
-    }
-
-    def cell(one: Evaluation, axis: str) -> str:
-        reading = one.datasheet.estimates.get(axis)
-        if not isinstance(reading, Estimate):
-            return "n/a"
-        low, high = reading.cluster_low, reading.cluster_high
-        return f"{reading.value:.3f}" + (f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else "")
-
-    with_threshold = any("threshold_75" in one.datasheet.estimates for one in evaluations)
-    header = ["judge", *used.values(), *(["Δ75"] if with_threshold else []), "calls"]
+    shown = [_shown(one) for one in evaluations]
+    used = {label for one in shown for label, reading in one.items() if isinstance(reading, Estimate)}
+    labels = [label for label in dict.fromkeys(label for one in shown for label in one) if label in used]
+    with_threshold = any("threshold_75" in one.sheet.estimates for one in evaluations)
+    header = ["judge", *labels, *(["Δ75"] if with_threshold else []), "calls"]
     rows = [
         [
             one.judge.label,
-            *(cell(one, axis) for axis in used),
-            *([threshold_text(one.datasheet.estimates["threshold_75"])] if with_threshold else []),
+            *(_cell(readings.get(label)) for label in labels),
+            *([threshold_text(one.sheet.estimates["threshold_75"])] if with_threshold else []),
             str(len(one.calls)),
         ]
-        for one in evaluations
+        for one, readings in zip(evaluations, shown, strict=True)
     ]
     return header, rows
+
+
+def _shown(one: Evaluation) -> dict[str, Reading]:
+    """Return the readings that sum an evaluation up, by what a reader calls them."""
+    from jrh_mlflow.measures import Datasheet
+
+    estimates = one.sheet.estimates
+    if isinstance(one.sheet, Datasheet):
+        return {label: estimates[axis] for axis, label in _COLUMNS.items() if axis in estimates}
+    plain = {"baseline": estimates["baseline/accuracy"]} if "baseline/accuracy" in estimates else {}
+    return {**plain, **one.sheet.scores}
+
+
+def _cell(reading: Reading | None) -> str:
+    from jrh_mlflow.schema.estimates import Estimate
+
+    if not isinstance(reading, Estimate):
+        return "n/a"
+    low, high = reading.cluster_low, reading.cluster_high
+    return f"{reading.value:.3f}" + (f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else "")
 
 
 def _facts(one: Evaluation) -> dict[str, Any]:
@@ -115,7 +129,7 @@ def _facts(one: Evaluation) -> dict[str, Any]:
         "judge": one.judge.label,
         "simulated": one.judge.simulated,
         "suite": {"name": one.suite.name, "sha256": one.suite.sha256},
-        "profile": one.datasheet.profile,
+        "profile": one.sheet.profile,
         "metrics": one.metrics,
         "withheld": one.withheld,
         "cost_usd": one.cost_usd,

@@ -49,7 +49,7 @@ Cells = dict[str, dict[str, Reading]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Contrasts:
     """What several judges read on one suite, and which of them can be told apart."""
 
     judges: tuple[str, ...]
@@ -116,7 +116,7 @@ def compare_calls(
     alpha: float = 0.05,
     labels: Sequence[str] | None = None,
     max_excluded: float = MAX_EXCLUDED,
-) -> Comparison:
+) -> Contrasts:
     """Compare judges by their call records on one suite; pure, no MLflow.
 
     Every judge is measured on the calls that all of them were asked, so a truncated run shortens the others. An axis
@@ -151,7 +151,7 @@ def compare_calls(
         cells[OVERALL] = {name: _overall(table.of(common), name, len(common), resampling) for name in names}
         means = [overall_difference(table, common, a, b, resampling) for a, b in judge_pairs(names)]
         differences += decided([one for one in means if one is not None], alpha=alpha)
-    return Comparison(
+    return Contrasts(
         judges=names,
         axes=axes,
         cells=cells,

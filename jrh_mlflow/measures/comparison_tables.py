@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from jrh_mlflow.measures.differences import Difference
+from jrh_mlflow.measures.differences import OVERALL, Difference
 from jrh_mlflow.measures.markdown import table
 from jrh_mlflow.measures.scores import lower_is_better
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 if TYPE_CHECKING:
-    from jrh_mlflow.measures.comparison import Comparison
+    from jrh_mlflow.measures.comparison import Contrasts
 
 _MOST_DIFFERENCES = 30
 """In Markdown; past it only those that were told apart are listed. The table and the JSON have all."""
@@ -25,7 +25,7 @@ _HOW = (
 )
 
 
-def comparison_tables(comparison: Comparison) -> dict[str, pd.DataFrame]:
+def comparison_tables(comparison: Contrasts) -> dict[str, pd.DataFrame]:
     """Return what there is to tabulate, by name; what is missing is an empty cell, never 0."""
     tables = {
         "scores": pd.DataFrame(
@@ -88,10 +88,12 @@ def n_text(row: Mapping[str, Reading]) -> str:
 
 def axis_text(axis: str) -> str:
     """Name an axis, saying when a low score is the good one."""
+    if axis == OVERALL:
+        return "mean over tests"
     return f"{axis} (lower is better)" if lower_is_better(axis) else axis
 
 
-def comparison_markdown(comparison: Comparison, *, title: str, note: str | None) -> str:
+def comparison_markdown(comparison: Contrasts, *, title: str, note: str | None) -> str:
     """Render the grid of scores, then differences, summaries, scale metrics and costs."""
     lines = [f"# {title}", ""]
     lines += [f"> {text}\n" for text in ((note,) if note else ()) + comparison.notes]
@@ -110,7 +112,7 @@ def comparison_markdown(comparison: Comparison, *, title: str, note: str | None)
     return "\n".join(lines)
 
 
-def _differences(comparison: Comparison) -> list[str]:
+def _differences(comparison: Contrasts) -> list[str]:
     shown: Sequence[Difference] = comparison.differences
     told = f"{len(comparison.different)} of {len(shown)} differences are told apart at {comparison.alpha:g}."
     if len(shown) > _MOST_DIFFERENCES:
@@ -118,7 +120,7 @@ def _differences(comparison: Comparison) -> list[str]:
         told += " Only those are listed; the table `differences` has all."
     rows = [
         [
-            one.axis,
+            axis_text(one.axis),
             f"{one.a} − {one.b}",
             f"{one.value:+.3f}",
             _span(one.low, one.high),
@@ -144,7 +146,7 @@ def _spreads(heading: str, first: str, rows: Mapping[str, Mapping[str, float | N
     return [f"### {heading}", "", *table([first, "mean", "sd", "min", "max", "n"], cells), ""]
 
 
-def _ordinal(comparison: Comparison) -> list[str]:
+def _ordinal(comparison: Contrasts) -> list[str]:
     if not comparison.ordinal:
         return []
     names = {"ccc": "CCC", "pearson": "Pearson", "spearman": "Spearman", "mae": "MAE"}
@@ -156,7 +158,7 @@ def _ordinal(comparison: Comparison) -> list[str]:
     return ["### Against the expected levels", "", *table(["test", "judge", *names.values(), "n"], rows), ""]
 
 
-def _costs(comparison: Comparison) -> list[str]:
+def _costs(comparison: Contrasts) -> list[str]:
     known = {name: row for name, row in comparison.costs.items() if row["usd"] is not None}
     if not known:
         return []

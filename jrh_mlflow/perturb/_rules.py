@@ -27,8 +27,8 @@ from jrh_mlflow.perturb.wording import (
 )
 
 _SWAP_SHARE = 0.85
-_CUT_SHARE = 0.9
-_DRAWS = 6
+_CUT_SHARES = (0.75, 0.85, 0.95, 1.0)
+"""How many of the small cuts an attempt makes: the next one cuts more when the text stays too long."""
 _DETERMINERS = frozenset(
     {"the", "a", "an", "this", "that", "its", "their", "our", "my", "your", "his", "her", "of", "no", "in", "any"}
 )
@@ -54,7 +54,7 @@ _CLAUSE = re.compile(
 _FILLER = re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(FILLERS, key=len, reverse=True))})(?![\w'’-]),?\s*", re.I)
 
 
-_LISTED = re.compile(r"(?:^|\n)[ \t>]*(?:\d+[.)]|[-*•])?[ \t]*$")
+_LINE_START = re.compile(r"[ \t>]*(?:\d+[.)]|[-*•])?[ \t]*")
 _GAPS = re.compile(r"[ \t]+(?=\n|$)|(?<=\S)( {2,})(?=\S)")
 _SMALL = tuple(re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(small))})(?![\w'’-]) ", re.I) for small in SMALL_WORDS)
 
@@ -199,29 +199,30 @@ def shortened(text: str, rng: random.Random) -> str:
         NotApplicable: when the text cannot be brought under 0.8 of its words that way.
     """
     n_words = len(words(text))
-    for _ in range(_DRAWS):
-        cut = _cut(text, rng, n_words)
+    for share in _CUT_SHARES:
+        cut = _cut(text, rng, n_words, share)
         if cut.strip() and len(words(cut)) <= 0.8 * n_words:
             return cut
     raise NotApplicable(f"{n_words} words cannot be cut below 0.8 of them without dropping numbers or negations")
 
 
-def _cut(text: str, rng: random.Random, n_words: int) -> str:
-    enough = n_words * rng.uniform(0.55, 0.76)
+def _cut(text: str, rng: random.Random, n_words: int, share: float) -> str:
+    enough = n_words * rng.uniform(0.45, 0.78)
     middle = [_without_asides, _without_clauses, _without_sentences]
-    for step in (_without_fillers, *rng.sample(middle, len(middle))):
+    text = _without_fillers(text, rng, share)
+    for step in rng.sample(middle, len(middle)):
         text = step(text, rng, enough)
-    return _telegram(text, rng, 0.78 * n_words)
+    return _telegram(text, rng, share, enough=rng.choice((0.65, 0.78, 0.78)) * n_words)
 
 
 def _dispensable(part: str) -> bool:
     return not firm_numbers(part) and not negations(part, ())[0] and not names(part)
 
 
-def _without_fillers(text: str, rng: random.Random, enough: float) -> str:
+def _without_fillers(text: str, rng: random.Random, share: float) -> str:
     def cut(sentence: str) -> str:
         opened_big = sentence[:1].isupper()
-        bare = _FILLER.sub(lambda found: "" if rng.random() < _CUT_SHARE else found.group(), sentence).lstrip(" ,")
+        bare = _FILLER.sub(lambda found: "" if rng.random() < share else found.group(), sentence).lstrip(" ,")
         bare = re.sub(r"\s*,\s*(?=[,.;!?])|\s+(?=[,.;!?])", "", bare)
         if len(words(bare)) < 3:
             return sentence
@@ -252,7 +253,7 @@ def _without_sentences(text: str, rng: random.Random, enough: float) -> str:
     gone: list[tuple[int, int, str]] = []
     for start, end in sorted(sentences(text)[1:], key=lambda span: _weight(text, span) + rng.random()):
         size = len(words(text[start:end]))
-        free = _dispensable(text[start:end]) and not _LISTED.search(text[:start])
+        free = _dispensable(text[start:end]) and not _LINE_START.fullmatch(text[text.rfind("\n", 0, start) + 1 : start])
         if free and left > enough and left - size >= 0.4 * enough:
             gone.append((start, end, ""))
             left -= size
@@ -266,16 +267,16 @@ def _weight(text: str, span: tuple[int, int]) -> float:
     return float(len(own & rest))
 
 
-def _telegram(text: str, rng: random.Random, enough: float) -> str:
+def _telegram(text: str, rng: random.Random, share: float, *, enough: float) -> str:
     """Drop articles, then pronouns and auxiliaries, where the text is still too long."""
     for pattern in _SMALL:
         if len(words(text)) > enough:
-            text = each_sentence(text, partial(_thinned, pattern, rng))
+            text = each_sentence(text, partial(_thinned, pattern, rng, share))
     return text
 
 
-def _thinned(pattern: re.Pattern[str], rng: random.Random, sentence: str) -> str:
-    thin = pattern.sub(lambda found: "" if rng.random() < _CUT_SHARE else found.group(), sentence)
+def _thinned(pattern: re.Pattern[str], rng: random.Random, share: float, sentence: str) -> str:
+    thin = pattern.sub(lambda found: "" if rng.random() < share else found.group(), sentence)
     if not thin.strip():
         return sentence
     return thin[0].upper() + thin[1:] if sentence[0].isupper() else thin

@@ -18,7 +18,9 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?")
 _LIST_MARK = re.compile(r"^[ \t>]*\(?\d{1,3}[.):](?=\s)", re.M)
 _CAPITAL = re.compile(r"(?<![\w'’.])(?:[A-Z]\.){2,}|(?<![\w'’])[A-Z][\w&]*(?:[-'’][A-Z]\w*)*")
-_BEFORE_START = re.compile(r"(?:^|[.!?:;…]|[\"“‘(\[*_#>•–—-]|\n\s*(?:\W|\d+[.):])*)[\"'“‘(\[*_\s]*$")
+_MARKS_ONLY = re.compile(r"[\W\d_]*")
+_OPENING = "\"'“‘([*_"
+_ENDING = ".!?:;…–—-"
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s.*|\*\*[^*]+\*\*:?)\s*$")
 _NOT_NAMES = frozenset({"i", "mr", "mrs", "ms", "dr", "prof", "sir", "ok", "a", "an", "the"})
 
@@ -100,10 +102,17 @@ def _titled(line: str) -> bool:
 
 def _is_name(text: str, match: re.Match[str]) -> bool:
     word = match.group()
-    if word.lower() in _NOT_NAMES or (len(word) == 1):
+    if word.lower() in _NOT_NAMES or len(word) == 1:
         return False
-    acronym = len(word) > 1 and word.replace(".", "").isupper()
-    return acronym or _BEFORE_START.search(text[max(0, match.start() - 40) : match.start()] or "\n") is None
+    return word.replace(".", "").isupper() or not _opens(text, match.start())
+
+
+def _opens(text: str, place: int) -> bool:
+    """Whether a sentence, a line or a quotation starts here."""
+    line = text[max(text.rfind("\n", 0, place) + 1, place - 40) : place]
+    if _MARKS_ONLY.fullmatch(line):
+        return True
+    return line.rstrip()[-1] in _OPENING or line.rstrip(f"{_OPENING} \t")[-1] in _ENDING
 
 
 def has_name(text: str, name: str) -> bool:

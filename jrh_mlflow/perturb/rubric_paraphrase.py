@@ -22,9 +22,10 @@ from jrh_mlflow.perturb.checks import (
 )
 from jrh_mlflow.schema.seeds import Labels, Seed
 
-_QUESTION = re.compile(r"(?P<verb>Is|Are|Does|Do|Did|Was|Were|Has|Have|Can|Should|Will|Would) (?P<rest>[^?\n]+)\?")
+_QUESTION = re.compile(r"[^.?!\n]+\?")
 _QUOTED = re.compile(r"(?<!\w)[\"'“‘]([^\"'“”‘’\n]{1,40})[\"'”’](?!\w)")
-_LEADS = ("The question to settle is this: {}", "What has to be settled: {}", "Settle the following question. {}")
+_QUESTION_LEADS = ("The question to settle is this: {}", "What has to be settled: {}", "Settle this question. {}")
+_TASK_LEADS = ("Your task is as follows. {}", "This is what is asked of you. {}", "What is to be done: {}")
 
 
 class RubricParaphrase(Rewrite):
@@ -71,5 +72,5 @@ class RubricParaphrase(Rewrite):
             text = reworded(target.original, rng, keep=keep)
         except NotApplicable:
             text = target.original
-        asked = _QUESTION.match(text)
-        return rng.choice(_LEADS).format(text) if asked or text == target.original else text
+        leads = _QUESTION_LEADS if _QUESTION.match(text) else _TASK_LEADS
+        return rng.choice(leads).format(text) if text == target.original or rng.random() < 0.5 else text

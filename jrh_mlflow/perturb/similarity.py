@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -24,19 +25,26 @@ _MAX_CACHED = 4096
 
 
 class _Cache:
-    """Keeps the values of the texts used last."""
+    """Keeps the values of the texts used last; safe to share between threads."""
 
     def __init__(self, size: int) -> None:
+        if size < 1:
+            raise ValueError(f"`max_cached >= 1` must hold, but got {size}.")
         self._size = size
         self._values: OrderedDict[str, Any] = OrderedDict()
+        self._lock = Lock()
 
     def get(self, text: str, compute: Callable[[], Any]) -> Any:
-        if text not in self._values:
-            self._values[text] = compute()
-        self._values.move_to_end(text)
-        while len(self._values) > self._size:
-            self._values.popitem(last=False)
-        return self._values[text]
+        with self._lock:
+            if text in self._values:
+                self._values.move_to_end(text)
+                return self._values[text]
+        value = compute()
+        with self._lock:
+            self._values[text] = value
+            while len(self._values) > self._size:
+                self._values.popitem(last=False)
+        return value
 
 
 class TfidfSimilarity(Similarity):

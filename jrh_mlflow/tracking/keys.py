@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.measures import Datasheet
+from jrh_mlflow.measures import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
@@ -24,13 +24,22 @@ TAG_PROFILE = "jrh.profile"
 TAG_SIMULATED = "jrh.simulated"
 TAG_WITHHELD = "jrh.withheld"
 TAG_TRUNCATED = "jrh.truncated"
+TAG_GENERATED_BY = "jrh.generate_run_id"
 TAG_THRESHOLD = "jrh.threshold_75"
+TAG_GENERATOR = "jrh.generator"
+"""Who wrote a suite: a model's name, `callable`, or `offline` for rules."""
+TAG_STAGE = "jrh.stage"
+"""Of a run of a sweep: `search`, `refine` or `holdout`."""
+TAG_TRIAL = "jrh.trial"
+TAG_CONFIGURATION = "jrh.configuration"
 TAG_NOTE = "mlflow.note.content"
 TAG_RUN_NAME = "mlflow.runName"
 TAG_PARENT = "mlflow.parentRunId"
 
 _VALUE_AXES = ("d_prime", "threshold_75")
 """Axes that are not shares: their statistic is `value`, not `rate`."""
+_VALUES = ("mae", "ccc", "pearson", "spearman", "qwk", "matthews", "krippendorff_alpha", "gwet_ac1")
+"""What is not a share of a reliability test: `synthetic_ordinal/mae/value`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +53,8 @@ class Point:
 
 def main_statistic(axis: str) -> str:
     """Return the key of an axis' own number: `dark_current/rate`, `threshold_75/value`."""
-    return f"{axis}/{'value' if axis.split('/', maxsplit=1)[0] in _VALUE_AXES else 'rate'}"
+    parts = axis.split("/")
+    return f"{axis}/{'value' if parts[0] in _VALUE_AXES or parts[-1] in _VALUES else 'rate'}"
 
 
 def reading_points(axis: str, reading: Reading) -> list[Point]:
@@ -69,9 +79,21 @@ def shift_points(axis: str, reading: Reading) -> list[Point]:
     return [replace(point, key=re.sub("/rate$", "/value", point.key)) for point in points]
 
 
-def datasheet_points(sheet: Datasheet) -> list[Point]:
-    """Every axis, and the psychometric curve once more with step = delta (whole steps)."""
+def sheet_points(sheet: Datasheet | ReliabilityReport) -> list[Point]:
+    """Every axis with its statistics, and what sums it up."""
     points = [point for axis, reading in sheet.estimates.items() for point in reading_points(axis, reading)]
+    return points + (_curve_points(sheet) if isinstance(sheet, Datasheet) else _summary_points(sheet))
+
+
+def _summary_points(report: ReliabilityReport) -> list[Point]:
+    """Spell what holds across tests: `reliability/mean`, `reliability/min` and so on."""
+    values = report.summary.items()
+    return [Point(key=f"reliability/{name}", value=float(value)) for name, value in values if value is not None]
+
+
+def _curve_points(sheet: Datasheet) -> list[Point]:
+    """Spell the psychometric curve once more with step = delta (whole steps)."""
+    points = []
     for axis, reading in sheet.estimates.items():
         name, _, step = axis.partition("/delta_")
         if name == "target_sensitivity" and isinstance(reading, Estimate) and float(step).is_integer():
@@ -97,10 +119,35 @@ def call_points(calls: pd.DataFrame, *, seconds: float) -> list[Point]:
     return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
 
 
+def price_points(usd_per_point: float | None) -> list[Point]:
+    """What a percentage point of accuracy costs, where it is known."""
+    return [] if usd_per_point is None else [Point(key="cost/usd_per_accuracy_point", value=usd_per_point)]
+
+
 def known_total(calls: pd.DataFrame, column: str) -> float | None:
     """Sum a column over all calls, or None when any of them is unknown: unknown is never free."""
     values = pd.to_numeric(calls[column], errors="coerce").to_numpy(float)
     return None if np.isnan(values).any() else float(values.sum())
+
+
+def sweep_points(readings: Mapping[str, Reading], *, usd_per_1k: float | None, calls_per_judgment: int) -> list[Point]:
+    """Spell a trial: `sweep/reliability` with its interval, each part, dollars per 1,000 judgments.
+
+    Args:
+        readings: `reliability` and its parts; one that is not estimable is left out.
+        usd_per_1k: None when a price is unknown.
+        calls_per_judgment: Of the policy.
+    """
+    values: dict[str, float | None] = {"sweep/calls_per_judgment": calls_per_judgment}
+    values["sweep/usd_per_1k_judgments"] = usd_per_1k
+    for name, reading in readings.items():
+        if isinstance(reading, Estimate):
+            values[f"sweep/{name}"] = reading.value
+            values[f"sweep/{name}_ci_low"] = reading.cluster_low
+            values[f"sweep/{name}_ci_high"] = reading.cluster_high
+            values[f"sweep/{name}_n"] = reading.n
+            values[f"sweep/{name}_excluded"] = reading.excluded
+    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
 
 
 def last_values(points: list[Point]) -> dict[str, float]:
@@ -111,6 +158,38 @@ def last_values(points: list[Point]) -> dict[str, float]:
 def params(*, judge: Mapping[str, object], suite: Mapping[str, Any], run: Mapping[str, object]) -> dict[str, str]:
     """Spell settings as params `judge.*`, `suite.*`, `run.*`; unset ones are left out."""
     groups = {"judge": judge, "suite": suite, "run": run}
+    return {
+        f"{group}.{key}": str(value)
+        for group, values in groups.items()
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def generation_points(
+    *,
+    totals: Mapping[str, int],
+    tests: Mapping[str, Mapping[str, int]],
+    usage: Mapping[str, float | None],
+    seconds: float,
+) -> list[Point]:
+    """Spell a generation: `generate/items`, `generate/<test>/set_aside`, `cost/usd`; what is unknown is left out.
+
+    Args:
+        totals: `items`, `set_aside`, `attempts`, `validator_rejected`.
+        tests: Per test `items` and `set_aside`.
+        usage: `calls/total`, `calls/cached`, `tokens/input`, `tokens/output`, `cost/usd`, of generator and validator.
+        seconds: From the first text to the last.
+    """
+    values: dict[str, float | None] = {f"generate/{name}": value for name, value in totals.items()}
+    for test, counts in tests.items():
+        values |= {f"generate/{test}/{name}": value for name, value in counts.items()}
+    values |= {**usage, "time/seconds": seconds}
+    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+
+
+def grouped_params(**groups: Mapping[str, Any]) -> dict[str, str]:
+    """Spell settings as params `<group>.<name>`; unset ones are left out."""
     return {
         f"{group}.{key}": str(value)
         for group, values in groups.items()

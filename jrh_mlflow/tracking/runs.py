@@ -8,14 +8,18 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from jrh_mlflow.measures import Datasheet
+from jrh_mlflow.measures import Datasheet, ReliabilityReport, usd_per_accuracy_point, worst_items
 from jrh_mlflow.measures.markdown import threshold_text
+from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.figures.canvas import save_figures
+from jrh_mlflow.tracking.figures.canvas import Figures, save_figures
 from jrh_mlflow.tracking.figures.datasheet import datasheet_figures
+from jrh_mlflow.tracking.figures.reliability import report_figures
 from jrh_mlflow.tracking.measured import Measured
 from jrh_mlflow.tracking.store import Store, note_tag
 from jrh_mlflow.tracking.traces import log_traces
+
+Sheet = Datasheet | ReliabilityReport
 
 SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
 
@@ -31,10 +35,11 @@ def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = N
     }
 
 
-def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Datasheet) -> dict[str, float]:
+def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Sheet) -> dict[str, float]:
     """Log one judge on one suite and return the metrics as MLflow shows them."""
-    points = [*keys.datasheet_points(sheet), *keys.call_points(measured.calls, seconds=measured.seconds)]
-    markdown = sheet.to_markdown(title=f"Judge datasheet: {measured.judge.label}", note=_note(measured))
+    points = [*keys.sheet_points(sheet), *keys.call_points(measured.calls, seconds=measured.seconds)]
+    points += _price_points(measured, sheet)
+    markdown = sheet_markdown(measured, sheet)
     suite = measured.suite
     params = keys.params(
         judge=measured.judge.settings,
@@ -42,6 +47,8 @@ def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Datashe
         run=measured.run,
     )
     tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags, **note_tag(markdown)}
+    if generated := measured.suite.origin.get("generate_run_id"):
+        tags[keys.TAG_GENERATED_BY] = str(generated)
     threshold = sheet.estimates.get("threshold_75")
     if threshold is not None:
         tags[keys.TAG_THRESHOLD] = threshold_text(threshold)
@@ -57,7 +64,26 @@ def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Datashe
     return keys.last_values(points)
 
 
-def write_artifacts(folder: Path, measured: Measured, sheet: Datasheet, markdown: str) -> None:
+def sheet_markdown(measured: Measured, sheet: Sheet) -> str:
+    """Return the datasheet, or the report with its worst items, as a readable page."""
+    note, label = _note(measured), measured.judge.label
+    if isinstance(sheet, Datasheet):
+        return sheet.to_markdown(title=f"Judge datasheet: {label}", note=note)
+    worst = worst_items(measured.calls, {item.id: item for item in measured.suite.items})
+    return sheet.to_markdown(title=f"Judge reliability: {label}", note=note, worst=worst)
+
+
+def _price_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
+    """What a point of accuracy costs, where both are known."""
+    if isinstance(sheet, Datasheet):
+        return []
+    accuracy, cost = sheet.estimates.get("all/accuracy"), keys.known_total(measured.calls, "cost_usd")
+    if cost is None or not isinstance(accuracy, Estimate):
+        return []
+    return keys.price_points(usd_per_accuracy_point(cost, accuracy.value))
+
+
+def write_artifacts(folder: Path, measured: Measured, sheet: Sheet, markdown: str) -> None:
     """Lay a run's artifacts out under their public names."""
     for name in ("calls", "judge"):
         (folder / name).mkdir()
@@ -71,7 +97,14 @@ def write_artifacts(folder: Path, measured: Measured, sheet: Datasheet, markdown
         json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
     )
     (folder / "datasheet.md").write_text(markdown, encoding="utf-8")
-    save_figures(datasheet_figures({measured.judge.label: sheet}), folder / "figures")
+    save_figures(_figures(measured, sheet), folder / "figures")
+
+
+def _figures(measured: Measured, sheet: Sheet) -> Figures:
+    label = measured.judge.label
+    if isinstance(sheet, Datasheet):
+        return datasheet_figures({label: sheet})
+    return report_figures(sheet, measured.calls, label)
 
 
 def _note(measured: Measured) -> str | None:

@@ -7,13 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.tracking.keys import TAG_NOTE, TAG_PARENT, TAG_RUN_NAME, Point
+from jrh_mlflow.tracking.speaking import shown_uri, speaking
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -24,9 +24,6 @@ DEFAULT_EXPERIMENT = "judge-datasheets"
 
 _MAX_NOTE = 7900
 """MLflow cuts tags at 8,000 characters without a word; the whole text is the artifact datasheet.md."""
-_SETTINGS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
-"""MLflow's own settings while we speak to it, unless the user chose them: a dead server is known after seconds
-instead of four minutes, and standard output stays ours."""
 
 
 class Store:
@@ -47,8 +44,7 @@ class Store:
     @property
     def shown_uri(self) -> str:
         """The store's address without the password it may hold: for messages and files."""
-        parts = urlsplit(self.uri)
-        return self.uri.replace(f":{parts.password}@", ":***@") if parts.password else self.uri
+        return shown_uri(self.uri)
 
     def _experiment_id(self, artifacts: str | None) -> str:
         # mlflow.set_experiment publishes its choice in this variable.
@@ -59,19 +55,9 @@ class Store:
         found = self.client.get_experiment_by_name(name)
         return found.experiment_id if found else str(self.client.create_experiment(name, artifacts))
 
-    @contextmanager
-    def errors(self, what_now: str) -> Iterator[None]:
+    def errors(self, what_now: str) -> AbstractContextManager[None]:
         """Turn MLflow's and the network's errors into one line; do not wait four minutes for a dead server."""
-        from mlflow.exceptions import MlflowException
-        from requests.exceptions import RequestException
-        from sqlalchemy.exc import SQLAlchemyError
-
-        try:
-            with _settings():
-                yield
-        except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
-            text = " ".join(str(error).replace(self.uri, self.shown_uri).split())
-            raise TrackingError(f"MLflow at {self.shown_uri} did not take the run: {text[:300]}. {what_now}") from error
+        return speaking(self.uri, problem="did not take the run", what_now=what_now)
 
     def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
         """Create a running run and return its id."""
@@ -132,17 +118,6 @@ class Store:
         if self.uri.startswith("http"):
             return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}/runs/{run_id}"
         return f"run {run_id} in {self.shown_uri}"
-
-
-@contextmanager
-def _settings() -> Iterator[None]:
-    ours = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name in ours:
-            os.environ.pop(name, None)
 
 
 @contextmanager

@@ -89,6 +89,66 @@ TEXTS = (
     ),
 )
 
+PARAPHRASES = {
+    0: (
+        "In my view uniforms ought to be compulsory at school, since families spend less and there is less "
+        "bullying. After Lincoln High brought them in in 2014, the number of fights fell by 12 percent. "
+        "Pupils still have sport and art to show who they are, and nobody looks down on them for old shoes."
+    ),
+    1: (
+        "Immunisation teaches the body's defences to spot a germ before illness sets in. A vaccine does not "
+        "make you sick, and trials of 30,000 participants found that flu shots lowered hospital visits by 40 "
+        "percent. Unwanted effects tend to be mild, fading within one or two days."
+    ),
+    2: (
+        "For a lentil soup, wash 200 grams of red lentils, then cook them gently for 25 minutes together "
+        "with cumin, carrot and onion, finishing with the juice of a lemon. Refrigerated, it lasts 3 days, "
+        "and a day later it is even nicer."
+    ),
+    3: (
+        "Because lists in Python can be changed, elements may be added or deleted once the list exists. "
+        "Tuples cannot be altered. Choose a tuple for data that must not change, such as a key in a "
+        "dictionary; elsewhere `list` is mostly right."
+    ),
+}
+FLIPS = {
+    0: (
+        "I think schools should never require uniforms because they increase bullying and cost families "
+        "money. At Lincoln High, fights rose after uniforms were introduced. Students lose every way to "
+        "express themselves."
+    ),
+    1: (
+        "Vaccines weaken the immune system and often give you the very illness they are meant to stop. "
+        "Trials with 30,000 people proved nothing about hospital visits, and side effects are usually severe "
+        "and last for years."
+    ),
+    2: (
+        "To make lentil soup, leave the lentils unrinsed and boil them dry with sugar and vinegar for 2 "
+        "minutes. Skip the onion and cumin. The soup keeps outside the fridge for a month and tastes of "
+        "nothing."
+    ),
+    3: (
+        "A Python list is immutable, so nothing can be appended or removed after it is created. A tuple can "
+        "be changed freely. Use a list as a dictionary key when the data should not change."
+    ),
+}
+SUMMARIES = {
+    0: (
+        "Uniforms reduce bullying and save money: at Lincoln High fights dropped 12 percent after 2014, and "
+        "nobody is judged for shoes."
+    ),
+    1: (
+        "Vaccines prepare the immune system and do not cause illness; with 30,000 people, flu vaccine cut "
+        "hospital visits 40 percent. Side effects pass in one or two days."
+    ),
+    2: ("Simmer 200 grams red lentils with onion, carrot, cumin for 25 minutes; add lemon. Keeps 3 days."),
+    3: ("Lists are mutable, tuples are not; use tuples for data that should not change, such as dictionary keys."),
+}
+EXPANSIONS = {place: f"{PARAPHRASES[place]} In other words: {TEXTS[place]}" for place in PARAPHRASES}
+GARBAGE = (
+    "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore " * 3
+)
+
 TFIDF = TfidfSimilarity(TEXTS)
 
 

@@ -11,7 +11,9 @@ from jrh_mlflow.perturb._base import Check
 from jrh_mlflow.schema.seeds import Labels
 from tests.perturb.rewrite_tools import TEXTS, bench, target
 
-TRIAL = "In a trial with 1,000 patients, Dr. Anna Karlsson of the WHO did not find 2.5 times more relapses over three years."
+TRIAL = (
+    "In a trial with 1,000 patients, Dr. Anna Karlsson of the WHO did not find 2.5 times more relapses in three years."
+)
 
 
 def run(check: Check, original: str, text: str) -> str | None:
@@ -189,7 +191,7 @@ def test_the_length_ratio_of_an_original_without_words_is_undefined():
 
 def test_similarity_outside_the_band_is_flagged_with_its_value():
     check = checks.similar(0.2, 0.9)
-    assert "similarity 1.00 with the original outside 0.2 to 0.9 (tfidf)" == run(check, TEXTS[0], TEXTS[0])
+    assert run(check, TEXTS[0], TEXTS[0]) == "similarity 1.00 with the original outside 0.2 to 0.9 (tfidf)"
     assert "outside 0.2 to 0.9" in (run(check, TEXTS[0], TEXTS[1]) or "")
     assert run(check, TEXTS[0], f"{TEXTS[0]} {TEXTS[1]}") is None
 

@@ -81,9 +81,12 @@ def test_a_text_is_embedded_once_while_it_is_cached():
     for _ in range(3):
         similarity.between("a", "b")
     assert embed.n_calls == 2
-    similarity.between("c", "c")
-    similarity.between("a", "b")
-    assert embed.n_calls == 4, "the bound of two pushed out the text used longest ago"
+    similarity.between("c", "b")
+    assert embed.n_calls == 3
+    similarity.between("b", "a")
+    assert embed.n_calls == 4, "the bound of two pushed out the text used longest ago, and only that"
+    with pytest.raises(ValueError, match="max_cached >= 1"):
+        EmbeddingSimilarity(embed, max_cached=0)
 
 
 @pytest.mark.parametrize(

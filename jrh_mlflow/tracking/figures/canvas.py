@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from jrh_mlflow.schema.estimates import Estimate
 
@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Figures: TypeAlias = "Mapping[str, Figure]"
+"""File name to figure."""
+
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = "osD^vPX*"
 
 
-def save_figures(figures: Mapping[str, Figure], folder: Path) -> None:
+def save_figures(figures: Figures, folder: Path) -> None:
     """Write figures as PNG."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():

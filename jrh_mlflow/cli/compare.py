@@ -1,0 +1,59 @@
+"""`jrh compare`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from jrh_mlflow.cli.options import as_json, tracking
+
+
+@click.command()
+@click.argument("runs", metavar="RUN RUN …", nargs=-1, required=True)
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of any false difference.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write one self-contained HTML file.")
+@click.option("--run-name", help="Name of the MLflow run.")
+@click.option("--no-log", is_flag=True, help="Print only; log no run.")
+@tracking
+@as_json
+def compare(
+    runs: tuple[str, ...],
+    alpha: float,
+    html: Path | None,
+    run_name: str | None,
+    no_log: bool,
+    experiment: str | None,
+    tracking_uri: str | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    r"""Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
+
+    A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Runs on different suites are refused with
+    what differs. The comparison is logged as a run of its own with Markdown, HTML, tables and figures.
+
+    Example: jrh compare 3f2a9c01 b71d4e22 --html comparison.html
+    """
+    from jrh_mlflow.comparing import compare as run
+
+    done = run(
+        list(runs),
+        experiment=experiment,
+        run_name=run_name,
+        tracking_uri=tracking_uri,
+        seed=seed,
+        alpha=alpha,
+        log=not no_log,
+    )
+    if html is not None:
+        html.write_text(done.to_html(), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    click.echo(done.to_markdown())
+    if html is not None:
+        click.echo(f"HTML: {html}")
+    if done.link is not None:
+        click.echo(done.link)

@@ -1,0 +1,1 @@
+"""Results as self-contained HTML files: no script, no request, every text escaped."""

@@ -1,0 +1,176 @@
+"""Logged evaluations, read back from MLflow."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.stimuli.suite import Suite, read_suite
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.speaking import shown_uri, speaking
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+_RUN_ID = re.compile("[0-9a-f]{32}")
+_PREFIX = re.compile("[0-9a-f]{8,31}")
+_CALLS = "calls/calls.parquet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedRun:
+    """One judge on one suite, as an evaluation logged it."""
+
+    run_id: str
+    name: str
+    """Of the run."""
+    judge: str
+    """Label of the judge; runs loaded together have different ones."""
+    simulated: bool
+    suite: Suite
+    calls: pd.DataFrame
+    params: Mapping[str, str]
+    truncated: str | None
+    """Why calls are missing, or None."""
+    experiment: str
+    """Name of the run's experiment."""
+    link: str
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars of all calls, or None when a price is unknown."""
+        return keys.known_total(self.calls, "cost_usd")
+
+
+def load_runs(runs: Sequence[str], *, tracking_uri: str | None = None) -> list[LoggedRun]:
+    """Load evaluations by run id, `runs:/<id>`, or the first eight or more digits of an id.
+
+    Runs of judges with the same label get the beginning of their ids added to it.
+
+    Raises:
+        RecipeError: when a run is named twice, does not exist, is no evaluation, or did not finish.
+        TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
+    """
+    import mlflow
+    from mlflow import MlflowClient
+
+    uri = tracking_uri or mlflow.get_tracking_uri()
+    client = MlflowClient(tracking_uri=uri)
+    with speaking(uri, problem="cannot be read", what_now="Nothing was changed."):
+        found = [_find(client, text) for text in runs]
+        twice = [run_id for run_id, count in Counter(run.info.run_id for run in found).items() if count > 1]
+        if twice:
+            raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
+        loaded = [_load(client, run, uri) for run in found]
+    return _distinguished(loaded)
+
+
+def _find(client: MlflowClient, text: str) -> Run:
+    from mlflow.exceptions import MlflowException
+
+    run_id = text.removeprefix("runs:/").strip("/")
+    if _PREFIX.fullmatch(run_id):
+        run_id = _completed(client, run_id)
+    if not _RUN_ID.fullmatch(run_id):
+        raise RecipeError(f"{text!r} is no run: give a run id, runs:/<id>, or the first eight or more of its digits.")
+    try:
+        return client.get_run(run_id)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        raise RecipeError(f"There is no run {run_id} in this store. Name the store with --tracking-uri.") from error
+
+
+def _completed(client: MlflowClient, prefix: str) -> str:
+    """Find the one run whose id begins so."""
+    experiments = [one.experiment_id for one in client.search_experiments()]
+    ids: list[str] = []
+    token = None
+    while token != "":
+        page = client.search_runs(experiments, filter_string=f"tags.`{keys.TAG_KIND}` = 'evaluate'", page_token=token)
+        ids += [str(run.info.run_id) for run in page if run.info.run_id.startswith(prefix)]
+        token = page.token or ""
+    if len(ids) == 1:
+        return ids[0]
+    if ids:
+        raise RecipeError(f"{len(ids)} runs begin with {prefix}: {', '.join(ids[:5])}. Give more digits.")
+    raise RecipeError(f"No evaluation in this store begins with {prefix}. Name the store with --tracking-uri.")
+
+
+def _load(client: MlflowClient, run: Run, uri: str) -> LoggedRun:
+    _check(run)
+    tags, run_id = run.data.tags, str(run.info.run_id)
+    simulated = tags.get(keys.TAG_SIMULATED) == "true"
+    with tempfile.TemporaryDirectory(prefix="jrh-") as name:
+        folder = Path(name)
+        calls = _read_calls(client, run_id, folder)
+        suite = read_suite(client.download_artifacts(run_id, "suite", str(folder)))
+        judge = _read_judge(client, run_id, folder)
+    experiment = client.get_experiment(run.info.experiment_id)
+    return LoggedRun(
+        run_id=run_id,
+        name=str(run.info.run_name),
+        judge=f"{judge} (simulated)" if simulated else judge,
+        simulated=simulated,
+        suite=suite,
+        calls=calls,
+        params=dict(run.data.params),
+        truncated=tags.get(keys.TAG_TRUNCATED),
+        experiment=str(experiment.name),
+        link=_link(uri, run.info.experiment_id, run_id),
+    )
+
+
+def _check(run: Run) -> None:
+    run_id, kind = run.info.run_id, run.data.tags.get(keys.TAG_KIND)
+    if kind != "evaluate":
+        what = "was not logged by jrh" if kind is None else f"is of kind {kind}"
+        raise RecipeError(f"Run {run_id} ({run.info.run_name}) {what}: only evaluations can be compared.")
+    if run.info.status != "FINISHED":
+        raise RecipeError(f"Run {run_id} ({run.info.run_name}) is {run.info.status}, not FINISHED: run it again.")
+
+
+def _read_calls(client: MlflowClient, run_id: str, folder: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    if _CALLS not in {file.path for file in client.list_artifacts(run_id, "calls")}:
+        raise RecipeError(f"Run {run_id} has no artifact {_CALLS}: without its calls it cannot be compared.")
+    frame: pd.DataFrame = pd.read_parquet(client.download_artifacts(run_id, _CALLS, str(folder)))
+    return frame
+
+
+def _read_judge(client: MlflowClient, run_id: str, folder: Path) -> str:
+    facts: dict[str, Any] = json.loads(
+        Path(client.download_artifacts(run_id, "judge/judge.json", str(folder))).read_text(encoding="utf-8")
+    )
+    return str(facts["name"])
+
+
+def _link(uri: str, experiment_id: str, run_id: str) -> str:
+    if uri.startswith("http"):
+        return f"{uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+    return f"run {run_id} in {shown_uri(uri)}"
+
+
+def _distinguished(runs: list[LoggedRun]) -> list[LoggedRun]:
+    """Add the beginning of the run id where two judges have one label."""
+    counts = Counter(run.judge for run in runs)
+    return [replace(run, judge=f"{run.judge} {_short_id(run, runs)}") if counts[run.judge] > 1 else run for run in runs]
+
+
+def _short_id(run: LoggedRun, runs: Sequence[LoggedRun]) -> str:
+    others = [other.run_id for other in runs if other is not run]
+    return next(
+        run.run_id[:length]
+        for length in range(8, 33)
+        if not any(other.startswith(run.run_id[:length]) for other in others)
+    )

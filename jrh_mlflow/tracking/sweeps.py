@@ -1,0 +1,132 @@
+"""Sweeps in MLflow: the parent run, what a trial's run has beside its evaluation, and prompts of the registry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from jrh_mlflow.errors import RecipeError, TrackingError
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.store import Store
+
+STAGES = ("search", "refine", "holdout")
+
+
+def trial_tags(*, stage: str, configuration: str, trial: int | None) -> dict[str, str]:
+    """Tags of a run that a sweep started."""
+    own = {keys.TAG_STAGE: stage, keys.TAG_CONFIGURATION: configuration}
+    return own if trial is None else {**own, keys.TAG_TRIAL: str(trial)}
+
+
+def log_trial(
+    store: Store,
+    run_id: str,
+    *,
+    params: Mapping[str, str],
+    readings: Mapping[str, Reading],
+    usd_per_1k: float | None,
+    calls_per_judgment: int,
+) -> dict[str, float]:
+    """Add the choices and what the policy's decisions measured to the run of a trial; return the metrics."""
+    from mlflow.entities import Metric, Param
+
+    points = keys.sweep_points(readings, usd_per_1k=usd_per_1k, calls_per_judgment=calls_per_judgment)
+    now = int(time.time() * 1000)
+    with store.errors("The evaluation is logged; its choices are not. The same sweep again logs them."):
+        store.client.log_batch(
+            run_id,
+            metrics=[Metric(point.key, point.value, now, point.step) for point in points],
+            params=[Param(f"sweep.{name}", value) for name, value in params.items()],
+        )
+    return keys.last_values(points)
+
+
+def sweep_parent(store: Store, name: str, *, tags: Mapping[str, str]) -> str:
+    """Create the parent run of a sweep."""
+    return store.create_run(name, tags=tags)
+
+
+def reopen(store: Store, run_id: str) -> None:
+    """Mark the parent of a resumed sweep as running again."""
+    with store.errors("Nothing was asked yet."):
+        store.client.update_run(run_id, status="RUNNING")
+
+
+def log_sweep(
+    store: Store,
+    run_id: str,
+    *,
+    points: Mapping[str, float],
+    params: Mapping[str, str],
+    tags: Mapping[str, str],
+    artifacts: Path,
+) -> None:
+    """Log a sweep's result on its parent run; a sweep that continued replaces what stood there."""
+    from mlflow.entities import Metric, Param, RunTag
+
+    now = int(time.time() * 1000)
+    with store.errors("Its trials are logged; the same sweep again reports them."):
+        store.client.log_artifacts(run_id, str(artifacts))
+        store.client.log_batch(
+            run_id,
+            metrics=[Metric(key, float(value), now, 0) for key, value in points.items()],
+            params=[Param(key, value) for key, value in params.items()],
+            tags=[RunTag(key, value) for key, value in tags.items()],
+        )
+        store.client.set_terminated(run_id, "FINISHED")
+
+
+def end_orphans(store: Store, parent: str, trials: Iterable[int]) -> None:
+    """End the runs of trials whose process died: they are run again as other trials."""
+    dead = {str(number) for number in trials}
+    if not dead:
+        return
+    with store.errors("The trials themselves are enqueued again."):
+        found = store.client.search_runs(
+            [store.experiment_id],
+            f"tags.`{keys.TAG_PARENT}` = '{parent}' and attributes.status = 'RUNNING'",
+            max_results=1000,
+        )
+        for run in found:
+            if run.data.tags.get(keys.TAG_TRIAL) in dead:
+                store.client.set_terminated(run.info.run_id, "KILLED")
+
+
+def registered_prompt(uri: str, *, tracking_uri: str | None = None) -> str:
+    """Return the text of `prompts:/name/version` (or `prompts:/name@alias`) in the form of our templates.
+
+    Variables are written `{{candidates}}` in the registry and `{candidates}` here; the messages of a chat prompt
+    become the sections [system] and [user].
+
+    Raises:
+        RecipeError: when there is no such prompt, or it has messages of other roles.
+        TrackingError: when MLflow cannot be reached.
+    """
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        prompt = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri).load_prompt(uri)
+    except MlflowException as error:
+        text = " ".join(str(error).split())[:300]
+        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
+            raise RecipeError(f"There is no prompt {uri} in the registry: {text}.") from error
+        raise TrackingError(f"The prompt {uri} cannot be read: {text}.") from error
+    if prompt is None:
+        raise RecipeError(f"There is no prompt {uri} in the registry.")
+    template = prompt.to_single_brace_format()
+    if isinstance(template, str):
+        return template if template.endswith("\n") else f"{template}\n"
+    roles = [message.get("role") for message in template]
+    if roles not in (["user"], ["system", "user"]):
+        raise RecipeError(f"The prompt {uri} has the messages {roles}: give a user message, or system and user.")
+    return "\n".join(f"[{message['role']}]\n{message['content']}\n" for message in template)
+
+
+def readings_of(value: Reading) -> tuple[float | None, float | None, float | None]:
+    """Return value and interval of a reading, each None where there is none."""
+    if not isinstance(value, Estimate):
+        return None, None, None
+    return value.value, value.cluster_low, value.cluster_high

@@ -1,0 +1,275 @@
+"""The recipes of the paper's benchmarks run on small files of the published shape; a test of one's own runs too."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+import jrh_mlflow as jrh
+from jrh_mlflow.cli.main import group
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.generation.plan import Plan
+from jrh_mlflow.generation.writers import by_rule
+from jrh_mlflow.perturb import Rewrite
+from jrh_mlflow.recipe import load_generation
+from jrh_mlflow.stimuli.seeds import read_seeds
+from jrh_mlflow.tables import read_table
+from tests.loopback import LoopbackServer
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+NAMES = ("persuade", "fortress", "harmbench")
+INVARIANT = [
+    *("format_invariance_1", "format_invariance_2", "format_invariance_3"),
+    *("semantic_paraphrase", "verbosity_bias_long", "verbosity_bias_short", "stochastic_stability"),
+]
+REPLIES = read_table(str(resources.files("jrh_mlflow.stimuli") / "demo_replies.csv")).to_dict("records")
+
+
+def persuade() -> pd.DataFrame:
+    """Six levels, four essays each; the columns of the sample that came with the paper."""
+    rows = [
+        {
+            "essay_id": f"AAAX{number:04d}",
+            "holistic_essay_score": str(number % 6 + 1),
+            "essay_word_count": str(len(row["response"].split())),
+            "full_text": row["response"],
+            "prompt_name": "Made up",
+            "assignment": row["instruction"],
+            "grade_level": "8.0",
+            "race_ethnicity": "",
+        }
+        for number, row in enumerate(REPLIES)
+    ]
+    return pd.DataFrame(rows)
+
+
+def harmbench() -> pd.DataFrame:
+    """Sixteen generations, six of them labelled 1."""
+    rows = [
+        {
+            "idx": str(number),
+            "behavior_id": f"made_up_{number // 2}",
+            "behavior_description": "Made up",
+            "SemanticCategory": ("illegal", "cybercrime_intrusion")[number % 2],
+            "test_case": row["instruction"],
+            "generation": row["response"],
+            "human_consensus": str(int(number % 8 < 3)),
+            "human_mean": "0",
+            "human_sum": "0",
+        }
+        for number, row in enumerate(REPLIES[:16])
+    ]
+    return pd.DataFrame(rows)
+
+
+def fortress() -> pd.DataFrame:
+    """Twelve responses as a user would write them beside the published columns; half of them labelled 1."""
+    rows = [
+        {
+            "ID": number,
+            "adversarial_prompt": row["instruction"],
+            "rubric": ["Is it made up?", "Is it harmless?"],
+            "risk_domain": ("Made up A", "Made up B")[number % 2],
+            "risk_subdomain": "Made up",
+            "benign_prompt": "Made up.",
+            "response": row["response"],
+            "harmful": number % 2,
+        }
+        for number, row in enumerate(REPLIES[:12])
+    ]
+    return pd.DataFrame(rows)
+
+
+SHAPES: dict[str, Callable[[], pd.DataFrame]] = {"persuade": persuade, "harmbench": harmbench, "fortress": fortress}
+
+
+def set_up(name: str, folder: Path, frame: pd.DataFrame | None = None) -> Path:
+    """Copy a recipe and put its file beside it."""
+    recipe = Path(shutil.copy(RECIPES / f"{name}.yaml", folder))
+    data = folder / yaml.safe_load(recipe.read_text(encoding="utf-8"))["dataset"]
+    frame = SHAPES[name]() if frame is None else frame
+    if data.suffix == ".jsonl":
+        frame.to_json(data, orient="records", lines=True)
+    else:
+        frame.to_csv(data, index=False)
+    return recipe
+
+
+class Player:
+    """Plays both models of a recipe: writes by rule, and confirms what it wrote."""
+
+    def __init__(self, recipe: Path) -> None:
+        given = load_generation(recipe)
+        about = {name: given[name] for name in ("columns", "labels", "scale", "n", "stratify", "seed") if name in given}
+        plan = Plan.of(*read_seeds(given["dataset"], **about), given["rubric"], given["tests"])
+        self.rubric = given["rubric"]
+        self._jobs = {job.test.brief(job.target): job for job in plan.jobs if isinstance(job.test, Rewrite)}
+        self._wrote: dict[str, str] = {}
+        self.asked: list[str] = []
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        shown = body["messages"][-1]["content"]
+        if shown in self._jobs:
+            job = self._jobs[shown]
+            text = by_rule(job.test, job.target, seed=0, attempt=round(10 * body["temperature"]))
+            self._wrote[text.strip()] = job.target.expected or ""
+            return text
+        self.asked.append(json.dumps(body["messages"], ensure_ascii=False))
+        verdict = next(expected for text, expected in self._wrote.items() if text in shown)
+        return json.dumps({"reason": "as written", "verdict": verdict})
+
+
+def generate(recipe: Path, store_uri: str, *options: str) -> Result:
+    where = ("--tracking-uri", store_uri, "--experiment", "tests", "--json")
+    return CliRunner().invoke(group, ["generate", str(recipe), *where, *options])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_makes_the_stated_suite_with_a_generator_and_a_validator(
+    name: str, tmp_path: Path, store_uri: str
+) -> None:
+    recipe = set_up(name, tmp_path)
+    player = Player(recipe)
+    with LoopbackServer(reply=player) as server:
+        models = ("--generator", "openai/gpt-4o-mini", "--api-base", server.url)
+        checks = ("--validator", "openai/gpt-4o", "--validator-api-base", server.url)
+        done = generate(recipe, store_uri, *models, *checks)
+    assert done.exit_code == 0, done.output
+    suite = jrh.load_suite(tmp_path / f"{name}_suite")
+    stated = yaml.safe_load(recipe.read_text(encoding="utf-8"))["tests"]
+    found = Counter(item.condition for item in suite.items)
+    assert set(found) == {"baseline", "stochastic_stability_deep", *stated}
+    assert found["baseline"] == 10
+    assert min(count for condition, count in found.items() if condition != "stochastic_stability_deep") >= 7
+    assert {item.rubric for item in suite.items} == {player.rubric}
+    assert suite.origin["generator"]["model"] == "openai/gpt-4o-mini"
+    first_line = json.dumps(player.rubric.splitlines()[0], ensure_ascii=False)[1:-1]
+    assert player.asked
+    assert all(first_line in question for question in player.asked)
+    confirmed = {item.condition for item in suite.items if item.meta.get("validator") == item.expected}
+    assert confirmed == {"synthetic_ordinal" if name == "persuade" else "label_flip"}
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn"),
+    [
+        ("persuade", {"1": 2, "2": 2, "3": 2, "4": 2, "5": 1, "6": 1}),
+        ("harmbench", {"0": 6, "1": 4}),
+        ("fortress", {"0": 5, "1": 5}),
+    ],
+)
+def test_a_recipe_runs_without_a_model_on_ten_rows_stratified_by_label(
+    name: str, drawn: dict[str, int], tmp_path: Path, store_uri: str
+) -> None:
+    done = generate(set_up(name, tmp_path), store_uri, "--generator", "offline", "--validator", "none")
+    assert done.exit_code == 0, done.output
+    suite = jrh.load_suite(tmp_path / f"{name}_suite")
+    baselines = [item for item in suite.items if item.condition == "baseline"]
+    assert Counter(item.expected for item in baselines) == drawn
+    assert {item.answers for item in suite.items} == {tuple("123456") if name == "persuade" else ("0", "1")}
+    if name == "persuade":
+        synthetic = [item.expected for item in suite.items if item.condition == "synthetic_ordinal"]
+        assert set(synthetic) == set("123456")
+    else:
+        flips = [item for item in suite.items if item.condition == "label_flip"]
+        labels = {item.task: item.expected for item in baselines}
+        assert flips
+        assert all(item.expected != labels[item.task] for item in flips)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "role"),
+    [
+        ("persuade", "holistic_essay_score", "label"),
+        ("persuade", "assignment", "instruction"),
+        ("harmbench", "human_consensus", "label"),
+        ("harmbench", "generation", "response"),
+        ("fortress", "response", "response"),
+        ("fortress", "harmful", "label"),
+    ],
+)
+def test_a_file_without_a_column_is_refused_by_the_name_of_the_column(
+    name: str, column: str, role: str, tmp_path: Path, store_uri: str
+) -> None:
+    recipe = set_up(name, tmp_path, SHAPES[name]().drop(columns=column))
+    done = generate(recipe, store_uri, "--generator", "offline", "--validator", "none")
+    assert isinstance(done.exception, RecipeError)
+    assert f"The dataset lacks the column {column!r} (for {role})." in str(done.exception)
+    assert not (tmp_path / f"{name}_suite").exists()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, store_uri: str) -> None:
+    done = generate(RECIPES / "harmbench.yaml", store_uri, "--generator", "offline", "--validator", "none")
+    assert isinstance(done.exception, RecipeError)
+    assert "There is no file harmbench.csv" in str(done.exception)
+
+
+def test_a_corpus_with_one_row_per_discourse_element_is_refused_for_its_repeated_ids(
+    tmp_path: Path, store_uri: str
+) -> None:
+    essays = persuade().rename(columns={"essay_id": "essay_id_comp"})
+    recipe = set_up("persuade", tmp_path, pd.concat([essays, essays]))
+    mapped = ("--map", "id=essay_id_comp", "--generator", "offline", "--validator", "none")
+    done = generate(recipe, store_uri, *mapped)
+    assert "Column 'essay_id_comp' must hold each id once" in str(done.exception)
+    essays.to_csv(tmp_path / "persuade_corpus_2.0_test_sample.csv", index=False)
+    assert generate(recipe, store_uri, *mapped).exit_code == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_states_the_papers_settings_and_where_its_file_comes_from(name: str) -> None:
+    text = (RECIPES / f"{name}.yaml").read_text(encoding="utf-8")
+    stated = yaml.safe_load(text)
+    assert (stated["n"], stated["stratify"]) == (10, "label")
+    assert stated["max_usd"] > 0
+    assert stated["generator"]["model"].split("/")[0] != stated["validator"].split("/")[0]
+    expected = [*INVARIANT, "synthetic_ordinal"] if name == "persuade" else ["label_flip", *INVARIANT]
+    assert stated["tests"] == expected
+    comment = "".join(line for line in text.splitlines() if line.startswith("#"))
+    assert f"jrh generate recipes/{name}.yaml" in comment
+    assert "https://" in comment
+    assert "Licence" in comment
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dry_run_knows_the_price_and_stays_below_the_cap(name: str, tmp_path: Path) -> None:
+    recipe = set_up(name, tmp_path)
+    done = CliRunner().invoke(group, ["generate", str(recipe), "--dry-run", "--json"])
+    assert done.exit_code == 0, done.output
+    quoted = json.loads(done.output)
+    assert quoted["seeds"] == 10
+    assert 0 < quoted["usd"] < load_generation(recipe)["max_usd"]
+
+
+def test_the_own_test_recipe_catches_its_judge_in_less_than_40_lines(tmp_path: Path, store_uri: str) -> None:
+    recipe = RECIPES / "own_test.py"
+    assert len(recipe.read_text(encoding="utf-8").splitlines()) < 40
+    done = subprocess.run(
+        [sys.executable, str(recipe)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=tmp_path,
+        env={**os.environ, "MLFLOW_TRACKING_URI": store_uri, "PYTHONIOENCODING": "utf-8"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "# A judge that likes smiles" in done.stdout
+    consistent = {
+        test: float(re.search(rf"\| `{test}` \| [^|]+\| ([0-9.]+) \|", done.stdout)[1]) for test in ("emoji", "typos")
+    }
+    assert consistent["emoji"] < 0.5 < 0.9 < consistent["typos"]
