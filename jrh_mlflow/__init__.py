@@ -9,12 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jrh_mlflow.comparing import Comparison, compare
     from jrh_mlflow.criterion import CriterionShift, criterion_shift
     from jrh_mlflow.errors import JrhError
     from jrh_mlflow.evaluation import Evaluation, evaluate
+    from jrh_mlflow.generation.entry import generate
+    from jrh_mlflow.generation.generator import Generator
     from jrh_mlflow.judges import scripted
     from jrh_mlflow.judges.prompted import PromptedJudge
-    from jrh_mlflow.measures import Datasheet, measure
+    from jrh_mlflow.measures import Datasheet, ReliabilityReport, measure
     from jrh_mlflow.schema.estimates import Estimate, NotEstimable
     from jrh_mlflow.schema.presentation import Answer, Message, Presentation
     from jrh_mlflow.stimuli import Suite, datasheet_suite, natural_suite
@@ -23,20 +26,25 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Answer": "schema.presentation",
+    "Comparison": "comparing",
     "CriterionShift": "criterion",
     "Datasheet": "measures",
     "Estimate": "schema.estimates",
     "Evaluation": "evaluation",
+    "Generator": "generation.generator",
     "JrhError": "errors",
     "Message": "schema.presentation",
     "NotEstimable": "schema.estimates",
     "Presentation": "schema.presentation",
     "PromptedJudge": "judges.prompted",
+    "ReliabilityReport": "measures",
     "Suite": "stimuli",
+    "compare": "comparing",
     "criterion_shift": "criterion",
     "datasheet_suite": "stimuli",
     "evaluate": "evaluation",
     "from_mlflow": "tracking.mlflow_judges",
+    "generate": "generation.entry",
     "load_suite": "suites",
     "measure": "measures",
     "natural_suite": "stimuli",
@@ -45,20 +53,25 @@ _HOMES = {
 
 __all__ = [
     "Answer",
+    "Comparison",
     "CriterionShift",
     "Datasheet",
     "Estimate",
     "Evaluation",
+    "Generator",
     "JrhError",
     "Message",
     "NotEstimable",
     "Presentation",
     "PromptedJudge",
+    "ReliabilityReport",
     "Suite",
+    "compare",
     "criterion_shift",
     "datasheet_suite",
     "evaluate",
     "from_mlflow",
+    "generate",
     "load_suite",
     "measure",
     "natural_suite",

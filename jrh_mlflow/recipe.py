@@ -15,6 +15,9 @@ from typing import Any
 import yaml
 
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.generation.entry import generate
+from jrh_mlflow.generation.generator import Generator
+from jrh_mlflow.generation.order import NO_VALIDATOR
 from jrh_mlflow.judges import Judge, as_judge, scripted
 from jrh_mlflow.judges.prompted import PromptedJudge
 
@@ -32,10 +35,16 @@ def judge_from_text(text: str) -> Judge:
         raise RecipeError(f"A judge is given as scripted:NAME, module:function or file.py:function, but got {text!r}.")
     if where == "scripted":
         return _scripted(name)
+    return as_judge(function_from_text(text))
+
+
+def function_from_text(text: str) -> Any:
+    """Import what `package.module:name` or `path/to/file.py:name` names."""
+    where, _, name = text.rpartition(":")
     module = _module_from_file(Path(where)) if where.endswith(".py") else _module(where)
     if not hasattr(module, name):
         raise RecipeError(f"{where} has no {name!r}.{suggest(name, vars(module))}")
-    return as_judge(getattr(module, name))
+    return getattr(module, name)
 
 
 def _scripted(name: str) -> Judge:
@@ -80,6 +89,7 @@ _RUN_KEYS = (
     "concurrency",
     "max_usd",
     "journal",
+    "backend",
     "seed",
     "tags",
     "traces",
@@ -89,6 +99,7 @@ _RUN_KEYS = (
     "timeout_s",
 )
 _KEYS = ("judge", "suite", "criteria", *_RUN_KEYS)
+_GENERATION_KEYS = (*(name for name in inspect.signature(generate).parameters if name != "progress"), "output")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,11 +119,7 @@ def load_recipe(path: str | Path) -> Recipe:
         RecipeError: for a key that is not known, with the nearest one that is.
     """
     path = Path(path)
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RecipeError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
-    fields = _known_keys(data, _KEYS, where=str(path))
+    fields = _known_keys(_read_yaml(path), _KEYS, where=str(path))
     if "judge" not in fields:
         raise RecipeError(f"{path} has no `judge`.")
     suite, criteria, prices = fields.get("suite"), fields.get("criteria"), fields.get("prices")
@@ -125,6 +132,60 @@ def load_recipe(path: str | Path) -> Recipe:
         criteria=None if criteria is None else tuple(map(str, criteria)),
         options=options,
     )
+
+
+def load_generation(path: str | Path) -> dict[str, Any]:
+    """Read a generation in YAML: the arguments of `jrh.generate` and `output`; paths are relative to the recipe.
+
+    `generator` is a model name, the arguments of `Generator`, or `{callable: file.py:function}`; `validator` is a judge
+    as in other recipes; `rubric` is text or `@file`.
+
+    Raises:
+        RecipeError: for a key that is not known, with the nearest one that is.
+    """
+    path = Path(path)
+    given = dict(_known_keys(_read_yaml(path), _GENERATION_KEYS, where=str(path)))
+    for key in ("dataset", "rubric"):
+        if key not in given:
+            raise RecipeError(f"{path} has no `{key}`.")
+    given["dataset"] = _beside(path, str(given["dataset"]))
+    given["rubric"] = _rubric(str(given["rubric"]), path)
+    given["generator"] = _recipe_generator(given.get("generator"), path)
+    if given.get("validator") not in (None, NO_VALIDATOR):
+        given["validator"] = _recipe_judge(given["validator"], path)
+    if "output" in given:
+        given["output"] = str(path.parent / str(given["output"]))
+    if given.get("prices") is not None:
+        given["prices"] = _prices(given["prices"], where=str(path))
+    return given
+
+
+def _recipe_generator(data: object, path: Path) -> object:
+    if data is None or isinstance(data, str):
+        return data
+    fields = dict(_known_keys(data, ("callable", *inspect.signature(Generator).parameters), where=f"{path}, generator"))
+    if ("callable" in fields) == ("model" in fields):
+        raise RecipeError(f"{path}, generator: give one of `model` or `callable`.")
+    try:
+        return Generator(**fields) if "model" in fields else function_from_text(_beside(path, str(fields["callable"])))
+    except (ValueError, TypeError) as error:
+        raise RecipeError(f"{path}, generator: {error}") from error
+
+
+def _rubric(text: str, path: Path) -> str:
+    if not text.startswith("@"):
+        return text
+    try:
+        return (path.parent / text[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: the rubric {text[1:]} cannot be read: {error}.") from error
+
+
+def _read_yaml(path: Path) -> object:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RecipeError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
 
 
 def _recipe_judge(data: object, path: Path) -> Judge:

@@ -38,6 +38,7 @@ def run_options(function: F) -> F:
         click.option("--requests-per-minute", type=float, help="Of the endpoint; delays, never drops."),
         click.option("--tokens-per-minute", type=float),
         click.option("--timeout", "timeout_s", type=float, help="Seconds for one attempt. [120]"),
+        click.option("--backend", help="Where calls run: local, or ray for the cluster of RAY_ADDRESS. [local]"),
         click.option("--traces", help="Which calls become MLflow traces: failures, all or none. [failures]"),
         click.option("--run-name", help="Name of the MLflow run."),
         click.option("--dry-run", is_flag=True, help="Print calls, tokens and dollars; send nothing."),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--path", type=click.Path(), help="The journal; .jrh/journal.db when left out.")
+@click.option("--path", type=click.Path(), help="A file or postgresql://...; .jrh/journal.db when left out.")
 @click.option("--prune", is_flag=True, help="Delete settled calls; what was spent stays counted.")
 @click.option("--older-than", type=float, metavar="DAYS", help="Prune calls settled longer ago than this.")
 @click.option("--failed", is_flag=True, help="Prune only calls without an answer: failed and lost ones.")
@@ -41,7 +41,7 @@ def journal(path: str | None, prune: bool, older_than: float | None, failed: boo
         return
     with open_journal(place) as book:
         removed = book.prune(older_than_days=older_than, failed=failed) if prune else None
-        _print(place, book.summary(), removed, as_json=as_json)
+        _print(book.place if "://" in place else place, book.summary(), removed, as_json=as_json)
 
 
 def _check(*, prune: bool, older_than: float | None, failed: bool, yes: bool) -> None:

@@ -83,7 +83,7 @@ def read(response: Response, names: Mapping[str, str]) -> Reading:
         >>> read(response, {"A": "1", "B": "2"}).answer
         '2'
     """
-    problem = provider_problem(response)
+    problem = _provider_problem(response)
     raw = clean_text(response.refusal or response.text or "") or None
     if problem is not None:
         return Reading(outcome="error" if problem in _ERRORS else "unparsed", problem=problem, text=raw)
@@ -93,21 +93,16 @@ def read(response: Response, names: Mapping[str, str]) -> Reading:
         reading = Reading(outcome="unparsed", problem=unreadable.code, detail=unreadable.detail)
     if reading.problem is None:
         return reading
-    if was_cut(response):
+    if _finish(response) in _LENGTH:
         reading = replace(reading, problem="truncated", detail=f"{PROBLEMS['truncated']} ({reading.problem})")
     return replace(reading, text=raw)
-
-
-def was_cut(response: Response) -> bool:
-    """Tell whether the token limit ended a response."""
-    return _finish(response) in _LENGTH
 
 
 def _finish(response: Response) -> str:
     return (response.finish_reason or "").strip().lower()
 
 
-def provider_problem(response: Response) -> str | None:
+def _provider_problem(response: Response) -> str | None:
     """Return why there is nothing to parse. A refusal in the model's own words outranks the filter's flag."""
     finish = _finish(response)
     if finish == "empty_choices":

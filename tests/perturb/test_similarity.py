@@ -119,3 +119,18 @@ def test_a_similarity_may_be_given_by_name_as_it_is_or_as_a_function():
 def test_anything_else_is_refused(spec):
     with pytest.raises(RecipeError, match="Unknown similarity"):
         as_similarity(spec, TEXTS)
+
+
+def test_weights_are_those_of_scikit_learn():
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    corpus = ["the cat sat on the mat", "a dog sat on the log log", "cats and dogs, and more dogs"]
+    rows = [
+        TfidfVectorizer(sublinear_tf=True, **how).fit_transform(corpus)
+        for how in ({"analyzer": "word"}, {"analyzer": "char_wb", "ngram_range": (3, 4)})
+    ]
+    ours = TfidfSimilarity(corpus)
+    for first in range(3):
+        for second in range(3):
+            cosines = [(row[first] @ row[second].T).toarray()[0, 0] for row in rows]
+            assert ours.between(corpus[first], corpus[second]) == pytest.approx(sum(cosines) / 2)

@@ -1,0 +1,156 @@
+"""What came of writing: texts, attempts, items, and what was set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jrh_mlflow.schema.items import Item
+
+NOT_ASKED = "not asked"
+"""The verdict of an item that no validator has seen."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """What a writer returned for one attempt: a text, or the problem."""
+
+    text: str | None = None
+    problem: str | None = None
+    input_tokens: int | None = 0
+    """None is unknown."""
+    output_tokens: int | None = 0
+    cost_usd: float | None = 0.0
+    """None is unknown, never free."""
+    cached: bool = False
+    called: bool = True
+    """False where nothing was asked: by code, or because an earlier run knows that there is no text."""
+    model: str | None = None
+    prompt_sha256: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opinion:
+    """What a validator said about a finished item."""
+
+    answer: str | None = None
+    problem: str | None = None
+    """Why there is no answer."""
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cost_usd: float | None = 0.0
+    cached: bool = False
+    called: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One try at one text."""
+
+    number: int
+    """From 1."""
+    temperature: float | None
+    problems: tuple[str, ...]
+    """Why the text was not taken; empty when it was."""
+    verdict: str | None
+    """The validator's answer, `not asked`, or None when it gave none."""
+    rejected: bool = False
+    """True when the validator's answer was not the expected one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetAside:
+    """An item that was not made."""
+
+    id: str
+    test: str
+    condition: str
+    source: str
+    reason: str
+    attempts: tuple[Attempt, ...] = ()
+
+
+@dataclass(kw_only=True, slots=True)
+class Usage:
+    """Calls, tokens and dollars of generator and validator together; a sum with an unknown part is None."""
+
+    calls: int = 0
+    cached: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cost_micro: int | None = 0
+
+    def add(self, call: Written | Opinion) -> None:
+        """Count a call."""
+        if not call.called:
+            return
+        self.calls += 1
+        self.cached += call.cached
+        self.input_tokens = _sum(self.input_tokens, call.input_tokens)
+        self.output_tokens = _sum(self.output_tokens, call.output_tokens)
+        micro = None if call.cost_usd is None else round(call.cost_usd * 1_000_000)
+        self.cost_micro = _sum(self.cost_micro, micro)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars, or None when a price or a usage is unknown."""
+        return None if self.cost_micro is None else self.cost_micro / 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """One test's tally."""
+
+    items: int = 0
+    set_aside: int = 0
+    attempts: int = 0
+    """Of its texts, whether they were taken or not."""
+    validator_rejected: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What generation made of all its targets."""
+
+    items: tuple[Item, ...]
+    """Baselines and perturbed items: by seed, then by test, then by number."""
+    set_aside: tuple[SetAside, ...]
+    tests: dict[str, Counts]
+    """By test, in the order they were asked for."""
+    usage: Usage
+    stopped: str | None = None
+    """Why targets are missing (`budget`), or None."""
+    unfinished: int = 0
+    """Items that were neither made nor set aside because generation was stopped."""
+    seconds: float = 0.0
+    notes: Sequence[str] = field(default_factory=tuple)
+    """What a reader of the suite should know first."""
+
+    def total(self, name: str) -> int:
+        """Sum one count over all tests."""
+        return sum(getattr(counts, name) for counts in self.tests.values())
+
+
+def set_aside_row(one: SetAside) -> dict[str, Any]:
+    """Return the line of `set_aside.jsonl`."""
+    return {
+        "id": one.id,
+        "test": one.test,
+        "condition": one.condition,
+        "source": one.source,
+        "reason": one.reason,
+        "attempts": [
+            {
+                "number": attempt.number,
+                "temperature": attempt.temperature,
+                "problems": list(attempt.problems),
+                "verdict": attempt.verdict,
+            }
+            for attempt in one.attempts
+        ],
+    }
+
+
+def _sum(total: int | None, part: int | None) -> int | None:
+    return None if total is None or part is None else total + part

@@ -1,0 +1,149 @@
+"""A generation as Markdown and as the artifacts, metrics and params of an MLflow run."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.generation.attempts import Made, SetAside, set_aside_row
+from jrh_mlflow.measures.markdown import table
+from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.stimuli.suite import Suite
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.store import Store, note_tag
+
+NOTE_FILE = "generation.md"
+_MAX_SHOWN = 160
+_MAX_NOTE = 7500
+_MAX_REASONS = 12
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!~|-])")
+
+
+def log_generation(
+    store: Store, run_id: str, suite: Suite, made: Made, *, params: Mapping[str, Mapping[str, Any]], writer: str
+) -> dict[str, float]:
+    """Log a finished generation and return the metrics."""
+    points = keys.generation_points(
+        totals={name: made.total(name) for name in ("items", "set_aside", "attempts", "validator_rejected")},
+        tests={name: {"items": one.items, "set_aside": one.set_aside} for name, one in made.tests.items()},
+        usage={
+            "calls/total": made.usage.calls,
+            "calls/cached": made.usage.cached,
+            "tokens/input": made.usage.input_tokens,
+            "tokens/output": made.usage.output_tokens,
+            "cost/usd": made.usage.cost_usd,
+        },
+        seconds=made.seconds,
+    )
+    markdown = generation_markdown(suite, made, writer=writer)
+    # MLflow cuts long descriptions: the examples are then left to the artifact.
+    fits = len(markdown) < _MAX_NOTE
+    tags = note_tag(markdown if fits else generation_markdown(suite, made, writer=writer, examples=False))
+    if suite.origin.get("truncated"):
+        tags[keys.TAG_TRUNCATED] = str(suite.origin["truncated"])
+    with tempfile.TemporaryDirectory(prefix="jrh-") as name:
+        folder = Path(name)
+        suite.save(folder / "suite")
+        rows = [json.dumps(set_aside_row(one), ensure_ascii=False) + "\n" for one in made.set_aside]
+        (folder / "set_aside.jsonl").write_text("".join(rows), encoding="utf-8")
+        (folder / NOTE_FILE).write_text(markdown, encoding="utf-8")
+        store.log(run_id, points=points, params=keys.grouped_params(**params), tags=tags, artifacts=folder, suite=suite)
+    return keys.last_values(points)
+
+
+def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool = True) -> str:
+    """Render what was made, what was set aside and why, with examples."""
+    n_baseline = sum(item.condition == BASELINE for item in made.items)
+    lines = [f"# Reliability suite: {_plain(suite.name)}", ""]
+    lines += [f"> {_plain(note, cut=False)}" for note in made.notes] + [""] * bool(made.notes)
+    lines += [
+        f"{len(suite)} items: {n_baseline} baselines and {made.total('items')} perturbed items, written by "
+        f"{_plain(writer)}; {made.total('set_aside')} set aside.",
+        "",
+        *table(["test", "made", "set aside", "attempts", "rejected by the validator"], _rows(made)),
+        "",
+        *_reasons(made.set_aside),
+        *(_examples(made.items) if examples else [f"Examples are in the artifact `{NOTE_FILE}`.", ""]),
+        _cost(made),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def problem_kind(problem: str) -> str:
+    """Return the kind of a problem, without its particulars.
+
+    Example:
+        >>> problem_kind("length ratio 0.31 outside 0.6 to 1.6: 90 words before, 28 now")
+        'length ratio'
+    """
+    return re.split(r"[:'\"\d]", problem, maxsplit=1)[0].strip() or problem
+
+
+def _rows(made: Made) -> list[list[str]]:
+    return [
+        [_plain(name), str(one.items), str(one.set_aside), str(one.attempts), str(one.validator_rejected)]
+        for name, one in made.tests.items()
+    ]
+
+
+def _reasons(aside: Sequence[SetAside]) -> list[str]:
+    """Count why items were set aside: the problems of their last attempt, or why none could be made."""
+    found = [one.attempts[-1].problems if one.attempts else (one.reason,) for one in aside]
+    counts = Counter(problem_kind(problem) for problems in found for problem in problems)
+    if not counts:
+        return []
+    rows = [[_plain(kind), str(count)] for kind, count in counts.most_common(_MAX_REASONS)]
+    return ["### Why items were set aside (last attempt)", "", *table(["reason", "items"], rows), ""]
+
+
+def _examples(items: Sequence[Item]) -> list[str]:
+    """Show the first item of each test beside its source."""
+    sources = {item.task: item for item in items if item.condition == BASELINE}
+    first: dict[str, Item] = {}
+    for item in items:
+        if item.condition != BASELINE:
+            first.setdefault(item.condition, item)
+    if not first:
+        return []
+    rows = []
+    for condition, item in first.items():
+        source = sources[item.task]
+        reworded = item.rubric != source.rubric
+        before, after = (source.rubric, item.rubric) if reworded else (source.response, item.response)
+        shown = _from_the_change(before or "", after or "")
+        rows.append([_plain(condition), *map(_plain, shown), _plain(item.expected or "–")])
+    return ["### Examples", "", *table(["condition", "original", "perturbed", "expected"], rows), ""]
+
+
+def _from_the_change(before: str, after: str) -> tuple[str, str]:
+    """Leave out what both texts begin with, but for a few words."""
+    pairs = zip(before, after, strict=False)
+    start = next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(before), len(after)))
+    if start <= _MAX_SHOWN // 2 or before == after:
+        return before, after
+    start -= _MAX_SHOWN // 4
+    return f"… {before[start:]}", f"… {after[start:]}"
+
+
+def _cost(made: Made) -> str:
+    usage = made.usage
+    if not usage.calls:
+        return "No model was asked."
+    dollars = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    return f"Calls: {usage.calls} ({usage.cached} from the journal), {dollars}, generator and validator together."
+
+
+def _plain(text: str, *, cut: bool = True) -> str:
+    """Return a text that cannot be anything but text in Markdown or HTML."""
+    flat = " ".join(text.split())
+    if cut and len(flat) > _MAX_SHOWN:
+        flat = flat[: _MAX_SHOWN - 1] + "…"
+    # `table` escapes the bar itself.
+    return _MARKDOWN.sub(lambda found: found[0] if found[0] == "|" else f"\\{found[0]}", html.escape(flat, quote=False))

@@ -1,0 +1,139 @@
+"""Who confirms: asked with the judge's own question about the finished item. It filters; it never decides a label."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.engine.channel import PERHAPS_BILLED, Channel
+from jrh_mlflow.engine.lanes import LaneError
+from jrh_mlflow.engine.plan import present
+from jrh_mlflow.engine.remote import NOT_SERVED
+from jrh_mlflow.engine.runner import ask_one, judge_threads
+from jrh_mlflow.generation.attempts import Opinion
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.schema.items import Call, Item
+from jrh_mlflow.schema.requests import Request, Response
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MAX_PROBLEM = 200
+
+
+class Validator(ABC):
+    """Answers the judge's question about an item. Opened with `async with`."""
+
+    judge: Judge
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    @abstractmethod
+    async def ask(self, item: Item) -> Opinion:
+        """Ask about one item.
+
+        Raises:
+            OutOfBudget: when the cap does not cover the call.
+            JudgeError: when the service fails for good.
+        """
+
+
+def question(item: Item, judge: Judge) -> Call:
+    """Lay an item out exactly as a judge will see it in an evaluation."""
+    return Call(item=item, order="", replicate=0, presentation=present(item, "", judge.tie_criterion))
+
+
+class ModelValidator(Validator):
+    """A prompted judge behind journal, limits and budget. The same question is asked once, however many ask it."""
+
+    def __init__(self, judge: PromptedJudge, channel: Channel, *, shared: bool = False) -> None:
+        """Set it up; a `shared` channel is opened and closed by the writer."""
+        self.judge: PromptedJudge = judge
+        self._channel, self._shared = channel, shared
+        self._asking: dict[str, asyncio.Lock] = {}
+
+    async def __aenter__(self) -> Self:
+        if not self._shared:
+            await self._channel.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._shared:
+            await self._channel.__aexit__(kind, error, trace)
+
+    async def ask(self, item: Item) -> Opinion:
+        """Serve the journalled answer, or ask for one."""
+        call = question(item, self.judge)
+        request = self.judge.request(call)
+        key = request.key(0)
+        # Two attempts with the same text must not both be paid: the second waits and reads the journal.
+        async with self._asking.setdefault(key, asyncio.Lock()):
+            kept = self._channel.kept(key)
+            return self._opinion(kept, call, cached=True) if kept is not None else await self._send(call, request, key)
+
+    async def _send(self, call: Call, request: Request, key: str) -> Opinion:
+        def unusable(response: Response) -> str | None:
+            problem = self.judge.read(response, call).problem
+            return problem if problem in NOT_SERVED else None
+
+        try:
+            response = await self._channel.send(request, key, unusable=unusable)
+        except LaneError as error:
+            unknown = {"input_tokens": None, "output_tokens": None, "cost_usd": None}
+            billed: dict[str, Any] = unknown if error.kind in PERHAPS_BILLED else {}
+            return Opinion(problem=f"call failed: {error}", **billed)
+        return self._opinion(response, call, cached=False)
+
+    def _opinion(self, response: Response, call: Call, *, cached: bool) -> Opinion:
+        reading, cost = self.judge.read(response, call), self._channel.cost_micro(response)
+        return Opinion(
+            answer=reading.answer or (None if reading.problem else reading.outcome),
+            problem=reading.error[:_MAX_PROBLEM] if reading.error else None,
+            input_tokens=response.input_tokens,
+            output_tokens=response.output_tokens,
+            cost_usd=None if cost is None else cost / 1_000_000,
+            cached=cached,
+        )
+
+
+class JudgeValidator(Validator):
+    """Any other judge: a callable, an MLflow judge, a scripted one."""
+
+    def __init__(self, judge: Judge, *, concurrency: int) -> None:
+        self.judge = judge
+        self._concurrency = concurrency
+
+    async def __aenter__(self) -> Self:
+        self._slots = asyncio.Semaphore(self._concurrency)
+        self._threads = judge_threads(self.judge, self._concurrency)
+        self._threads.__enter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._threads.__exit__(None, None, None)
+
+    async def ask(self, item: Item) -> Opinion:
+        """Ask; whatever it raises, or returns outside the answers, is a problem."""
+        async with self._slots:
+            record = await ask_one(self.judge, question(item, self.judge))
+        return Opinion(
+            answer=record.answer or (None if record.error else record.outcome),
+            problem=record.error[:_MAX_PROBLEM] if record.error else None,
+            input_tokens=record.input_tokens,
+            output_tokens=record.output_tokens,
+            cost_usd=record.cost_usd,
+            called=self.judge.kind != "scripted",
+        )

@@ -1,0 +1,254 @@
+"""Who writes: a generator model, a function of the user's, or rules that need no model."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.engine.channel import PERHAPS_BILLED, Channel
+from jrh_mlflow.engine.lanes import LaneError
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.generation.attempts import Written
+from jrh_mlflow.generation.generator import Generator, ramp
+from jrh_mlflow.judges.answers import clean_text
+from jrh_mlflow.judges.parsing import PROBLEMS, read
+from jrh_mlflow.perturb import NotApplicable, ReliabilityTest, Rewrite, Target
+from jrh_mlflow.schema.requests import Response
+from jrh_mlflow.schema.secrets import blank_secrets
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+OFFLINE = "offline"
+OFFLINE_NAME = "offline rules"
+CODE_NAME = "code"
+_ATTEMPTS = 4
+_STRIDE = 1000
+"""Room for the attempts of one text among the replicate numbers of a request."""
+_WITHOUT_TEXT = ("empty_choices", "empty_content", "content_filter", "refusal", "truncated")
+
+WriterFunction = Callable[[str, "float | None"], object]
+"""`f(brief, temperature)`, sync or async; returns the text."""
+
+
+class Writer(ABC):
+    """Writes the texts of rewrites. Opened with `async with`; `write` may be awaited many times at once."""
+
+    name: str
+    """What items and reports call it."""
+    offline = False
+    temperatures: tuple[float | None, ...]
+    """One per attempt."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, object]:
+        """What makes it this writer; logged as params `generator.*`."""
+
+    def begin(self, jobs: Iterable[tuple[ReliabilityTest, Target]]) -> None:
+        """Look at everything there is to write, in order, before the first text."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    @abstractmethod
+    async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
+        """Write one text; `attempt` counts from 0.
+
+        Raises:
+            NotApplicable: when this test cannot be made of this seed.
+            OutOfBudget: when the cap does not cover the call.
+            JudgeError: when the service fails for good.
+        """
+
+
+def by_rule(test: ReliabilityTest, target: Target, *, seed: int, attempt: int) -> str:
+    """Have a test's own code write, from random numbers that depend on nothing but seed, item and attempt."""
+    text = f"jrh-write\n{seed}\n{target.id}\n{attempt}".encode("utf-8", "surrogatepass")
+    return test.write(target, random.Random(hashlib.sha256(text).digest()))  # noqa: S311 - texts, not secrets
+
+
+class OfflineWriter(Writer):
+    """The rule-based stand-ins of the tests: good enough to try everything out, no measure of a judge's weakness."""
+
+    name = OFFLINE_NAME
+    offline = True
+
+    def __init__(self, seed: int, *, attempts: int = _ATTEMPTS) -> None:
+        self.seed = seed
+        self.temperatures = (None,) * attempts
+
+    def settings(self) -> dict[str, object]:
+        """Say that no model wrote."""
+        return {"model": OFFLINE, "kind": OFFLINE, "attempts": len(self.temperatures), "seed": self.seed}
+
+    async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
+        """Write by rule; nothing is sent."""
+        return Written(text=by_rule(test, target, seed=self.seed, attempt=attempt), called=False)
+
+
+class ModelWriter(Writer):
+    """A generator model behind journal, limits and budget."""
+
+    def __init__(self, generator: Generator, channel: Channel) -> None:
+        self.generator, self.name, self.temperatures = generator, generator.model, generator.temperatures
+        self._channel = channel
+        self._places: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._channel.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.__aexit__(kind, error, trace)
+
+    def settings(self) -> dict[str, object]:
+        """Return the generator's."""
+        return self.generator.settings()
+
+    def begin(self, jobs: Iterable[tuple[ReliabilityTest, Target]]) -> None:
+        """Tell equal briefs apart: the n-th target with the same brief gets an answer of its own."""
+        seen: Counter[bytes] = Counter()
+        for test, target in jobs:
+            if not isinstance(test, Rewrite):
+                continue
+            digest = hashlib.sha256(_brief(test, target).encode("utf-8", "surrogatepass")).digest()
+            self._places[target.id] = seen[digest]
+            seen[digest] += 1
+
+    async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
+        """Serve the journalled text, or ask for one."""
+        brief = clean_text(test.brief(target))
+        digest = hashlib.sha256(brief.encode()).hexdigest()
+        request = self.generator.request(brief, temperature=temperature)
+        key = request.key(self._number(target, attempt))
+        kept = self._channel.kept(key)
+        if kept is not None:
+            return self._written(kept, digest, cached=True)
+        if self._went_on(brief, target, attempt):
+            return Written(problem="no usable text in an earlier run", called=False, prompt_sha256=digest)
+        try:
+            response = await self._channel.send(request, key, unusable=_problem)
+        except LaneError as error:
+            unknown = {"input_tokens": None, "output_tokens": None, "cost_usd": None}
+            billed: dict[str, Any] = unknown if error.kind in PERHAPS_BILLED else {}
+            return Written(problem=f"call failed: {error}", prompt_sha256=digest, **billed)
+        return self._written(response, digest, cached=False)
+
+    def _number(self, target: Target, attempt: int) -> int:
+        return self._places.get(target.id, 0) * _STRIDE + attempt
+
+    def _went_on(self, brief: str, target: Target, attempt: int) -> bool:
+        """Tell whether an earlier run answered a later attempt: this one had no usable text and is not repeated."""
+        later = [
+            self.generator.request(brief, temperature=self.temperatures[number]).key(self._number(target, number))
+            for number in range(attempt + 1, len(self.temperatures))
+        ]
+        return bool(later and self._channel.journal.holds(later))
+
+    def _written(self, response: Response, digest: str, *, cached: bool) -> Written:
+        problem, cost = _problem(response), self._channel.cost_micro(response)
+        return Written(
+            text=None if problem else clean_text(response.text or "").strip(),
+            problem=f"{problem}: {PROBLEMS[problem]}" if problem else None,
+            input_tokens=response.input_tokens,
+            output_tokens=response.output_tokens,
+            cost_usd=None if cost is None else cost / 1_000_000,
+            cached=cached,
+            model=response.model or self.generator.model,
+            prompt_sha256=digest,
+        )
+
+
+class CallableWriter(Writer):
+    """A function of the user's. What it raises, or returns that is no text, is the attempt's problem."""
+
+    def __init__(self, function: WriterFunction, *, concurrency: int) -> None:
+        self.function, self._concurrency = function, concurrency
+        self.name = str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
+        self.temperatures = ramp(0.7, 1.3, _ATTEMPTS)
+        call = getattr(function, "__call__", None)  # noqa: B004 - the method itself is inspected, not its presence
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+    def settings(self) -> dict[str, object]:
+        """Name the function and the ramp it is called with."""
+        first, last = self.temperatures[0], self.temperatures[-1]
+        ramped = {"temperature": first, "max_temperature": last, "attempts": len(self.temperatures)}
+        return {"model": self.name, "kind": "callable", **ramped}
+
+    async def __aenter__(self) -> Self:
+        self._slots = asyncio.Semaphore(self._concurrency)
+        self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="jrh-writer")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._threads.shutdown()
+
+    async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
+        """Call the function with the brief."""
+        brief = clean_text(test.brief(target))
+        facts: dict[str, Any] = {"model": self.name, "prompt_sha256": hashlib.sha256(brief.encode()).hexdigest()}
+        facts |= {"input_tokens": None, "output_tokens": None, "cost_usd": None}
+        async with self._slots:
+            try:
+                returned = await self._call(brief, temperature)
+            except Exception as error:
+                return Written(problem=blank_secrets(clean_text(f"{type(error).__name__}: {error}")), **facts)
+        if not isinstance(returned, str):
+            return Written(problem=f"{type(returned).__name__} instead of a text", **facts)
+        return Written(text=clean_text(returned).strip(), **facts)
+
+    async def _call(self, brief: str, temperature: float | None) -> object:
+        if self._is_async:
+            returned = self.function(brief, temperature)
+        else:
+            loop = asyncio.get_running_loop()
+            returned = await loop.run_in_executor(self._threads, self.function, brief, temperature)
+        return await returned if inspect.isawaitable(returned) else returned
+
+
+def as_generator(spec: object) -> Generator | WriterFunction | None:
+    """Resolve what a user gives: a model name, a `Generator`, a function, or `offline` / None for the rules.
+
+    Raises:
+        RecipeError: for anything else.
+    """
+    if spec is None or spec == OFFLINE:
+        return None
+    if isinstance(spec, str):
+        return Generator(spec)
+    if isinstance(spec, Generator) or (callable(spec) and not isinstance(spec, type)):
+        return spec
+    raise RecipeError(
+        "A generator must be a model name, a Generator, a function f(brief, temperature) or 'offline', "
+        f"but got {type(spec).__name__}."
+    )
+
+
+def _problem(response: Response) -> str | None:
+    """Say why a response holds no text to use, by a code of `PROBLEMS`."""
+    problem = read(response, {}).problem
+    return problem if problem in _WITHOUT_TEXT else None
+
+
+def _brief(test: Rewrite, target: Target) -> str:
+    try:
+        return test.brief(target)
+    except NotApplicable as reason:
+        return f"not applicable: {reason}"

@@ -1,0 +1,173 @@
+"""Generation without a model: a whole suite, honestly labelled, the same on every run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+
+import jrh_mlflow as jrh
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.generation.report import generation_markdown
+from tests.generation.tools import LABELS, RUBRIC, rows, run
+
+
+def test_a_table_becomes_a_suite_with_a_baseline_per_row_and_every_test(store_uri: str) -> None:
+    done = run(pd.DataFrame(rows()), None, store_uri, generator="offline", tests="all")
+    found = done.suite.manifest["conditions"]
+    assert found["baseline"] == 20
+    assert {"label_flip", "semantic_paraphrase", "verbosity_bias_long", "verbosity_bias_short"} <= set(found)
+    assert found["rubric_paraphrase"] == 20
+    labels = {row["id"]: row["label"] for row in rows()}
+    for item in done.suite.items:
+        if item.condition == "label_flip":
+            assert item.expected != labels[item.task]
+        elif not item.condition.startswith("error_injection"):
+            assert item.expected == labels[item.task]
+    assert done.made.usage.calls == 0
+
+
+def test_items_come_by_seed_then_by_test_and_twice_the_same(store_uri: str) -> None:
+    tests = ["semantic_paraphrase", "typos", "label_flip"]
+    first = run(rows(), None, store_uri, generator=None, tests=tests)
+    second = run(rows(), None, store_uri, generator="offline", tests=tests)
+    assert first.suite.sha256 == second.suite.sha256
+    assert [item.condition for item in first.suite.items[:4]] == ["baseline", *tests]
+    assert [item.task for item in first.suite.items[::4]] == [row["id"] for row in rows()]
+    other = run(rows(), None, store_uri, generator=None, tests=tests, seed=1)
+    assert other.suite.sha256 != first.suite.sha256
+
+
+def test_rules_are_called_rules_in_item_suite_and_run(store_uri: str) -> None:
+    done = run(rows(4), None, store_uri, generator="offline", tests=["label_flip", "typos"])
+    metas = {item.condition: item.meta for item in done.suite.items}
+    assert metas["label_flip"]["generator"] == "offline rules"
+    assert metas["typos"]["generator"] == "code"
+    assert metas["label_flip"]["validator"] == "not asked"
+    assert metas["label_flip"]["review"] == {"state": "unreviewed"}
+    assert metas["label_flip"]["source"] == "r03"
+    assert metas["label_flip"]["attempts"] >= 1
+    assert 0 < metas["label_flip"]["similarity"] < 1
+    assert metas["label_flip"]["similarity"] == round(metas["label_flip"]["similarity"], 4)
+    assert done.suite.origin["generator"]["kind"] == "offline"
+    data = MlflowClient(tracking_uri=store_uri).get_run(done.run_id).data
+    assert (data.tags["jrh.kind"], data.tags["jrh.generator"]) == ("generate", "offline")
+    assert "Written by rules" in data.tags["mlflow.note.content"]
+
+
+def test_the_run_holds_counts_settings_and_the_suite_itself(store_uri: str, tmp_path: Path) -> None:
+    done = run(rows(4), None, store_uri, generator="offline", tests=["label_flip", "format_invariance_1"], name="mine")
+    client = MlflowClient(tracking_uri=store_uri)
+    logged = client.get_run(done.run_id)
+    assert logged.info.status == "FINISHED"
+    assert logged.data.metrics["generate/items"] == 8
+    assert logged.data.metrics["generate/label_flip/items"] == 4
+    assert logged.data.metrics["generate/format_invariance_1/set_aside"] == 0
+    assert logged.data.metrics["calls/total"] == 0
+    assert logged.data.params["suite.sha256"] == done.suite.sha256
+    assert logged.data.params["dataset.sha256"] == done.suite.origin["dataset_sha256"]
+    assert logged.data.params["run.tests"] == "label_flip,format_invariance_1"
+    assert logged.data.params["generator.kind"] == "offline"
+    assert logged.data.params["validator.kind"] == "none"
+    assert logged.inputs.dataset_inputs[0].dataset.name == "mine"
+    folder = Path(client.download_artifacts(done.run_id, "", str(tmp_path)))
+    assert jrh.load_suite(folder / "suite").sha256 == done.suite.sha256
+    assert (folder / "generation.md").read_text(encoding="utf-8").startswith("# Reliability suite: mine")
+    assert done.suite.origin["generate_run_id"] == done.run_id
+
+
+def test_a_reworded_question_serves_every_seed_with_its_own_label(store_uri: str) -> None:
+    done = run(rows(6), None, store_uri, generator="offline", tests="rubric_paraphrase")
+    items = [item for item in done.suite.items if item.condition == "rubric_paraphrase"]
+    assert [(item.task, item.expected) for item in items] == [(row["id"], row["label"]) for row in rows(6)]
+    assert len({item.rubric for item in items}) == 1
+    assert items[0].rubric != RUBRIC
+    assert [item.response for item in items] == [row["response"] for row in rows(6)]
+
+
+def test_what_a_test_cannot_be_made_of_is_set_aside_with_the_reason(store_uri: str, tmp_path: Path) -> None:
+    short = [{**rows(1)[0], "response": "Yes."}, {**rows(2)[1]}]
+    done = run(short, None, store_uri, generator="offline", tests="label_flip")
+    (aside,) = done.made.set_aside
+    assert (aside.id, aside.source, aside.test) == ("r00/label_flip", "r00", "label_flip")
+    assert "too few" in aside.reason
+    assert done.metrics["generate/set_aside"] == 1
+    folder = MlflowClient(tracking_uri=store_uri).download_artifacts(done.run_id, "", str(tmp_path))
+    (line,) = (Path(folder) / "set_aside.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["reason"] == aside.reason
+    assert "too few" in generation_markdown(done.suite, done.made, writer="x")
+
+
+def test_a_suite_of_baselines_only_says_so(store_uri: str) -> None:
+    short = [{**row, "response": f"Yes {number}."} for number, row in enumerate(rows(2))]
+    done = run(short, None, store_uri, generator="offline", tests="label_flip")
+    assert len(done.suite) == 2
+    assert any("Nothing could be made" in note for note in done.made.notes)
+
+
+def test_levels_that_the_data_lack_are_made_too(store_uri: str) -> None:
+    seen = rows(6, levels=("2", "3"))
+    done = run(seen, None, store_uri, generator="offline", tests="synthetic_ordinal", scale=(1, 4))
+    made = [item for item in done.suite.items if item.condition == "synthetic_ordinal"]
+    assert {item.expected for item in made} == {"1", "2", "3", "4"}
+    assert len(made) + len(done.made.set_aside) == 6 * 4
+    assert {item.answers for item in made} == {("1", "2", "3", "4")}
+
+
+def test_model_text_in_the_note_is_only_text(store_uri: str) -> None:
+    done = run(rows(1), None, store_uri, generator=lambda brief, temperature: _hostile(), tests="semantic_paraphrase")
+    (item,) = [item for item in done.suite.items if item.condition == "semantic_paraphrase"]
+    assert "<script>" in (item.response or "")
+    note = generation_markdown(done.suite, done.made, writer="f")
+    assert "<script>" not in note
+    assert "![x]" not in note
+
+
+def _hostile() -> str:
+    words = rows(1)[0]["response"].replace("Shops", "<script>alert()</script> ![x] | Shops").replace("people", "folk")
+    return words.replace("safer", "quieter").replace("gained", "profited")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"tests": "label_flop"}, "Did you mean 'label_flip'"),
+        ({"tests": "synthetic_ordinal"}, "ordinal"),
+        ({"rubric": " "}, "rubric"),
+        ({"generator": 3}, "must be a model name"),
+        ({"labels": ("no", "yes")}, "label"),
+        ({"columns": {"response": "answer"}}, "answer"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_a_run_is_opened(
+    options: dict[str, object], text: str, store_uri: str
+) -> None:
+    client = MlflowClient(tracking_uri=store_uri)
+    experiment = client.get_experiment_by_name("tests").experiment_id
+    before = len(client.search_runs([experiment]))
+    with pytest.raises(RecipeError, match=text):
+        run(rows(4), None, store_uri, **{"generator": None, **options})
+    assert len(client.search_runs([experiment])) == before
+
+
+def test_a_users_function_writes_and_what_it_raises_is_a_reason(store_uri: str) -> None:
+    def broken(brief: str, temperature: float) -> object:
+        if "Remark 100" in brief:
+            raise OSError("no disk")
+        return 7
+
+    done = run(rows(2), None, store_uri, generator=broken, tests="semantic_paraphrase", validator="none")
+    problems = [one.attempts[0].problems for one in done.made.set_aside]
+    assert problems == [("OSError: no disk",), ("int instead of a text",)]
+    assert "cost/usd" not in done.metrics
+
+
+def test_generate_returns_the_suite_alone(store_uri: str) -> None:
+    suite = jrh.generate(
+        rows(2), tests="typos", rubric=RUBRIC, generator=None, labels=LABELS, tracking_uri=store_uri, experiment="tests"
+    )
+    assert isinstance(suite, jrh.Suite)
+    assert suite.origin["builder"] == "generate"

@@ -1,0 +1,233 @@
+"""Generation by a model: real HTTP, a real journal; what is not fit is set aside, whatever the model says."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+import jrh_mlflow as jrh
+from jrh_mlflow.engine.plan import present
+from jrh_mlflow.generation.generator import Generator
+from jrh_mlflow.generation.report import problem_kind
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
+from jrh_mlflow.schema.criteria import criterion
+from jrh_mlflow.schema.items import Call
+from tests.generation.tools import CHECKER, PRICES, WRITER, Player, rows, run
+from tests.loopback import LoopbackServer, Reply
+
+REWRITES = ["label_flip", "semantic_paraphrase", "verbosity_bias_long", "verbosity_bias_short"]
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+
+
+def test_a_model_writes_checks_pass_and_everything_is_counted(store_uri: str) -> None:
+    player = Player(rows(6), tests=REWRITES)
+    with LoopbackServer(reply=player) as server:
+        done = run(rows(6), server, store_uri, tests=REWRITES, prices=PRICES)
+    assert done.suite.manifest["conditions"] == {"baseline": 6, **dict.fromkeys(REWRITES, 6)}
+    assert done.metrics["calls/total"] == server.counts["requests"] == len(player.bodies["writer"]) + 6
+    assert done.metrics["tokens/input"] == server.counts["input_tokens"]
+    assert done.metrics["tokens/output"] == server.counts["output_tokens"]
+    expected = (10 * server.counts["input_tokens"] + 20 * server.counts["output_tokens"]) / 1_000_000
+    assert done.metrics["cost/usd"] == pytest.approx(expected, abs=1e-4)
+    flips = [item for item in done.suite.items if item.condition == "label_flip"]
+    assert {item.meta["validator"] for item in flips} == {"pass", "fail"}
+    assert all(item.meta["validator"] == item.expected for item in flips)
+    assert all(item.meta["generator"] == WRITER and len(item.meta["prompt_sha256"]) == 64 for item in flips)
+    data = MlflowClient(tracking_uri=store_uri).get_run(done.run_id).data
+    assert data.params["generator.model"] == data.tags["jrh.generator"] == WRITER
+    assert data.params["validator.model"] == CHECKER
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("xkcd }}} ### 0x00 zzz", "length ratio"),
+        ("I'm sorry, but I cannot help with that request, because it goes against my guidelines.", "refusal"),
+        ("ORIGINAL", "same text as the original"),
+        ("False", "a single word"),
+        (Reply(text=""), "empty_content"),
+        (Reply(text="   \n "), "empty_content"),
+        (Reply(choices=False), "empty_choices"),
+        (Reply(refusal="No."), "refusal"),
+        (Reply(text="The council of", finish_reason="length"), "truncated"),
+        (Reply(text="The council of", finish_reason="content_filter"), "content_filter"),
+    ],
+)
+def test_what_is_no_rewrite_is_set_aside_with_its_reason_and_never_passed_on(
+    reply: str | Reply, reason: str, store_uri: str
+) -> None:
+    dataset = rows(2)
+
+    def write(test: str, temperature: float) -> str | Reply:
+        return dataset[0]["response"] if reply == "ORIGINAL" else reply
+
+    player = Player(dataset, tests="semantic_paraphrase", write=write)
+    given = dataset if reply != "ORIGINAL" else dataset[:1]
+    with LoopbackServer(reply=player) as server:
+        done = run(given, server, store_uri, tests="semantic_paraphrase")
+    assert {item.condition for item in done.suite.items} == {"baseline"}
+    assert len(done.made.set_aside) == len(given) == done.metrics["generate/set_aside"]
+    for one in done.made.set_aside:
+        assert len(one.attempts) == 4
+        assert all(reason in {problem_kind(problem) for problem in attempt.problems} for attempt in one.attempts)
+    assert done.metrics["generate/attempts"] == 4 * len(given)
+    note = MlflowClient(tracking_uri=store_uri).get_run(done.run_id).data.tags["mlflow.note.content"]
+    assert "Nothing could be made beyond the baselines" in note
+
+
+def test_the_word_false_is_no_response_of_any_level(store_uri: str) -> None:
+    dataset = rows(2, levels=("1", "3"))
+    player = Player(dataset, tests="synthetic_ordinal", write=lambda *_: "False", scale=(1, 3))
+    with LoopbackServer(reply=player) as server:
+        done = run(dataset, server, store_uri, tests="synthetic_ordinal", scale=(1, 3))
+    assert len(done.suite) == 2
+    assert player.bodies["checker"] == []
+
+
+def test_the_ramp_is_on_the_wire_in_exact_steps_to_the_maximum(store_uri: str) -> None:
+    player = Player(rows(1), tests="semantic_paraphrase", write=lambda *_: "False")
+    with LoopbackServer(reply=player) as server:
+        generator = Generator(WRITER, api_base=server.url, temperature=0.5, max_temperature=1.1, attempts=4, seed=3)
+        run(rows(1), server, store_uri, tests="semantic_paraphrase", generator=generator)
+    assert [body["temperature"] for body in player.bodies["writer"]] == [0.5, 0.7, 0.9, 1.1]
+    assert {(body["seed"], body["max_tokens"]) for body in player.bodies["writer"]} == {(3, 2048)}
+    assert {len(body["messages"]) for body in player.bodies["writer"]} == {1}
+
+
+def test_a_miss_goes_back_to_the_ramp_and_the_item_keeps_its_temperature(store_uri: str) -> None:
+    player = Player(rows(1), tests="semantic_paraphrase", write=lambda _, heat: None if heat > 1 else "False")
+    with LoopbackServer(reply=player) as server:
+        done = run(rows(1), server, store_uri, tests="semantic_paraphrase")
+    item = done.suite.items[1]
+    assert (item.meta["attempts"], item.meta["temperature"]) == (3, 1.1)
+    assert done.metrics["generate/set_aside"] == 0
+
+
+def test_flips_are_confirmed_with_the_judges_own_question(store_uri: str) -> None:
+    player = Player(rows(2), tests="label_flip")
+    with LoopbackServer(reply=player) as server:
+        done = run(rows(2), server, store_uri, tests="label_flip")
+        judge = PromptedJudge(CHECKER, api_base=server.url, max_tokens=64)
+    flips = [item for item in done.suite.items if item.condition == "label_flip"]
+    asked = [body["messages"] for body in player.bodies["checker"]]
+    for item in flips:
+        shown = present(item, "", criterion("allowed"))
+        request = judge.request(Call(item=item, order="", replicate=0, presentation=shown))
+        assert [dict(message) for message in request.messages] in asked
+    assert len(asked) == 2
+
+
+def test_the_label_never_comes_from_the_validator(store_uri: str) -> None:
+    """A validator that contradicts every flip gets them set aside; it changes no label."""
+    other = {"pass": "fail", "fail": "pass"}
+    player = Player(rows(4), tests=["label_flip", "semantic_paraphrase"], answer=lambda expected: other[expected])
+    with LoopbackServer(reply=player) as server:
+        done = run(rows(4), server, store_uri, tests=["label_flip", "semantic_paraphrase"])
+    assert done.suite.manifest["conditions"] == {"baseline": 4, "semantic_paraphrase": 4}
+    assert {item.expected == row["label"] for item, row in zip(done.suite.items[::2], rows(4), strict=True)} == {True}
+    assert done.metrics["generate/validator_rejected"] == 16
+    assert all("validator answers" in one.reason for one in done.made.set_aside)
+
+
+@pytest.mark.parametrize("answer", [Reply(text="It is hard to say."), Reply(refusal="No."), Reply(choices=False)])
+def test_a_validator_without_an_answer_is_never_a_pass(answer: Reply, store_uri: str) -> None:
+    player = Player(rows(1), tests="label_flip", answer=lambda expected: answer)
+    with LoopbackServer(reply=player) as server:
+        done = run(rows(1), server, store_uri, tests="label_flip")
+    assert len(done.suite) == 1
+    assert "validator gave no answer" in done.made.set_aside[0].reason
+    assert done.metrics["generate/validator_rejected"] == 0
+
+
+def test_similarity_is_checked_before_a_validation_is_paid(store_uri: str) -> None:
+    dataset = rows(1, levels=("1",))
+    echo = f"{dataset[0]['response']} It is."
+    player = Player(dataset, tests="synthetic_ordinal", write=lambda *_: echo, scale=(1, 3))
+    with LoopbackServer(reply=player) as server:
+        done = run(dataset, server, store_uri, tests="synthetic_ordinal", scale=(1, 3))
+    assert len(done.made.set_aside) == 3
+    assert {problem_kind(one.attempts[-1].problems[0]) for one in done.made.set_aside} == {"similarity"}
+    assert player.bodies["checker"] == []
+
+
+def test_items_of_one_bucket_differ_and_buckets_run_side_by_side(store_uri: str) -> None:
+    dataset, tests = rows(4, levels=("1", "2")), [SyntheticOrdinal(per_bucket=2)]
+    player = Player(dataset, tests=tests, scale=(1, 3))
+    with LoopbackServer(reply=player, latency=0.05) as server:
+        done = run(dataset, server, store_uri, tests=tests, scale=(1, 3), attempts=6)
+    made = [item for item in done.suite.items if item.condition == "synthetic_ordinal"]
+    assert server.counts["max_in_flight"] > 4
+    assert {item.expected for item in made} == {"1", "2", "3"}
+    buckets: dict[tuple[str, str | None], list[str | None]] = {}
+    for item in made:
+        buckets.setdefault((item.task, item.expected), []).append(item.response)
+    assert any(len(texts) == 2 for texts in buckets.values())
+    assert all(len(set(texts)) == len(texts) for texts in buckets.values())
+
+
+def test_tests_do_not_wait_for_one_another(store_uri: str) -> None:
+    player = Player(rows(2), tests=REWRITES)
+    with LoopbackServer(reply=player, latency=0.1) as server:
+        run(rows(2), server, store_uri, tests=REWRITES)
+    assert server.counts["max_in_flight"] >= 8
+
+
+def test_concurrency_is_kept_for_each_model(store_uri: str) -> None:
+    player = Player(rows(8), tests="semantic_paraphrase")
+    with LoopbackServer(reply=player, latency=0.02) as server:
+        run(rows(8), server, store_uri, tests="semantic_paraphrase", concurrency=3)
+    assert server.counts["max_in_flight"] == 3
+
+
+def test_the_generators_own_model_validates_when_nobody_is_named_and_says_so(
+    store_uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    player = Player(rows(2), tests="label_flip")
+    with LoopbackServer(reply=player) as server, caplog.at_level(logging.WARNING, "jrh_mlflow"):
+        done = run(rows(2), server, store_uri, tests="label_flip", validator=None)
+    assert len(player.bodies["checker"]) == 2
+    assert {body["model"] for body in player.bodies["checker"]} == {"writer"}
+    assert [text for text in caplog.messages if "confirms its own texts" in text] == list(done.made.notes)
+
+
+def test_a_callable_may_validate_and_none_may_too(store_uri: str) -> None:
+    player = Player(rows(2), tests="label_flip")
+    asked: list[jrh.Presentation] = []
+
+    def strict(presentation: jrh.Presentation) -> str:
+        asked.append(presentation)
+        return "pass"
+
+    with LoopbackServer(reply=player) as server:
+        done = run(rows(2), server, store_uri, tests="label_flip", validator=strict)
+        unasked = run(rows(2), server, store_uri, tests="label_flip", validator="none")
+    assert [item.expected for item in done.suite.items if item.condition == "label_flip"] == ["pass"]
+    assert len(asked) == 5
+    assert asked[0].answers == ("fail", "pass")
+    assert len(unasked.suite) == 4
+    assert {item.meta["validator"] for item in unasked.suite.items if item.condition != "baseline"} == {"not asked"}
+
+
+def test_a_suite_made_by_a_model_is_evaluated_by_a_judge(store_uri: str) -> None:
+    player = Player(rows(2), tests=["label_flip", "format_invariance_1"])
+
+    def everything(body: dict[str, Any]) -> str | Reply:
+        if body["model"] == "judge":
+            return json.dumps({"reason": "", "verdict": "pass"})
+        return player(body)
+
+    with LoopbackServer(reply=everything) as server:
+        done = run(rows(2), server, store_uri, tests=["label_flip", "format_invariance_1"])
+        judge = PromptedJudge("openai/judge", api_base=server.url)
+        found = jrh.evaluate(judge, done.suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    assert found.metrics["calls/verdict"] == len(done.suite) == 6
+    assert found.metrics["label_flip/accuracy/rate"] == 0.5

@@ -1,0 +1,100 @@
+"""A small dataset, and a model on loopback that writes like the offline rules and confirms what it wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from jrh_mlflow.generation.entry import Generated, run_generation
+from jrh_mlflow.generation.generator import Generator
+from jrh_mlflow.generation.plan import Plan
+from jrh_mlflow.generation.writers import by_rule
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.perturb import Rewrite
+from jrh_mlflow.stimuli.seeds import read_seeds
+from tests.loopback import LoopbackServer, Reply
+
+WRITER, CHECKER = "openai/writer", "openai/checker"
+PRICES = {WRITER: (10.0, 20.0), CHECKER: (10.0, 20.0)}
+RUBRIC = "Does the response answer the task correctly and completely?"
+LABELS = ("fail", "pass")
+_TEXTS = (
+    "The council of Leeds approved the bicycle lanes in 2021 because residents asked for safer streets. Most people "
+    "supported the plan, and traffic accidents dropped by 14 percent within a year. Shops on the street gained too.",
+    "Photosynthesis lets plants turn sunlight into sugar. It happens in the chloroplasts, where water and carbon "
+    "dioxide are used, and oxygen is released as a result. Without it there would be little food for animals.",
+    "Students should not be forced to wear uniforms, since clothes help them express who they are. Schools could set "
+    "simple rules about safety instead of buying 3 sets for everyone. Parents would save money and time as well.",
+)
+
+
+def rows(n: int = 20, *, levels: tuple[str, ...] = LABELS) -> list[dict[str, str]]:
+    """Labelled responses, all different."""
+    return [
+        {
+            "id": f"r{number:02d}",
+            "instruction": f"Explain topic {number} in a short paragraph.",
+            "response": f"{_TEXTS[number % 3]} Remark {number + 100} closes the text.",
+            "label": levels[number % len(levels)],
+        }
+        for number in range(n)
+    ]
+
+
+class Player:
+    """Plays generator and validator. It knows what each brief is about, as a good model would."""
+
+    def __init__(
+        self,
+        dataset: list[dict[str, str]],
+        *,
+        tests: object = "paper",
+        write: Callable[[str, float], str | Reply | None] | None = None,
+        answer: Callable[[str], str | Reply] | None = None,
+        **reading: Any,
+    ) -> None:
+        """Get ready.
+
+        Args:
+            dataset: What `generate` is given.
+            tests: What `generate` is given.
+            write: From the test's name and the temperature to a reply; None writes by rule.
+            answer: From the expected answer to the validator's; the expected one by default.
+            reading: Further arguments of `read_seeds`.
+        """
+        seeds, labels = read_seeds(dataset, **(reading or {"labels": LABELS}))
+        self.plan = Plan.of(seeds, labels, RUBRIC, tests)
+        self._jobs = {job.test.brief(job.target): job for job in self.plan.jobs if isinstance(job.test, Rewrite)}
+        self._write, self._answer = write or (lambda *_: None), answer or (lambda expected: expected)
+        self._wrote: dict[str, str] = {}
+        self.bodies: dict[str, list[dict[str, Any]]] = {"writer": [], "checker": []}
+
+    def __call__(self, body: dict[str, Any]) -> str | Reply:
+        """Answer one request; with one model for both, a schema tells the validator's question."""
+        if "response_format" in body:
+            self.bodies["checker"].append(body)
+            shown = body["messages"][-1]["content"]
+            answer = self._answer(next(expected for text, expected in self._wrote.items() if text in shown))
+            return answer if isinstance(answer, Reply) else json.dumps({"reason": "r", "verdict": answer})
+        self.bodies["writer"].append(body)
+        job = self._jobs[body["messages"][-1]["content"]]
+        reply = self._write(job.test.name, body["temperature"])
+        if reply is None:
+            reply = by_rule(job.test, job.target, seed=0, attempt=round(10 * body["temperature"]))
+        text = reply.text if isinstance(reply, Reply) else reply
+        if text:
+            self._wrote[text.strip()] = job.target.expected or ""
+        return reply
+
+
+def run(dataset: object, server: LoopbackServer | None, store_uri: str, **options: Any) -> Generated:
+    """Generate with a model on the loopback server, and with another one as validator."""
+    if server is not None:
+        ramp = {name: options.pop(name) for name in ("attempts", "max_tokens") if name in options}
+        options.setdefault("generator", Generator(WRITER, api_base=server.url, **ramp))
+        options.setdefault("validator", PromptedJudge(CHECKER, api_base=server.url, max_tokens=64))
+    if "scale" not in options:
+        options.setdefault("labels", LABELS)
+    options.setdefault("rubric", RUBRIC)
+    return run_generation(dataset, tracking_uri=store_uri, experiment="tests", progress=False, **options)

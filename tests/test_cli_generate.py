@@ -1,0 +1,205 @@
+"""`jrh generate` and `jrh tests`, run as a user runs them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import jrh_mlflow as jrh
+from jrh_mlflow.cli.main import group
+from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
+from jrh_mlflow.recipe import load_generation
+from tests.generation.tools import LABELS, RUBRIC, Player, rows
+from tests.loopback import LoopbackServer, error_reply
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "answers.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=["id", "task", "answer", "grade"])
+        writer.writeheader()
+        for row in rows():
+            writer.writerow(dict(zip(writer.fieldnames, row.values(), strict=True)))
+    return path
+
+
+MAPPED = ("--map", "instruction=task", "--map", "response=answer", "--map", "label=grade", "--labels", "fail,pass")
+
+
+def cli(*arguments: object) -> Result:
+    return CliRunner().invoke(group, [str(argument) for argument in arguments])
+
+
+def generated(table: Path, store_uri: str, *more: object) -> dict[str, Any]:
+    done = cli("generate", table, *MAPPED, "--rubric", RUBRIC, "--tracking-uri", store_uri, "--json", *more)
+    assert done.exit_code == 0, (done.output, done.exception)
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def test_a_csv_of_twenty_rows_becomes_a_suite_without_a_key_and_twice_the_same(
+    table: Path, store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    first = generated(table, store_uri, "-o", "one")
+    second = generated(table, store_uri, "-o", "two")
+    assert first["suite"]["sha256"] == second["suite"]["sha256"] == jrh.load_suite("one").sha256
+    assert first["suite"]["name"] == "answers"
+    assert first["tests"]["label_flip"]["items"] == 20
+    assert first["metrics"]["calls/total"] == 0
+    shown = cli("generate", table, *MAPPED, "--rubric", RUBRIC, "--tracking-uri", store_uri, "-o", "three")
+    assert "label_flip" in shown.output
+    assert first["suite"]["sha256"] in shown.output
+
+
+def test_then_a_judge_is_evaluated_on_it(table: Path, store_uri: str) -> None:
+    generated(table, store_uri, "-o", "suite", "--tests", "label_flip,format_invariance_1")
+    asked = ("--judge", "scripted:Oracle", "--suite", "suite", "--tracking-uri", store_uri, "--json")
+    done = cli("evaluate", *asked)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert json.loads(done.stdout)[0]["metrics"]["label_flip/accuracy/rate"] == 1.0
+
+
+def test_rows_are_drawn_by_stratum_and_the_rubric_may_be_a_file(table: Path, store_uri: str, tmp_path: Path) -> None:
+    (tmp_path / "rubric.txt").write_text("Is it right?", encoding="utf-8")
+    more = ("--n", 4, "--stratify", "label", "--tests", "typos", "-o", "suite", "--rubric", "@rubric.txt")
+    generated(table, store_uri, *more)
+    baselines = [item for item in jrh.load_suite("suite").items if item.condition == "baseline"]
+    assert sorted(str(item.expected) for item in baselines) == ["fail", "fail", "pass", "pass"]
+    assert {item.rubric for item in baselines} == {"Is it right?"}
+
+
+def test_a_model_is_named_priced_and_capped_on_the_command_line(table: Path, store_uri: str) -> None:
+    with LoopbackServer(reply=Player(rows(), tests="semantic_paraphrase")) as server:
+        model = ("--generator", "openai/writer", "--api-base", server.url, "--price", "10,20", "--max-tokens", 512)
+        told = ("--tests", "semantic_paraphrase", *model)
+        dry = generated(table, store_uri, *told, "--dry-run")
+        assert server.counts["requests"] == 0
+        facts = generated(table, store_uri, *told, "--max-usd", 5, "-o", "suite")
+        assert server.counts["requests"] == facts["metrics"]["calls/total"]
+    assert (dry["generator_calls"], dry["max_generator_calls"], dry["validator_calls"]) == (20, 80, 0)
+    assert 0 < facts["cost_usd"] < dry["worst_usd"]
+
+
+def test_the_cap_ends_with_code_three_and_a_suite_of_what_is_complete(table: Path, store_uri: str) -> None:
+    with LoopbackServer(reply=Player(rows(), tests="semantic_paraphrase")) as server:
+        model = ("--generator", "openai/writer", "--api-base", server.url, "--price", "1000,2000", "--max-tokens", 128)
+        given = (*MAPPED, "--rubric", RUBRIC, "--tracking-uri", store_uri, "--tests", "semantic_paraphrase", *model)
+        done = cli("generate", table, *given, "--max-usd", 6, "-o", "suite")
+    assert done.exit_code == 3, (done.output, done.exception)
+    assert "Raise --max-usd" in done.stderr
+    assert 20 < len(jrh.load_suite("suite")) < 40
+
+
+def test_a_dead_service_is_code_four_and_leaves_no_suite(table: Path, store_uri: str) -> None:
+    with LoopbackServer(reply=lambda body: error_reply(401, "Wrong key.", code="invalid_api_key")) as server:
+        model = ("--generator", "openai/writer", "--api-base", server.url)
+        done = cli("generate", table, *MAPPED, "--rubric", RUBRIC, "--tracking-uri", store_uri, *model, "-o", "suite")
+    assert isinstance(done.exception, JudgeError)
+    assert done.exception.exit_code == 4
+    assert not Path("suite").exists()
+
+
+RECIPE = """
+dataset: answers.csv
+rubric: "@rubric.txt"
+tests: [label_flip, typos]
+labels: [fail, pass]
+columns: {instruction: task, response: answer, label: grade}
+n: 6
+stratify: label
+output: made
+"""
+
+
+def test_a_recipe_says_the_same_with_paths_beside_it(
+    table: Path, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rubric.txt").write_text(RUBRIC, encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    done = cli("generate", "../recipe.yaml", "--tracking-uri", store_uri, "--n", 4, "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    made = jrh.load_suite(tmp_path / "made")
+    assert made.manifest["conditions"] == {"baseline": 4, "label_flip": 4, "typos": 4}
+    assert {item.rubric for item in made.items} == {RUBRIC}
+
+
+def test_generator_and_validator_of_a_recipe_become_objects(tmp_path: Path) -> None:
+    text = RECIPE + "generator: {model: openai/writer, attempts: 2}\nvalidator: {model: openai/checker, seed: 3}\n"
+    (tmp_path / "rubric.txt").write_text(RUBRIC, encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(text, encoding="utf-8")
+    given = load_generation("recipe.yaml")
+    assert given["generator"] == jrh.Generator("openai/writer", attempts=2)
+    assert (given["validator"].model, given["validator"].seed) == ("openai/checker", 3)
+    assert tuple(given["labels"]) == LABELS
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (("tests:", "testz:"), "unknown key 'testz'. Did you mean 'tests'"),
+        (("dataset: answers.csv", ""), "no `dataset`"),
+        (('rubric: "@rubric.txt"', 'rubric: "@nowhere.txt"'), "cannot be read"),
+        (("n: 6", "generator: {modle: x}"), "Did you mean 'model'"),
+        (("n: 6", "generator: {attempts: 2}"), "one of `model` or `callable`"),
+        (("n: 6", "generator: {model: x, attempts: 0}"), "attempts"),
+        (("n: 6", "n: ["), "cannot be read"),
+    ],
+)
+def test_a_recipe_that_cannot_be_followed_says_where(change: tuple[str, str], text: str, tmp_path: Path) -> None:
+    (tmp_path / "rubric.txt").write_text(RUBRIC, encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(RECIPE.replace(*change), encoding="utf-8")
+    with pytest.raises(RecipeError, match=text):
+        load_generation("recipe.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("answers.csv", "-o", "x"), "Give --rubric"),
+        (("answers.csv", "--rubric", "Q?", *MAPPED), "Give -o"),
+        (("answers.csv", "--rubric", "Q?", "-o", "x", "--attempts", "2"), "--attempts need"),
+        (("answers.csv", "--rubric", "Q?", "-o", "x", "--map", "label"), "ROLE=COLUMN"),
+        (("answers.csv", "--rubric", "Q?", "-o", "x", "--price", "1,2"), "name the model"),
+        (("nowhere.csv", "--rubric", "Q?", "-o", "x"), "There is no file"),
+        (("answers.csv", "--rubric", "Q?", "-o", "x", *MAPPED, "--tests", "label_flop"), "Did you mean 'label_flip'"),
+        (("answers.csv", "--rubric", "Q?", "-o", "x", "--map", "response=text"), "text"),
+        (("answers.csv", "--rubric", "Q?", "-o", "x", *MAPPED[:6], "--scale", "1-6"), "grade"),
+    ],
+)
+def test_bad_input_says_what_to_do_and_is_code_two(arguments: tuple[str, ...], text: str, table: Path) -> None:
+    done = cli("generate", *arguments)
+    said = done.output + str(done.exception)
+    assert text in said
+    if isinstance(done.exception, JrhError):
+        assert done.exception.exit_code == 2
+    else:
+        assert done.exit_code == 2
+
+
+def test_tests_are_listed_with_what_they_expect_and_a_prompt_is_shown() -> None:
+    listed = cli("tests")
+    assert listed.exit_code == 0
+    line = next(line for line in listed.output.splitlines() if line.startswith("label_flip"))
+    assert "model" in line
+    assert "the flipped label" in line
+    shown = cli("tests", "label_flip").output
+    assert "=====BEGIN ORIGINAL=====" in shown
+    assert "a validator must give the expected answer" in shown
+    assert "no model is asked" in cli("tests", "typos").output
+    assert {one["test"] for one in json.loads(cli("tests", "--json").output)} >= {"label_flip", "synthetic_ordinal"}
+    assert "Did you mean 'typos'" in str(cli("tests", "typo").exception)
