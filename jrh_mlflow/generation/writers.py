@@ -106,6 +106,8 @@ class ModelWriter(Writer):
         self.generator, self.name, self.temperatures = generator, generator.model, generator.temperatures
         self._channel = channel
         self._places: dict[str, int] = {}
+        self._refused_before = True
+        """False when the journal holds no failed call at all, so that no attempt can have been passed over."""
 
     async def __aenter__(self) -> Self:
         await self._channel.__aenter__()
@@ -122,6 +124,7 @@ class ModelWriter(Writer):
 
     def begin(self, jobs: Iterable[tuple[ReliabilityTest, Target]]) -> None:
         """Tell equal briefs apart: the n-th target with the same brief gets an answer of its own."""
+        self._refused_before = self._channel.journal.summary().failed > 0
         seen: Counter[bytes] = Counter()
         for test, target in jobs:
             if not isinstance(test, Rewrite):
@@ -139,7 +142,7 @@ class ModelWriter(Writer):
         kept = self._channel.kept(key)
         if kept is not None:
             return self._written(kept, digest, cached=True)
-        if self._went_on(brief, target, attempt):
+        if self._refused_before and self._went_on(brief, target, attempt):
             return Written(problem="no usable text in an earlier run", called=False, prompt_sha256=digest)
         try:
             response = await self._channel.send(request, key, unusable=_problem)

@@ -7,6 +7,7 @@ A test is one class in one file and one entry in `registry.py`. There are two ki
 from __future__ import annotations
 
 import random
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from importlib import resources
 from typing import Literal
 
 from jrh_mlflow.schema.seeds import Labels, Seed
+
+_FIELD = re.compile(r"\{(\w+)\}")
 
 
 class NotApplicable(Exception):  # noqa: N818 - a reason, not a failure
@@ -138,16 +141,7 @@ class Rewrite(ReliabilityTest):
 
 def fill(template: str, fields: dict[str, str]) -> str:
     """Put fields into a template in one pass, so that a field's text is never taken for another field."""
-    parts = []
-    rest = template
-    while rest:
-        places = [(rest.find("{" + name + "}"), name) for name in fields]
-        found = min((place for place in places if place[0] >= 0), default=None)
-        if found is None:
-            break
-        parts += [rest[: found[0]], fields[found[1]]]
-        rest = rest[found[0] + len(found[1]) + 2 :]
-    return "".join([*parts, rest])
+    return _FIELD.sub(lambda found: fields.get(found[1], found[0]), template)
 
 
 @cache

@@ -93,18 +93,17 @@ class _Tfidf:
         self._unseen = 1 + math.log(1 + len(corpus))
 
     def vector(self, text: str) -> _Weights:
+        idf, unseen = self._idf, self._unseen
         weights = {
-            feature: (1 + math.log(count)) * self._idf.get(feature, self._unseen)
+            feature: idf.get(feature, unseen) * (1.0 if count == 1 else 1 + math.log(count))
             for feature, count in Counter(self._analyze(text)).items()
         }
-        length = math.sqrt(sum(weight * weight for weight in weights.values()))
+        length = math.hypot(*weights.values())
         return {feature: weight / length for feature, weight in weights.items()}
 
 
 def _cosine(first: _Weights, second: _Weights) -> float:
-    if len(second) < len(first):
-        first, second = second, first
-    return sum(weight * second[feature] for feature, weight in first.items() if feature in second)
+    return sum([first[feature] * second[feature] for feature in first.keys() & second.keys()])
 
 
 def _encodable(text: str) -> str:

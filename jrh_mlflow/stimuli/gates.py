@@ -56,9 +56,7 @@ def _check_pointwise(item: Item) -> None:
     if item.expected is not None and item.expected not in answers:
         raise SuiteError(f"Item {item.id!r} expects {item.expected!r}, which is none of {', '.join(answers)}.")
     if (item.meta.get("review") or {}).get("state") == "rejected":
-        raise SuiteError(
-            f"Item {item.id!r} was rejected in review, and no judge may see it. Leave it out."
-        )
+        raise SuiteError(f"Item {item.id!r} was rejected in review, and no judge may see it. Leave it out.")
 
 
 def _unique(ids: Iterable[str]) -> None:

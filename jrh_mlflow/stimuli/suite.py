@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 ITEMS_FILE = "suite.jsonl"
 MANIFEST_FILE = "manifest.json"
 
-_TEXTS = ("instruction", "rubric", "u", "v", "response", "better", "expected")
+_FIELDS = tuple(field.name for field in fields(Item))
 
 
 class Suite:
@@ -106,7 +106,9 @@ def read_suite(path: str | Path) -> Suite:
 
 
 def _item_line(item: Item) -> bytes:
-    data = {key: value for key, value in asdict(item).items() if value not in (None, {}, [], ())}
+    data = {name: value for name in _FIELDS if (value := getattr(item, name)) not in (None, {}, [], ())}
+    if item.transcript:
+        data["transcript"] = [asdict(message) for message in item.transcript]
     if item.replicates == 1:
         del data["replicates"]
     try:
@@ -145,10 +147,9 @@ def _check_bytes(content: bytes, manifest: Mapping[str, Any], file: Path) -> Non
 
 
 def _read_item(line: bytes, number: int, file: Path) -> Item:
-    known = {field.name for field in fields(Item)}
     try:
         data = json.loads(line)
-        if not isinstance(data, dict) or not data.keys() <= known:
+        if not isinstance(data, dict) or not data.keys() <= set(_FIELDS):
             raise ValueError("unknown fields")
         _check_types(data)
         if data.get("transcript") is not None:
