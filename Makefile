@@ -1,21 +1,31 @@
-# Each target makes its own environment; nothing but python3, pip, make and git is needed.
+# Each target makes its own environment; python3, pip, make and git are needed, and for the tests PostgreSQL's programs.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all example validate clean
+.PHONY: demo test test-all postgres example validate clean
 
 demo: $(VENV)/.installed
 	$(BIN)/jrh demo
 
-test: $(VENV)/.installed-dev
+test: postgres $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: $(VENV)/.installed-dev
+test-all: postgres $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
+
+# The tests start a server of their own (tests/postgres.py). Root, as in CI, gets Debian's package where it is missing.
+postgres:
+	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null; \
+	else \
+	  echo "The tests need PostgreSQL's programs: apt-get install postgresql (Debian, Ubuntu), brew install postgresql (macOS)." >&2; \
+	  exit 1; \
+	fi
 
 example: $(VENV)/.installed
 	$(BIN)/python -m jrh_mlflow.example mlruns_example

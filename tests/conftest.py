@@ -7,9 +7,12 @@ import os
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("MLFLOW_MODEL_CATALOG_URI", "")
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import postgres
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +24,13 @@ def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("store")
     Store(folder_uri(folder), "tests", artifacts=artifacts_uri(folder))
     return folder_uri(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_server_left_behind() -> Iterator[None]:
+    """The PostgreSQL server of this test process ends with it, where one was needed."""
+    yield
+    postgres.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,9 @@ from jrh_mlflow import PromptedJudge, datasheet_suite, evaluate
 from jrh_mlflow.cli.judging import judge_options, prompted_judge_from_options
 from jrh_mlflow.cli.main import main
 from jrh_mlflow.engine.journal import Journal, open_journal
+from tests import postgres
 from tests.engine.batch_tools import answered, play_provider, read, varied, write
-from tests.engine.journal_tools import ask, fail
+from tests.engine.journal_tools import BACKENDS, ask, fail
 from tests.loopback import LoopbackServer
 
 KEY = "sk-planted-secret-0123456789abcdef"
@@ -170,7 +171,10 @@ def test_parts_are_listed_and_nothing_missing_writes_no_file(jrh: Jrh, suite: Pa
         (("batch", "import", "r", "o", "--model", MODEL, "--discount", "2"), "between 0 and 1"),
         (("journal",), "There is no journal"),
         (("journal", "--path", "nowhere.db"), "There is no journal nowhere.db"),
-        (("journal", "--path", f"postgresql://me:{KEY}@host/db"), "later version"),
+        (
+            ("journal", "--path", f"postgresql://me:{KEY}@127.0.0.1:1/db"),
+            "No connection to postgresql://me@127.0.0.1:1/db",
+        ),
         (("journal", "--prune"), "--older-than DAYS, --failed, or both"),
         (("journal", "--failed"), "go with --prune"),
         (("journal", "--prune", "--older-than", "nan"), "0 or more"),
@@ -220,6 +224,22 @@ def test_journal_shows_what_it_holds(jrh: Jrh, tmp_path: Path) -> None:
     shown = jrh("journal", "--path", path)
     assert "$1.500002" in shown.out
     assert [line.split()[-1] for line in shown.out.splitlines() if line.startswith("answered")] == ["2"]
+
+
+def test_a_journal_on_a_server_is_shown_and_pruned_without_its_password(jrh: Jrh, tmp_path: Path) -> None:
+    address = BACKENDS["postgres"].make(tmp_path)
+    with open_journal(address) as journal:
+        asyncio.run(ask(journal, "a"))
+        asyncio.run(fail(journal, "b"))
+    facts = json.loads(jrh("journal", "--path", address, "--json").out)
+    assert (facts["answered"], facts["failed"], facts["spent_usd"]) == (1, 1, 0.000005)
+    assert facts["path"].startswith("postgresql://jrh@/")
+    shown = jrh("journal", "--path", address, "--prune", "--failed", "--yes")
+    assert facts["path"] in shown.out
+    assert json.loads(jrh("journal", "--path", address, "--json").out)["failed"] == 0
+    for text in (json.dumps(facts), shown.out, shown.err):
+        assert postgres.PASSWORD not in text
+        assert postgres.ESCAPED not in text
 
 
 def test_pruning_needs_a_yes_and_keeps_what_was_spent(jrh: Jrh, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.engine.journal_tools import BACKENDS, ask, fail, start_python
 @pytest.fixture(params=BACKENDS)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """What `open_journal` takes to open an empty journal, from any process."""
-    return BACKENDS[request.param](tmp_path)
+    return BACKENDS[request.param].make(tmp_path)
 
 
 def test_an_answer_is_served_at_once_and_after_reopening(address: str) -> None:
@@ -240,9 +240,7 @@ def test_mistakes_of_the_caller_are_refused(address: str) -> None:
         asyncio.run(ask(journal, "k"))
 
 
-def test_the_url_of_a_server_is_refused_without_repeating_its_password() -> None:
-    with pytest.raises(JrhError, match="later version") as refused:
-        open_journal("postgresql://me:hunter2@db/journal")
-    assert "hunter2" not in str(refused.value)
-    with pytest.raises(JrhError, match="'redis'"):
+def test_the_url_of_an_unknown_server_is_refused_without_repeating_its_password() -> None:
+    with pytest.raises(JrhError, match="'redis'") as refused:
         open_journal("redis://:hunter2@db")
+    assert "hunter2" not in str(refused.value)

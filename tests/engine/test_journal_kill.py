@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from jrh_mlflow.engine.journal import Recovery, open_journal
 from jrh_mlflow.engine.journal.rows import Row
-from jrh_mlflow.engine.journal.spool import read_spool, spool_owners
-from tests.engine.journal_tools import ask, start_python
+from jrh_mlflow.engine.journal.spool import read_spool, spool_owners, spool_path
+from tests.engine.journal_tools import BACKENDS, ask, backend_of, kill_before_commit, start_python
 
 WRITER = """
 import asyncio, itertools, os, sys
@@ -44,13 +42,19 @@ asyncio.run(write(journal, sys.argv[2]))
 """
 
 
+@pytest.fixture(params=BACKENDS)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """What `open_journal` takes to open an empty journal, from any process."""
+    return BACKENDS[request.param].make(tmp_path)
+
+
 def spooled(path: Path) -> list[Row]:
     return [entry.row for owner in spool_owners(path) for entry in read_spool(path, owner)]
 
 
-def run_and_kill(path: Path, trial: int, chance: random.Random) -> tuple[set[str], set[str]]:
+def run_and_kill(address: str, trial: int, chance: random.Random) -> tuple[set[str], set[str]]:
     """Let a writer run for a random while, kill it, and return the keys it had sent and those it had kept."""
-    child = start_python(WRITER, str(path), str(trial))
+    child = start_python(WRITER, address, str(trial))
     assert child.stdout
     lines = [child.stdout.readline() for _ in range(chance.randrange(1, 800))]
     time.sleep(chance.random() / 50)
@@ -61,17 +65,18 @@ def run_and_kill(path: Path, trial: int, chance: random.Random) -> tuple[set[str
     return {word[1] for word in words if word[0] == "sent"}, {word[1] for word in words if word[0] == "kept"}
 
 
-def test_whatever_was_kept_or_spooled_survives_kill_minus_9_at_random_moments(tmp_path: Path) -> None:
-    path, chance = tmp_path / "journal.db", random.Random(20)
+def test_whatever_was_kept_or_spooled_survives_kill_minus_9_at_random_moments(address: str) -> None:
+    chance = random.Random(20)
     n_failed = n_sent = 0
     kept: set[str] = set()
     for trial in range(5):
-        sent, acknowledged = run_and_kill(path, trial, chance)
-        rows = spooled(path)
+        sent, acknowledged = run_and_kill(address, trial, chance)
+        spools = backend_of(address).spools(address)
+        rows = spooled(spools)
         n_sent += len(sent)
         kept |= acknowledged | {row.key for row in rows if row.state == "answered"}
         n_failed += sum(row.state == "failed" for row in rows)
-        with open_journal(path) as journal:
+        with open_journal(address) as journal:
             assert {key for key in kept if not (journal.get(key) or "").startswith(f'"{key} ')} == set()
             summary = journal.summary()
             assert (summary.answered, summary.failed, summary.in_flight) == (len(kept), n_failed, 0)
@@ -79,56 +84,28 @@ def test_whatever_was_kept_or_spooled_survives_kill_minus_9_at_random_moments(tm
             assert journal.spent_micro("b") == 7 * summary.answered + 5 * summary.failed + 100 * summary.lost
             assert journal.reserved_micro("b") == 0
             assert journal.recovery.lost_micro == 100 * journal.recovery.lost
-        assert spool_owners(path) == []
+        assert spool_owners(spools) == []
     assert kept
 
 
-RECEIVER = """
-import asyncio, os, sys
-from jrh_mlflow.engine.journal import open_journal
-
-async def receive(journal):
-    await asyncio.gather(*[journal.reserve(key, budget="b", worst_micro=100) for key in "abcd"])
-    await journal.answered("a", request_json="{}", response_json='"A"', cost_micro=7, budget="b")
-    os.write(1, b"locked?\\n")
-    sys.stdin.readline()
-    asyncio.ensure_future(journal.answered("b", request_json="{}", response_json='"B"', cost_micro=8, budget="b"))
-    asyncio.ensure_future(journal.failed(
-        "c", request_json="{}", reason="refused", response_json="{}", cost_micro=9, budget="b"))
-    await asyncio.sleep(0)
-    os.write(1, b"received\\n")
-    await asyncio.sleep(600)
-
-journal = open_journal(sys.argv[1])
-journal.open_budget("b", 1_000)
-asyncio.run(receive(journal))
-"""
-
-
 @pytest.fixture
-def killed_before_commit(tmp_path: Path) -> Path:
+def killed_before_commit(address: str) -> str:
     """A journal whose process was killed with one answer committed, two endings only spooled, one call in flight."""
-    path = tmp_path / "journal.db"
-    child = start_python(RECEIVER, str(path))
-    assert child.stdout
-    assert child.stdin
-    assert child.stdout.readline() == "locked?\n"
-    with closing(sqlite3.connect(path)) as blocker:
-        blocker.execute("BEGIN IMMEDIATE")
-        child.stdin.write("yes\n")
-        child.stdin.flush()
-        assert child.stdout.readline() == "received\n"
-        child.kill()
-        child.communicate()
-        blocker.rollback()
-    return path
+    kill_before_commit(address)
+    return address
+
+
+def only_spool(address: str) -> Path:
+    spools = backend_of(address).spools(address)
+    (owner,) = spool_owners(spools)
+    return spool_path(spools, owner)
 
 
 def test_what_was_received_but_not_committed_is_replayed_and_the_rest_counts_as_lost(
-    killed_before_commit: Path, caplog: pytest.LogCaptureFixture
+    killed_before_commit: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with closing(sqlite3.connect(killed_before_commit)) as connection:
-        assert connection.execute("SELECT key FROM calls WHERE state = 'answered'").fetchall() == [("a",)]
+    query = "SELECT count(*) FROM {}calls WHERE state = 'answered'"
+    assert backend_of(killed_before_commit).execute(killed_before_commit, query) == [(1,)]
     with open_journal(killed_before_commit) as journal:
         assert journal.recovery == Recovery(replayed=2, lost=1, lost_micro=100)
         assert [journal.get(key) for key in "abcd"] == ['"A"', '"B"', None, None]
@@ -138,15 +115,13 @@ def test_what_was_received_but_not_committed_is_replayed_and_the_rest_counts_as_
         assert journal.recovery == Recovery()
 
 
-def test_a_spool_is_not_replayed_twice_when_the_recovery_itself_was_killed(killed_before_commit: Path) -> None:
-    (owner,) = spool_owners(killed_before_commit)
-    spool = killed_before_commit.with_name(f"journal.db.spool-{owner}")
+def test_a_spool_is_not_replayed_twice_when_the_recovery_itself_was_killed(killed_before_commit: str) -> None:
+    spool = only_spool(killed_before_commit)
     content = spool.read_bytes()
     with open_journal(killed_before_commit) as journal:
         summary = journal.summary()
-    with closing(sqlite3.connect(killed_before_commit)) as connection:
-        connection.execute("INSERT INTO owners VALUES (?, 3)", (owner,))
-        connection.commit()
+    owner = spool.name.partition(".spool-")[2]
+    backend_of(killed_before_commit).execute(killed_before_commit, f"INSERT INTO {{}}owners VALUES ('{owner}', 3)")
     spool.write_bytes(content)
     with open_journal(killed_before_commit) as journal:
         assert journal.recovery == Recovery()
@@ -154,10 +129,9 @@ def test_a_spool_is_not_replayed_twice_when_the_recovery_itself_was_killed(kille
 
 
 def test_a_torn_or_damaged_line_of_a_spool_costs_only_itself(
-    killed_before_commit: Path, caplog: pytest.LogCaptureFixture
+    killed_before_commit: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (owner,) = spool_owners(killed_before_commit)
-    spool = killed_before_commit.with_name(f"journal.db.spool-{owner}")
+    spool = only_spool(killed_before_commit)
     first, second, third = spool.read_bytes().splitlines()
     spool.write_bytes(b"\n".join([first, second.replace(b"B", b"X"), third, third[:40]]))
     with open_journal(killed_before_commit) as journal:
@@ -166,12 +140,11 @@ def test_a_torn_or_damaged_line_of_a_spool_costs_only_itself(
     assert "2 lines that were cut off or damaged" in caplog.text
 
 
-def test_the_reservations_of_a_living_process_are_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    with open_journal(path) as living:
+def test_the_reservations_of_a_living_process_are_left_alone(address: str) -> None:
+    with open_journal(address) as living:
         living.open_budget("b", None)
         asyncio.run(living.reserve("k", budget="b", worst_micro=100))
-        with open_journal(path) as other:
+        with open_journal(address) as other:
             assert other.recovery == Recovery()
             assert (other.spent_micro("b"), other.reserved_micro("b")) == (0, 100)
         asyncio.run(living.release("k", budget="b"))
@@ -216,11 +189,13 @@ def test_a_full_disk_stops_the_writing_and_loses_nothing_that_was_paid(tmp_path:
 
 
 FORK = """
-import os, sys, time
+import asyncio, os, sys, time, warnings
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JournalError
 
+warnings.simplefilter("ignore", DeprecationWarning)
 journal = open_journal(sys.argv[1])
+asyncio.run(journal.reserve("in flight", budget=None, worst_micro=5))
 child = os.fork()
 if child == 0:
     try:
@@ -235,9 +210,8 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_a_forked_child_is_refused_and_does_not_pass_for_its_dead_parent(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    parent = start_python(FORK, str(path))
+def test_a_forked_child_is_refused_and_does_not_pass_for_its_dead_parent(address: str) -> None:
+    parent = start_python(FORK, address)
     assert parent.stdout
     assert parent.stdin
     lines = sorted(parent.stdout.readline() for _ in range(2))
@@ -247,11 +221,13 @@ def test_a_forked_child_is_refused_and_does_not_pass_for_its_dead_parent(tmp_pat
         parent.stdin.write("die\n")
         parent.stdin.flush()
         parent.wait()
-        assert len(spool_owners(path)) == 1
-        with open_journal(path) as journal:
-            assert len(spool_owners(path)) == 1
+        spools = backend_of(address).spools(address)
+        assert len(spool_owners(spools)) == 1
+        with open_journal(address) as journal:
+            assert journal.recovery == Recovery(lost=1, lost_micro=5)
+            assert len(spool_owners(spools)) == 1
             asyncio.run(ask(journal, "k"))
-        assert spool_owners(path) == []
+        assert spool_owners(spools) == []
     finally:
         os.kill(child, 9)
         parent.stdin.close()

@@ -17,7 +17,7 @@ from tests.engine.journal_tools import BACKENDS, ask, start_python
 @pytest.fixture(params=BACKENDS)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """What `open_journal` takes to open an empty journal, from any process."""
-    return BACKENDS[request.param](tmp_path)
+    return BACKENDS[request.param].make(tmp_path)
 
 
 def test_a_reservation_settles_at_the_cost_or_at_the_worst_case_when_the_cost_is_unknown(address: str) -> None:

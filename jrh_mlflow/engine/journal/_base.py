@@ -50,6 +50,8 @@ class Journal(ABC):
     """
 
     recovery: Recovery
+    place: str
+    """Where it is, as it may be printed: a path, or an address without its password."""
 
     @abstractmethod
     def get_many(self, keys: Sequence[str]) -> dict[str, str]:

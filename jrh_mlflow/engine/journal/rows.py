@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -55,6 +56,28 @@ def seal(
     """Make a row of now."""
     content = (key, state, request, response, reason, cost_micro, budget, owner, time.time())
     return Row(*content, digest(content))
+
+
+def second(row: Row) -> Row:
+    """Return what is recorded of an answer that came after another process had answered: paid for, never served."""
+    return seal(
+        key=row.key,
+        state=FAILED,
+        request=row.request,
+        response=row.response,
+        reason="another process had answered first",
+        cost_micro=row.cost_micro,
+        budget=row.budget,
+        owner=row.owner,
+    )
+
+
+def totals(amounts: Iterable[tuple[str, int]]) -> Counter[str]:
+    """Add micro-dollars up by budget."""
+    sums: Counter[str] = Counter()
+    for budget, micro in amounts:
+        sums[budget] += micro
+    return sums
 
 
 def digest(content: Iterable[object]) -> str:

@@ -2,43 +2,67 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import math
-import os
 import sqlite3
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from jrh_mlflow.engine.journal._base import Journal, Summary
+from jrh_mlflow.engine.journal import tables
 from jrh_mlflow.engine.journal.opening import connect, is_damage, open_database
-from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, demand_micro, seal
+from jrh_mlflow.engine.journal.rows import Held, Row
 from jrh_mlflow.engine.journal.spool import Spool, sole_opener
-from jrh_mlflow.engine.journal.tables import count_hits, count_states, find_answers, lose, prune, transaction
-from jrh_mlflow.engine.journal.writer import Job, Kind, Writer
+from jrh_mlflow.engine.journal.spooled import SpooledJournal
+from jrh_mlflow.engine.journal.tables import transaction
+from jrh_mlflow.engine.journal.writer import Database, Job, Writer
 from jrh_mlflow.errors import JournalError
-from jrh_mlflow.judges.answers import clean_text
-
-_log = logging.getLogger("jrh_mlflow")
 
 
-class SqliteJournal(Journal):
-    """See `Journal`. Answers go to the spool, then to the writer thread, and are acknowledged after the COMMIT."""
+class SqliteDatabase(Database):
+    """See `Database`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def transact(self, jobs: Sequence[Job], *, owner: str, number: int) -> None:
+        """Commit a batch; where two answers meet, one by one."""
+        try:
+            self._attempt(jobs, owner, number, together=True)
+        except sqlite3.IntegrityError:
+            self._attempt(jobs, owner, number, together=False)
+
+    def _attempt(self, jobs: Sequence[Job], owner: str, number: int, *, together: bool) -> None:
+        with transaction(self.connection):
+            self.apply(jobs, together=together)
+            if number:
+                self.connection.execute("UPDATE owners SET committed = ? WHERE owner = ?", (number, owner))
+
+    def settle_together(self, settled: Sequence[tuple[Row, Held]]) -> None:
+        """Settle many calls with few statements."""
+        tables.settle_together(self.connection, settled)
+
+    def settle(self, row: Row, held: Held) -> None:
+        """Put an answered or failed call in the place of its reservation, and book its cost."""
+        tables.settle(self.connection, row, held)
+
+    def release_all(self, reservations: Iterable[Held]) -> None:
+        """Take back reservations."""
+        tables.release_all(self.connection, reservations)
+
+    def set_aside(self, budget: str, worst_micro: int) -> bool:
+        """Reserve an amount in one statement."""
+        return tables.set_aside(self.connection, budget, worst_micro)
+
+    def insert(self, rows: Sequence[Row]) -> list[int]:
+        """Insert rows and return their ids."""
+        return tables.insert(self.connection, rows)
+
+
+class SqliteJournal(SpooledJournal):
+    """See `Journal`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
-        self._process = os.getpid()
-        self._closed = False
-        self._hits = 0
-        self._damaged: set[str] = set()
-        self._budgets: set[str] = set()
-        self._held: dict[str, list[Held]] = {}
-        self._reading = threading.Lock()
-        # Entries reach the spool and the writer in one order, so that a commit covers a beginning of the spool.
-        self._ordering = threading.Lock()
+        super().__init__(str(self.path))
         with self._errors():
             self._open()
 
@@ -48,232 +72,75 @@ class SqliteJournal(Journal):
             self.recovery = open_database(self.path)
             self._spool = Spool(self.path)
             undo.callback(self._spool.close, remove=True)
-            connection = undo.enter_context(closing(connect(self.path)))
-            connection.execute("INSERT INTO owners VALUES (?, 0)", (self._spool.owner,))
+            self._database = SqliteDatabase(undo.enter_context(closing(connect(self.path))))
+            self._database.connection.execute("INSERT INTO owners VALUES (?, 0)", (self._spool.owner,))
             self._reader = undo.enter_context(closing(connect(self.path)))
             self._reader.execute("PRAGMA query_only = ON")
-            self._writer = Writer(connection, self._spool)
+            self._writer = Writer(self._database, self._spool)
             undo.pop_all()
 
-    def get_many(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return the responses of those calls that are answered."""
-        found = self._find(keys)
-        self._hits += len(found)
-        return found
-
-    def holds(self, keys: Sequence[str]) -> set[str]:
-        """Return which of these calls are answered, without serving them."""
-        return set(self._find(keys))
-
-    def _find(self, keys: Sequence[str]) -> dict[str, str]:
-        self._demand_open()
+    def _find_rows(self, keys: Sequence[str]) -> dict[str, Row]:
+        try:
+            return tables.find_answers(self._reader, keys)
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            if not is_damage(error):
+                raise
         rows: dict[str, Row] = {}
-        with self._errors(), self._reading:
-            try:
-                rows = find_answers(self._reader, keys)
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                if not is_damage(error):
-                    raise
-                for key in keys:
-                    rows |= self._find_alone(key)
-        for key in [key for key, row in rows.items() if not row.is_intact()]:
-            self._note_damage(key)
-            del rows[key]
-        return {key: row.response or "" for key, row in rows.items()}
+        for key in keys:
+            rows |= self._find_alone(key)
+        return rows
 
     def _find_alone(self, key: str) -> dict[str, Row]:
         """Look one call up in a damaged file; what cannot be read is as if it were not there."""
         try:
-            return find_answers(self._reader, [key])
+            return tables.find_answers(self._reader, [key])
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             if not is_damage(error):
                 raise
             self._note_damage(key)
             return {}
 
-    def _note_damage(self, key: str) -> None:
-        if not self._damaged:
-            _log.warning("The journal %s has a damaged row. Such calls are asked again.", self.path)
-        self._damaged.add(key)
-
-    async def reserve(self, key: str, *, budget: str | None, worst_micro: int) -> bool:
-        """Set the worst case of a call aside before it is sent, durably."""
-        demand_micro("worst_micro", worst_micro)
-        if budget is not None and budget not in self._budgets:
-            raise ValueError(f"Budget {budget!r} must be opened with `open_budget` first.")
-        key, name = clean_text(key), clean_text(budget or "")
-        row = seal(key=key, state=RESERVED, cost_micro=worst_micro, budget=name, owner=self._spool.owner)
-        job = Job(Kind.RESERVE, row=row)
-        try:
-            await self._write(job)
-        except asyncio.CancelledError:
-            # The caller will never know, so it cannot release what may yet be granted. A closed journal has settled it.
-            with suppress(JournalError):
-                self._submit(Job(Kind.WITHDRAW, withdrawn=job))
-            raise
-        with self._ordering:
-            if job.held:
-                self._held.setdefault(key, []).append(job.held)
-        return job.held is not None
-
-    async def answered(
-        self, key: str, *, request_json: str, response_json: str, cost_micro: int | None, budget: str | None
-    ) -> None:
-        """Keep an answer and settle its reservation; returns when it is durable."""
-        content = {"state": ANSWERED, "request": clean_text(request_json), "response": clean_text(response_json)}
-        await self._settle(key, content, cost_micro=cost_micro, budget=budget)
-
-    async def failed(
-        self,
-        key: str,
-        *,
-        request_json: str,
-        reason: str,
-        response_json: str | None,
-        cost_micro: int,
-        budget: str | None,
-    ) -> None:
-        """Record a call that gave no usable answer and settle its reservation."""
-        content = {"state": FAILED, "request": clean_text(request_json), "reason": clean_text(reason)}
-        if response_json is not None:
-            content["response"] = clean_text(response_json)
-        await self._settle(key, content, cost_micro=cost_micro, budget=budget)
-
-    async def _settle(self, key: str, content: dict[str, str], *, cost_micro: int | None, budget: str | None) -> None:
-        if cost_micro is not None:
-            demand_micro("cost_micro", cost_micro)
-        key = clean_text(key)
-        job = Job(Kind.SETTLE, future=asyncio.get_running_loop().create_future())
-        with self._ordering:
-            self._demand_open()
-            job.held = self._take(key) or Held(0, 0, clean_text(budget or ""))
-            cost = job.held.worst_micro if cost_micro is None else cost_micro
-            job.row = seal(key=key, cost_micro=cost, budget=job.held.budget, owner=self._spool.owner, **content)
-            try:
-                job.number = self._spool.append(job.held, job.row)
-            finally:
-                # Even on Ctrl-C between the two: an entry that is passed over here would be so in a replay, too.
-                self._writer.submit(job)
-        assert job.future is not None
-        await job.future
-
-    async def release(self, key: str, *, budget: str | None) -> None:
-        """Give back a reservation whose call was never sent."""
-        with self._ordering:
-            held = self._take(clean_text(key))
-        if held is None:
-            raise ValueError(f"Nothing is reserved for {key!r} in budget {budget!r}.")
-        await self._write(Job(Kind.RELEASE, held=held))
-
-    def _take(self, key: str) -> Held | None:
-        waiting = self._held.get(key)
-        if not waiting:
-            return None
-        held = waiting.pop(0)
-        if not waiting:
-            del self._held[key]
-        return held
-
-    async def _write(self, job: Job) -> None:
-        job.future = asyncio.get_running_loop().create_future()
-        self._submit(job)
-        await job.future
-
-    def _submit(self, job: Job) -> None:
-        with self._ordering:
-            self._demand_open()
-            self._writer.submit(job)
-
-    def open_budget(self, name: str, cap_micro: int | None) -> None:
-        """Make a budget usable; a changed cap replaces the old one."""
-        if not name:
-            raise ValueError("A budget must have a name.")
-        if cap_micro is not None:
-            demand_micro("cap_micro", cap_micro)
+    def _put_budget(self, name: str, cap_micro: int | None) -> None:
         statement = "INSERT INTO budgets VALUES (:name, :cap, 0, 0) ON CONFLICT (name) DO UPDATE SET cap = :cap"
-        with self._briefly() as connection, transaction(connection):
-            connection.execute(statement, {"name": clean_text(name), "cap": cap_micro})
-        self._budgets.add(name)
+        with closing(connect(self.path)) as connection, transaction(connection):
+            connection.execute(statement, {"name": name, "cap": cap_micro})
 
-    def spent_micro(self, name: str) -> int:
-        """Return what a budget has spent; 0 for one that was never opened."""
-        return self._read("SELECT coalesce(sum(spent), 0) FROM budgets WHERE name = ?", clean_text(name))
+    def _budget(self, name: str) -> tuple[int, int]:
+        found = self._reader.execute("SELECT spent, reserved FROM budgets WHERE name = ?", (name,)).fetchone()
+        return (int(found[0]), int(found[1])) if found else (0, 0)
 
-    def reserved_micro(self, name: str) -> int:
-        """Return what the calls in flight of a budget may cost at most."""
-        return self._read("SELECT coalesce(sum(reserved), 0) FROM budgets WHERE name = ?", clean_text(name))
-
-    def summary(self) -> Summary:
-        """Count what the journal holds."""
-        with self._briefly() as connection:
-            counts, served_before = count_states(connection), count_hits(connection)
+    def _counts(self) -> Mapping[str, int]:
         parts = [self.path, self.path.with_name(f"{self.path.name}-wal")]
-        return Summary(
-            answered=counts[ANSWERED],
-            failed=counts[FAILED],
-            in_flight=counts[RESERVED],
-            lost=counts[LOST],
-            damaged=len(self._damaged),
-            size_bytes=sum(part.stat().st_size for part in parts if part.exists()),
-            hits=served_before + self._hits,
-            spent_micro=self._read("SELECT sum(spent) FROM budgets"),
-        )
+        with closing(connect(self.path)) as connection:
+            return {
+                **tables.count_states(connection),
+                "hits": tables.count_hits(connection),
+                "size_bytes": sum(part.stat().st_size for part in parts if part.exists()),
+                "spent_micro": int(connection.execute("SELECT sum(spent) FROM budgets").fetchone()[0]),
+            }
 
-    def prune(self, *, older_than_days: float | None, failed: bool) -> int:
-        """Delete settled calls, give their room back to the disk and return how many they were."""
-        if older_than_days is None and not failed:
-            raise ValueError("Pruning must be limited: give `older_than_days`, `failed=True`, or both.")
-        if older_than_days is not None and not 0 <= older_than_days < math.inf:
-            raise ValueError(f"`0 <= older_than_days < inf` must hold, but got {older_than_days=}.")
-        before = math.inf if older_than_days is None else time.time() - older_than_days * 86_400
-        with self._briefly() as connection:
+    def _prune(self, *, before: float, failed: bool) -> int:
+        """Delete calls and give their room back to the disk."""
+        with closing(connect(self.path)) as connection:
             with transaction(connection):
-                removed = prune(connection, before=before, failed=failed)
+                removed = tables.prune(connection, before=before, failed=failed)
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
-    def close(self) -> None:
-        """Write what waits, count what is in flight as lost, and remove the spool when all of it is committed."""
-        with self._ordering:
-            if self._closed or os.getpid() != self._process:
-                return
-            self._closed = True
-        self._writer.stop()
-        with self._reading:
-            self._reader.close()
-        try:
-            if self._writer.problem is None:
-                with self._errors():
-                    self._sign_off()
-            else:
-                _log.warning("%s", self._writer.problem)
-        finally:
-            self._spool.close(remove=False)
+    def _sign_off(self) -> tuple[int, int]:
+        connection = self._database.connection
+        with transaction(connection):
+            lost = tables.lose(connection, self._spool.owner)
+            tables.count_hits(connection, add=self._hits)
+        # In this order: an owner without a spool is settled, a spool without an owner would be replayed.
+        self._spool.close(remove=True)
+        connection.execute("DELETE FROM owners WHERE owner = ?", (self._spool.owner,))
+        return lost
 
-    def _sign_off(self) -> None:
-        with closing(connect(self.path)) as connection:
-            with transaction(connection):
-                lost, micro = lose(connection, self._spool.owner)
-                count_hits(connection, add=self._hits)
-            # In this order: an owner without a spool is settled, a spool without an owner would be replayed.
-            self._spool.close(remove=True)
-            connection.execute("DELETE FROM owners WHERE owner = ?", (self._spool.owner,))
-        if lost:
-            message = "The journal %s was closed with %d calls in flight, at most %.6f USD of them spent."
-            _log.warning(message, self.path, lost, micro / 1e6)
-
-    def _read(self, query: str, *values: str) -> int:
-        self._demand_open()
-        with self._errors(), self._reading:
-            return int(self._reader.execute(query, values).fetchone()[0])
-
-    @contextmanager
-    def _briefly(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection for work that is rare enough not to need the writer thread."""
-        self._demand_open()
-        with self._errors(), closing(connect(self.path)) as connection:
-            yield connection
+    def _disconnect(self) -> None:
+        self._reader.close()
+        self._database.connection.close()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -281,9 +148,3 @@ class SqliteJournal(Journal):
             yield
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"The journal {self.path} cannot be used: {error}.") from error
-
-    def _demand_open(self) -> None:
-        if self._closed:
-            raise JournalError(f"The journal {self.path} is closed.")
-        if os.getpid() != self._process:
-            raise JournalError("A journal cannot be carried over a fork. Open it in the process that uses it.")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
-from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, seal
+from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, seal, second, totals
 from jrh_mlflow.judges.answers import clean_text
 
 APPLICATION_ID = 0x6A72686A
@@ -60,23 +59,8 @@ def create_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-def reserve(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[Held | None]:
-    """Set worst cases aside; return for each the reservation, or None where the cap leaves no room."""
-    granted = [row for row, fits in zip(rows, _set_aside(connection, rows), strict=True) if fits]
-    numbers = _insert(connection, granted)
-    held = {id(row): Held(number, row.cost_micro, row.budget) for row, number in zip(granted, numbers, strict=True)}
-    return [held.get(id(row)) for row in rows]
-
-
-def _set_aside(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[bool]:
-    """Decide for all rows of a budget at once, and one by one where they do not all fit."""
-    whole = {}
-    for budget, worst in _totals((row.budget, row.cost_micro) for row in rows).items():
-        whole[budget] = _has_room(connection, budget, worst)
-    return [whole[row.budget] or _has_room(connection, row.budget, row.cost_micro) for row in rows]
-
-
-def _has_room(connection: sqlite3.Connection, budget: str, worst: int) -> bool:
+def set_aside(connection: sqlite3.Connection, budget: str, worst: int) -> bool:
+    """Reserve an amount; False, and nothing changes, when the cap leaves no room."""
     return bool(connection.execute(_SET_ASIDE, {"worst": worst, "budget": budget}).rowcount)
 
 
@@ -91,8 +75,8 @@ def settle_together(connection: sqlite3.Connection, settled: Sequence[tuple[Row,
         values = [value for row, held in chunk for value in (held.id or None, *row)]
         if connection.execute(_fill_many(len(chunk)), values).rowcount != len(chunk):
             raise sqlite3.IntegrityError("a reservation is gone")
-    costs = _totals((row.budget, row.cost_micro) for row, _ in settled)
-    worsts = _totals((row.budget, held.worst_micro) for row, held in settled)
+    costs = totals((row.budget, row.cost_micro) for row, _ in settled)
+    worsts = totals((row.budget, held.worst_micro) for row, held in settled)
     for budget, cost in costs.items():
         _book(connection, budget, cost=cost, worst=worsts[budget])
 
@@ -113,7 +97,7 @@ def settle(connection: sqlite3.Connection, row: Row, held: Held) -> None:
 def _place(connection: sqlite3.Connection, row: Row, held: Held) -> int:
     if held.id and connection.execute(_FILL, (*row, held.id)).rowcount:
         return held.worst_micro
-    _insert(connection, [row])
+    insert(connection, [row])
     return 0
 
 
@@ -123,16 +107,7 @@ def _second_answer(connection: sqlite3.Connection, row: Row) -> Row:
     if first is None or not first.is_intact():
         connection.execute("DELETE FROM calls WHERE key = ? AND state = 'answered'", (row.key,))
         return row
-    return seal(
-        key=row.key,
-        state=FAILED,
-        request=row.request,
-        response=row.response,
-        reason="another process had answered first",
-        cost_micro=row.cost_micro,
-        budget=row.budget,
-        owner=row.owner,
-    )
+    return second(row)
 
 
 def find_answer(connection: sqlite3.Connection, key: str) -> Row | None:
@@ -178,7 +153,7 @@ def is_recorded(connection: sqlite3.Connection, row: Row) -> bool:
     return connection.execute(query, (row.state, row.owner, row.sha256)).fetchone() is not None
 
 
-def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[int]:
+def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[int]:
     """Insert rows and return their ids: SQLite numbers the rows of one statement in their order, without a gap."""
     numbers: list[int] = []
     for start in range(0, len(rows), _CHUNK):
@@ -199,13 +174,6 @@ def _insert_many(n_rows: int) -> str:
 def _fill_many(n_rows: int) -> str:
     fill = ", ".join(f"{name} = excluded.{name}" for name in Row._fields)
     return f"{_insert_many(n_rows)} ON CONFLICT (id) DO UPDATE SET {fill} WHERE calls.state = 'reserved'"
-
-
-def _totals(amounts: Iterable[tuple[str, int]]) -> Counter[str]:
-    totals: Counter[str] = Counter()
-    for budget, micro in amounts:
-        totals[budget] += micro
-    return totals
 
 
 def release_all(connection: sqlite3.Connection, reservations: Iterable[Held]) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from jrh_mlflow.engine.journal.rows import Held, Row
+from jrh_mlflow.engine.journal.rows import Held, Row, totals
 from jrh_mlflow.engine.journal.spool import Spool
-from jrh_mlflow.engine.journal.tables import release_all, reserve, settle, settle_together, transaction
 from jrh_mlflow.errors import JournalError
 
 _BATCH = 1024
@@ -42,6 +42,72 @@ class Job:
     """The RESERVE job whose caller has gone, so that nobody else can release it."""
 
 
+class Database(ABC):
+    """What a writer needs of a database: one connection that nobody else uses."""
+
+    @abstractmethod
+    def transact(self, jobs: Sequence[Job], *, owner: str, number: int) -> None:
+        """Make the changes of a batch durable, all or none, with `apply`.
+
+        Args:
+            jobs: In the order they were given.
+            owner: Whose spool the answers are in.
+            number: How far that spool is in the database after this batch; 0 for no further than before.
+        """
+
+    @abstractmethod
+    def settle_together(self, settled: Sequence[tuple[Row, Held]]) -> None:
+        """Settle many calls with few statements, or raise what makes `transact` settle them one by one."""
+
+    @abstractmethod
+    def settle(self, row: Row, held: Held) -> None:
+        """Put an answered or failed call in the place of its reservation, and book its cost."""
+
+    @abstractmethod
+    def release_all(self, reservations: Iterable[Held]) -> None:
+        """Take back reservations."""
+
+    @abstractmethod
+    def set_aside(self, budget: str, worst_micro: int) -> bool:
+        """Reserve an amount in one statement; False, and nothing changes, when the cap leaves no room."""
+
+    @abstractmethod
+    def insert(self, rows: Sequence[Row]) -> list[int]:
+        """Insert rows and return their ids, in the same order."""
+
+    def reserve(self, rows: Sequence[Row]) -> list[Held | None]:
+        """Set worst cases aside; return for each the reservation, or None where the cap leaves no room."""
+        # All rows of a budget at once, and one by one where they do not all fit.
+        sums = totals((row.budget, row.cost_micro) for row in rows)
+        whole = {budget: self.set_aside(budget, worst) for budget, worst in sums.items()}
+        fits = [whole[row.budget] or self.set_aside(row.budget, row.cost_micro) for row in rows]
+        granted = [row for row, room in zip(rows, fits, strict=True) if room]
+        numbers = iter(self.insert(granted))
+        return [
+            Held(next(numbers), row.cost_micro, row.budget) if room else None
+            for row, room in zip(rows, fits, strict=True)
+        ]
+
+    def apply(self, jobs: Sequence[Job], *, together: bool) -> None:
+        """Make the changes of a batch, inside a transaction of `transact`.
+
+        With few statements rather than few per job: after each the thread has to wait for the interpreter again,
+        which a busy event loop lets go of only every few milliseconds.
+        """
+        settled = [(job.row, job.held) for job in jobs if job.kind == Kind.SETTLE and job.row and job.held]
+        if together:
+            self.settle_together(settled)
+        else:
+            for row, held in settled:
+                self.settle(row, held)
+        self.release_all([job.held for job in jobs if job.kind == Kind.RELEASE and job.held])
+        reserving = [job for job in jobs if job.kind == Kind.RESERVE]
+        granted = self.reserve([job.row for job in reserving if job.row])
+        for job, held_now in zip(reserving, granted, strict=True):
+            job.held = held_now
+        self.release_all([job.withdrawn.held for job in jobs if job.withdrawn and job.withdrawn.held])
+
+
 class Writer:
     """Runs jobs in the order they were given and wakes their event loops after the COMMIT.
 
@@ -49,9 +115,9 @@ class Writer:
     part of it is not. What was spooled is replayed when the journal is opened again.
     """
 
-    def __init__(self, connection: sqlite3.Connection, spool: Spool) -> None:
+    def __init__(self, database: Database, spool: Spool) -> None:
         self.problem: str | None = None
-        self._connection = connection
+        self._database = database
         self._spool = spool
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="jrh-journal", daemon=True)
@@ -62,7 +128,7 @@ class Writer:
         self._jobs.put(job)
 
     def stop(self) -> None:
-        """Write what waits, then end the thread."""
+        """Write what waits, then end the thread. The database is left to the caller."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -77,48 +143,18 @@ class Writer:
             if jobs:
                 self._commit(jobs)
                 _wake(jobs, self.problem)
-        self._connection.close()
 
     def _commit(self, jobs: list[Job]) -> None:
         if self.problem:
             return
+        number = max(job.number for job in jobs)
         try:
-            try:
-                self._transact(jobs, together=True)
-            except sqlite3.IntegrityError:
-                self._transact(jobs, together=False)
+            self._database.transact(jobs, owner=self._spool.owner, number=number)
         except Exception as error:
             kept = f"{self._spool.path.name} keeps what was paid."
             self.problem = f"The journal cannot be written ({error}). {kept} Mend the cause and start again."
-
-    def _transact(self, jobs: list[Job], *, together: bool) -> None:
-        number = max(job.number for job in jobs)
-        with transaction(self._connection):
-            _apply(self._connection, jobs, together=together)
-            if number:
-                update = "UPDATE owners SET committed = ? WHERE owner = ?"
-                self._connection.execute(update, (number, self._spool.owner))
-        self._spool.committed = max(number, self._spool.committed)
-
-
-def _apply(connection: sqlite3.Connection, jobs: list[Job], *, together: bool) -> None:
-    """Make the changes of a batch.
-
-    With few statements rather than few per job: after each the thread has to wait for the interpreter again, which a
-    busy event loop lets go of only every few milliseconds.
-    """
-    settled = [(job.row, job.held) for job in jobs if job.kind == Kind.SETTLE and job.row and job.held]
-    if together:
-        settle_together(connection, settled)
-    else:
-        for row, held in settled:
-            settle(connection, row, held)
-    release_all(connection, [job.held for job in jobs if job.kind == Kind.RELEASE and job.held])
-    reserving = [job for job in jobs if job.kind == Kind.RESERVE]
-    granted = reserve(connection, [job.row for job in reserving if job.row])
-    for job, held_now in zip(reserving, granted, strict=True):
-        job.held = held_now
-    release_all(connection, [job.withdrawn.held for job in jobs if job.withdrawn and job.withdrawn.held])
+        else:
+            self._spool.committed = max(number, self._spool.committed)
 
 
 def _wake(jobs: list[Job], problem: str | None) -> None:

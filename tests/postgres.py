@@ -1,0 +1,117 @@
+"""A throw-away PostgreSQL server for the tests: Debian's binaries, a new cluster, a database for each test."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PASSWORD = "pa/ss@word-" + secrets.token_hex(4)
+"""With characters that a URL has to escape, and that no error, log or file may show."""
+ESCAPED = PASSWORD.replace("/", "%2F").replace("@", "%40")
+MISSING = (
+    "The tests start a PostgreSQL server of their own, and its programs are not on this machine. "
+    "Install them: `apt-get install postgresql` on Debian and Ubuntu, `brew install postgresql` on macOS."
+)
+
+
+def programs() -> Path:
+    """Return the folder of `initdb` and `postgres`: the newest of Debian's, or the one on the PATH."""
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    on_path = shutil.which("initdb")
+    if not debian and not on_path:
+        raise RuntimeError(MISSING)
+    return (debian[-1] if debian else Path(on_path or "").resolve()).parent
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server that listens on a socket in its own folder."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def address(self, database: str) -> str:
+        """The address of a database, password included."""
+        return f"postgresql://jrh:{ESCAPED}@/{database}?host={self.folder}"
+
+    def make_database(self) -> str:
+        """Make an empty database and return its address."""
+        name = f"t{secrets.token_hex(8)}"
+        execute(self.address("postgres"), f"CREATE DATABASE {name}")
+        return self.address(name)
+
+    def stop(self) -> None:
+        """End the server and remove its files."""
+        # At once, without a last checkpoint: nothing of it is used again.
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait()
+        shutil.rmtree(self.folder)
+
+
+_running: list[Server] = []
+
+
+def server() -> Server:
+    """Return this process's server, started when it is first needed."""
+    if not _running:
+        _running.append(_start())
+    return _running[0]
+
+
+def stop() -> None:
+    """End this process's server, if it was needed."""
+    while _running:
+        _running.pop().stop()
+
+
+def execute(address: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """Run one statement over a connection of its own and return its rows."""
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        cursor = connection.execute(statement, values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def _start() -> Server:
+    # Not in pytest's folder: the path of a socket has at most 107 characters.
+    folder = Path(tempfile.mkdtemp(prefix="jrh-pg-"))
+    (folder / "password").write_text(PASSWORD)
+    who: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        # The server refuses to run as root.
+        who = {"user": "postgres", "group": "postgres", "extra_groups": []}
+        for path in (folder, folder / "password"):
+            shutil.chown(path, "postgres", "postgres")
+    data = str(folder / "data")
+    make = [programs() / "initdb", "-D", data, "-U", "jrh", "--pwfile", folder / "password", "--encoding", "UTF8"]
+    locale = ["--locale", "C", "--auth", "scram-sha-256", "--no-instructions"]
+    subprocess.run([*make, *locale], check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
+    command = [programs() / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses="]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, start_new_session=True, **who)
+    return _wait(Server(folder, process))
+
+
+def _wait(started: Server) -> Server:
+    import psycopg
+
+    give_up = time.monotonic() + 60
+    while True:
+        try:
+            execute(started.address("postgres"), "SELECT 1")
+        except psycopg.OperationalError as error:
+            if started.process.poll() is not None or time.monotonic() > give_up:
+                log = (started.folder / "log").read_text()
+                raise RuntimeError(f"PostgreSQL did not start:\n{log}") from error
+            time.sleep(0.05)
+        else:
+            return started
