@@ -6,13 +6,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine import Asked, ask_calls, calls_frame, count_calls, plan_calls
+from jrh_mlflow.engine import Asked, calls_frame, count_calls, plan_calls
+from jrh_mlflow.engine.backends import asking
 from jrh_mlflow.engine.channel import RemoteSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.money import Quote, checked_cap, judge_price, quote
@@ -20,7 +21,7 @@ from jrh_mlflow.engine.runner import BUDGET, StopRule, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge, as_judge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures import Datasheet, measure
+from jrh_mlflow.measures import Datasheet, ReliabilityReport, measure
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.stimuli.suite import Suite
@@ -45,7 +46,8 @@ class Evaluation:
     run_id: str
     metrics: dict[str, float]
     """Exactly what was logged."""
-    datasheet: Datasheet
+    sheet: Datasheet | ReliabilityReport
+    """What was measured: a datasheet of pairs, or a report of reliability tests."""
     calls: pd.DataFrame
     judge: JudgeFacts
     suite: Suite
@@ -60,9 +62,23 @@ class Evaluation:
         return keys.known_total(self.calls, "cost_usd")
 
     @property
+    def datasheet(self) -> Datasheet:
+        """What a suite of pairs gives."""
+        if not isinstance(self.sheet, Datasheet):
+            raise AttributeError(f"Suite {self.suite.name!r} has no pairs: its result is `.report`.")
+        return self.sheet
+
+    @property
+    def report(self) -> ReliabilityReport:
+        """What a suite of reliability tests gives."""
+        if not isinstance(self.sheet, ReliabilityReport):
+            raise AttributeError(f"Suite {self.suite.name!r} is made of pairs: its result is `.datasheet`.")
+        return self.sheet
+
+    @property
     def withheld(self) -> dict[str, str]:
         """Axes without a number because too many of their calls gave no usable answer, with the reason."""
-        return self.datasheet.withheld
+        return self.sheet.withheld
 
 
 def evaluate(
@@ -87,6 +103,8 @@ def evaluate(
     tokens_per_minute: float | None = None,
     timeout_s: float = 120.0,
     parent_run_id: str | None = None,
+    shuffle: int | None = None,
+    budget: str | None = None,
 ) -> Evaluation:
     """Measure a judge on a suite and log it as one MLflow run.
 
@@ -103,8 +121,9 @@ def evaluate(
             reaching it the run ends cleanly, truncated.
         journal: Where paid answers are kept; `.jrh/journal.db` when None. Only prompted judges use it.
         stop: Told about every record; a text it returns ends the asking.
-        backend: `local`.
-        seed: Of the bootstrap behind the threshold's interval.
+        backend: `local`, or `ray`: actors on the cluster of RAY_ADDRESS, else on one started here. Their keys come from
+            the environment of its nodes; several machines need a journal on PostgreSQL.
+        seed: Of the bootstraps behind intervals.
         progress: Show a progress bar on a terminal.
         tags: More tags for the run.
         traces: Which calls become MLflow traces: `failures`, `all` or `none`.
@@ -113,6 +132,8 @@ def evaluate(
         tokens_per_minute: Of the endpoint.
         timeout_s: Of one attempt.
         parent_run_id: Nest the run under this one.
+        shuffle: Ask the items in the random order of this seed, so that a `stop` rule sees a random sample of them.
+        budget: Name of a budget of the journal that `max_usd` caps together with other evaluations of that name.
 
     Raises:
         TrackingError: when MLflow cannot be reached. Before the first call nothing is lost; after the last one the
@@ -122,15 +143,14 @@ def evaluate(
     """
     if replicates < 1 or concurrency < 1:
         raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
-    if backend != "local":
-        raise RecipeError(f"Unknown backend {backend!r}. Known: local.")
     checked_traces(traces)
     asked, on = ready_judge(judge, suite)
     price = judge_price(asked, prices)
     cap = checked_cap(max_usd, asked, price)
+    ask = asking(backend, journal=journal or default_journal(), cap_micro=cap)
     identity = (asked.fingerprint() or time.time_ns(), on.sha256, replicates)
     store = Store(tracking_uri, experiment)
-    key = outbox.outbox_key(*identity, seed, store.uri, store.experiment_id, parent_run_id)
+    key = outbox.outbox_key(*identity, seed, store.uri, store.experiment_id, parent_run_id, parent_run_id and run_name)
     kept = outbox.outbox_home() / key
     if outbox.is_kept(kept):
         print(f"Logging the calls kept in {kept}: nothing is asked again.", file=sys.stderr)
@@ -140,7 +160,7 @@ def evaluate(
         timeout_s=timeout_s,
         requests_per_minute=requests_per_minute,
         tokens_per_minute=tokens_per_minute,
-        budget=None if cap is None else outbox.outbox_key("budget", *identity),
+        budget=None if cap is None else budget or outbox.outbox_key("budget", *identity),
         price=price,
     )
     facts = JudgeFacts.of(asked)
@@ -151,7 +171,9 @@ def evaluate(
         if book is not None and remote.budget is not None:
             book.open_budget(remote.budget, cap)
         started = time.perf_counter()
-        came, total = _ask(asked, on, book, remote, replicates=replicates, stop=stop, progress=progress)
+        came, total = _ask(
+            asked, on, book, remote, ask=ask, replicates=replicates, stop=stop, progress=progress, shuffle=shuffle
+        )
         done = Measured(
             judge=facts,
             suite=on,
@@ -228,14 +250,14 @@ def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, k
     kept = kept or outbox.keep(done, key=key, target=target)
     lost_nothing = f"Nothing is lost: `jrh evaluate --resume {kept}`, or the same call again, logs it."
     with calm_collector():
-        sheet = measure(done.calls, seed=int(done.run["seed"]))
+        sheet = measure(done.calls, seed=int(done.run["seed"]), labels=done.suite.labels)
         with store.errors(lost_nothing):
             metrics = log_evaluation(store, target["run_id"], done, sheet)
     outbox.forget(kept)
     return Evaluation(
         run_id=target["run_id"],
         metrics=metrics,
-        datasheet=sheet,
+        sheet=sheet,
         calls=done.calls,
         judge=done.judge,
         suite=done.suite,
@@ -250,18 +272,20 @@ def _ask(
     journal: Journal | None,
     settings: RemoteSettings,
     *,
+    ask: Callable[..., Asked],
     replicates: int,
     stop: StopRule | None,
     progress: bool,
+    shuffle: int | None,
 ) -> tuple[Asked, int]:
     """Ask every call of the suite; return what came and how many were planned."""
     total = count_calls(suite, judge, replicates=replicates)
     if not total:
         raise SuiteError(f"{judge.name} answers none of the {len(suite)} items of suite {suite.name!r}.")
     with _bar(judge.name, total=total, show=progress) as tick:
-        came = ask_calls(
+        came = ask(
             judge,
-            plan_calls(suite, judge, replicates=replicates),
+            plan_calls(suite, judge, replicates=replicates, shuffle=shuffle),
             concurrency=settings.concurrency,
             on_record=tick,
             stop=stop,
@@ -274,18 +298,18 @@ def _ask(
 @contextmanager
 def opened_journal(journal: str | Path | Journal | None, judge: Judge) -> Iterator[Journal | None]:
     """Open the journal for judges that need one; one that was passed open stays open."""
-    if not isinstance(judge, PromptedJudge):
-        yield None
-        return
-    if isinstance(journal, Journal):
-        context: Any = nullcontext(journal)
-    else:
-        path = journal or default_journal()
-        if "://" not in str(path):
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        context = open_journal(path)
-    with context as book:
+    with journal_at(journal) if isinstance(judge, PromptedJudge) else nullcontext() as book:
         yield book
+
+
+def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[Journal]:
+    """Open a journal, the default one when None; one that was passed open stays open."""
+    if isinstance(journal, Journal):
+        return nullcontext(journal)
+    path = journal or default_journal()
+    if "://" not in str(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return open_journal(path)
 
 
 def _measurable(came: Asked, *, max_usd: float | None) -> pd.DataFrame:

@@ -31,14 +31,23 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("criterion", "generation", "comparing"),
     ("replay", "validation", "demo", "example"),
     ("recipe",),
+    ("sweeps",),
     ("cli",),
 )
 """From the ground up. Modules of one floor may know one another."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
-HEAVY = ("mlflow", "litellm", "optuna", "matplotlib", "aiohttp")
+HEAVY = ("mlflow", "litellm", "optuna", "matplotlib", "aiohttp", "ray", "sklearn", "jinja2")
 """Never imported while a module is loaded: `import jrh_mlflow` and `jrh --help` must stay quick."""
-ONLY_IN = {"mlflow": "tracking/", "optuna": "sweep", "matplotlib": "tracking/figures/"}
+ONLY_IN = {
+    "mlflow": "tracking/",
+    "optuna": "sweeps/",
+    "ray": "engine/backends/",
+    "psycopg": "engine/journal/",
+    "sklearn": "perturb/",
+    "jinja2": "pages/",
+    "matplotlib": "tracking/figures/",
+}
 IMPURE = (
     "os",
     "pathlib",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from jrh_mlflow.cli.judging import _extra_fields, _or_none, _text_or_file, price_from_option
+from jrh_mlflow.cli.judging import extra_fields, or_none, price_from_option, text_or_file
 from jrh_mlflow.cli.options import as_json, print_table
 from jrh_mlflow.errors import BudgetError
 
@@ -48,7 +48,7 @@ def model_options(function: F) -> F:
     options = (
         click.option("--generator", help="A litellm model name; offline (rules, no model) when left out."),
         click.option("--api-base", help="Address of the generator's endpoint, in the OpenAI dialect."),
-        click.option("--temperature", type=_or_none(float), metavar="NUMBER|none", help="Of the first attempt. [0.7]"),
+        click.option("--temperature", type=or_none(float), metavar="NUMBER|none", help="Of the first attempt. [0.7]"),
         click.option("--max-temperature", type=float, help="Of the last attempt. [1.3]"),
         click.option("--attempts", type=int, help="Most attempts per text. [4]"),
         click.option("--max-tokens", type=int, help="Longest text. [2048]"),
@@ -121,7 +121,7 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         given["dataset"] = source
     given |= _read_data_options(given, options, pairs)
     if model is not None or any(value not in (None, ()) for value in sampling.values()):
-        given["generator"] = _generator(model, sampling)
+        given["generator"] = _generator(model, sampling, written=given.get("generator"))
     if checks is not None:
         given["validator"] = _validator(checks, check_base)
     if prices:
@@ -134,7 +134,7 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
 def _read_data_options(given: dict[str, Any], options: dict[str, Any], pairs: tuple[str, ...]) -> dict[str, Any]:
     read: dict[str, Any] = {}
     if options["rubric"] is not None:
-        read["rubric"] = _text_or_file(options["rubric"])
+        read["rubric"] = text_or_file(options["rubric"])
     if options["labels"] is not None:
         read["labels"] = tuple(label.strip() for label in options["labels"].split(","))
     if options["scale"] is not None:
@@ -153,18 +153,25 @@ def _scale(text: str) -> tuple[object, ...]:
     return (int(ends[1]), int(ends[2])) if ends else tuple(level.strip() for level in text.split(","))
 
 
-def _generator(model: str | None, sampling: dict[str, Any]) -> object:
-    if model is None or model == "offline":
+def _generator(model: str | None, sampling: dict[str, Any], *, written: object) -> object:
+    """Join the options with the recipe's generator; another model keeps the recipe's sampling settings."""
+    from jrh_mlflow.generation.generator import Generator
+
+    base = Generator(written) if isinstance(written, str) and written != "offline" else written
+    if model == "offline" or (model is None and not isinstance(base, Generator)):
         named = [f"--{name.replace('_', '-')}" for name, value in sampling.items() if value not in (None, ())]
         if named:
             raise click.UsageError(f"{', '.join(named)} need(s) a model: give --generator.")
         return model
-    from jrh_mlflow.generation.generator import Generator
-
-    settings = {**sampling, "seed": sampling["generator_seed"], "extra": _extra_fields(sampling["extra"]) or None}
+    settings = {**sampling, "seed": sampling["generator_seed"], "extra": extra_fields(sampling["extra"]) or None}
     settings.pop("generator_seed")
+    changes = {name: value for name, value in settings.items() if value is not None}
     try:
-        return Generator(model, **{name: value for name, value in settings.items() if value is not None})
+        if isinstance(base, Generator):
+            # An address belongs to its model: it does not come along to another one.
+            other = {} if model is None else {"model": model, "api_base": None}
+            return replace(base, **{**other, **changes})
+        return Generator(model or "", **changes)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 

@@ -26,8 +26,8 @@ def judge_options(function: F) -> F:
         click.option("--prompt", help="pairwise, label, ordinal, transcript or a template file; by default what fits."),
         click.option("--rubric", help="What to judge by, before the suite's own rubric; @FILE reads it from a file."),
         click.option("--criterion", help="Tie criterion: forced, allowed, strict, or a sentence of your own."),
-        click.option("--temperature", type=_or_none(float), metavar=_NUMBER, default=0.0, show_default=True),
-        click.option("--max-tokens", type=_or_none(int), metavar=_NUMBER, default=1024, show_default=True),
+        click.option("--temperature", type=or_none(float), metavar=_NUMBER, default=0.0, show_default=True),
+        click.option("--max-tokens", type=or_none(int), metavar=_NUMBER, default=1024, show_default=True),
         click.option("--judge-seed", type=int, help="Sent to the provider."),
         click.option("--api-base", help="Address of an endpoint that speaks the OpenAI dialect."),
         click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the request; repeatable."),
@@ -71,14 +71,14 @@ def prompted_judge_from_options(
         return PromptedJudge(
             model,
             prompt=prompt or AUTOMATIC,
-            rubric=_text_or_file(rubric),
+            rubric=text_or_file(rubric),
             tie_criterion=criterion or "allowed",
             temperature=temperature,
             max_tokens=max_tokens,
             seed=judge_seed,
             name=name,
             api_base=api_base,
-            extra=_extra_fields(extra),
+            extra=extra_fields(extra),
             structured=structured,
             answer_style=answer_style,
             logprobs=logprobs,
@@ -103,14 +103,17 @@ def price_from_option(model: str, price: str | None) -> dict[str, tuple[float, f
     return {model: (given, made)}
 
 
-def _or_none(number: Callable[[str], N]) -> Callable[[str], N | None]:
+def or_none(number: Callable[[str], N]) -> Callable[[str], N | None]:
+    """Read a number, or `none` for leaving it to the provider."""
+
     def read(text: str) -> N | None:
         return None if text == "none" else number(text)
 
     return read
 
 
-def _text_or_file(text: str | None) -> str | None:
+def text_or_file(text: str | None) -> str | None:
+    """Take a text as it is, or read it from a file that is given as @FILE."""
     from jrh_mlflow.errors import RecipeError
 
     if text is None or not text.startswith("@"):
@@ -121,7 +124,7 @@ def _text_or_file(text: str | None) -> str | None:
         raise RecipeError(f"The rubric {text[1:]} cannot be read: {error}.") from error
 
 
-def _extra_fields(pairs: tuple[str, ...]) -> dict[str, Any]:
+def extra_fields(pairs: tuple[str, ...]) -> dict[str, Any]:
     """Read KEY=JSON pairs. What follows the sign is never repeated: it may be a key given by mistake."""
     fields: dict[str, Any] = {}
     for pair in pairs:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from jrh_mlflow.errors import SuiteError
@@ -15,15 +16,22 @@ from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.stimuli.suite import Suite
 
 
-def plan_calls(suite: Suite, judge: Judge, *, replicates: int) -> Iterator[Call]:
-    """Yield every call in suite order, both orders of a pair one after the other."""
-    for item in suite.items:
+def plan_calls(suite: Suite, judge: Judge, *, replicates: int, shuffle: int | None = None) -> Iterator[Call]:
+    """Yield every call in suite order, or in that of `item_order`, both orders of a pair one after the other."""
+    for item in item_order(suite, shuffle):
         if not judge.covers(item):
             continue
         shown = {order: present(item, order, judge.tie_criterion) for order in item.orders}
         for replicate in range(replicates * item.replicates):
             for order, presentation in shown.items():
                 yield Call(item=item, order=order, replicate=replicate, presentation=presentation)
+
+
+def item_order(suite: Suite, shuffle: int | None) -> Sequence[Item]:
+    """Return the items as they stand in the suite, or in the random order that the seed `shuffle` draws."""
+    if shuffle is None:
+        return suite.items
+    return random.Random(f"{shuffle}:{suite.sha256}").sample(suite.items, len(suite.items))  # noqa: S311 - an order
 
 
 def count_calls(suite: Suite, judge: Judge, *, replicates: int) -> int:

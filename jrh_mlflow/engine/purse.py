@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.schema.requests import Request, Response
+
+POLL_S = 0.1
+"""How often a budget is looked at while others hold all that is left of it."""
+SETTLE_DEAD_S = 5.0
+"""How often, while waiting, what dead processes hold is looked for."""
 
 
 class OutOfBudget(Exception):  # noqa: N818 - a signal, not a failure
@@ -64,3 +71,45 @@ class Purse:
         self._held -= 1
         self._settled.set()
         self._settled = asyncio.Event()
+
+
+class SharedPurse(Purse):
+    """A budget that other processes spend from at the same time: what they hold in flight may come back, too."""
+
+    def __init__(self, journal: Journal, budget: str | None, *, settle_dead: Callable[[], None]) -> None:
+        """Open the purse.
+
+        Args:
+            journal: Holds the budget.
+            budget: Its name.
+            settle_dead: Settles what dead processes left reserved, which would otherwise be waited for in vain.
+        """
+        super().__init__(journal, budget)
+        self._settle_dead = settle_dead
+        self._looked_at = time.monotonic()
+
+    async def reserve(self, key: str, worst_micro: int) -> None:
+        """Set the worst case aside, waiting for as long as anybody holds a reservation that may give room.
+
+        Raises:
+            OutOfBudget: It does not fit, and nothing is in flight anywhere.
+        """
+        spent_when_idle: int | None = None
+        while not await self._journal.reserve(key, budget=self._budget, worst_micro=worst_micro):
+            assert self._budget is not None  # without a cap there is always room
+            if self._held:
+                await self._settled.wait()
+            elif self._journal.reserved_micro(self._budget):
+                await self._wait_for_others()
+            elif spent_when_idle == (spent := self._journal.spent_micro(self._budget)):
+                raise OutOfBudget
+            else:
+                # Others may have settled between the refusal and this look: only a second refusal is final.
+                spent_when_idle = spent
+        self._held += 1
+
+    async def _wait_for_others(self) -> None:
+        await asyncio.sleep(POLL_S)
+        if time.monotonic() - self._looked_at > SETTLE_DEAD_S:
+            self._looked_at = time.monotonic()
+            await asyncio.to_thread(self._settle_dead)

@@ -88,19 +88,19 @@ def ask_calls(
         remote = Remote(judge, journal, settings or RemoteSettings(concurrency=concurrency))
     workers = 1 if judge.inline else WORKERS_PER_SLOT * concurrency if remote else concurrency
     work = calls if remote is None else remote.tickets(calls)
-    crew = _Crew(work, concurrency=workers, on_record=on_record, stop=stop)
+    crew = Crew(work, concurrency=workers, on_record=on_record, stop=stop)
     if remote is not None:
         return run_coroutine(_run_remote(remote, crew))
-    with _threads(judge, concurrency):
+    with judge_threads(judge, concurrency):
         return run_coroutine(crew.run(lambda call: ask_one(judge, call)))
 
 
-async def _run_remote(remote: Remote, crew: _Crew) -> Asked:
+async def _run_remote(remote: Remote, crew: Crew) -> Asked:
     async with remote:
         return await crew.run(remote.ask)
 
 
-class _Crew:
+class Crew:
     """Workers that draw from one iterator, so calls are made as they are needed and never pile up."""
 
     def __init__(
@@ -113,7 +113,8 @@ class _Crew:
         self._failure: BaseException | None = None
 
     async def run(self, ask: Ask) -> Asked:
-        with self._on_interrupt():
+        """Ask until the work is done or something stops it; what is in flight is settled in any case."""
+        with hearing_interrupts(self._interrupted):
             await asyncio.gather(*(self._work(ask) for _ in range(self._concurrency)))
         if self._failure is not None:
             raise self._failure
@@ -143,24 +144,28 @@ class _Crew:
             if index % _TURN == 0:
                 await asyncio.sleep(0)  # so that Ctrl-C is heard in a long row of answers that are there already
 
-    @contextmanager
-    def _on_interrupt(self) -> Iterator[None]:
-        """Turn the first Ctrl-C into a clean end; the second is Python's own again."""
-        if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGINT"):
-            yield
-            return
-        loop = asyncio.get_running_loop()
+    def _interrupted(self) -> None:
+        self._stopped, self._failure = self._stopped or "interrupted", KeyboardInterrupt()
 
-        def interrupted() -> None:
-            loop.remove_signal_handler(signal.SIGINT)
-            self._stopped, self._failure = self._stopped or "interrupted", KeyboardInterrupt()
-            print("\nStopping: calls in flight are settled first; Ctrl-C again aborts.", file=sys.stderr)
 
-        loop.add_signal_handler(signal.SIGINT, interrupted)
-        try:
-            yield
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
+@contextmanager
+def hearing_interrupts(stop: Callable[[], None]) -> Iterator[None]:
+    """Turn the first Ctrl-C into a clean end, by calling `stop`; the second is Python's own again."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGINT"):
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def interrupted() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        stop()
+        print("\nStopping: calls in flight are settled first; Ctrl-C again aborts.", file=sys.stderr)
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 async def ask_one(judge: Judge, call: Call) -> CallRecord:
@@ -239,7 +244,7 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def _threads(judge: Judge, concurrency: int) -> Iterator[None]:
+def judge_threads(judge: Judge, concurrency: int) -> Iterator[None]:
     """Give a sync callable its bounded thread pool for the time of a run."""
     if not isinstance(judge, CallableJudge) or judge.is_async:
         yield

@@ -1,0 +1,86 @@
+"""One budget, several purses: none gives up while another may still give room, and none waits for the dead."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from jrh_mlflow.engine import purse as purses
+from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.purse import OutOfBudget, SharedPurse
+from tests.engine.journal_tools import start_python
+
+DYING = """
+import asyncio, os, sys
+from jrh_mlflow.engine.journal import open_journal
+journal = open_journal(sys.argv[1])
+journal.open_budget("b", 100)
+asyncio.run(journal.reserve("k", budget="b", worst_micro=60))
+print("reserved", flush=True)
+sys.stdin.read()
+"""
+
+
+def shared(journal: Journal, path: Path) -> SharedPurse:
+    journal.open_budget("b", 100)
+    return SharedPurse(journal, "b", settle_dead=lambda: open_journal(path).close())
+
+
+async def until_waiting(task: asyncio.Task[None]) -> None:
+    await asyncio.wait([task], timeout=3 * purses.POLL_S)
+    assert not task.done()
+
+
+def test_a_purse_waits_for_what_another_process_holds_and_takes_what_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+
+    async def run(one: Journal, other: Journal) -> None:
+        mine, theirs = shared(one, path), shared(other, path)
+        await theirs.reserve("theirs", 90)
+        waiting = asyncio.create_task(mine.reserve("mine", 90))
+        await until_waiting(waiting)
+        await other.answered("theirs", request_json="{}", response_json="{}", cost_micro=10, budget="b")
+        await waiting
+        assert one.reserved_micro("b") == 90
+
+    with open_journal(path) as one, open_journal(path) as other:
+        asyncio.run(run(one, other))
+
+
+def test_a_purse_gives_up_once_nobody_holds_anything(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+
+    async def run(one: Journal, other: Journal) -> None:
+        mine, theirs = shared(one, path), shared(other, path)
+        await theirs.reserve("theirs", 90)
+        waiting = asyncio.create_task(mine.reserve("mine", 90))
+        await until_waiting(waiting)
+        await other.answered("theirs", request_json="{}", response_json="{}", cost_micro=20, budget="b")
+        with pytest.raises(OutOfBudget):
+            await waiting
+
+    with open_journal(path) as one, open_journal(path) as other:
+        asyncio.run(run(one, other))
+
+
+def test_a_purse_does_not_wait_for_a_process_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(purses, "SETTLE_DEAD_S", 0.2)
+    path = tmp_path / "journal.db"
+
+    async def run(journal: Journal) -> None:
+        mine = shared(journal, path)
+        waiting = asyncio.create_task(mine.reserve("mine", 60))
+        await until_waiting(waiting)
+        other.kill()
+        other.wait()
+        with pytest.raises(OutOfBudget):
+            await asyncio.wait_for(waiting, 60)
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (60, 0)
+
+    with start_python(DYING, str(path)) as other:
+        assert other.stdout
+        assert other.stdout.readline().strip() == "reserved"
+        with open_journal(path) as journal:
+            asyncio.run(run(journal))

@@ -1,0 +1,181 @@
+"""Confidence sequences: the chance of losing the truth at any moment, computed exactly, and what each narrows to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import betaln
+
+from jrh_mlflow.stats.proportions import Interval, wilson_share
+from jrh_mlflow.stats.sequences import mixture_bounds, suite_bounds
+from tests.readings import PROPERTY
+
+COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+LEVELS = st.sampled_from([0.2, 0.05, 0.001])
+SUITES = st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 60)).filter(sum)
+"""Successes, failures and units not seen yet."""
+
+
+def chance_to_lose(bounds: Callable[[int, int], Interval], truth: float, *, steps: int, size: int | None) -> float:
+    """Exact chance that the truth leaves the bounds at some moment up to `steps`, over all orders of units."""
+    staying = np.array([1.0])
+    for n in range(1, steps + 1):
+        seen = np.arange(n)
+        rate = truth if size is None else np.clip((round(truth * size) - seen) / (size - n + 1), 0, 1)
+        staying = np.append(staying * (1 - rate), 0.0) + np.insert(staying * rate, 0, 0.0)
+        ends = np.array([bounds(x, n) for x in range(n + 1)])
+        staying[(truth < ends[:, 0] - 1e-12) | (truth > ends[:, 1] + 1e-12)] = 0.0
+    return 1 - float(staying.sum())
+
+
+@pytest.mark.parametrize("truth", [0.02, 0.3, 0.5, 0.95])
+def test_the_rate_leaves_the_mixture_bounds_at_any_of_150_moments_as_seldom_as_promised(truth):
+    lost = chance_to_lose(mixture_bounds, truth, steps=150, size=None)
+    assert 0.001 < lost <= 0.05
+
+
+def test_an_interval_for_one_moment_loses_the_rate_when_looked_at_after_every_call():
+    lost = chance_to_lose(lambda x, n: wilson_share(x / n, n), 0.3, steps=150, size=None)
+    assert lost > 0.25
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+@pytest.mark.parametrize("successes", [0, 1, 24, 40, 76, 80])
+def test_the_share_of_a_suite_leaves_its_bounds_as_seldom_as_promised_up_to_the_last_unit(successes, alpha):
+    def bounds(x: int, n: int) -> Interval:
+        return suite_bounds(x, n, 80, alpha=alpha)
+
+    lost = chance_to_lose(bounds, successes / 80, steps=80, size=80)
+    assert lost <= alpha
+    assert lost > alpha / 10 or successes in (0, 1, 76, 80)
+
+
+def lost_runs(*, whole_tasks: bool, runs: int = 300) -> float:
+    """Share of runs that lose the truth, on 20 tasks of 10 calls that all succeed or all fail."""
+    rng = np.random.default_rng(7)
+    suite = np.repeat(np.arange(20) % 2, 10)
+    lost = 0
+    for _ in range(runs):
+        order = (rng.permutation(20)[:, None] * 10 + np.arange(10)).ravel() if whole_tasks else rng.permutation(200)
+        seen = np.cumsum(suite[order])
+        ends = np.array([suite_bounds(int(x), n, 200) for n, x in enumerate(seen, start=1)])
+        lost += bool(((ends[:, 0] > 0.5) | (ends[:, 1] < 0.5)).any())
+    return lost / runs
+
+
+def test_clustered_units_in_random_order_are_covered_and_whole_tasks_one_after_the_other_are_not():
+    error = 2 * np.sqrt(0.05 * 0.95 / 300)
+    assert lost_runs(whole_tasks=False) <= 0.05 + error
+    assert lost_runs(whole_tasks=True) > 0.5
+
+
+@PROPERTY
+@given(COUNTS, LEVELS, st.sampled_from([(1.0, 1.0), (0.5, 0.5), (8.0, 2.0)]))
+def test_the_mixture_bounds_are_where_a_fine_grid_says_the_ratio_is_small(counts, alpha, prior):
+    successes, n = counts
+    rates = (np.arange(20_000) + 0.5) / 20_000
+    log_mixture = betaln(prior[0] + successes, prior[1] + n - successes) - betaln(*prior)
+    log_ratio = log_mixture - successes * np.log(rates) - (n - successes) * np.log1p(-rates)
+    inside = rates[log_ratio < -np.log(alpha)]
+    low, high = mixture_bounds(successes, n, alpha=alpha, prior=prior)
+    assert low == pytest.approx(inside[0], abs=1 / 20_000)
+    assert high == pytest.approx(inside[-1], abs=1 / 20_000)
+
+
+@PROPERTY
+@given(COUNTS, LEVELS)
+def test_failures_mirror_successes(counts, alpha):
+    successes, n = counts
+    low, high = mixture_bounds(successes, n, alpha=alpha)
+    mirrored = mixture_bounds(n - successes, n, alpha=alpha)
+    assert mirrored == pytest.approx((1 - high, 1 - low), abs=1e-12)
+    low, high = suite_bounds(successes, n, n + 30, alpha=alpha)
+    assert suite_bounds(n - successes, n, n + 30, alpha=alpha) == pytest.approx((1 - high, 1 - low), abs=1e-12)
+
+
+@PROPERTY
+@given(SUITES, LEVELS)
+def test_the_suite_bounds_hold_the_counts_whose_prior_is_less_than_their_posterior_over_alpha(suite, alpha):
+    successes, failures, unseen = suite
+    n, size = successes + failures, sum(suite)
+    counts = np.arange(size + 1)
+    prior = stats.betabinom.pmf(counts, size, 1, 1)
+    posterior = stats.betabinom.pmf(counts - successes, unseen, 1 + successes, 1 + failures)
+    inside = counts[prior < posterior / alpha * (1 - 1e-9)]
+    assert suite_bounds(successes, n, size, alpha=alpha) == (inside[0] / size, inside[-1] / size)
+
+
+@PROPERTY
+@given(SUITES, LEVELS)
+def test_both_bounds_hold_the_share_seen_and_widen_with_confidence(suite, alpha):
+    successes, n, size = suite[0], suite[0] + suite[1], sum(suite)
+    for bounds in (mixture_bounds(successes, n, alpha=alpha), suite_bounds(successes, n, size, alpha=alpha)):
+        # On few units the nearest whole count lies within one unit of the share.
+        assert bounds[0] - 1 / size <= (successes / n if n else 0.5) <= bounds[1] + 1 / size
+    wide, narrow = suite_bounds(successes, n, size, alpha=alpha / 2), suite_bounds(successes, n, size, alpha=alpha)
+    assert wide[0] <= narrow[0] <= narrow[1] <= wide[1]
+
+
+def test_the_suite_bounds_are_narrower_near_the_end_and_the_exact_share_at_the_end():
+    def width(ends: Interval) -> float:
+        return ends[1] - ends[0]
+
+    ratios = [width(suite_bounds(4 * n // 5, n, 500)) / width(mixture_bounds(4 * n // 5, n)) for n in (50, 250, 450)]
+    assert ratios[0] > 0.9
+    assert ratios[0] > ratios[1] > ratios[2]
+    assert ratios[2] < 0.4
+    assert suite_bounds(400, 500, 500) == (0.8, 0.8)
+
+
+def test_a_large_suite_is_like_an_endless_process():
+    assert suite_bounds(30, 40, 20_000) == pytest.approx(mixture_bounds(30, 40), abs=1e-3)
+
+
+def test_nothing_seen_says_nothing():
+    assert mixture_bounds(0, 0) == (0.0, 1.0)
+    assert suite_bounds(0, 0, 500) == (0.0, 1.0)
+
+
+def test_only_successes_leave_the_upper_end_at_one_and_move_the_lower_as_the_formula_says():
+    low, high = mixture_bounds(50, 50)
+    assert high == 1.0
+    assert low == pytest.approx((0.05 / 51) ** (1 / 50))
+    assert suite_bounds(50, 50, 60)[1] == 1.0
+
+
+def test_both_ends_of_a_rate_of_one_in_a_hundred_thousand_solve_the_equation():
+    low, high = mixture_bounds(3, 300_000)
+    assert low < 1e-5 < high
+    for rate in (low, high):
+        log_ratio = betaln(4, 299_998) - 3 * np.log(rate) - 299_997 * np.log1p(-rate)
+        assert log_ratio == pytest.approx(np.log(20), abs=1e-6)
+
+
+@pytest.mark.parametrize("bad", [(-1, 5), (6, 5), (0, -1)])
+def test_counts_that_cannot_be_are_refused_with_the_rule(bad):
+    with pytest.raises(ValueError, match="0 <= successes <= n"):
+        mixture_bounds(*bad)
+    with pytest.raises(ValueError, match="0 <= successes <= n"):
+        suite_bounds(*bad, 10)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, float("nan")])
+def test_a_level_outside_zero_to_one_is_refused(alpha):
+    with pytest.raises(ValueError, match="0 < alpha < 1"):
+        mixture_bounds(1, 2, alpha=alpha)
+    with pytest.raises(ValueError, match="0 < alpha < 1"):
+        suite_bounds(1, 2, 3, alpha=alpha)
+
+
+def test_more_units_than_the_suite_has_an_empty_suite_and_a_prior_of_zero_are_refused():
+    with pytest.raises(ValueError, match="n <= size"):
+        suite_bounds(1, 11, 10)
+    with pytest.raises(ValueError, match="size >= 1"):
+        suite_bounds(0, 0, 0)
+    with pytest.raises(ValueError, match="positive and finite"):
+        mixture_bounds(1, 2, prior=(0.0, 1.0))
