@@ -15,6 +15,7 @@ COMMANDS = {
     "shift": ("evaluate", "Measure one judge under several tie criteria."),
     "replay": ("replay", "Measure judgments recorded by another tool, with no model call."),
     "compare": ("compare", "Compare logged judges on one suite: which can be told apart, and where."),
+    "sweep": ("sweep", "Search judges, prompts and policies for the map of reliability against cost."),
     "validate": ("validate", "Test the tester: bias and coverage of every estimator on simulated judges."),
     "generate": ("generate", "Make a reliability suite from labelled responses."),
     "tests": ("tests", "List the reliability tests, or show how one is written."),

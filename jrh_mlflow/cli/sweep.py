@@ -1,0 +1,120 @@
+"""`jrh sweep`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jrh_mlflow.cli.options import as_json, tracking
+from jrh_mlflow.errors import BudgetError
+
+if TYPE_CHECKING:
+    from jrh_mlflow.sweeps.pricing import SweepQuote
+    from jrh_mlflow.sweeps.report import Sweep
+
+
+@click.command()
+@click.argument("space", metavar="SPACE.yaml", type=click.Path(dir_okay=False))
+@click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out.")
+@click.option("--n-trials", type=click.IntRange(1), help="Configurations to try, earlier ones included. [all]")
+@click.option("--max-usd", type=float, help="Never spend more than this on all trials together.")
+@click.option("--storage", help="Optuna storage URL, such as postgresql://…; a file under .jrh/sweeps when left out.")
+@click.option("--worker", is_flag=True, help="Join a sweep that another process started, and only run trials.")
+@click.option("--max-replicates", type=click.IntRange(1), default=4, show_default=True, help="While undecided.")
+@click.option("--no-early-stop", is_flag=True, help="Ask every trial to its end.")
+@click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight. [32]")
+@click.option("--price", "price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens; repeatable.")
+@click.option("--journal", help="Where paid answers are kept. [.jrh/journal.db]")
+@click.option("--requests-per-minute", type=float, help="Of the endpoint; delays, never drops.")
+@click.option("--timeout", "timeout_s", type=float, help="Seconds for one attempt. [120]")
+@click.option("--run-name", help="Name of the parent run.")
+@click.option("--dry-run", is_flag=True, help="Print configurations, calls and dollars; send nothing.")
+@tracking
+@as_json
+def sweep(
+    space: str,
+    worker: bool,
+    dry_run: bool,
+    no_early_stop: bool,
+    max_replicates: int,
+    price: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
+) -> None:
+    r"""Search models, prompts, tie criteria and policies for the map of reliability against cost.
+
+    A parent run with one nested run per trial. One half of the tasks is searched, the front is measured again on the
+    other. The same command continues a sweep that was interrupted. Exit code 3: stopped by the cap.
+
+    \b
+    Example: jrh sweep recipes/sweep.yaml --dry-run
+             jrh sweep recipes/sweep.yaml --n-trials 20 --max-usd 5
+             jrh sweep recipes/sweep.yaml --storage postgresql://… --worker
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if price:
+        given["prices"] = _prices(price)
+    if dry_run:
+        _print_quote(space, given, as_json=as_json)
+    elif worker:
+        _join(space, given, early_stop=not no_early_stop, as_json=as_json)
+    else:
+        from jrh_mlflow.sweeps.entry import sweep as run
+
+        done = run(space, early_stop=not no_early_stop, max_replicates=max_replicates, **given)
+        _print_sweep(done, as_json=as_json)
+
+
+def _print_sweep(done: Sweep, *, as_json: bool) -> None:
+    click.echo(done.to_json() if as_json else f"{done.to_markdown()}\n{done.link}")
+    if done.truncated:
+        click.echo(f"Truncated: {done.truncated}. Raise --max-usd and run it again.", err=True)
+        click.get_current_context().exit(BudgetError.exit_code)
+
+
+def _join(space: str, given: dict[str, Any], *, early_stop: bool, as_json: bool) -> None:
+    from jrh_mlflow.sweeps.entry import join_sweep
+    from jrh_mlflow.sweeps.trials import BudgetReached
+
+    given.pop("run_name", None)
+    try:
+        n_trials = join_sweep(space, early_stop=early_stop, **given)
+    except BudgetReached as reason:
+        raise BudgetError(f"The cap of the sweep is reached: {reason}.") from reason
+    click.echo(json.dumps({"n_trials": n_trials}) if as_json else f"{n_trials} trial(s) run; none is left to start.")
+
+
+def _print_quote(space: str, given: dict[str, Any], *, as_json: bool) -> None:
+    from jrh_mlflow.sweeps.pricing import price_sweep
+
+    known = ("suite", "n_trials", "seed", "journal", "prices", "tracking_uri")
+    quoted = price_sweep(space, **{name: given[name] for name in known if name in given})
+    if as_json:
+        click.echo(json.dumps(quoted.to_dict(), indent=1))
+        return
+    click.echo(f"configurations  {quoted.configurations} of {quoted.judges} judges")
+    click.echo(f"whole grid      {quoted.grid_calls} different calls: {_dollars(quoted, 'grid')}")
+    click.echo(f"{quoted.n_trials} trials".ljust(16) + f"{quoted.trials_calls} calls: {_dollars(quoted, 'trials')}")
+    click.echo(f"held-out half   {quoted.holdout_calls_each} calls for each configuration of the front")
+
+
+def _dollars(quoted: SweepQuote, what: str) -> str:
+    usd, worst = getattr(quoted, f"{what}_usd"), getattr(quoted, f"{what}_worst_usd")
+    if usd is None:
+        return "dollars unknown (no price; give --price MODEL=IN,OUT)"
+    return f"about ${usd:.4f}, at most ${worst:.4f}"
+
+
+def _prices(texts: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+    """Read `MODEL=IN,OUT`, dollars per million tokens."""
+    from jrh_mlflow.cli.judging import price_from_option
+
+    prices: dict[str, tuple[float, float]] = {}
+    for text in texts:
+        model, sign, amounts = text.rpartition("=")
+        if not sign or not model:
+            raise click.UsageError(f"--price takes MODEL=IN,OUT, dollars per million tokens, but got {text!r}.")
+        prices |= price_from_option(model, amounts) or {}
+    return prices
