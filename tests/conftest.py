@@ -16,7 +16,7 @@ from tests import postgres
 
 
 @pytest.fixture(scope="session")
-def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+def store_uri(_away_from_the_repository: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A SQLite tracking store with its tables made."""
     from jrh_mlflow.tracking.server import artifacts_uri, folder_uri
     from jrh_mlflow.tracking.store import Store
@@ -24,6 +24,16 @@ def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("store")
     Store(folder_uri(folder), "tests", artifacts=artifacts_uri(folder))
     return folder_uri(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _away_from_the_repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fixtures of a module run before those of its tests: they, too, leave nothing in the repository."""
+    home, folder = Path.cwd(), tmp_path_factory.mktemp("home")
+    os.environ["JRH_HOME"] = str(folder / ".jrh")
+    os.chdir(folder)
+    yield
+    os.chdir(home)
 
 
 @pytest.fixture(scope="session", autouse=True)

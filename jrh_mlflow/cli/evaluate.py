@@ -11,7 +11,7 @@ import click
 
 from jrh_mlflow.cli.judging import judge_options, price_from_option, prompted_judge_from_options
 from jrh_mlflow.cli.options import as_json, print_evaluations, tracking
-from jrh_mlflow.errors import BudgetError
+from jrh_mlflow.errors import BudgetError, JudgeError
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation import Evaluation
@@ -183,7 +183,12 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
 
 
 def _end(evaluations: list[Evaluation]) -> None:
-    """Say how to continue a truncated run, and end with the code of its reason."""
+    """Say how to continue a truncated run, or that no call was answered, and end with the code of the reason."""
+    dead = [one for one in evaluations if one.metrics["calls/error"] == one.metrics["calls/total"]]
+    for one in dead:
+        click.echo(f"{one.judge.label}: every call failed, e.g. {one.calls['error'].iloc[0]!r}.", err=True)
+    if dead:
+        click.get_current_context().exit(JudgeError.exit_code)
     truncated = [one for one in evaluations if one.truncated]
     for one in truncated:
         click.echo(f"{one.judge.label}: truncated ({one.truncated}). Raise --max-usd and run it again.", err=True)

@@ -19,7 +19,7 @@ from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.typos import Typos
 from jrh_mlflow.perturb.verbosity_bias import VerbosityLong, VerbosityShort
-from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS, SYNTHETIC_ORDINAL
+from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, PAIR_CONDITIONS, SYNTHETIC_ORDINAL
 from jrh_mlflow.schema.seeds import Labels
 
 _PAPER: tuple[ReliabilityTest, ...] = (
@@ -109,6 +109,9 @@ def _meant(entry: str | ReliabilityTest, labels: Labels) -> list[ReliabilityTest
 
 
 def _fits(test: ReliabilityTest, labels: Labels) -> bool:
+    """Levels need a scale, and a decline needs labels of which one is better: a scale, or two."""
+    if test.name == ERROR_INJECTION:
+        return labels.ordinal or len(labels.answers) == 2
     return labels.ordinal or test.name != SYNTHETIC_ORDINAL
 
 

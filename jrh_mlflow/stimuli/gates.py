@@ -48,15 +48,26 @@ def _check_pointwise(item: Item) -> None:
         raise SuiteError(f"Item {item.id!r} has the unknown kind {item.kind!r}. Known: pair, response, transcript.")
     if not item.task:
         raise SuiteError(f"Item {item.id!r} has no task: it is the cluster of the intervals.")
+    if not item.condition or (item.condition in PAIR_CONDITIONS and not _is_padded_response(item)):
+        raise SuiteError(
+            f"Item {item.id!r} is no pair, and its condition {item.condition!r} names no reliability test."
+        )
     if item.instruction is not None and (item.response if item.kind == "response" else item.transcript) is None:
         raise SuiteError(f"Item {item.id!r} is a {item.kind} and has none.")
     answers = item.answers or ()
     if len(answers) < 2 or len(set(answers)) < len(answers):
         raise SuiteError(f"Item {item.id!r} needs two or more different answers, but has {answers}.")
+    if any(answer.strip().casefold() == "tie" for answer in answers):
+        raise SuiteError(f"Item {item.id!r} has a label called tie, and a tie is an outcome of pairs. Rename it.")
     if item.expected is not None and item.expected not in answers:
         raise SuiteError(f"Item {item.id!r} expects {item.expected!r}, which is none of {', '.join(answers)}.")
     if (item.meta.get("review") or {}).get("state") == "rejected":
         raise SuiteError(f"Item {item.id!r} was rejected in review, and no judge may see it. Leave it out.")
+
+
+def _is_padded_response(item: Item) -> bool:
+    """Tell the reliability test `filler` from the condition of pairs of that name: only the test expects an answer."""
+    return item.condition == FILLER and item.expected is not None
 
 
 def _unique(ids: Iterable[str]) -> None:

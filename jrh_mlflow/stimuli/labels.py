@@ -53,6 +53,8 @@ def read_labels(
     refuse_rows(column, "must hold text, finite numbers or booleans", odd, ids)
     known = [text for text in texts if text is not None]
     allowed = _given(labels, scale) or _inferred(cells, known, column, ids)
+    if "tie" in {answer.casefold() for answer in allowed.answers}:
+        raise RecipeError(f"Column {column!r} has a label called tie, and a tie is an outcome of pairs. Rename it.")
     matches = _matches(allowed, known)
     outside = {number: cells[number] for number, text in enumerate(known) if text not in matches}
     refuse_rows(column, f"must hold one of {_listed(allowed.answers)}", outside, ids)

@@ -144,7 +144,7 @@ def test_a_template_chosen_for_another_kind_is_refused_before_the_first_call():
 
 
 def test_items_without_answers_are_refused_before_the_first_call():
-    with pytest.raises(SuiteError, match="without `answers`"):
+    with pytest.raises(SuiteError, match="two or more different answers"):
         PromptedJudge(MODEL).begin(Suite(name="s", items=(replace(LABEL, answers=None),)))
 
 
