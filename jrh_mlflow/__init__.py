@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from jrh_mlflow.generation.generator import Generator
     from jrh_mlflow.judges import scripted
     from jrh_mlflow.judges.prompted import PromptedJudge
+    from jrh_mlflow.juries import Jury, jury
     from jrh_mlflow.measures import Datasheet, ReliabilityReport, measure
     from jrh_mlflow.schema.estimates import Estimate, NotEstimable
     from jrh_mlflow.schema.presentation import Answer, Message, Presentation
     from jrh_mlflow.stimuli import Suite, datasheet_suite, natural_suite
     from jrh_mlflow.suites import load_suite
+    from jrh_mlflow.sweeps.entry import sweep
+    from jrh_mlflow.sweeps.report import Sweep
+    from jrh_mlflow.sweeps.space import Space
     from jrh_mlflow.tracking.mlflow_judges import from_mlflow
 
 _HOMES = {
@@ -33,22 +37,27 @@ _HOMES = {
     "Evaluation": "evaluation",
     "Generator": "generation.generator",
     "JrhError": "errors",
+    "Jury": "juries",
     "Message": "schema.presentation",
     "NotEstimable": "schema.estimates",
     "Presentation": "schema.presentation",
     "PromptedJudge": "judges.prompted",
     "ReliabilityReport": "measures",
+    "Space": "sweeps.space",
     "Suite": "stimuli",
+    "Sweep": "sweeps.report",
     "compare": "comparing",
     "criterion_shift": "criterion",
     "datasheet_suite": "stimuli",
     "evaluate": "evaluation",
     "from_mlflow": "tracking.mlflow_judges",
     "generate": "generation.entry",
+    "jury": "juries",
     "load_suite": "suites",
     "measure": "measures",
     "natural_suite": "stimuli",
     "scripted": "judges",
+    "sweep": "sweeps.entry",
 }
 
 __all__ = [
@@ -60,22 +69,27 @@ __all__ = [
     "Evaluation",
     "Generator",
     "JrhError",
+    "Jury",
     "Message",
     "NotEstimable",
     "Presentation",
     "PromptedJudge",
     "ReliabilityReport",
+    "Space",
     "Suite",
+    "Sweep",
     "compare",
     "criterion_shift",
     "datasheet_suite",
     "evaluate",
     "from_mlflow",
     "generate",
+    "jury",
     "load_suite",
     "measure",
     "natural_suite",
     "scripted",
+    "sweep",
 ]
 
 

@@ -17,6 +17,7 @@ from jrh_mlflow.engine.backends import asking
 from jrh_mlflow.engine.channel import RemoteSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.money import Quote, checked_cap, judge_price, quote
+from jrh_mlflow.engine.own_models import local_models, make_ready, model_clock
 from jrh_mlflow.engine.runner import BUDGET, StopRule, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge, as_judge
@@ -25,7 +26,7 @@ from jrh_mlflow.measures import Datasheet, ReliabilityReport, measure
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.stimuli.suite import Suite
-from jrh_mlflow.suites import as_suite
+from jrh_mlflow.suites import as_suite, hold_back
 from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.measured import JudgeFacts, Measured
 from jrh_mlflow.tracking.mlflow_judges import from_mlflow, is_mlflow_judge
@@ -116,7 +117,7 @@ def evaluate(
         run_name: Name of the run; the judge's name when None.
         tracking_uri: MLflow store; the active one when None.
         replicates: How often each presentation is asked.
-        concurrency: Most calls in flight.
+        concurrency: Most calls in flight; a model on this machine is asked no more at once than it has slots.
         max_usd: Never spend more than this on this judge, suite and number of replicates, restarts included. On
             reaching it the run ends cleanly, truncated.
         journal: Where paid answers are kept; `.jrh/journal.db` when None. Only prompted judges use it.
@@ -147,6 +148,7 @@ def evaluate(
     asked, on = ready_judge(judge, suite)
     price = judge_price(asked, prices)
     cap = checked_cap(max_usd, asked, price)
+    concurrency = make_ready(local_models(asked), concurrency=concurrency, backend=backend)
     ask = asking(backend, journal=journal or default_journal(), cap_micro=cap)
     identity = (asked.fingerprint() or time.time_ns(), on.sha256, replicates)
     store = Store(tracking_uri, experiment)
@@ -170,7 +172,7 @@ def evaluate(
     with calm_collector(), ending(store, run_id), opened_journal(journal, asked) as book:
         if book is not None and remote.budget is not None:
             book.open_budget(remote.budget, cap)
-        started = time.perf_counter()
+        started, clock = time.perf_counter(), model_clock(asked)
         came, total = _ask(
             asked, on, book, remote, ask=ask, replicates=replicates, stop=stop, progress=progress, shuffle=shuffle
         )
@@ -180,6 +182,7 @@ def evaluate(
             calls=_measurable(came, max_usd=max_usd),
             run={"seed": seed, "replicates": replicates, "concurrency": concurrency, "max_usd": max_usd},
             seconds=time.perf_counter() - started,
+            cpu_seconds=None if clock is None else max(0.0, (model_clock(asked) or 0.0) - clock),
             tags=dict(tags or {}),
             truncated=f"{came.stopped}: {len(came.records)} of {total} calls" if came.stopped else None,
             traces=traces,
@@ -191,9 +194,14 @@ def evaluate(
 def ready_judge(judge: object, suite: Suite | str | Path | None) -> tuple[Judge, Suite]:
     """Resolve judge and suite, and check that the one can be asked about the other."""
     asked, on = resolve_judge(judge), as_suite(suite)
+    hold_back(on)
     if not on.has_texts:
         raise SuiteError(f"Suite {on.name!r} was replayed from recorded judgments and has no texts to ask about.")
     asked.begin(on)
+    if len({item.kind == "pair" for item in on.items if asked.covers(item)}) > 1:
+        raise SuiteError(
+            f"Suite {on.name!r} holds pairs and single responses. They have reports of their own: split it."
+        )
     return asked, on
 
 

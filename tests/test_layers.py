@@ -22,13 +22,15 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("measures",),
     ("pages",),
     ("stimuli",),
+    ("transcripts",),
     ("perturb",),
+    ("local",),
     ("judges",),
     ("engine",),
     ("tracking",),
     ("suites",),
     ("evaluation",),
-    ("criterion", "generation", "comparing"),
+    ("criterion", "generation", "comparing", "juries"),
     ("replay", "validation", "demo", "example"),
     ("recipe",),
     ("sweeps",),
@@ -37,13 +39,15 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 """From the ground up. Modules of one floor may know one another."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
-HEAVY = ("mlflow", "litellm", "optuna", "matplotlib", "aiohttp", "ray", "sklearn", "jinja2")
+HEAVY = ("mlflow", "litellm", "optuna", "matplotlib", "aiohttp", "ray", "sklearn", "jinja2", "xllamacpp", "inspect_ai")
 """Never imported while a module is loaded: `import jrh_mlflow` and `jrh --help` must stay quick."""
 ONLY_IN = {
     "mlflow": "tracking/",
     "optuna": "sweeps/",
     "ray": "engine/backends/",
     "psycopg": "engine/journal/",
+    "xllamacpp": "local/",
+    "inspect_ai": "transcripts/",
     "sklearn": "perturb/",
     "jinja2": "pages/",
     "matplotlib": "tracking/figures/",

@@ -49,9 +49,9 @@ def sweep(
     other. The same command continues a sweep that was interrupted. Exit code 3: stopped by the cap.
 
     \b
-    Example: jrh sweep recipes/sweep.yaml --dry-run
-             jrh sweep recipes/sweep.yaml --n-trials 20 --max-usd 5
-             jrh sweep recipes/sweep.yaml --storage postgresql://… --worker
+    Example: jrh sweep space.yaml --dry-run
+             jrh sweep space.yaml --n-trials 20 --max-usd 5
+             jrh sweep space.yaml --storage postgresql://… --worker
     """
     given = {name: value for name, value in options.items() if value is not None}
     if price:

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.local.models import is_local
+from jrh_mlflow.local.server import context_tokens
 from jrh_mlflow.schema.requests import Request
 
 Overrides: TypeAlias = Mapping[str, tuple[float, float]]
@@ -57,7 +59,7 @@ class Price:
 
 
 def price_of(model: str, overrides: Overrides | None = None) -> Price | None:
-    """Return the price of a model, or None when nobody knows it; None is never 0.
+    """Return the price of a model, or None when nobody knows it; None is never 0. A model on this machine costs 0.
 
     The name is tried as given, then without its provider. Without its provider the table's entry must be of that
     provider: `hosted_vllm/gpt-4o` is a server of one's own, not OpenAI's model.
@@ -71,12 +73,16 @@ def price_of(model: str, overrides: Overrides | None = None) -> Price | None:
     for name in (model, model.partition("/")[2]):
         if overrides and name in overrides:
             return _from_override(name, overrides[name])
+    if is_local(model):
+        return Price(input_usd=0.0, output_usd=0.0)
     entry = _entry(model)
     return _from_entry(entry) if entry else None
 
 
 def context_window(model: str) -> int | None:
     """Return the most input tokens a model takes, or None when the table does not say."""
+    if is_local(model):
+        return context_tokens()
     entry = _entry(model) or {}
     for name in ("max_input_tokens", "max_tokens"):
         if isinstance(tokens := entry.get(name), int) and tokens > 0:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -155,6 +156,7 @@ class Remote:
             prompt_sha256=ticket.key,
             error=reading.error,
             confidence=reading.confidence,
+            probabilities=_as_json(reading.probabilities),
         )
 
     def _failure(self, ticket: Ticket, error: str, *, latency_s: float | None) -> CallRecord:
@@ -167,6 +169,13 @@ class Remote:
             prompt_sha256=ticket.key,
             error=error,
         )
+
+
+def _as_json(probabilities: Mapping[str, float] | None) -> str | None:
+    if probabilities is None:
+        return None
+    short = {answer: float(f"{probability:.6g}") for answer, probability in sorted(probabilities.items())}
+    return json.dumps(short, ensure_ascii=False)
 
 
 def identity(call: Call) -> dict[str, Any]:

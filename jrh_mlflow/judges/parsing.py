@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jrh_mlflow.judges.answers import clean_text, read_answer
+from jrh_mlflow.judges.answers import ABSTAIN, clean_text, read_answer
 from jrh_mlflow.judges.json_objects import MAX_DEPTH, Span, UnreadableError, decode, spans, string_end
 from jrh_mlflow.schema.requests import Response
 
@@ -38,7 +38,10 @@ _ERRORS = ("empty_choices", "content_filter", "empty_content")
 _LENGTH = ("length", "max_tokens")
 _VERDICT_KEY = re.compile(r'"verdict"[ \t\n\r]*:[ \t\n\r]*')
 _BARE_VALUE = re.compile(r"[^ \t\n\r,}]+")
+_VALUE_START = re.compile(r'[ \t\n\r":]*([^",}]*)([",}]?)')
 _LEVEL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_ROUNDING = 1e-3
+"""By how much probabilities may sum past 1, as providers round them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +60,9 @@ class Reading:
     """The response's text (or its refusal), whole, where there is a problem with it."""
     confidence: float | None = None
     """Probability of the verdict's tokens after the text before them, where it can be told."""
+    probabilities: Mapping[str, float] | None = None
+    """Answer (slot, label, level, `tie`, `abstain`) to its probability, of those that could be told; they sum to 1 at
+    the most. None where only that of the given one, `confidence`, is known."""
 
     @property
     def error(self) -> str | None:
@@ -65,6 +71,16 @@ class Reading:
             return None
         raw = f" Text: {self.text}" if self.text else ""
         return f"{self.problem}: {self.detail or PROBLEMS[self.problem]}.{raw}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Token:
+    """A token of the text: where it stands, and what could have stood there."""
+
+    begin: int
+    end: int
+    logprob: float
+    top: Sequence[tuple[str, float]]
 
 
 def read(response: Response, names: Mapping[str, str]) -> Reading:
@@ -133,8 +149,8 @@ def _read_text(text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[s
         return Reading(outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200])
     if any(said not in (None, (outcome, answer)) for said in (_said(text, span, names) for span in earlier)):
         return Reading(outcome="unparsed", rationale=rationale, problem="conflicting")
-    confidence = _confidence(text, last, logprobs) if logprobs else None
-    return Reading(outcome=outcome, answer=answer or None, rationale=rationale, confidence=confidence)
+    reading = Reading(outcome=outcome, answer=answer or None, rationale=rationale)
+    return _with_confidence(reading, text, last, names, logprobs) if logprobs else reading
 
 
 def _answer(verdict: object, names: Mapping[str, str]) -> tuple[str, str, str | None]:
@@ -161,21 +177,65 @@ def _said(text: str, span: Span, names: Mapping[str, str]) -> tuple[str, str] | 
     return None if why_not is not None else (outcome, answer)
 
 
-def _confidence(text: str, span: Span, logprobs: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the probability of the verdict's tokens, or None when they cannot be told from their neighbours."""
+def _with_confidence(
+    reading: Reading, text: str, span: Span, names: Mapping[str, str], logprobs: Sequence[Mapping[str, Any]]
+) -> Reading:
     where = _verdict_range(text, span)
-    if where is None:
-        return None
-    total = 0.0
-    for begin, end, logprob in _tokens_from_the_end(text, logprobs):
-        if begin < where[1]:
-            beside = text[begin : where[0]] + text[where[1] : end]
+    tokens = _verdict_tokens(text, where, logprobs) if where else None
+    if where is None or not tokens or not (total := sum(token.logprob for token in tokens)) <= 0:
+        return reading
+    confidence = math.exp(total)
+    given = reading.answer or reading.outcome
+    others = _alternatives(text, where[0], tokens, {**names, ABSTAIN: ABSTAIN})
+    probabilities = {**others, given: confidence + others.get(given, 0.0)}
+    told = bool(others) and sum(probabilities.values()) <= 1 + _ROUNDING
+    return replace(reading, confidence=confidence, probabilities=probabilities if told else None)
+
+
+def _verdict_tokens(text: str, where: tuple[int, int], logprobs: Sequence[Mapping[str, Any]]) -> list[_Token] | None:
+    """Return the verdict's tokens in their order, or None when they cannot be told from their neighbours."""
+    found: list[_Token] = []
+    for token in _tokens_from_the_end(text, logprobs):
+        if token.begin < where[1]:
+            beside = text[token.begin : where[0]] + text[where[1] : token.end]
             if beside.strip(' \t\n\r":,}'):
                 return None
-            total += logprob
-        if begin <= where[0]:
-            return math.exp(total) if total <= 0 else None
+            found.insert(0, token)
+        if token.begin <= where[0]:
+            return found
     return None
+
+
+def _alternatives(text: str, start: int, tokens: Sequence[_Token], names: Mapping[str, str]) -> dict[str, float]:
+    """Sum the probabilities of what could have stood in place of each token, by the answer that it would have begun.
+
+    An alternative counts where it can begin one answer's name only; the rest of that name is then taken as sure.
+    """
+    found: dict[str, float] = {}
+    before = 0.0
+    for token in tokens:
+        for instead, logprob in token.top:
+            name = _begun(text[start : max(start, token.begin)] + instead, names)
+            if name is not None and instead != text[token.begin : token.end]:
+                found[names[name]] = found.get(names[name], 0.0) + math.exp(min(0.0, before + logprob))
+        before += token.logprob
+    return found
+
+
+def _begun(spelled: str, names: Mapping[str, str]) -> str | None:
+    """Return the one name that a verdict beginning like this can become, or None.
+
+    `A` is the slot A although `abstain` may be said too; `a` may become either and is neither.
+    """
+    start = _VALUE_START.match(spelled)
+    said, closed = start.groups() if start else ("", "")
+    if closed:
+        return next((name for name in names if name.casefold() == said.strip().casefold()), None)
+    same_case = [name for name in names if name.startswith(said)]
+    if same_case == [said]:
+        return said
+    fits = [name for name in names if name.casefold().startswith(said.casefold())]
+    return fits[0] if len(fits) == 1 and said else None
 
 
 def _verdict_range(text: str, span: Span) -> tuple[int, int] | None:
@@ -190,8 +250,8 @@ def _verdict_range(text: str, span: Span) -> tuple[int, int] | None:
     return (start, bare.end()) if bare else None
 
 
-def _tokens_from_the_end(text: str, logprobs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, float]]:
-    """Yield where each token stands and its log-probability, the last one first, as long as they spell the text."""
+def _tokens_from_the_end(text: str, logprobs: Sequence[Mapping[str, Any]]) -> Iterator[_Token]:
+    """Yield the tokens, the last one first, as long as they spell the text."""
     end = len(text)
     for number, entry in enumerate(reversed(logprobs)):
         token, logprob = entry.get("token"), entry.get("logprob")
@@ -201,5 +261,5 @@ def _tokens_from_the_end(text: str, logprobs: Sequence[Mapping[str, Any]]) -> It
             if number == 0:
                 continue  # the end-of-turn token is no part of the text
             return
-        yield end - len(token), end, float(logprob)
+        yield _Token(begin=end - len(token), end=end, logprob=float(logprob), top=entry.get("top") or ())
         end -= len(token)

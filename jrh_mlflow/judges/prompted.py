@@ -20,6 +20,7 @@ from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges._base import Judge
 from jrh_mlflow.judges.parsing import Reading, read
 from jrh_mlflow.judges.rendering import Template
+from jrh_mlflow.local.models import canonical, is_local, shown_name
 from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.schema.requests import Request, Response
@@ -83,7 +84,8 @@ class PromptedJudge(Judge):
         """Set the judge up; nothing is sent and no provider library is loaded.
 
         Args:
-            model: A litellm model name: `openai/gpt-4o-mini`, `hosted_vllm/…`, `anthropic/…`.
+            model: A litellm model name: `openai/gpt-4o-mini`, `hosted_vllm/…`, `anthropic/…`; or a model on this
+                machine: `local/smollm2`, `local/<path of a .gguf file>`.
             prompt: A built-in name (`pairwise`, `label`, `ordinal`, `transcript`), a template file, or a template's
                 text. `pairwise` stands for the one that fits what is judged; a template of one's own is used as it is.
             rubric: Shown before the suite's own rubric and the tie criterion; it replaces neither.
@@ -100,11 +102,11 @@ class PromptedJudge(Judge):
             logprobs: Ask for token probabilities and read the verdict's confidence from them.
         """
         _check(model, temperature=temperature, max_tokens=max_tokens, answer_style=answer_style)
-        self.model, self.name = model, name or model
+        self.model, self.name = canonical(model), name or shown_name(model)
         self.template = rendering.load_template(prompt)
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
         self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
-        self.api_base = without_key(api_base or openai_base(model))
+        self.api_base = address_of(model, api_base)
         self.extra = checked_extra(extra or {}, of="PromptedJudge")
         self.structured = takes_schema(model, api_base=self.api_base) if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
@@ -223,7 +225,7 @@ def takes_schema(model: str, *, api_base: str | None = None) -> bool:
     An endpoint of one's own is taken to speak the whole OpenAI dialect, and so is an OpenAI model the table lacks.
     """
     provider, _, bare = model.partition("/")
-    if api_base is not None or provider in _SCHEMA_EVERYWHERE:
+    if api_base is not None or provider in _SCHEMA_EVERYWHERE or is_local(model):
         return True
     table = _model_table()
     entry = table.get(model)
@@ -264,6 +266,20 @@ def openai_base(model: str) -> str | None:
     if not model.startswith("openai/"):
         return None
     return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
+
+
+def address_of(model: str, api_base: str | None) -> str | None:
+    """Return the address that belongs to a request: the one given, or the one the environment sets for OpenAI.
+
+    Raises:
+        RecipeError: when it holds a key or is none, and for a model on this machine, whose port is nobody's business.
+    """
+    if api_base is not None and is_local(model):
+        raise RecipeError(
+            f"{model} is served on this machine and takes no `api_base`. A model of that name behind an endpoint of "
+            f"your own is openai/{model}."
+        )
+    return without_key(api_base or openai_base(model))
 
 
 def without_key(api_base: str | None) -> str | None:

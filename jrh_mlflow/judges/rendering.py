@@ -35,10 +35,10 @@ from functools import lru_cache
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from jrh_mlflow.errors import RecipeError, SuiteError, suggest
-from jrh_mlflow.schema.presentation import Message, Presentation
+from jrh_mlflow.judges.messages import fence, message_block, message_texts
+from jrh_mlflow.schema.presentation import Presentation
 
 BUILT_IN = ("pairwise", "label", "ordinal", "transcript")
 PLACEHOLDERS = ("instruction", "rubric", "candidates", "answers", "format", "tag", "slot_1", "slot_2")
@@ -157,7 +157,7 @@ def render(template: Template, shown: Presentation, *, style: str) -> tuple[Mapp
     code = fence_code(_texts(shown))
     names = list(answer_names(shown.kind, shown.answers, style))
     values = {
-        "instruction": _fence("task", code, shown.instruction),
+        "instruction": fence("task", code, shown.instruction),
         "rubric": shown.rubric or NO_RUBRIC,
         "candidates": _candidates(shown, code, slots),
         "answers": ", ".join(json.dumps(name, ensure_ascii=False) for name in names),
@@ -199,54 +199,19 @@ def _texts(shown: Presentation) -> list[str]:
     plain = (shown.instruction, shown.rubric, shown.first, shown.second, shown.response, *shown.answers)
     texts = [text for text in plain if text is not None]
     for message in shown.transcript or ():
-        texts += [message.content, _attributes(message), *(_call_body(call) for call in message.tool_calls)]
-        texts += [_call_attributes(call) for call in message.tool_calls]
+        texts += message_texts(message)
     return texts
 
 
 def _candidates(shown: Presentation, code: str, slots: tuple[str, str]) -> str:
     if shown.kind == "pair":
         contents = zip(slots, (shown.first, shown.second), strict=True)
-        return "\n\n".join(_fence(f"response_{slot}", code, content) for slot, content in contents)
+        return "\n\n".join(fence(f"response_{slot}", code, content) for slot, content in contents)
     if shown.kind == "response":
-        return _fence("response", code, shown.response)
+        return fence("response", code, shown.response)
     if shown.transcript is None:
         raise ValueError("A presentation of kind 'transcript' needs a transcript.")
-    return _fence("transcript", code, "\n".join(_message(message, code) for message in shown.transcript))
-
-
-def _message(message: Message, code: str) -> str:
-    calls = [
-        _fence("tool_call", code, _call_body(call), attributes=_call_attributes(call)) for call in message.tool_calls
-    ]
-    return _fence("message", code, "\n".join([message.content, *calls]), attributes=_attributes(message))
-
-
-def _attributes(message: Message) -> str:
-    answered = {} if message.tool_call_id is None else {"tool_call_id": message.tool_call_id}
-    return _written({"role": message.role, **answered})
-
-
-def _call_attributes(call: Mapping[str, Any]) -> str:
-    return _written({key: value for key, value in call.items() if key != "arguments"})
-
-
-def _call_body(call: Mapping[str, Any]) -> str:
-    """Return the arguments whole: as JSON, or as the text they were recorded as."""
-    arguments = call.get("arguments")
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-
-
-def _written(attributes: Mapping[str, Any]) -> str:
-    # Roles, names and ids come from the transcript too: as JSON they cannot leave their place in the marker.
-    names = {key: key if key.isidentifier() else json.dumps(key, ensure_ascii=False) for key in attributes}
-    return "".join(f" {names[key]}={json.dumps(value, ensure_ascii=False)}" for key, value in attributes.items())
-
-
-def _fence(name: str, code: str, content: str | None, *, attributes: str = "") -> str:
-    if content is None:
-        raise ValueError(f"A presentation needs a content for its block {name!r}.")
-    return f'<{name} code="{code}"{attributes}>\n{content}\n</{name} code="{code}">'
+    return fence("transcript", code, "\n".join(message_block(message, code) for message in shown.transcript))
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.measures.axes import control_axes, delta_0_axes, ladder_axes, natural_axes, vacuum_axes
+from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.markdown import datasheet_markdown
 from jrh_mlflow.measures.profile import profile_line
 from jrh_mlflow.measures.tables import call_table
+from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import NATURAL
@@ -63,6 +65,8 @@ def datasheet(frame: pd.DataFrame, *, max_excluded: float, seed: int, n_resample
         estimates |= control_axes(calls)
     if (calls.condition == NATURAL).any():
         estimates |= natural_axes(calls)
+    resampling = Resampling(seed=seed, n_resamples=n_resamples)
+    estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     counts = frame["outcome"].value_counts()
     return Datasheet(
         estimates=estimates,

@@ -30,6 +30,12 @@ _SECTIONS = {
         "natural/no_preference": "no preference",
     },
 }
+_CONFIDENCE = {
+    "confidence/brier": "Brier score",
+    "confidence/ece": "calibration error (ECE)",
+    "confidence/mean": "mean confidence",
+    "confidence/accuracy_gap": "mean confidence − accuracy",
+}
 _LADDER_COLUMNS = {
     "target_sensitivity": "chooses the better",
     "conditional_accuracy": "of those that choose",
@@ -55,6 +61,8 @@ def datasheet_markdown(
         lines += _section(heading, {axis: label for axis, label in axes.items() if axis in estimates}, estimates)
         if heading.startswith("Equal"):
             lines += _ladder(estimates)
+    confidence = confidence_lines(estimates, clusters="task")
+    lines += ["### Confidence", "", *confidence, ""] if confidence else []
     lines += _missing(estimates)
     ended = ", ".join(f"{name} {count}" for name, count in outcomes.items())
     lines += [f"Calls: {sum(outcomes.values())} ({ended}).", ""]
@@ -73,6 +81,34 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
         return f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in cells)} |"
 
     return [line(header), line(["---"] * len(header)), *(line(row) for row in rows)]
+
+
+def confidence_lines(estimates: Mapping[str, Reading], *, clusters: str) -> list[str]:
+    """Render calibration and expected values, or nothing where no call had a confidence."""
+    labels = {axis: label for axis, label in _CONFIDENCE.items() if axis in estimates}
+    labels |= {axis: axis.replace("/", ": ", 1) for axis in estimates if axis.startswith("expected/")}
+    found = {axis: reading for axis in labels if isinstance(reading := estimates[axis], Estimate)}
+    if not found:
+        return []
+    rows = [
+        [
+            labels[axis],
+            value_text(reading),
+            interval_text(reading.cluster_low, reading.cluster_high),
+            interval_text(reading.bound_low, reading.bound_high),
+            str(reading.n),
+            str(reading.excluded),
+        ]
+        for axis, reading in found.items()
+    ]
+    error = found.get("confidence/ece")
+    return [
+        *table(["axis", "value", f"95 % by {clusters}", "bounds", "n calls", "left out"], rows),
+        "",
+        *([f"Calibration error: {error.method}.", ""] if error else []),
+        "Confidence is compared with right or wrong on calls with a known right answer. Expected values take "
+        "probabilities in place of verdicts; what was not read of them lies between the bounds.",
+    ]
 
 
 def interval_text(low: float | None, high: float | None) -> str:

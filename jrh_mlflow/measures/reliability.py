@@ -11,6 +11,7 @@ import pandas as pd
 
 from jrh_mlflow.measures.accuracy import accuracy, accuracy_axes, baseline_axes
 from jrh_mlflow.measures.binary import binary_axes, error_axes
+from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.doses import dose_axes, dose_of
 from jrh_mlflow.measures.ordinal import ordinal_axes
 from jrh_mlflow.measures.points import PointTable, point_table
@@ -90,6 +91,7 @@ def reliability_report(
         if name != BASELINE or (calls.test == BASELINE).any():
             estimates |= _test_axes(calls.of(name), name, resampling)
     estimates |= dose_axes(calls) | _pooled_axes(calls, resampling)
+    estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     scored = scored_tests(calls, tests)
     scores = {one.test: estimates[one.axis] for one in scored}
     counts = frame["outcome"].value_counts()

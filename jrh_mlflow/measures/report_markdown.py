@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.measures.doses import dose_of
-from jrh_mlflow.measures.markdown import table
+from jrh_mlflow.measures.markdown import confidence_lines, table
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION
 
@@ -126,6 +126,8 @@ def _details(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:
         if rows:
             yield heading, table(["test", *axes.values()], rows)
     yield from _doses(report)
+    if confidence := confidence_lines(estimates, clusters="source"):
+        yield "Confidence", confidence
 
 
 def _doses(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:

@@ -49,3 +49,6 @@ class CallRecord:
     error: str | None = None
     """Why there is no usable answer, with the raw text where there was one."""
     confidence: float | None = None
+    """Probability of the given answer, where the judge or the provider tells it."""
+    probabilities: str | None = None
+    """JSON: answer (slot, label, score, `tie`, `abstain`) to its probability, where those of others are known too."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 PAIR_ANSWERS = ("1", "2", "tie")
 FORCED_ANSWERS = ("1", "2")
+
+_NOT_TEXT = ("image", "audio", "video", "document", "file", "data")
+"""Words in the types of parts that no text can show: `input_image`, `image_url`, …"""
+_ALWAYS_SAVED = ("role", "content", "tool_calls", "tool_call_id")
+"""Fields that suites have held from the start: leaving them out when empty would change their hashes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +26,48 @@ class Message:
     """Each with `id`, `name` and its full `arguments`."""
     tool_call_id: str | None = None
     """For a tool result: the call it answers."""
+    id: str | None = None
+    """As the log names it; never shown to a judge."""
+    name: str | None = None
+    """For a tool result: the tool; otherwise who speaks."""
+    reasoning: str | None = None
+    """What the model thought before it wrote `content`, where it can be read."""
+    error: str | None = None
+    """For a tool result: why the call failed."""
+    parts: tuple[Mapping[str, Any], ...] = ()
+    """What else the message holds, each with its `type`: images, audio, documents, redacted reasoning, …"""
+
+
+def saved_message(message: Message) -> dict[str, Any]:
+    """Return a message as plain JSON; what newer versions added and is empty is left out.
+
+    Example:
+        >>> saved_message(Message(role="user", content="Hi"))
+        {'role': 'user', 'content': 'Hi', 'tool_calls': (), 'tool_call_id': None}
+    """
+    values = {field.name: getattr(message, field.name) for field in fields(Message)}
+    return {name: value for name, value in values.items() if name in _ALWAYS_SAVED or value not in (None, ())}
+
+
+def part_text(part: Mapping[str, Any]) -> str:
+    """Return what a text judge reads of a part: text where it is made of text, otherwise that it is not shown.
+
+    Example:
+        >>> part_text({"type": "image", "image": "data:image/png;base64,…"})
+        '[image not shown]'
+        >>> part_text({"type": "tool_use", "name": "search", "result": "two hits"})
+        '{"type": "tool_use", "name": "search", "result": "two hits"}'
+    """
+    kind = str(part.get("type", "part"))
+    if kind == "reasoning":
+        return "[reasoning not shown: redacted]"
+    if kind == "refusal":
+        return "[marked as a refusal]"
+    found = next((word for word in kind.split("_") if word in _NOT_TEXT), None)
+    if found is None:
+        return json.dumps(dict(part), ensure_ascii=False, default=str)
+    name = part.get("filename")
+    return f"[{found} not shown: {name}]" if name else f"[{found} not shown]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,8 +38,11 @@ TAG_PARENT = "mlflow.parentRunId"
 
 _VALUE_AXES = ("d_prime", "threshold_75")
 """Axes that are not shares: their statistic is `value`, not `rate`."""
-_VALUES = ("mae", "ccc", "pearson", "spearman", "qwk", "matthews", "krippendorff_alpha", "gwet_ac1")
-"""What is not a share of a reliability test: `synthetic_ordinal/mae/value`."""
+_VALUES = (
+    *("mae", "ccc", "pearson", "spearman", "qwk", "matthews", "krippendorff_alpha", "gwet_ac1"),
+    *("brier", "ece", "mean", "accuracy_gap"),
+)
+"""What is not a share, of a reliability test or confidences: `synthetic_ordinal/mae/value`, `confidence/ece/value`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +104,7 @@ def _curve_points(sheet: Datasheet) -> list[Point]:
     return points
 
 
-def call_points(calls: pd.DataFrame, *, seconds: float) -> list[Point]:
+def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | None = None) -> list[Point]:
     """Counts by outcome, tokens, cost and time; a total that is not known for every call is left out."""
     counts = calls["outcome"].value_counts()
     values: dict[str, float | None] = {
@@ -112,6 +115,7 @@ def call_points(calls: pd.DataFrame, *, seconds: float) -> list[Point]:
         "tokens/output": known_total(calls, "output_tokens"),
         "cost/usd": known_total(calls, "cost_usd"),
         "time/seconds": seconds,
+        "time/cpu_seconds": cpu_seconds,
     }
     cost = values["cost/usd"]
     if cost is not None:
@@ -186,6 +190,35 @@ def generation_points(
         values |= {f"generate/{test}/{name}": value for name, value in counts.items()}
     values |= {**usage, "time/seconds": seconds}
     return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+
+
+def review_points(
+    states: Mapping[str, int],
+    *,
+    validator: Reading,
+    pairs: Sequence[Mapping[str, Any]],
+    disputed: int,
+    reviewers: int,
+) -> list[Point]:
+    """Spell a review: `review/accepted`, `review/validator_agreement/rate` with n and interval, and so on.
+
+    Args:
+        states: Items by state.
+        validator: Its agreement with the reviewers.
+        pairs: For each two reviewers who decided the same items `n`, `rate`, `kappa` and `ac1`.
+        disputed: Items that one reviewer keeps and another rejects.
+        reviewers: How many there were.
+    """
+    values: dict[str, float | None] = {f"review/{name}": count for name, count in states.items()}
+    values |= {"review/reviewers": reviewers, "review/disputed": disputed}
+    n = sum(pair["n"] for pair in pairs)
+    if n:
+        values["review/reviewer_agreement/rate"] = sum(pair["rate"] * pair["n"] for pair in pairs) / n
+        values["review/reviewer_agreement/n"] = n
+    if len(pairs) == 1:
+        values |= {f"review/reviewer_agreement/{name}": pairs[0][name] for name in ("kappa", "ac1")}
+    points = [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+    return points + reading_points("review/validator_agreement", validator)
 
 
 def grouped_params(**groups: Mapping[str, Any]) -> dict[str, str]:

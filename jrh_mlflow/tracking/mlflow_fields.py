@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.schema.presentation import Message, Presentation
+from jrh_mlflow.schema.presentation import Message, Presentation, part_text
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
@@ -102,6 +102,10 @@ def _message(message: Message) -> dict[str, Any]:
         plain["tool_calls"] = [dict(call) for call in message.tool_calls]
     if message.tool_call_id is not None:
         plain["tool_call_id"] = message.tool_call_id
+    more = {"name": message.name, "reasoning": message.reasoning, "error": message.error}
+    plain |= {name: value for name, value in more.items() if value is not None}
+    if message.parts:
+        plain["parts"] = [part_text(part) for part in message.parts]
     return plain
 
 

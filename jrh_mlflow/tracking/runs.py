@@ -12,6 +12,7 @@ from jrh_mlflow.measures import Datasheet, ReliabilityReport, usd_per_accuracy_p
 from jrh_mlflow.measures.markdown import threshold_text
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.figures.calibration import calibration_figures
 from jrh_mlflow.tracking.figures.canvas import Figures, save_figures
 from jrh_mlflow.tracking.figures.datasheet import datasheet_figures
 from jrh_mlflow.tracking.figures.reliability import report_figures
@@ -37,7 +38,8 @@ def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = N
 
 def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Sheet) -> dict[str, float]:
     """Log one judge on one suite and return the metrics as MLflow shows them."""
-    points = [*keys.sheet_points(sheet), *keys.call_points(measured.calls, seconds=measured.seconds)]
+    spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
+    points = [*keys.sheet_points(sheet), *spent]
     points += _price_points(measured, sheet)
     markdown = sheet_markdown(measured, sheet)
     suite = measured.suite
@@ -102,9 +104,10 @@ def write_artifacts(folder: Path, measured: Measured, sheet: Sheet, markdown: st
 
 def _figures(measured: Measured, sheet: Sheet) -> Figures:
     label = measured.judge.label
+    figures = calibration_figures(sheet, measured.calls, label)
     if isinstance(sheet, Datasheet):
-        return datasheet_figures({label: sheet})
-    return report_figures(sheet, measured.calls, label)
+        return {**datasheet_figures({label: sheet}), **figures}
+    return {**report_figures(sheet, measured.calls, label), **figures}
 
 
 def _note(measured: Measured) -> str | None:

@@ -14,7 +14,7 @@ from jrh_mlflow.judges.answers import clean_text
 from jrh_mlflow.schema.calls import USABLE, CallRecord
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Item, Order
-from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.schema.presentation import Message, part_text
 from jrh_mlflow.schema.secrets import blank_secrets
 
 if TYPE_CHECKING:
@@ -207,6 +207,9 @@ def _message(message: Message) -> dict[str, str]:
     if message.tool_calls:
         # As text: arguments may be nested deeper than MLflow's wire format goes.
         parts["tool_calls"] = json.dumps(message.tool_calls, ensure_ascii=False, default=str)
+    parts |= {"name": message.name, "reasoning": message.reasoning, "error": message.error}
+    if message.parts:
+        parts["parts"] = "\n".join(part_text(part) for part in message.parts)
     return {name: value for name, value in parts.items() if value is not None}
 
 

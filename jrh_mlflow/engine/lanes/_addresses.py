@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jrh_mlflow.engine.lanes._base import LaneError, split_model
+from jrh_mlflow.local.models import PREFIX
+from jrh_mlflow.local.server import served
 
 OPENAI_BASE = "https://api.openai.com/v1"
 NO_KEY = "none"
@@ -76,6 +78,19 @@ def resolve(model: str, api_base: str | None) -> Address:
         key=find_key(provider, model, has_own_base=base != OPENAI_BASE),
         proxy=_proxy_for(base),
         max_tokens="max_completion_tokens" if provider == "openai" and _REASONING.match(name) else "max_tokens",
+    )
+
+
+def resolve_local(model: str) -> Address:
+    """Find the server of a model on this machine, starting it when it does not run; never through a proxy.
+
+    Raises:
+        JrhError: when it cannot be served.
+    """
+    running = served(model)
+    name = model.removeprefix(PREFIX)
+    return Address(
+        url=f"{running.url}/chat/completions", model=name, key=running.key, proxy=None, max_tokens="max_tokens"
     )
 
 

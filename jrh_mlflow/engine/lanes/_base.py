@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, get_args
 
+from jrh_mlflow.local.models import is_local
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.schema.secrets import BLANK, SECRET_NAME, blank_secrets, environment_secrets
 
@@ -136,7 +137,7 @@ def split_model(model: str) -> tuple[str | None, str]:
 def pick_lane(model: str, api_base: str | None) -> Literal["direct", "litellm"]:
     """Choose the lane for a model.
 
-    The direct lane takes `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a provider and the
+    The direct lane takes `local/…`, `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a provider and the
     other providers of `OPENAI_DIALECT`. litellm takes the rest.
 
     Example:
@@ -146,7 +147,7 @@ def pick_lane(model: str, api_base: str | None) -> Literal["direct", "litellm"]:
         ('direct', 'litellm')
     """
     provider, _ = split_model(model)
-    if provider in ("openai", "hosted_vllm"):
+    if provider in ("openai", "hosted_vllm") or is_local(model):
         return "direct"
     return "direct" if api_base and (provider is None or provider in OPENAI_DIALECT) else "litellm"
 

@@ -8,10 +8,11 @@ from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.engine.lanes._addresses import Address, resolve
+from jrh_mlflow.engine.lanes._addresses import Address, resolve, resolve_local
 from jrh_mlflow.engine.lanes._base import Lane, LaneError
 from jrh_mlflow.engine.lanes._dialect import chat_body, read_http
 from jrh_mlflow.engine.lanes._json import encode
+from jrh_mlflow.local.models import is_local
 from jrh_mlflow.schema.requests import Request, Response
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class DirectLane(Lane):
 
     async def send(self, request: Request, *, timeout_s: float) -> Response:
         """Send one request; see `Lane.send`."""
-        address = self._address(request)
+        address = await self._address(request)
         return read_http(*await self._post(address, self._body(request, address), timeout_s))
 
     def _body(self, request: Request, address: Address) -> bytes:
@@ -69,7 +70,10 @@ class DirectLane(Lane):
             self._bodies[id(request)] = (request, body)
         return body
 
-    def _address(self, request: Request) -> Address:
+    async def _address(self, request: Request) -> Address:
+        if is_local(request.model):
+            # Not remembered: a server that died is started again. In a thread, because loading takes seconds.
+            return await asyncio.to_thread(resolve_local, request.model)
         key = (request.model, request.api_base)
         if key not in self._addresses:
             self._addresses[key] = resolve(*key)

@@ -1,0 +1,81 @@
+"""`jrh jury`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from jrh_mlflow.cli.options import as_json, tracking
+
+_RULES = ("majority", "weighted", "unanimous")
+_TIES = ("abstain", "tie", "lowest", "highest", "median", "first")
+_UNSURE = ("confidence", "replicates", "disagree", "abstain")
+
+
+@click.command()
+@click.argument("runs", metavar="RUN RUN …", nargs=-1, required=True)
+@click.option("--rule", type=click.Choice(_RULES), default="majority", show_default=True, help="How the jury votes.")
+@click.option(
+    "--ties",
+    type=click.Choice(_TIES),
+    default="abstain",
+    show_default=True,
+    help="What a draw becomes; abstain is no decision.",
+)
+@click.option("--min-votes", type=int, help="Fewer votes are no answer; more than half of the jury when left out.")
+@click.option("--size", type=int, help="Of the best panel; 3 when there are more than three runs.")
+@click.option("--max-usd", type=float, help="Dollars per 1,000 judgments that the best panel or cascade may cost.")
+@click.option("--cascade", metavar="RUN,[RUN,]RUN", help="Cheap judge or judges first, the strong one last.")
+@click.option("--unsure", type=click.Choice(_UNSURE), help="When the cheap judge is unsure; found out when left out.")
+@click.option("--run-name", help="Name of the MLflow run.")
+@click.option("--no-log", is_flag=True, help="Print only; log no run.")
+@tracking
+@as_json
+def jury(
+    runs: tuple[str, ...],
+    rule: str,
+    ties: str,
+    min_votes: int | None,
+    size: int | None,
+    max_usd: float | None,
+    cascade: str | None,
+    unsure: str | None,
+    run_name: str | None,
+    no_log: bool,
+    experiment: str | None,
+    tracking_uri: str | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    r"""Let logged judges vote on the suite they were all measured on, with no new call.
+
+    A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Prints the jury beside its judges, how
+    many independent votes they are worth, and the best panel, chosen on one half of the sources and reported on the
+    other. The jury is logged as a run of its own.
+
+    Example: jrh jury 3f2a9c01 b71d4e22 90ac51f7 --ties abstain --cascade 3f2a9c01,90ac51f7
+    """
+    from jrh_mlflow.juries import jury as run
+
+    done = run(
+        list(runs),
+        rule=rule,
+        ties=ties,
+        min_votes=min_votes,
+        size=size,
+        max_usd=max_usd,
+        cascade=None if cascade is None else [text.strip() for text in cascade.split(",")],
+        unsure=unsure,
+        experiment=experiment,
+        run_name=run_name,
+        tracking_uri=tracking_uri,
+        seed=seed,
+        log=not no_log,
+    )
+    if as_json:
+        click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    click.echo(done.to_markdown())
+    if done.link is not None:
+        click.echo(done.link)

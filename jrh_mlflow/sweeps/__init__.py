@@ -1,0 +1,1 @@
+"""Sweeps over judge configurations: the one folder that imports optuna."""

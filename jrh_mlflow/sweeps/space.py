@@ -1,0 +1,255 @@
+"""What a sweep may choose from: models, prompts, tie criteria, sampling, and the policy over the calls.
+
+Every choice is categorical and has a name, under which it stands in the study and in the params of its run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.judges import rendering
+from jrh_mlflow.judges.callables import CallableJudge
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.measures.decisions import calls_per_decision, checked_policy
+from jrh_mlflow.schema.criteria import criterion
+from jrh_mlflow.sweeps.goals import COST, RELIABILITY, Constraint, checked_objectives, read_constraint
+
+Choice = dict[str, Any]
+JudgeOf = Callable[[Choice], object]
+
+_POLICY = ("replicates", "vote", "orders")
+_LISTS = (
+    "models",
+    "prompts",
+    "tie_criteria",
+    "temperatures",
+    "rubrics",
+    "replicates",
+    "votes",
+    "orders",
+    "constraints",
+)
+REGISTRY = "prompts:/"
+_LONGEST = 120
+"""A choice that takes more characters to write is named by a digest: MLflow cuts params without a word."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """How many calls make a judgment, and how they are read."""
+
+    replicates: int
+    """Calls per presentation order."""
+    vote: str
+    orders: str
+
+    def calls_per_judgment(self, *, pair: bool) -> int:
+        """Return what one judgment takes once the judge is in use."""
+        return calls_per_decision(orders=self.orders, replicates=self.replicates, pair=pair)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """One point of a space."""
+
+    params: Mapping[str, str]
+    """Axis to the name of the choice."""
+    choice: Mapping[str, Any]
+    """Axis to the choice itself."""
+    policy: Policy
+    varies: tuple[str, ...] = ()
+    """Axes with more than one choice."""
+
+    @cached_property
+    def key(self) -> str:
+        """Identify the configuration within its study."""
+        text = json.dumps(dict(self.params), sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+    @property
+    def label(self) -> str:
+        """The choices that vary, in one line."""
+        shown = [f"{name} {self.params[name]}" for name in self.params if name in self.varies]
+        return ", ".join(shown) or "the only configuration"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """The choices of a sweep.
+
+    Prompted judges: `models` with prompts, tie criteria, temperatures and rubrics. Judges of one's own: `choices` and
+    `judge`, a function from the chosen values to anything that `evaluate` takes.
+    """
+
+    models: Sequence[str | Mapping[str, Any]] = ()
+    """Model names, or arguments of `PromptedJudge` such as `{"model": …, "api_base": …, "name": …}`."""
+    prompts: Sequence[str] = ("pairwise",)
+    """Built-in names, template files, texts, or `prompts:/name/version` of MLflow's prompt registry."""
+    tie_criteria: Sequence[str] = ("allowed",)
+    temperatures: Sequence[float | None] = (0.0,)
+    rubrics: Sequence[str | None] = (None,)
+    replicates: Sequence[int] = (1,)
+    votes: Sequence[str] = ("majority",)
+    orders: Sequence[str] = ("both",)
+    objectives: Mapping[str, str] = field(default_factory=lambda: {RELIABILITY: "maximize", COST: "minimize"})
+    """Metric to `maximize` or `minimize`."""
+    constraints: Sequence[str] = ()
+    """Such as `dark_current/rate <= 0.05`: a configuration that breaks one is never on the front."""
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    judge: JudgeOf | None = None
+
+    def __post_init__(self) -> None:
+        for name in _LISTS:
+            value = getattr(self, name)
+            if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
+                raise RecipeError(f"`{name}` of a space must be a list, but is {value!r}.")
+        object.__setattr__(self, "prompts", [_prompt_text(one) for one in self.prompts])
+        if bool(self.models) == (self.judge is not None):
+            raise RecipeError("A space has either `models` or, for judges of your own, `choices` and `judge`.")
+        if self.judge is None and self.choices:
+            raise RecipeError("`choices` need a `judge`: a function from the chosen values to a judge.")
+        taken = sorted({*self.choices} & {*_POLICY})
+        if taken:
+            raise RecipeError(f"{taken[0]!r} is a policy of its own: give it beside `choices`, not among them.")
+        for one in self.votes:
+            checked_policy(vote=one, orders="both")
+        for one in self.orders:
+            checked_policy(vote="majority", orders=one)
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in self.replicates):
+            raise RecipeError(f"`replicates` must be whole numbers of 1 or more, but got {list(self.replicates)}.")
+        checked_objectives(self.objectives)
+        self.axes  # noqa: B018 - names that clash are refused here
+        self.limits  # noqa: B018
+
+    @cached_property
+    def limits(self) -> tuple[Constraint, ...]:
+        """The constraints, read."""
+        return tuple(read_constraint(text) for text in self.constraints)
+
+    @cached_property
+    def axes(self) -> dict[str, dict[str, Any]]:
+        """Axis to the names of its choices, and each name to the choice."""
+        own: dict[str, list[tuple[str, Any]]]
+        if self.judge is not None:
+            own = {name: [(_plain_name(value), value) for value in values] for name, values in self.choices.items()}
+        else:
+            own = {
+                "model": [_named_model(one) for one in self.models],
+                "prompt": [(rendering.load_template(one).name, one) for one in self.prompts],
+                "tie_criterion": [(criterion(one).name, one) for one in self.tie_criteria],
+                "temperature": [(_plain_name(one), one) for one in self.temperatures],
+                "rubric": [(_rubric_name(one), one) for one in self.rubrics],
+            }
+        own["replicates"] = [(str(n), n) for n in self.replicates]
+        own["vote"] = [(one, one) for one in self.votes]
+        own["orders"] = [(one, one) for one in self.orders]
+        return {name: _distinct(name, pairs) for name, pairs in own.items()}
+
+    def configuration(self, params: Mapping[str, str], *, pair: bool) -> Configuration:
+        """Return a point of the space; choices that make no difference are brought to one name.
+
+        One replicate has no vote to count, and one response has no presentation order.
+        """
+        named = {name: params[name] for name in self.axes}
+        if named["replicates"] == "1":
+            named["vote"] = next(iter(self.axes["vote"]))
+        if not pair:
+            named["orders"] = next(iter(self.axes["orders"]))
+        choice = {name: self.axes[name][label] for name, label in named.items()}
+        policy = Policy(replicates=choice["replicates"], vote=choice["vote"], orders=choice["orders"])
+        varies = tuple(name for name, choices in self.axes.items() if len(choices) > 1)
+        return Configuration(params=named, choice=choice, policy=policy, varies=varies)
+
+    def configurations(self, *, pair: bool, seed: int = 0) -> list[Configuration]:
+        """Return every different configuration, in the random order of the seed."""
+        found: dict[str, Configuration] = {}
+        for labels in product(*self.axes.values()):
+            one = self.configuration(dict(zip(self.axes, labels, strict=True)), pair=pair)
+            found.setdefault(one.key, one)
+        return random.Random(seed).sample(list(found.values()), len(found))  # noqa: S311 - an order
+
+    def make_judge(self, configuration: Configuration) -> object:
+        """Return what `evaluate` is given."""
+        choice = configuration.choice
+        if self.judge is not None:
+            return self.judge({name: value for name, value in choice.items() if name not in _POLICY})
+        given = dict(choice["model"])
+        rubric = "\n\n".join(text for text in (given.pop("rubric", None), choice["rubric"]) if text) or None
+        settings = {
+            "prompt": choice["prompt"],
+            "tie_criterion": choice["tie_criterion"],
+            "temperature": choice["temperature"],
+            **given,
+        }
+        return PromptedJudge(rubric=rubric, **settings)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the choices, the policy and the goals: the same space continues the same study."""
+        judge = None if self.judge is None else _identity(self.judge)
+        # Names carry a digest of what they stand for, so that a file's place does not matter.
+        axes = {name: list(labels) for name, labels in self.axes.items()}
+        facts = [
+            axes,
+            [_named_model(one)[1] for one in self.models],
+            judge,
+            dict(self.objectives),
+            [str(limit) for limit in self.limits],
+        ]
+        text = json.dumps(facts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+SPACE_KEYS = tuple(each.name for each in fields(Space))
+
+
+def _named_model(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    given = {"model": spec} if isinstance(spec, str) else dict(spec)
+    if not isinstance(given.get("model"), str):
+        raise RecipeError(f"A model of a space is a name or a mapping with `model`, but got {spec!r}.")
+    return str(given.get("name") or given["model"]), given
+
+
+def _prompt_text(spec: object) -> str:
+    if isinstance(spec, str) and spec.startswith(REGISTRY):
+        from jrh_mlflow.tracking.sweeps import registered_prompt
+
+        return registered_prompt(spec)
+    return str(spec)
+
+
+def _rubric_name(text: str | None) -> str:
+    return "none" if not text else f"own-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _plain_name(value: object) -> str:
+    if isinstance(value, Mapping | list | tuple):
+        value = json.dumps(value, sort_keys=True, default=str)
+    own = getattr(value, "name", None) or getattr(value, "__qualname__", None)
+    text = own if isinstance(own, str) else str(value)
+    return text if len(text) <= _LONGEST else f"own-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _identity(function: Callable[..., object]) -> str:
+    """Hash the code of a function where that can be read; otherwise its name must do."""
+    place = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+    return CallableJudge(function).fingerprint() or place
+
+
+def _distinct(axis: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if not pairs:
+        raise RecipeError(f"The axis {axis!r} of the space has no choice: give at least one.")
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RecipeError(f"The axis {axis!r} has {twice!r} twice. Give each choice a name of its own.")
+    return named

@@ -1,0 +1,182 @@
+"""One configuration, measured: an `evaluate` run nested under the sweep's, read through the configuration's policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.engine.plan import item_order
+from jrh_mlflow.engine.runner import BUDGET, StopRule
+from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
+from jrh_mlflow.evaluation import Evaluation, evaluate, resolve_judge
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.measures.composite import parts, reliability, tally
+from jrh_mlflow.measures.decisions import decide
+from jrh_mlflow.measures.operating import operating_counts
+from jrh_mlflow.schema.estimates import NotEstimable
+from jrh_mlflow.stimuli.suite import Suite
+from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked
+from jrh_mlflow.sweeps.results import Result, usd_per_call
+from jrh_mlflow.sweeps.space import Configuration, Space
+from jrh_mlflow.sweeps.stopping import DOMINATED, DominatedStop, Rival
+from jrh_mlflow.sweeps.study import RESULT, TrialFailed, Trials, result_of
+from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.sweeps import log_trial, trial_tags
+
+if TYPE_CHECKING:
+    from optuna import Trial
+
+
+class BudgetReached(Exception):  # noqa: N818 - a signal, not a failure
+    """The cap of the whole sweep does not cover the next call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Where the configurations of one sweep are measured."""
+
+    space: Space
+    store: Store
+    parent: str
+    """Run id of the sweep."""
+    pair: bool
+    seed: int
+    options: Mapping[str, Any]
+    """Further arguments of `evaluate`, experiment and tracking_uri included."""
+
+    def measure(
+        self,
+        configuration: Configuration,
+        suite: Suite,
+        *,
+        stage: str,
+        repeats: int = 1,
+        judge: Judge | None = None,
+        stop: StopRule | None = None,
+        trial: int | None = None,
+    ) -> Result:
+        """Evaluate a configuration on a half of the suite and read its decisions.
+
+        Raises:
+            BudgetReached: The cap is spent; what was asked is in the journal, so that a higher one continues.
+        """
+        policy = configuration.policy
+        again = f", {repeats} times" if repeats > 1 else ""
+        try:
+            done = evaluate(
+                judge or resolve_judge(self.space.make_judge(configuration)),
+                suite,
+                replicates=policy.replicates * repeats,
+                run_name=f"{stage}: {configuration.label}{again}",
+                parent_run_id=self.parent,
+                tags=trial_tags(stage=stage, configuration=configuration.key, trial=trial),
+                shuffle=self.seed,
+                stop=stop,
+                seed=self.seed,
+                **self.options,
+            )
+        except BudgetError as error:
+            raise BudgetReached(str(error)) from error
+        if done.truncated and done.truncated.startswith(BUDGET):
+            raise BudgetReached(done.truncated)
+        return self._read(configuration, done, repeats=repeats)
+
+    def _read(self, configuration: Configuration, done: Evaluation, *, repeats: int) -> Result:
+        policy = configuration.policy
+        decisions = decide(done.calls, vote=policy.vote, orders=policy.orders, replicates=policy.replicates)
+        counted = tally(decisions, labels=done.suite.labels)
+        each = usd_per_call(done.calls)
+        n_calls = policy.calls_per_judgment(pair=self.pair)
+        usd = None if each is None else 1000 * n_calls * each
+        composite = reliability(counted, seed=self.seed)
+        metrics = log_trial(
+            self.store,
+            done.run_id,
+            params=configuration.params,
+            readings={RELIABILITY: composite, **parts(counted, seed=self.seed)},
+            usd_per_1k=usd,
+            calls_per_judgment=n_calls,
+        )
+        metrics = {**done.metrics, **metrics}
+        metrics |= {} if isinstance(composite, NotEstimable) else {RELIABILITY: composite.value}
+        metrics |= {} if usd is None else {COST: usd}
+        if done.truncated is None:
+            self._refuse(composite)
+        values, feasible = self._values(metrics, whole=done.truncated is None)
+        return Result(
+            key=configuration.key,
+            run_id=done.run_id,
+            tally=counted,
+            usd_per_1k=usd,
+            n_calls=int((~done.calls["cached"].astype(bool)).sum()),
+            repeats=repeats,
+            truncated=done.truncated,
+            values=values,
+            feasible=feasible,
+            operating=operating_counts(done.calls),
+            simulated=done.judge.simulated,
+        )
+
+    def _refuse(self, composite: object) -> None:
+        if RELIABILITY in self.space.objectives and isinstance(composite, NotEstimable):
+            raise RecipeError(f"No reliability: {composite.reason}.")
+
+    def _values(self, metrics: Mapping[str, float], *, whole: bool) -> tuple[dict[str, float], bool]:
+        """Return objectives and constrained metrics, and whether the constraints hold."""
+        names = [*self.space.objectives, *(limit.metric for limit in self.space.limits)]
+        if not whole:
+            return {name: metrics[name] for name in names if name in metrics}, False
+        values = {name: picked(metrics, name) for name in names}
+        return values, all(limit.excess(values[limit.metric]) <= 0 for limit in self.space.limits)
+
+
+def run_trial(
+    bench: Bench, trials: Trials, trial: Trial, configuration: Configuration, suite: Suite, *, early_stop: bool
+) -> Sequence[float]:
+    """Measure the configuration of a trial on the searched half; return its objectives.
+
+    Raises:
+        TrialFailed: The configuration cannot be measured.
+        optuna.TrialPruned: It is dominated with confidence.
+        BudgetReached: The cap is spent.
+    """
+    import optuna
+
+    try:
+        judge = resolve_judge(bench.space.make_judge(configuration))
+        stop = _stop_rule(bench, trials, configuration, suite, judge) if early_stop else None
+        result = bench.measure(configuration, suite, stage="search", judge=judge, stop=stop, trial=trial.number)
+    except (JudgeError, RecipeError, SuiteError) as error:
+        raise TrialFailed(str(error)) from error
+    trial.set_user_attr(RESULT, result.to_dict())
+    if result.truncated and result.truncated.startswith(DOMINATED):
+        raise optuna.TrialPruned(result.truncated)
+    if result.truncated:
+        raise TrialFailed(result.truncated)
+    for limit in bench.space.limits:
+        trial.set_constraint(str(limit), limit.excess(result.values[limit.metric]))
+    return [result.values[name] for name in bench.space.objectives]
+
+
+def completed(trials: Trials) -> dict[str, Result]:
+    """Configuration to what it measured, of the trials that were measured in full."""
+    found = {key: result_of(one) for key, one in trials.measured().items() if one.state.name == "COMPLETE"}
+    return {key: Result.from_dict(data) for key, data in found.items() if data is not None}
+
+
+def _stop_rule(
+    bench: Bench, trials: Trials, configuration: Configuration, suite: Suite, judge: Judge
+) -> DominatedStop | None:
+    """Return the rule, where the objectives are reliability against cost and there is somebody to lose against."""
+    if not is_map(bench.space.objectives):
+        return None
+    labels = {one.key: one.label for one in trials.grid}
+    rivals = [
+        Rival(label=labels[one.key], value=one.tally.value, usd_per_1k=one.usd_per_1k)
+        for one in completed(trials).values()
+        if one.feasible and one.usd_per_1k is not None
+    ]
+    judge.begin(suite)
+    items = [item for item in item_order(suite, bench.seed) if judge.covers(item)]
+    return DominatedStop(items=items, policy=configuration.policy, rivals=rivals) if rivals else None
