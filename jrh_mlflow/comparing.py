@@ -133,7 +133,7 @@ def compare(
         raise RecipeError(f"`0 < alpha < 1` must hold, but got {alpha=}.")
     loaded = load_runs(runs, tracking_uri=tracking_uri)
     for other in loaded[1:]:
-        _check_same_suite(loaded[0], other)
+        check_same_suite(loaded[0], other)
     contrasts = compare_calls(
         {run.judge: run.calls for run in loaded}, seed=seed, alpha=alpha, labels=loaded[0].suite.labels
     )
@@ -167,7 +167,12 @@ def suite_differences(a: Suite, b: Suite) -> list[str]:
     return found
 
 
-def _check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
+def check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
+    """Refuse two runs that were not measured on the same items.
+
+    Raises:
+        RecipeError: with what differs.
+    """
     if first.suite.sha256 == other.suite.sha256:
         return
     differ = "; ".join(suite_differences(first.suite, other.suite))
@@ -209,14 +214,14 @@ def _log(store: Store, run_id: str, done: Comparison, *, params: Mapping[str, st
         store.log(run_id, points=points, params=own, tags=tags, artifacts=folder)
 
 
-def description(markdown: str) -> str:
+def description(markdown: str, *, artifact: str = "comparison.md") -> str:
     """Shorten a long page for the run's description: whole sections where they fit, and a pointer to the rest."""
     if len(markdown) <= _MOST_NOTE:
         return markdown
     room = _MOST_NOTE - 60
     section = markdown.rfind("\n### ", 0, room)
     end = section if section > room // 2 else markdown.rfind("\n", 0, room)
-    return f"{markdown[:end]}\n\nThe whole text is in the artifact `comparison.md`.\n"
+    return f"{markdown[:end]}\n\nThe whole text is in the artifact `{artifact}`.\n"
 
 
 def write_comparison(folder: Path, done: Comparison) -> None:

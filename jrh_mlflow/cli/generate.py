@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -98,9 +99,12 @@ def generate(source: str, as_json: bool, dry_run: bool, **options: Any) -> None:
     if output is None:
         raise click.UsageError("Give -o FOLDER, where the suite is written.")
     from jrh_mlflow.generation.entry import run_generation
+    from jrh_mlflow.generation.partial import partial_file
 
-    done = run_generation(**given)
-    done.suite.save(output)
+    # `jrh review` may look at the items while the others are being made.
+    with partial_file(Path(output)) as on_items:
+        done = run_generation(**given, on_items=on_items)
+        done.suite.save(output)
     _print(done, str(output), as_json=as_json)
     if done.truncated:
         click.echo(f"Truncated ({done.truncated}). Raise --max-usd and run it again.", err=True)

@@ -22,7 +22,9 @@ _NUMBER = "NUMBER|none"
 def judge_options(function: F) -> F:
     """Add the options of a prompted judge; the command passes them on to `prompted_judge_from_options`."""
     options = (
-        click.option("--model", help="A litellm model name (openai/gpt-4o-mini, hosted_vllm/NAME), local/smollm2 or local/FILE.gguf."),
+        click.option(
+            "--model", help="A litellm name (openai/gpt-4o-mini, hosted_vllm/NAME), local/smollm2, local/FILE.gguf."
+        ),
         click.option("--prompt", help="pairwise, label, ordinal, transcript or a template file; by default what fits."),
         click.option("--rubric", help="What to judge by, before the suite's own rubric; @FILE reads it from a file."),
         click.option("--criterion", help="Tie criterion: forced, allowed, strict, or a sentence of your own."),

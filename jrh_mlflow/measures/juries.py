@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.cascades import Cascade, cascade
 from jrh_mlflow.measures.jury_agreement import Agreement, agreement_matrix, effective_votes
 from jrh_mlflow.measures.jury_tables import jury_markdown, jury_tables
@@ -137,11 +138,13 @@ def jury_report(
         CallsError: when records break a rule or do not belong to one suite.
         RecipeError: when a name is not known, or no panel costs so little.
     """
+    _check_asked(len(calls), size=size, max_usd=max_usd, steps=steps, unsure=unsure)
     rule = rule or Rule(seed=seed)
     table = votes(calls, labels=labels, max_excluded=max_excluded)
     given = panel_answer(table, table.judges, rule)
     alike = effective_votes(table, resampling=Resampling(seed=seed, n_resamples=n_resamples))
     seats = _seats(table, rule)
+    stepped = cascade(table, steps[:-1], steps[-1], unsure=unsure, max_usd=max_usd, seed=seed) if steps else None
     return JuryReport(
         judges=table.judges,
         rule=rule,
@@ -154,11 +157,30 @@ def jury_report(
         effective_votes=alike["effective_votes"],
         error_correlation=alike["error_correlation"],
         best=_best(table, rule, size=size, max_usd=max_usd, seed=seed),
-        cascade=cascade(table, steps[:-1], steps[-1], unsure=unsure, max_usd=max_usd, seed=seed) if steps else None,
+        cascade=stepped,
         answers=panel_calls(table, given),
-        notes=_notes(table, given, rule, seats),
+        notes=(*_notes(table, given, rule, seats), *_dear(stepped, max_usd)),
         n_units=len(table.item),
     )
+
+
+def _check_asked(
+    n_judges: int, *, size: int | None, max_usd: float | None, steps: Sequence[str], unsure: str | None
+) -> None:
+    """Refuse settings that nothing would read: a limit that limits nothing looks kept."""
+    if unsure is not None and not steps:
+        raise RecipeError(f"The signal {unsure!r} is for a cascade: name its judges.")
+    if max_usd is not None and size is None and n_judges <= TRIO and not steps:
+        raise RecipeError(f"A limit of ${max_usd:g} needs a panel to choose: with {n_judges} judges name its size.")
+
+
+def _dear(stepped: Cascade | NotEstimable | None, max_usd: float | None) -> tuple[str, ...]:
+    if not isinstance(stepped, Cascade) or max_usd is None or stepped.usd_per_1k is None:
+        return ()
+    if stepped.thresholds or stepped.usd_per_1k <= max_usd:
+        return ()
+    cost = f"The cascade costs ${stepped.usd_per_1k:.4g} per 1,000, over the limit of ${max_usd:g}"
+    return (f"{cost}: the signal {stepped.unsure} has no threshold to lower.",)
 
 
 def _seats(table: VoteTable, rule: Rule) -> dict[str, Seat]:

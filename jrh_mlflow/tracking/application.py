@@ -8,10 +8,9 @@ from typing import Any
 
 def mlflow_application() -> Any:
     """Return the ASGI application that `mlflow server` itself runs."""
-    from mlflow.server import app
-    from mlflow.server.fastapi_app import create_fastapi_app
+    from mlflow.server.fastapi_app import app
 
-    return create_fastapi_app(app)
+    return app
 
 
 def static_prefix() -> str:

@@ -25,6 +25,13 @@ class RunSuite:
     experiment_id: str
 
 
+def active_uri() -> str:
+    """Return the active store."""
+    import mlflow
+
+    return str(mlflow.get_tracking_uri())
+
+
 def suites_in_runs(tracking_uri: str, *, kind: str = "generate") -> list[RunSuite]:
     """Return the suites of all finished runs of one kind, newest first.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -73,3 +74,14 @@ def error_bars(points: list[Estimate]) -> list[list[float]]:
             for point, (_, high) in zip(points, ends, strict=True)
         ],
     ]
+
+
+def ends_kept(name: str, *, most: int = 42) -> str:
+    """Shorten a long name in its middle: judges often differ in the last characters only."""
+    return name if len(name) <= most else f"{name[: most - 17]}…{name[-16:]}"
+
+
+def wrapped(name: str) -> str:
+    """Break a judge's name into the lines of a column head, after slashes first."""
+    parts = name.replace("/", "/\n").split("\n")
+    return "\n".join(textwrap.fill(part, 16) for part in parts)

@@ -11,8 +11,7 @@ from jrh_mlflow.measures.juries import JuryReport
 from jrh_mlflow.measures.jury_agreement import Agreement
 from jrh_mlflow.measures.panel_search import BestPanel
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.tracking.figures.canvas import PALETTE, canvas, error_bars, label_inches, short
-from jrh_mlflow.tracking.figures.reliability import _ends_kept, _wrapped
+from jrh_mlflow.tracking.figures.canvas import PALETTE, canvas, ends_kept, error_bars, label_inches, short, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +35,7 @@ def agreement_heatmap(pairs: Sequence[Agreement], judges: Sequence[str], *, titl
     """Judges × judges: agreement below the diagonal, correlation of errors above it."""
     if not any(isinstance(one.agreement, Estimate) for one in pairs):
         return None
-    heads = [_wrapped(_ends_kept(name)) for name in judges]
+    heads = [wrapped(ends_kept(name)) for name in judges]
     top = 0.75 + 0.19 * max(head.count("\n") + 1 for head in heads)
     left, right, bottom, n = label_inches(judges), 0.25, 0.5, len(judges)
     size = (max(left + _CELL_WIDTH * n + right, 7.6), top + _CELL_HEIGHT * n + bottom)
@@ -52,7 +51,7 @@ def agreement_heatmap(pairs: Sequence[Agreement], judges: Sequence[str], *, titl
     axes.set_ylim(n, 0)
     axes.set_xticks([place + 0.5 for place in range(n)], heads, fontsize=10)
     axes.xaxis.tick_top()
-    axes.set_yticks([place + 0.5 for place in range(n)], [_ends_kept(name, most=30) for name in judges], fontsize=10)
+    axes.set_yticks([place + 0.5 for place in range(n)], [ends_kept(name, most=30) for name in judges], fontsize=10)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,16 @@ from jrh_mlflow.measures.differences import OVERALL
 from jrh_mlflow.measures.scores import lower_is_better
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, STABILITY
-from jrh_mlflow.tracking.figures.canvas import MARKERS, PALETTE, canvas, error_bars, label_inches, short
+from jrh_mlflow.tracking.figures.canvas import (
+    MARKERS,
+    PALETTE,
+    canvas,
+    ends_kept,
+    error_bars,
+    label_inches,
+    short,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +71,7 @@ def heatmap(
     axes_names, judges = list(cells), list(next(iter(cells.values()), {}))
     if not any(isinstance(reading, Estimate) for row in cells.values() for reading in row.values()):
         return None
-    heads = [_wrapped(_ends_kept(name)) for name in judges]
+    heads = [wrapped(ends_kept(name)) for name in judges]
     tops = _tops(axes_names)
     height = tops[-1] + 1
     top = 0.55 + 0.2 * max(head.count("\n") + 1 for head in heads)
@@ -233,17 +241,6 @@ def _png(figure: Figure) -> bytes:
     return drawn.getvalue()
 
 
-def _ends_kept(name: str, *, most: int = 42) -> str:
-    """Shorten a long name in its middle: judges often differ in the last characters only."""
-    return name if len(name) <= most else f"{name[: most - 17]}…{name[-16:]}"
-
-
-def _wrapped(name: str) -> str:
-    """Break a judge's name into the lines of a column head, after slashes first."""
-    parts = name.replace("/", "/\n").split("\n")
-    return "\n".join(textwrap.fill(part, 16) for part in parts)
-
-
 def _tops(axes_names: Sequence[str]) -> list[float]:
     """Where each row begins, in cells from above."""
     tops, place = [], 0.0
@@ -271,5 +268,5 @@ def _cost_line(axes: Axes, name: str, points: Sequence[CostPoint], index: int) -
     drawn = [*points[::step], points[-1]]
     axes.plot([point.usd for point in drawn], [point.score for point in drawn], color=colour, linewidth=1.8)
     last = points[-1]
-    label = f"{_ends_kept(name)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
+    label = f"{ends_kept(name)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
     axes.plot([last.usd], [last.score], color=colour, marker=marker, markersize=9, linestyle="-", label=label)

@@ -1,0 +1,56 @@
+"""`jrh review`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from jrh_mlflow.cli.options import as_json
+
+
+@click.command()
+@click.argument("suites", metavar="SUITE...", nargs=-1, required=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one. [0]")
+@click.option("--reviewer", metavar="NAME", help="Who decides; the page asks when left out.")
+@click.option("--no-browser", is_flag=True, help="Only print the link.")
+@click.option("--finish", "finishing", is_flag=True, help="Write the reviewed suite and serve nothing.")
+@click.option("--allow-undecided", is_flag=True, help="With --finish: leave undecided items out.")
+@click.option("--withdraw", "withdrawing", is_flag=True, help="End the review; the suite can be judged as it was made.")
+@click.option("--no-log", is_flag=True, help="Do not log a finished review to MLflow.")
+@click.option("--experiment", help="MLflow experiment; the active one when left out.")
+@click.option("--tracking-uri", help="MLflow store or server; the active one when left out.")
+@as_json
+def review(suites: tuple[str, ...], as_json: bool, finishing: bool, withdrawing: bool, **options: Any) -> None:
+    """Review generated items in the browser: accept, edit or reject each, by keyboard.
+
+    SUITE is a folder, also one that `jrh generate` still writes to, or runs:/<id>/suite. While a suite is under review
+    no judge is asked about it; the reviewed suite is written beside it as SUITE-reviewed.
+
+    Example: jrh review suite --reviewer Ada
+    """
+    from jrh_mlflow.review import serve
+
+    shelf = serve.open_shelf(suites, tracking_uri=options["tracking_uri"])
+    if withdrawing:
+        click.echo("\n".join(serve.withdraw(shelf)))
+        return
+    log = serve.Logging(
+        tracking_uri=options["tracking_uri"], experiment=options["experiment"], enabled=not options["no_log"]
+    )
+    who = options["reviewer"]
+    if not finishing:
+        serve.serve(shelf, port=options["port"], reviewer=who, browser=not options["no_browser"], log=log)
+        return
+    if len(suites) != 1 or not who:
+        raise click.UsageError("--finish takes one suite, and --reviewer NAME.")
+    done = serve.finish_now(shelf, reviewer=who, allow_undecided=options["allow_undecided"], log=log)
+    click.echo(json.dumps(done, indent=1) if as_json else _told(done))
+
+
+def _told(done: dict[str, Any]) -> str:
+    left = ", ".join(f"{count} {state}" for state, count in done["left_out"].items())
+    lines = [f"{done['path']}: {done['n_items']} items, sha256 {done['sha256']}; left out: {left}"]
+    lines += [str(done[name]) for name in ("note", "link") if done.get(name)]
+    return "\n".join(lines)
