@@ -32,6 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("evaluation",),
     ("criterion", "generation", "comparing", "juries"),
     ("replay", "validation", "demo", "example"),
+    ("review",),
     ("recipe",),
     ("sweeps",),
     ("cli",),

@@ -9,14 +9,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.schema.presentation import Message, saved_message
 from jrh_mlflow.stimuli.gates import check_suite
 
 SCHEMA_VERSION = 1
@@ -45,7 +45,7 @@ class Suite:
     @cached_property
     def content(self) -> bytes:
         """The bytes of `suite.jsonl`: one canonical JSON object per line, in item order."""
-        return b"".join(_item_line(item) for item in self.items)
+        return b"".join(item_line(item) for item in self.items)
 
     @cached_property
     def sha256(self) -> str:
@@ -101,14 +101,15 @@ def read_suite(path: str | Path) -> Suite:
     manifest = _read_manifest(folder / MANIFEST_FILE)
     content = (folder / ITEMS_FILE).read_bytes()
     _check_bytes(content, manifest, folder / ITEMS_FILE)
-    items = [_read_item(line, number, folder / ITEMS_FILE) for number, line in enumerate(content.splitlines(), 1)]
+    items = [read_item(line, number, folder / ITEMS_FILE) for number, line in enumerate(content.splitlines(), 1)]
     return Suite(name=str(manifest["name"]), items=items, origin=manifest.get("origin"))
 
 
-def _item_line(item: Item) -> bytes:
+def item_line(item: Item) -> bytes:
+    """Return an item's line of `suite.jsonl`."""
     data = {name: value for name in _FIELDS if (value := getattr(item, name)) not in (None, {}, [], ())}
     if item.transcript:
-        data["transcript"] = [asdict(message) for message in item.transcript]
+        data["transcript"] = [saved_message(message) for message in item.transcript]
     if item.replicates == 1:
         del data["replicates"]
     try:
@@ -146,19 +147,25 @@ def _check_bytes(content: bytes, manifest: Mapping[str, Any], file: Path) -> Non
         )
 
 
-def _read_item(line: bytes, number: int, file: Path) -> Item:
+def read_item(line: bytes, number: int, file: Path) -> Item:
+    """Read one line; `number` and `file` are for the message when it is no item."""
     try:
         data = json.loads(line)
         if not isinstance(data, dict) or not data.keys() <= set(_FIELDS):
             raise ValueError("unknown fields")
         _check_types(data)
         if data.get("transcript") is not None:
-            data["transcript"] = tuple(Message(**message) for message in data["transcript"])
+            data["transcript"] = tuple(_read_message(message) for message in data["transcript"])
         if data.get("answers") is not None:
             data["answers"] = tuple(data["answers"])
         return Item(**data)
     except (ValueError, TypeError) as error:
         raise SuiteError(f"{file}, line {number}: not an item ({error}).") from error
+
+
+def _read_message(data: Mapping[str, Any]) -> Message:
+    lists = {name: tuple(data[name]) for name in ("tool_calls", "parts") if name in data}
+    return Message(**{**data, **lists})
 
 
 def _check_types(data: Mapping[str, Any]) -> None:
