@@ -4,6 +4,7 @@
     ├── SuiteError              a suite, its tasks or its file breaks a rule
     ├── CallsError              call records break a rule
     ├── RecipeError             a recipe, a name or a mapping cannot be resolved
+    ├── ReviewError             a decision about an item makes no sense, or a review cannot be opened
     ├── JudgeError              the judge cannot be used, or its service failed          (exit code 4)
     ├── JournalError            the journal of paid calls cannot be opened or written
     ├── TrackingError           MLflow cannot be reached or refused what was logged      (exit code 4)
@@ -35,6 +36,10 @@ class CallsError(JrhError):
 
 class RecipeError(JrhError):
     """A recipe, a name or a mapping cannot be resolved."""
+
+
+class ReviewError(JrhError):
+    """A decision about an item makes no sense, or a review cannot be opened."""
 
 
 class JudgeError(JrhError):

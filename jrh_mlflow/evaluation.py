@@ -23,6 +23,7 @@ from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge, as_judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures import Datasheet, ReliabilityReport, measure
+from jrh_mlflow.measures.categories import categorised
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.stimuli.suite import Suite
@@ -259,6 +260,7 @@ def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, k
     lost_nothing = f"Nothing is lost: `jrh evaluate --resume {kept}`, or the same call again, logs it."
     with calm_collector():
         sheet = measure(done.calls, seed=int(done.run["seed"]), labels=done.suite.labels)
+        sheet = categorised(sheet, done.calls, done.suite.groups, seed=int(done.run["seed"]))
         with store.errors(lost_nothing):
             metrics = log_evaluation(store, target["run_id"], done, sheet)
     outbox.forget(kept)

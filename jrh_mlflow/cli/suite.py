@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from pathlib import Path
 
 import click
 
@@ -80,6 +81,24 @@ def show(path_or_uri: str, as_json: bool) -> None:
     for key in ("name", "sha256", "n_items", "n_calls", "n_tasks"):
         click.echo(f"{key:10s} {manifest[key]}")
     print_table(["condition", "items"], [[name, str(count)] for name, count in manifest["conditions"].items()])
+
+
+@suite.command("export-inspect")
+@click.argument("path_or_uri", metavar="SUITE")
+@click.option("--log", "logs", multiple=True, required=True, type=click.Path(), help="Where the originals lie.")
+@click.option("-o", "--output", required=True, type=click.Path(), help="Log to write: .eval or .json.")
+def export_inspect(path_or_uri: str, logs: tuple[str, ...], output: str) -> None:
+    """Write a suite's edited transcripts as an Inspect log, for inspect_ai's own reader and viewer.
+
+    Example: jrh suite export-inspect my_suite --log original.eval -o edited.eval
+    """
+    from jrh_mlflow.generation.agentic.export import export_inspect as write
+    from jrh_mlflow.suites import load_suite
+
+    edits = write(load_suite(path_or_uri), logs, output)
+    n_messages = sum(len(edit.places) for edit in edits)
+    click.echo(f"{len(edits)} edited transcripts with {n_messages} edited messages in {output}")
+    click.echo(f"inspect view start --log-dir {Path(output).resolve().parent}")
 
 
 @suite.command()

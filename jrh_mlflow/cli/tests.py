@@ -18,10 +18,11 @@ def tests(name: str | None, as_json: bool) -> None:
 
     Example: jrh tests label_flip
     """
-    from jrh_mlflow.perturb import TESTS, Rewrite, find_test
+    from jrh_mlflow.perturb import AGENT_TESTS, TESTS, Rewrite, find_test
     from jrh_mlflow.perturb._base import prompt
 
-    chosen = TESTS if name is None else {name: find_test(name)}
+    known = {**TESTS, **AGENT_TESTS}
+    chosen = known if name is None else {name: known.get(name) or find_test(name)}
     rows = []
     for test in chosen.values():
         changes, expected = _parts(test.title)
@@ -35,15 +36,17 @@ def tests(name: str | None, as_json: bool) -> None:
         for row in (header, *rows):
             click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]))
         click.echo(
-            '\n"paper" stands for the tests of the Judge Reliability Harness that fit the labels, "all" for all.'
+            '\n"paper" stands for the tests of the Judge Reliability Harness that fit the labels, "all" for all. '
+            "Tests that begin\nwith agent_ edit transcripts: jrh generate LOG.eval --tests agent_perturbation …"
         )
         return
-    test = find_test(name)
+    test = chosen[name]
     print_table(["test", test.name], [["what changes", rows[0][3]], ["expected", rows[0][2]]])
     if isinstance(test, Rewrite):
         confirmed = "; a validator must give the expected answer" if test.confirm else ""
         click.echo(f"Written by a generator model{confirmed}. Without a model, rules stand in. The prompt:\n")
-        click.echo(prompt(test.name))
+        parts = ("agent_planner", "agent_editor", "agent_summary") if name in AGENT_TESTS else ()
+        click.echo("\n".join(prompt(part) for part in (test.name, *parts)))
     else:
         click.echo("Written by code, seeded; no model is asked.")
 

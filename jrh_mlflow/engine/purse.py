@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.schema.requests import Request, Response
 
 POLL_S = 0.1
-"""How often a budget is looked at while others hold all that is left of it."""
+"""How often a budget is looked at while other processes hold all that is left of it."""
 SETTLE_DEAD_S = 5.0
 """How often, while waiting, what dead processes hold is looked for."""
+PATIENCE_S = 900.0
+"""Others that settle nothing for so long are not waited for any more."""
 
 
 class OutOfBudget(Exception):  # noqa: N818 - a signal, not a failure
@@ -20,7 +21,7 @@ class OutOfBudget(Exception):  # noqa: N818 - a signal, not a failure
 
 
 class Purse:
-    """One budget of a journal, shared by everything that a run asks."""
+    """One budget of a journal, shared by everything that a run asks and by every process that opens it."""
 
     def __init__(self, journal: Journal, budget: str | None) -> None:
         self._journal, self._budget = journal, budget
@@ -28,18 +29,22 @@ class Purse:
         """Reservations of this run that are not settled yet."""
         self._settled = asyncio.Event()
         """Set, and replaced, whenever one is."""
+        self._others = _Others(journal)
 
     async def reserve(self, key: str, worst_micro: int) -> None:
-        """Set the worst case aside. When it does not fit, calls in flight may still give most of theirs back.
+        """Set the worst case aside. While it does not fit, calls in flight anywhere may still give most of theirs back.
 
         Raises:
-            OutOfBudget: It does not fit, and nothing is in flight.
+            OutOfBudget: It does not fit, and nothing is in flight that may give room.
         """
+        seen: tuple[int, int] | None = None
         while not await self._journal.reserve(key, budget=self._budget, worst_micro=worst_micro):
-            if not self._held:
-                raise OutOfBudget
-            settled = self._settled
-            await settled.wait()
+            assert self._budget is not None  # without a cap there is always room
+            if self._held:
+                settled = self._settled
+                await settled.wait()
+                continue
+            seen = await self._others.wait(self._budget, seen)
         self._held += 1
 
     async def answered(self, request: Request, key: str, response: Response, *, cost_micro: int | None) -> None:
@@ -73,43 +78,35 @@ class Purse:
         self._settled = asyncio.Event()
 
 
-class SharedPurse(Purse):
-    """A budget that other processes spend from at the same time: what they hold in flight may come back, too."""
+class _Others:
+    """Waits for the other processes that spend from a budget, and for none that is dead or stuck."""
 
-    def __init__(self, journal: Journal, budget: str | None, *, settle_dead: Callable[[], None]) -> None:
-        """Open the purse.
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._latest: tuple[int, int] | None = None
+        self._changed_at = self._looked_at = time.monotonic()
 
-        Args:
-            journal: Holds the budget.
-            budget: Its name.
-            settle_dead: Settles what dead processes left reserved, which would otherwise be waited for in vain.
-        """
-        super().__init__(journal, budget)
-        self._settle_dead = settle_dead
-        self._looked_at = time.monotonic()
-
-    async def reserve(self, key: str, worst_micro: int) -> None:
-        """Set the worst case aside, waiting for as long as anybody holds a reservation that may give room.
+    async def wait(self, budget: str, seen: tuple[int, int] | None) -> tuple[int, int]:
+        """Give them a moment; return what is spent and reserved, which the caller hands in the next time.
 
         Raises:
-            OutOfBudget: It does not fit, and nothing is in flight anywhere.
+            OutOfBudget: None of them holds anything, or none has settled anything for a long time.
         """
-        spent_when_idle: int | None = None
-        while not await self._journal.reserve(key, budget=self._budget, worst_micro=worst_micro):
-            assert self._budget is not None  # without a cap there is always room
-            if self._held:
-                await self._settled.wait()
-            elif self._journal.reserved_micro(self._budget):
-                await self._wait_for_others()
-            elif spent_when_idle == (spent := self._journal.spent_micro(self._budget)):
-                raise OutOfBudget
-            else:
-                # Others may have settled between the refusal and this look: only a second refusal is final.
-                spent_when_idle = spent
-        self._held += 1
+        now = self._journal.spent_micro(budget), self._journal.reserved_micro(budget)
+        # Others may have settled between the refusal and this look: only a second refusal is final.
+        if now == seen and (not now[1] or self._is_stuck(now)):
+            raise OutOfBudget
+        if now[1]:
+            await asyncio.sleep(POLL_S)
+            await self._look_for_the_dead()
+        return now
 
-    async def _wait_for_others(self) -> None:
-        await asyncio.sleep(POLL_S)
+    def _is_stuck(self, now: tuple[int, int]) -> bool:
+        if now != self._latest:
+            self._latest, self._changed_at = now, time.monotonic()
+        return time.monotonic() - self._changed_at > PATIENCE_S
+
+    async def _look_for_the_dead(self) -> None:
         if time.monotonic() - self._looked_at > SETTLE_DEAD_S:
             self._looked_at = time.monotonic()
-            await asyncio.to_thread(self._settle_dead)
+            await asyncio.to_thread(self._journal.settle_dead)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,7 +88,40 @@ def shift_points(axis: str, reading: Reading) -> list[Point]:
 def sheet_points(sheet: Datasheet | ReliabilityReport) -> list[Point]:
     """Every axis with its statistics, and what sums it up."""
     points = [point for axis, reading in sheet.estimates.items() for point in reading_points(axis, reading)]
-    return points + (_curve_points(sheet) if isinstance(sheet, Datasheet) else _summary_points(sheet))
+    if isinstance(sheet, Datasheet):
+        return points + _curve_points(sheet)
+    return points + _summary_points(sheet) + _category_points(sheet)
+
+
+def category_names(groups: Iterable[str]) -> dict[str, str]:
+    """Spell groups as parts of keys, in ASCII; those that would be spelled alike are told apart by a digest.
+
+    Example:
+        >>> category_names(["Banking (EU)", "Größe"])
+        {'Banking (EU)': 'banking_eu', 'Größe': 'grosse'}
+    """
+    found = {group: _ascii(group) for group in groups}
+    spelled = Counter(found.values())
+    return {
+        group: name if name and spelled[name] == 1 else f"{name}_{hashlib.sha256(group.encode()).hexdigest()[:6]}"
+        for group, name in found.items()
+    }
+
+
+def _ascii(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "_", plain).strip("_")[:60]
+
+
+def _category_points(report: ReliabilityReport) -> list[Point]:
+    """Spell what holds in a group of items: `category/<name>/accuracy/rate`."""
+    names = category_names(report.categories)
+    return [
+        point
+        for group, axes in report.categories.items()
+        for axis, reading in axes.items()
+        for point in reading_points(f"category/{names[group]}/{axis}", reading)
+    ]
 
 
 def _summary_points(report: ReliabilityReport) -> list[Point]:

@@ -9,7 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from jrh_mlflow.measures import Datasheet, ReliabilityReport, usd_per_accuracy_point, worst_items
+from jrh_mlflow.measures.comparison_tables import money_text
 from jrh_mlflow.measures.markdown import threshold_text
+from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.pages.datasheet import datasheet_page
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.figures.calibration import calibration_figures
@@ -71,8 +74,11 @@ def sheet_markdown(measured: Measured, sheet: Sheet) -> str:
     note, label = _note(measured), measured.judge.label
     if isinstance(sheet, Datasheet):
         return sheet.to_markdown(title=f"Judge datasheet: {label}", note=note)
-    worst = worst_items(measured.calls, {item.id: item for item in measured.suite.items})
-    return sheet.to_markdown(title=f"Judge reliability: {label}", note=note, worst=worst)
+    return sheet.to_markdown(title=f"Judge reliability: {label}", note=note, worst=_worst(measured))
+
+
+def _worst(measured: Measured) -> list[WorstItem]:
+    return worst_items(measured.calls, {item.id: item for item in measured.suite.items})
 
 
 def _price_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
@@ -100,6 +106,38 @@ def write_artifacts(folder: Path, measured: Measured, sheet: Sheet, markdown: st
     )
     (folder / "datasheet.md").write_text(markdown, encoding="utf-8")
     save_figures(_figures(measured, sheet), folder / "figures")
+    (folder / "datasheet.html").write_text(_page(measured, sheet, folder / "figures"), encoding="utf-8")
+
+
+def _page(measured: Measured, sheet: Sheet, figures: Path) -> str:
+    """Return the datasheet as one HTML file, with the figures that were just saved inside."""
+    kind = "datasheet" if isinstance(sheet, Datasheet) else "reliability"
+    return datasheet_page(
+        sheet,
+        title=f"Judge {kind}: {measured.judge.label}",
+        facts=_facts(measured, sheet),
+        judge={"name": measured.judge.name, **measured.judge.settings},
+        figures={file.stem.replace("_", " "): file.read_bytes() for file in sorted(figures.glob("*.png"))},
+        worst=() if isinstance(sheet, Datasheet) else _worst(measured),
+        notes=_notes(measured),
+    )
+
+
+def _facts(measured: Measured, sheet: Sheet) -> dict[str, str]:
+    """Return suite, calls, cost and time as the page shows them; unknown is never 0."""
+    suite, calls = measured.suite, measured.calls
+    cost = keys.known_total(calls, "cost_usd")
+    facts = {
+        "suite": f"{suite.name} ({len(suite):,} items)",
+        "sha256": suite.sha256[:16],
+        "calls": f"{len(calls):,}",
+        "cost": money_text(cost),
+        "time": f"{measured.seconds:,.1f} s",
+    }
+    if cost:
+        facts["per 1,000 calls"] = money_text(1000 * cost / len(calls))
+    points = _price_points(measured, sheet)
+    return facts | ({"per accuracy point": money_text(points[0].value)} if points else {})
 
 
 def _figures(measured: Measured, sheet: Sheet) -> Figures:
@@ -111,6 +149,10 @@ def _figures(measured: Measured, sheet: Sheet) -> Figures:
 
 
 def _note(measured: Measured) -> str | None:
+    return " ".join(_notes(measured)) or None
+
+
+def _notes(measured: Measured) -> list[str]:
     notes = [SIMULATED_NOTE] if measured.judge.simulated else []
     notes += [f"Truncated ({measured.truncated}): measured on what was asked."] if measured.truncated else []
-    return " ".join(notes) or None
+    return notes

@@ -38,7 +38,7 @@ def log_trial(
         store.client.log_batch(
             run_id,
             metrics=[Metric(point.key, point.value, now, point.step) for point in points],
-            params=[Param(f"sweep.{name}", value) for name, value in params.items()],
+            params=[Param(f"choice.{name}", value) for name, value in params.items()],
         )
     return keys.last_values(points)
 
@@ -78,19 +78,37 @@ def log_sweep(
         store.client.set_terminated(run_id, "FINISHED")
 
 
-def end_orphans(store: Store, parent: str, trials: Iterable[int]) -> None:
-    """End the runs of trials whose process died: they are run again as other trials."""
+def demand_parent(store: Store, run_id: str) -> None:
+    """Refuse a store that does not have the parent run of the sweep.
+
+    Raises:
+        TrackingError: with what to do.
+    """
+    with store.errors("A worker needs the MLflow store of the sweep that it joins: give the same --tracking-uri."):
+        store.client.get_run(run_id)
+
+
+def end_orphans(store: Store, parent: str, trials: Iterable[int], *, keep: Iterable[str] = ()) -> None:
+    """End the runs of trials whose process died: they are run again as other trials.
+
+    Args:
+        store: Of the sweep.
+        parent: Its run.
+        trials: Numbers of the trials that died.
+        keep: Runs that a later trial took over.
+    """
     dead = {str(number) for number in trials}
     if not dead:
         return
     with store.errors("The trials themselves are enqueued again."):
         found = store.client.search_runs(
             [store.experiment_id],
-            f"tags.`{keys.TAG_PARENT}` = '{parent}' and attributes.status = 'RUNNING'",
-            max_results=1000,
+            f"tags.`{keys.TAG_PARENT}` = '{parent}' and attributes.status != 'KILLED'",
+            max_results=10_000,
         )
+        kept = set(keep)
         for run in found:
-            if run.data.tags.get(keys.TAG_TRIAL) in dead:
+            if run.data.tags.get(keys.TAG_TRIAL) in dead and run.info.run_id not in kept:
                 store.client.set_terminated(run.info.run_id, "KILLED")
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from jrh_mlflow.engine.channel import RemoteSettings
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.purse import OutOfBudget, SharedPurse
+from jrh_mlflow.engine.purse import OutOfBudget
 from jrh_mlflow.engine.remote import Remote, Ticket
 from jrh_mlflow.engine.runner import ask_one, judge_threads
 from jrh_mlflow.errors import JrhError, RecipeError
@@ -118,12 +118,11 @@ class Asker:
 
     def _way(self, judge: PromptedJudge, post: Post) -> Remote:
         assert post.journal is not None
-        address, budget = post.journal, post.settings.budget
-        journal = self._stack.enter_context(open_journal(address))
+        budget = post.settings.budget
+        journal = self._stack.enter_context(open_journal(post.journal))
         if budget is not None:
             journal.open_budget(budget, post.cap_micro)
-        purse = SharedPurse(journal, budget, settle_dead=lambda: open_journal(address).close())
-        return Remote(judge, journal, post.settings, purse=purse)
+        return Remote(judge, journal, post.settings)
 
     async def exchange(self, pieces: list[Piece]) -> list[Ended]:
         """Take new calls and give back those that have ended since the last exchange; waits for the first of them."""

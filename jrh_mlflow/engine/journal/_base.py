@@ -118,6 +118,10 @@ class Journal(ABC):
         """Return what the calls in flight of a budget may cost at most."""
 
     @abstractmethod
+    def settle_dead(self) -> None:
+        """Settle what processes left behind that have died since the journal was opened."""
+
+    @abstractmethod
     def summary(self) -> Summary:
         """Count what the journal holds."""
 

@@ -89,7 +89,7 @@ class PostgresJournal(SpooledJournal):
     """
 
     def __init__(self, url: str) -> None:
-        self._address = read_address(url)
+        self._url, self._address = url, read_address(url)
         super().__init__(self._address.shown)
         with self._errors():
             self._open()
@@ -108,6 +108,10 @@ class PostgresJournal(SpooledJournal):
             self._database = PostgresDatabase(connection, self._address)
             self._writer = Writer(self._database, self._spool)
             undo.pop_all()
+
+    def settle_dead(self) -> None:
+        """Settle what the dead left behind, as every opening does."""
+        PostgresJournal(self._url).close()
 
     def _find_rows(self, keys: Sequence[str]) -> dict[str, Row]:
         return self._ask(lambda connection: tables.find_answers(connection, keys))

@@ -79,6 +79,10 @@ class SqliteJournal(SpooledJournal):
             self._writer = Writer(self._database, self._spool)
             undo.pop_all()
 
+    def settle_dead(self) -> None:
+        """Settle what the dead left behind, as every opening does."""
+        SqliteJournal(self.path).close()
+
     def _find_rows(self, keys: Sequence[str]) -> dict[str, Row]:
         try:
             return tables.find_answers(self._reader, keys)

@@ -137,8 +137,8 @@ def split_model(model: str) -> tuple[str | None, str]:
 def pick_lane(model: str, api_base: str | None) -> Literal["direct", "litellm"]:
     """Choose the lane for a model.
 
-    The direct lane takes `local/…`, `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a provider and the
-    other providers of `OPENAI_DIALECT`. litellm takes the rest.
+    The direct lane takes `local/…`, `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a
+    provider and the other providers of `OPENAI_DIALECT`. litellm takes the rest.
 
     Example:
         >>> pick_lane("openai/gpt-4o-mini", None), pick_lane("groq/llama-3.1-8b-instant", None)
