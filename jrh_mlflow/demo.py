@@ -1,7 +1,8 @@
-"""The demo: the paper's four judges, a criterion shift and a reliability suite, with no key and no network."""
+"""The demo: the paper's four judges, a criterion shift, a reliability suite and a real small model; no key."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,16 +15,19 @@ from jrh_mlflow.criterion import CriterionShift, criterion_shift
 from jrh_mlflow.evaluation import Evaluation, evaluate
 from jrh_mlflow.generation.entry import generate
 from jrh_mlflow.judges import scripted
+from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.tracking.server import artifacts_uri, folder_uri
 from jrh_mlflow.tracking.store import Store
 
 EXPERIMENT = "judge-datasheet-demo"
+REAL_MODEL, REAL_SUITE = "local/smollm2", "datasheet-short"
+REAL_NAME = "SmolLM2-135M (real)"
 JUDGES = ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """What the demo measured, all of it simulated."""
+    """What the demo measured; all of it is simulated but what `measure_real_model` adds."""
 
     datasheets: list[Evaluation]
     shift: CriterionShift
@@ -76,6 +80,19 @@ def run_demo(tracking_uri: str, *, on_start: Callable[[str], None] | None = None
     reports = [evaluate(judge, suite, **where) for judge in graders()]
     comparison = compare([one.run_id for one in reports], **where)
     return Demo(datasheets=datasheets, shift=shift, reports=reports, comparison=comparison)
+
+
+def measure_real_model(tracking_uri: str, journal: str | Path) -> Evaluation:
+    """Measure a real language model on the short suite, on all of this machine's cores.
+
+    Answers are kept in the journal: killed and started again, no call is repeated.
+
+    Raises:
+        JrhError: when the extra is missing, or the model cannot be fetched or loaded.
+    """
+    os.environ.setdefault("JRH_LOCAL_THREADS", str(os.cpu_count() or 1))
+    judge = PromptedJudge(REAL_MODEL, name=REAL_NAME)
+    return evaluate(judge, REAL_SUITE, journal=journal, experiment=EXPERIMENT, tracking_uri=tracking_uri)
 
 
 def demo_store(folder: str | Path) -> Store:

@@ -8,7 +8,8 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from jrh_mlflow.demo import run_demo
+from jrh_mlflow.demo import measure_real_model, run_demo
+from jrh_mlflow.evaluation import default_journal
 from jrh_mlflow.tracking.server import DATABASE, running_server
 
 
@@ -19,6 +20,7 @@ def build_example(folder: str | Path) -> None:
     target.mkdir(parents=True)
     with running_server(target, port=_free_port()) as url:
         run_demo(url)
+        measure_real_model(url, default_journal())
     with sqlite3.connect(target / DATABASE) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.execute("VACUUM")
