@@ -83,6 +83,7 @@ def test_artifacts_are_complete_and_the_calls_measure_to_the_same_numbers(
     llama: jrh.Evaluation, store_uri: str, tmp_path: Path
 ) -> None:
     folder = Path(MlflowClient(tracking_uri=store_uri).download_artifacts(llama.run_id, "", str(tmp_path)))
+    assert "<h2>Equal quality" in (folder / "datasheet.html").read_text(encoding="utf-8")
     for name in ("datasheet.json", "datasheet.md", "suite/suite.jsonl", "suite/manifest.json", "judge/prompt.txt"):
         assert (folder / name).is_file()
     figures = {file.name for file in (folder / "figures").iterdir()}

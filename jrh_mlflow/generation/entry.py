@@ -5,22 +5,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.channel import RemoteSettings
 from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.own_models import local_models, make_ready
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.evaluation import journal_at
+from jrh_mlflow.generation.agentic.pipeline import AgentPipeline
+from jrh_mlflow.generation.agentic.plan import AgentPlan
+from jrh_mlflow.generation.agentic.quote import agent_quoted
 from jrh_mlflow.generation.attempts import Made, Usage
 from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.generation.order import Order, corpus, crew, place_order
+from jrh_mlflow.generation.origin import about_data, suite_origin, writer_name
+from jrh_mlflow.generation.partial import OnItems
 from jrh_mlflow.generation.pipeline import OnDone, Pipeline
-from jrh_mlflow.generation.plan import rubric_sha256
 from jrh_mlflow.generation.quote import GenerationQuote, quoted
 from jrh_mlflow.generation.report import log_generation
-from jrh_mlflow.generation.writers import OFFLINE, Writer
+from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.stimuli.suite import Suite
@@ -81,27 +86,35 @@ def generate(
     tracking_uri: str | None = None,
     progress: bool = True,
     tags: Mapping[str, str] | None = None,
+    group: str | None = None,
+    values: Mapping[str, str] | None = None,
+    violation: str | None = None,
+    preprocess: Sequence[str] | str | None = None,
+    max_steps: int | None = None,
+    plans: int | None = None,
 ) -> Suite:
-    """Make a reliability suite from labelled responses and log the making as an MLflow run.
+    """Make a reliability suite from labelled responses or transcripts and log the making as an MLflow run.
 
     Every text is checked before it is taken, tried again at a higher temperature, and set aside with its reasons when
     no attempt passes. Labels come from the data and from what a test means, never from a model.
 
     Args:
         dataset: A DataFrame; the path of a CSV, JSON lines, JSON or Parquet file; a Hugging Face or MLflow dataset; or
-            mappings. One row is one labelled response.
+            mappings. One row is one labelled response. For tests of transcripts: an Inspect log (`.eval`, `.json`), a
+            folder of them, `Transcript` objects, lists of messages, or `traces:/<experiment>`.
         tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them.
         rubric: The question the judge answers about a response.
         generator: Who rewrites: a model name, a `Generator`, a function `f(brief, temperature)`, or `"offline"` (None)
             for rules that need no model.
-        validator: Who confirms label flips and levels with the judge's own question: a model name or any judge, best
-            of another family than the generator; None asks the generator's own model, `"none"` nobody.
+        validator: Who confirms label flips, levels and edited transcripts with the judge's own question: a model name
+            or any judge, best of another family than the generator; None asks the generator's own model, `"none"`
+            nobody.
         labels: The labels there may be, the better one or the one to be detected last.
         scale: An ordinal scale: `(low, high)`, or its levels from low to high.
         seed: Of the draw of rows and of everything written by code.
         max_usd: Never spend more than this on generator and validator together, restarts included. On reaching it the
             suite holds what is complete.
-        columns: Role (`id`, `instruction`, `response`, `label`, `group`) to column.
+        columns: Role (`id`, `instruction`, `response`, `label`, `group`) to column, or to a field of transcripts.
         instruction: The task all responses answer, when the data have no column for it.
         n: How many rows to draw.
         stratify: Column or role whose values share the draw in proportion.
@@ -118,6 +131,12 @@ def generate(
         tracking_uri: MLflow store; the active one when None.
         progress: Show a progress bar on a terminal.
         tags: More tags for the run.
+        group: Column, or field of transcripts (`metadata.topic`), to report by.
+        values: Of transcripts: what the cells of the label's field mean, as in `{"C": "no violation"}`.
+        violation: Of transcripts: the label that says that the rubric is violated; the last one, or the lowest level.
+        preprocess: Of transcripts: what no judge is shown, as in `["drop_reasoning", "keep_last:10"]`.
+        max_steps: Of transcripts: most edits of one plan, 4 when None.
+        plans: Of transcripts: how many plans are tried before one is set aside, 3 when None.
 
     Raises:
         RecipeError: for data, names or settings that make no sense, before anything is sent.
@@ -150,13 +169,18 @@ def run_generation(
     tracking_uri: str | None = None,
     progress: bool = True,
     tags: Mapping[str, str] | None = None,
+    on_items: OnItems | None = None,
     **reading: Any,
 ) -> Generated:
-    """Do what `generate` does and tell how it went; `reading` are its arguments about the data."""
+    """Do what `generate` does and tell how it went; `reading` are its arguments about the data.
+
+    `on_items` is told of items as they are made: the baselines first.
+    """
     if concurrency < 1:
         raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
     who = {"generator": generator, "validator": validator, "seed": seed, "max_usd": max_usd, "prices": prices}
     order = place_order(dataset, tests=tests, rubric=rubric, reading=reading, **who)  # type: ignore[arg-type]
+    concurrency = make_ready(local_models(order.generator, order.validator), concurrency=concurrency)
     called = name or (Path(dataset).stem if isinstance(dataset, str | Path) else "reliability")
     settings = RemoteSettings(
         concurrency=concurrency,
@@ -167,18 +191,18 @@ def run_generation(
     )
     measure = as_similarity(similarity, corpus(order.plan))
     store = Store(tracking_uri, experiment)
-    writer_tag = {keys.TAG_GENERATOR: _writer_name(order)}
+    writer_tag = {keys.TAG_GENERATOR: writer_name(order)}
     first = first_tags("generate", simulated=False, tags={**(tags or {}), **writer_tag})
     run_id = store.create_run(run_name or f"generate {called}", tags=first)
     run = {"seed": seed, "concurrency": concurrency, "max_usd": max_usd, "similarity": measure.name}
     with calm_collector(), ending(store, run_id):
         with _bar(called, total=order.plan.n_items, show=progress) as tick:
-            made, writer = _make(order, settings, measure, journal, on_done=tick)
-        suite = Suite(name=called, items=made.items, origin=_origin(order, made, run_id, writer.settings(), run))
+            made, writer = _make(order, settings, measure, journal, on_done=tick, on_items=on_items)
+        suite = Suite(name=called, items=made.items, origin=suite_origin(order, made, run_id, writer.settings(), run))
         params = {
             "generator": writer.settings(),
             "validator": order.validator_settings(),
-            "dataset": _about_data(order, reading),
+            "dataset": about_data(order, reading),
             "suite": {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
             "run": {"tests": ",".join(test.name for test in order.plan.tests), **run},
         }
@@ -194,6 +218,7 @@ def _make(
     journal: str | Path | Journal | None,
     *,
     on_done: OnDone | None,
+    on_items: OnItems | None,
 ) -> tuple[Made, Writer]:
     """Open the journal, where a model is asked, and make everything."""
     with journal_at(journal) if order.needs_journal else nullcontext() as book:
@@ -201,8 +226,18 @@ def _make(
             book.open_budget(settings.budget, order.cap_micro)
         writer, confirms = crew(order, book, settings)
         at_once = settings.concurrency
-        pipeline = Pipeline(
-            order.plan, writer, confirms, similarity, seed=order.seed, concurrency=at_once, on_done=on_done
+        if on_items is not None:
+            on_items(order.plan.baselines())
+        kind = AgentPipeline if isinstance(order.plan, AgentPlan) else Pipeline
+        pipeline = kind(
+            order.plan,
+            writer,
+            confirms,
+            similarity,
+            seed=order.seed,
+            concurrency=at_once,
+            on_done=on_done,
+            on_items=on_items,
         )
         made = run_coroutine(pipeline.run())
     nothing = [] if made.total("items") else [NOTHING_MADE]
@@ -224,48 +259,10 @@ def price_generation(
     who = {"generator": generator, "validator": validator, "seed": seed, "max_usd": None, "prices": prices}
     order = place_order(dataset, tests=tests, rubric=rubric, reading=reading, **who)  # type: ignore[arg-type]
     model = order.generator if isinstance(order.generator, Generator) else None
+    if isinstance(order.plan, AgentPlan):
+        return agent_quoted(order.plan, model, order.validator, prices=order.prices)
     attempts = model.attempts if model else 1
     return quoted(order.plan, model, order.validator, prices=order.prices, attempts=attempts)
-
-
-def _origin(
-    order: Order, made: Made, run_id: str, writer: Mapping[str, object], run: Mapping[str, object]
-) -> dict[str, Any]:
-    plan = order.plan
-    missing = f"{made.stopped}: {made.unfinished} of {plan.n_items} items not made" if made.stopped else None
-    return {
-        "builder": "generate",
-        "dataset_sha256": plan.sha256,
-        "rubric_sha256": rubric_sha256(plan.rubric),
-        "n_seeds": len(plan.seeds),
-        "tests": {name: asdict(counts) for name, counts in made.tests.items()},
-        "generator": {key: value for key, value in writer.items() if value is not None},
-        "validator": order.validator.name if order.validator else "not asked",
-        "similarity": run["similarity"],
-        "seed": order.seed,
-        "n_set_aside": len(made.set_aside),
-        "generate_run_id": run_id,
-        "truncated": missing,
-    }
-
-
-def _about_data(order: Order, reading: Mapping[str, Any]) -> dict[str, Any]:
-    plan = order.plan
-    return {
-        "sha256": plan.sha256,
-        "n_seeds": len(plan.seeds),
-        "labels": ",".join(plan.labels.answers),
-        "ordinal": str(plan.labels.ordinal).lower(),
-        "rubric_sha256": rubric_sha256(plan.rubric),
-        "n": reading.get("n"),
-        "stratify": reading.get("stratify"),
-    }
-
-
-def _writer_name(order: Order) -> str:
-    if order.generator is None:
-        return OFFLINE
-    return order.generator.model if isinstance(order.generator, Generator) else "callable"
 
 
 @contextmanager

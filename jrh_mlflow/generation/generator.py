@@ -9,7 +9,8 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
-from jrh_mlflow.judges.prompted import PromptedJudge, checked_extra, openai_base, without_key
+from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
+from jrh_mlflow.local.models import canonical
 from jrh_mlflow.schema.requests import Request
 
 MAX_ATTEMPTS = 100
@@ -47,7 +48,8 @@ class Generator:
         if not 1 <= self.attempts <= MAX_ATTEMPTS:
             raise ValueError(f"`1 <= attempts <= {MAX_ATTEMPTS}` must hold, but got {self.attempts}.")
         _check_ramp(self.temperature, self.max_temperature)
-        object.__setattr__(self, "api_base", without_key(self.api_base or openai_base(self.model)))
+        object.__setattr__(self, "model", canonical(self.model))
+        object.__setattr__(self, "api_base", address_of(self.model, self.api_base))
         object.__setattr__(self, "extra", checked_extra(self.extra or {}, of="Generator"))
 
     @property

@@ -14,6 +14,7 @@ from jrh_mlflow.engine.prices import Price, price_of
 from jrh_mlflow.engine.purse import Purse
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.evaluation import resolve_judge
+from jrh_mlflow.generation.agentic.sources import read_plan_of
 from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.generation.plan import Plan, needs_validator, rubric_sha256
 from jrh_mlflow.generation.validators import JudgeValidator, ModelValidator, Validator
@@ -27,7 +28,6 @@ from jrh_mlflow.generation.writers import (
 )
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.stimuli.seeds import read_seeds
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.tracking.measured import JudgeFacts
 from jrh_mlflow.tracking.outbox import outbox_key
@@ -39,7 +39,7 @@ logger = logging.getLogger("jrh_mlflow")
 
 NO_VALIDATOR = "none"
 SAME_MODEL = "The generator {!r} confirms its own texts. A validator of another model family is better."
-UNCONFIRMED = "No validator confirms the label flips and levels."
+UNCONFIRMED = "No validator confirms the label flips, levels and edited transcripts."
 BY_RULE = "Written by rules, without a model: good for trying everything out, no measure of a judge's weakness."
 
 
@@ -72,7 +72,8 @@ class Order:
         confirmed = self.validator.fingerprint() if self.validator else None
         names = [test.name for test in self.plan.tests]
         parts = (settings, confirmed, self.plan.sha256, names, rubric_sha256(self.plan.rubric), self.seed)
-        return outbox_key("generate", *parts)
+        more = self.plan.settings()
+        return outbox_key("generate", *parts, *([more] if more else []))
 
     def validator_settings(self) -> dict[str, Any]:
         """Return what is logged of the validator, as params `validator.*`."""
@@ -96,7 +97,7 @@ def place_order(
     """Read the data and resolve everything that can be wrong before the first call.
 
     Args:
-        dataset: As for `read_seeds`.
+        dataset: As for `read_seeds`, or transcripts as for `read_transcripts`.
         tests: As for `find_tests`, or names joined by commas.
         rubric: The judge's question.
         generator: A model name, a `Generator`, a function, or None.
@@ -104,10 +105,9 @@ def place_order(
         seed: Of the draw of rows and of everything written by code.
         max_usd: Cap over generator and validator.
         prices: The user's own.
-        reading: Further arguments of `read_seeds`.
+        reading: Further arguments of `read_seeds`, or of `agent_plan`.
     """
-    seeds, labels = read_seeds(dataset, seed=seed, **reading)
-    plan = Plan.of(seeds, labels, rubric, tests)
+    plan = read_plan_of(dataset, tests=tests, rubric=rubric, seed=seed, reading=reading)
     writes = as_generator(generator)
     confirms = _resolved(validator, writes) if needs_validator(plan) else None
     if confirms is not None:
@@ -142,7 +142,7 @@ def _notes(plan: Plan, generator: Generator | WriterFunction | None, validator: 
         notes.append(SAME_MODEL.format(generator.model))
     if validator is None and generator is not None and needs_validator(plan):
         notes.append(UNCONFIRMED)
-    return tuple(notes)
+    return (*notes, *plan.notes(by_rule=generator is None))
 
 
 def _cap(

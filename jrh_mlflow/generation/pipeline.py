@@ -11,6 +11,7 @@ from jrh_mlflow.engine.purse import OutOfBudget
 from jrh_mlflow.engine.runner import BUDGET, WORKERS_PER_SLOT, hearing_interrupts
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.generation.attempts import NOT_ASKED, Attempt, Counts, Made, SetAside, Usage, Written
+from jrh_mlflow.generation.partial import OnItems
 from jrh_mlflow.generation.plan import Job, Plan, finished
 from jrh_mlflow.generation.validators import Validator
 from jrh_mlflow.generation.writers import CODE_NAME, Writer, by_rule
@@ -64,10 +65,11 @@ class Pipeline:
         seed: int,
         concurrency: int,
         on_done: OnDone | None = None,
+        on_items: OnItems | None = None,
     ) -> None:
         self._plan, self._writer, self._validator = plan, writer, validator
         self._similarity: Similarity = _Remembered(similarity)
-        self._seed, self._on_done = seed, on_done
+        self._seed, self._on_done, self._on_items = seed, on_done, on_items
         self._n_workers = 1 if writer.offline and validator is None else WORKERS_PER_SLOT * concurrency
         self._outcomes: list[Outcome] = []
         self._usage = Usage()
@@ -139,7 +141,7 @@ class Pipeline:
             done.attempts.append(Attempt(number=number + 1, temperature=None, problems=problems, verdict=NOT_ASKED))
             if not problems:
                 return self._accepted(done, text, generator=CODE_NAME)
-        return _exhausted(done)
+        return exhausted(done)
 
     async def _rewrite(self, job: Job, earlier: tuple[str, ...]) -> Outcome:
         done = Outcome(job=job)
@@ -157,7 +159,7 @@ class Pipeline:
             done.attempts.append(attempt)
             if not attempt.problems:
                 return self._accepted(done, written.text or "", generator=self._writer.name, written=written)
-        return _exhausted(done)
+        return exhausted(done)
 
     async def _judged(
         self, job: Job, written: Written, earlier: tuple[str, ...], *, number: int, temperature: float | None
@@ -182,9 +184,14 @@ class Pipeline:
     async def _confirmed(self, job: Job, written: Written) -> tuple[tuple[str, ...], str | None, bool]:
         """Return problems, verdict and whether the validator rejected the text."""
         assert isinstance(job.test, Rewrite)
-        if not job.test.confirm or self._validator is None:
+        if not job.test.confirm:
             return (), NOT_ASKED, False
-        item = finished(job, written.text or "", generator=self._writer.name)[0]
+        return await self._asked_about(finished(job, written.text or "", generator=self._writer.name)[0])
+
+    async def _asked_about(self, item: Item) -> tuple[tuple[str, ...], str | None, bool]:
+        """Have the validator answer the judge's question about a finished item."""
+        if self._validator is None:
+            return (), NOT_ASKED, False
         opinion = await self._validator.ask(item)
         self._usage.add(opinion)
         if opinion.problem is not None:
@@ -207,6 +214,8 @@ class Pipeline:
 
     def _done(self, done: Outcome) -> Outcome:
         self._outcomes.append(done)
+        if self._on_items and done.items:
+            self._on_items(done.items)
         if self._on_done and (done.items or done.reason):
             self._on_done(len(done.job.seeds), self._usage)
         return done
@@ -226,7 +235,8 @@ class Pipeline:
         )
 
 
-def _exhausted(done: Outcome) -> Outcome:
+def exhausted(done: Outcome) -> Outcome:
+    """Set a job aside because no attempt passed."""
     done.reason = f"none of {len(done.attempts)} attempts passed; the last: {'; '.join(done.attempts[-1].problems)}"
     return done
 

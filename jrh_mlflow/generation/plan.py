@@ -65,6 +65,14 @@ class Plan:
         """Of the seeds and their labels: what the suite is made from."""
         return dataset_sha256(self.seeds, self.labels)
 
+    def notes(self, *, by_rule: bool) -> tuple[str, ...]:
+        """Return what a reader of the suite should know; `by_rule` when no model writes."""
+        return ()
+
+    def settings(self) -> dict[str, Any]:
+        """Return what decides what is made besides seeds, labels, rubric and tests."""
+        return {}
+
     @property
     def n_items(self) -> int:
         """Items besides the baselines, if all can be made."""

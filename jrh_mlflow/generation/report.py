@@ -14,6 +14,7 @@ from typing import Any
 from jrh_mlflow.generation.attempts import Made, SetAside, set_aside_row
 from jrh_mlflow.measures.markdown import table
 from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store, note_tag
@@ -115,11 +116,20 @@ def _examples(items: Sequence[Item]) -> list[str]:
     rows = []
     for condition, item in first.items():
         source = sources[item.task]
-        reworded = item.rubric != source.rubric
-        before, after = (source.rubric, item.rubric) if reworded else (source.response, item.response)
-        shown = _from_the_change(before or "", after or "")
+        shown = _from_the_change(*_before_and_after(source, item))
         rows.append([_plain(condition), *map(_plain, shown), _plain(item.expected or "–")])
     return ["### Examples", "", *table(["condition", "original", "perturbed", "expected"], rows), ""]
+
+
+def _before_and_after(source: Item, item: Item) -> tuple[str, str]:
+    """Return what was changed: the rubric, the response, or the first edited message of a transcript."""
+    if item.rubric != source.rubric:
+        return source.rubric or "", item.rubric or ""
+    if item.kind != "transcript":
+        return source.response or "", item.response or ""
+    place = next(iter(item.meta.get("edited") or [0]))
+    shown = [[message_text(message) for message in (one.transcript or ())[place : place + 1]] for one in (source, item)]
+    return " ".join(shown[0]), " ".join(shown[1])
 
 
 def _from_the_change(before: str, after: str) -> tuple[str, str]:

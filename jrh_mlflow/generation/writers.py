@@ -64,6 +64,16 @@ class Writer(ABC):
         return None
 
     @abstractmethod
+    async def ask(self, brief: str, *, attempt: int, first: int = 0) -> Written:
+        """Answer a brief.
+
+        Args:
+            brief: What the model is told.
+            attempt: From 0: which temperature of the ramp.
+            first: Replicate number of attempt 0; the same brief with another one gets an answer of its own.
+        """
+
+    @abstractmethod
     async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
         """Write one text; `attempt` counts from 0.
 
@@ -93,6 +103,10 @@ class OfflineWriter(Writer):
     def settings(self) -> dict[str, object]:
         """Say that no model wrote."""
         return {"model": OFFLINE, "kind": OFFLINE, "attempts": len(self.temperatures), "seed": self.seed}
+
+    async def ask(self, brief: str, *, attempt: int, first: int = 0) -> Written:
+        """Say that there is no model to ask."""
+        return Written(problem="rules answer no briefs", called=False)
 
     async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
         """Write by rule; nothing is sent."""
@@ -135,14 +149,18 @@ class ModelWriter(Writer):
 
     async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
         """Serve the journalled text, or ask for one."""
-        brief = clean_text(test.brief(target))
+        return await self.ask(test.brief(target), attempt=attempt, first=self._places.get(target.id, 0) * _STRIDE)
+
+    async def ask(self, brief: str, *, attempt: int, first: int = 0) -> Written:
+        """Serve the journalled answer, or send the brief."""
+        brief = clean_text(brief)
         digest = hashlib.sha256(brief.encode()).hexdigest()
-        request = self.generator.request(brief, temperature=temperature)
-        key = request.key(self._number(target, attempt))
+        request = self.generator.request(brief, temperature=self.temperatures[attempt])
+        key = request.key(first + attempt)
         kept = self._channel.kept(key)
         if kept is not None:
             return self._written(kept, digest, cached=True)
-        if self._refused_before and self._went_on(brief, target, attempt):
+        if self._refused_before and self._went_on(brief, attempt, first):
             return Written(problem="no usable text in an earlier run", called=False, prompt_sha256=digest)
         try:
             response = await self._channel.send(request, key, unusable=_problem)
@@ -152,13 +170,10 @@ class ModelWriter(Writer):
             return Written(problem=f"call failed: {error}", prompt_sha256=digest, **billed)
         return self._written(response, digest, cached=False)
 
-    def _number(self, target: Target, attempt: int) -> int:
-        return self._places.get(target.id, 0) * _STRIDE + attempt
-
-    def _went_on(self, brief: str, target: Target, attempt: int) -> bool:
+    def _went_on(self, brief: str, attempt: int, first: int) -> bool:
         """Tell whether an earlier run answered a later attempt: this one had no usable text and is not repeated."""
         later = [
-            self.generator.request(brief, temperature=self.temperatures[number]).key(self._number(target, number))
+            self.generator.request(brief, temperature=self.temperatures[number]).key(first + number)
             for number in range(attempt + 1, len(self.temperatures))
         ]
         return bool(later and self._channel.journal.holds(later))
@@ -205,7 +220,14 @@ class CallableWriter(Writer):
 
     async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
         """Call the function with the brief."""
-        brief = clean_text(test.brief(target))
+        return await self._answered(test.brief(target), temperature)
+
+    async def ask(self, brief: str, *, attempt: int, first: int = 0) -> Written:
+        """Call the function with the brief."""
+        return await self._answered(brief, self.temperatures[attempt])
+
+    async def _answered(self, brief: str, temperature: float | None) -> Written:
+        brief = clean_text(brief)
         facts: dict[str, Any] = {"model": self.name, "prompt_sha256": hashlib.sha256(brief.encode()).hexdigest()}
         facts |= {"input_tokens": None, "output_tokens": None, "cost_usd": None}
         async with self._slots:

@@ -64,6 +64,11 @@ class Suite:
         return found.pop() if len(found) == 1 else None
 
     @property
+    def groups(self) -> dict[str, str]:
+        """Item id to the group its results are also reported by, for items that have one."""
+        return {item.id: str(item.meta["group"]) for item in self.items if item.meta.get("group") is not None}
+
+    @property
     def manifest(self) -> dict[str, Any]:
         """What a reader wants to know before opening the items."""
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,7 +44,8 @@ def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Sheet) 
     spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
     points = [*keys.sheet_points(sheet), *spent]
     points += _price_points(measured, sheet)
-    markdown = sheet_markdown(measured, sheet)
+    worst = _worst(measured, sheet)
+    markdown = sheet_markdown(measured, sheet, worst)
     suite = measured.suite
     params = keys.params(
         judge=measured.judge.settings,
@@ -62,22 +63,24 @@ def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Sheet) 
     if sheet.withheld:
         tags[keys.TAG_WITHHELD] = ", ".join(sheet.withheld)
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
-        write_artifacts(Path(folder), measured, sheet, markdown)
+        write_artifacts(Path(folder), measured, sheet, markdown, worst)
         store.log(run_id, points=points, params=params, tags=tags, artifacts=Path(folder), suite=suite)
     # Last: traces are a view of the calls, and a run must not lack its numbers because of one.
     log_traces(store, run_id, measured)
     return keys.last_values(points)
 
 
-def sheet_markdown(measured: Measured, sheet: Sheet) -> str:
+def sheet_markdown(measured: Measured, sheet: Sheet, worst: Sequence[WorstItem] = ()) -> str:
     """Return the datasheet, or the report with its worst items, as a readable page."""
     note, label = _note(measured), measured.judge.label
     if isinstance(sheet, Datasheet):
         return sheet.to_markdown(title=f"Judge datasheet: {label}", note=note)
-    return sheet.to_markdown(title=f"Judge reliability: {label}", note=note, worst=_worst(measured))
+    return sheet.to_markdown(title=f"Judge reliability: {label}", note=note, worst=worst)
 
 
-def _worst(measured: Measured) -> list[WorstItem]:
+def _worst(measured: Measured, sheet: Sheet) -> Sequence[WorstItem]:
+    if isinstance(sheet, Datasheet):
+        return ()
     return worst_items(measured.calls, {item.id: item for item in measured.suite.items})
 
 
@@ -91,7 +94,9 @@ def _price_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
     return keys.price_points(usd_per_accuracy_point(cost, accuracy.value))
 
 
-def write_artifacts(folder: Path, measured: Measured, sheet: Sheet, markdown: str) -> None:
+def write_artifacts(
+    folder: Path, measured: Measured, sheet: Sheet, markdown: str, worst: Sequence[WorstItem] = ()
+) -> None:
     """Lay a run's artifacts out under their public names."""
     for name in ("calls", "judge"):
         (folder / name).mkdir()
@@ -106,10 +111,10 @@ def write_artifacts(folder: Path, measured: Measured, sheet: Sheet, markdown: st
     )
     (folder / "datasheet.md").write_text(markdown, encoding="utf-8")
     save_figures(_figures(measured, sheet), folder / "figures")
-    (folder / "datasheet.html").write_text(_page(measured, sheet, folder / "figures"), encoding="utf-8")
+    (folder / "datasheet.html").write_text(_page(measured, sheet, folder / "figures", worst), encoding="utf-8")
 
 
-def _page(measured: Measured, sheet: Sheet, figures: Path) -> str:
+def _page(measured: Measured, sheet: Sheet, figures: Path, worst: Sequence[WorstItem]) -> str:
     """Return the datasheet as one HTML file, with the figures that were just saved inside."""
     kind = "datasheet" if isinstance(sheet, Datasheet) else "reliability"
     return datasheet_page(
@@ -117,8 +122,8 @@ def _page(measured: Measured, sheet: Sheet, figures: Path) -> str:
         title=f"Judge {kind}: {measured.judge.label}",
         facts=_facts(measured, sheet),
         judge={"name": measured.judge.name, **measured.judge.settings},
-        figures={file.stem.replace("_", " "): file.read_bytes() for file in sorted(figures.glob("*.png"))},
-        worst=() if isinstance(sheet, Datasheet) else _worst(measured),
+        figures={file.stem.replace("_", " ").capitalize(): file.read_bytes() for file in sorted(figures.glob("*.png"))},
+        worst=worst,
         notes=_notes(measured),
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from jrh_mlflow.engine import purse as purses
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.engine.purse import OutOfBudget, SharedPurse
+from jrh_mlflow.engine.purse import OutOfBudget, Purse
 from tests.engine.journal_tools import start_python
 
 DYING = """
@@ -23,9 +23,9 @@ sys.stdin.read()
 """
 
 
-def shared(journal: Journal, path: Path) -> SharedPurse:
+def shared(journal: Journal) -> Purse:
     journal.open_budget("b", 100)
-    return SharedPurse(journal, "b", settle_dead=lambda: open_journal(path).close())
+    return Purse(journal, "b")
 
 
 async def until_waiting(task: asyncio.Task[None]) -> None:
@@ -37,7 +37,7 @@ def test_a_purse_waits_for_what_another_process_holds_and_takes_what_comes_back(
     path = tmp_path / "journal.db"
 
     async def run(one: Journal, other: Journal) -> None:
-        mine, theirs = shared(one, path), shared(other, path)
+        mine, theirs = shared(one), shared(other)
         await theirs.reserve("theirs", 90)
         waiting = asyncio.create_task(mine.reserve("mine", 90))
         await until_waiting(waiting)
@@ -53,7 +53,7 @@ def test_a_purse_gives_up_once_nobody_holds_anything(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
 
     async def run(one: Journal, other: Journal) -> None:
-        mine, theirs = shared(one, path), shared(other, path)
+        mine, theirs = shared(one), shared(other)
         await theirs.reserve("theirs", 90)
         waiting = asyncio.create_task(mine.reserve("mine", 90))
         await until_waiting(waiting)
@@ -70,7 +70,7 @@ def test_a_purse_does_not_wait_for_a_process_that_was_killed(tmp_path: Path, mon
     path = tmp_path / "journal.db"
 
     async def run(journal: Journal) -> None:
-        mine = shared(journal, path)
+        mine = shared(journal)
         waiting = asyncio.create_task(mine.reserve("mine", 60))
         await until_waiting(waiting)
         other.kill()
@@ -84,3 +84,21 @@ def test_a_purse_does_not_wait_for_a_process_that_was_killed(tmp_path: Path, mon
         assert other.stdout.readline().strip() == "reserved"
         with open_journal(path) as journal:
             asyncio.run(run(journal))
+
+
+def test_a_purse_does_not_wait_for_ever_for_one_that_settles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purses, "PATIENCE_S", 4 * purses.POLL_S)
+
+    async def run(one: Journal, other: Journal) -> None:
+        mine, theirs = shared(one), shared(other)
+        await theirs.reserve("theirs", 90)
+        waiting = asyncio.create_task(mine.reserve("mine", 90))
+        await until_waiting(waiting)
+        with pytest.raises(OutOfBudget):
+            await asyncio.wait_for(waiting, 60)
+        await other.release("theirs", budget="b")
+
+    with open_journal(tmp_path / "journal.db") as one, open_journal(tmp_path / "journal.db") as other:
+        asyncio.run(run(one, other))

@@ -36,9 +36,9 @@ def values(found: Tally) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("judge", "expected"),
     [
-        (scripted.Oracle(), {"dark_current": 1.0, "false_preference": 1.0, "sensitivity": 1.0}),
-        (scripted.AlwaysTie(), {"dark_current": 1.0, "false_preference": 1.0, "sensitivity": 0.0}),
-        (scripted.AlwaysFirst(), {"dark_current": 1.0, "false_preference": 1.0, "sensitivity": 0.0}),
+        (scripted.Oracle(), {"no_dark_current": 1.0, "no_false_preference": 1.0, "sensitivity": 1.0}),
+        (scripted.AlwaysTie(), {"no_dark_current": 1.0, "no_false_preference": 1.0, "sensitivity": 0.0}),
+        (scripted.AlwaysFirst(), {"no_dark_current": 1.0, "no_false_preference": 1.0, "sensitivity": 0.0}),
     ],
 )
 def test_the_parts_of_known_judges_are_read_and_the_composite_is_their_mean(
@@ -51,7 +51,7 @@ def test_the_parts_of_known_judges_are_read_and_the_composite_is_their_mean(
 
 def test_one_order_shows_what_both_orders_hide(suite: jrh.Suite) -> None:
     found = values(counted(scripted.AlwaysFirst(), suite, orders="one"))
-    assert found["dark_current"] == found["false_preference"] == 0.0
+    assert found["no_dark_current"] == found["no_false_preference"] == 0.0
     assert 0.2 < found["sensitivity"] < 0.8
 
 

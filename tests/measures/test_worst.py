@@ -105,3 +105,18 @@ def test_one_unknown_cost_leaves_no_curve(unknown):
 def test_without_a_column_of_costs_the_curve_says_so():
     with pytest.raises(CallsError, match="cost_usd"):
         cost_curve([point("typos", "4", "4")])
+
+
+def test_of_a_transcript_the_first_edited_message_is_shown() -> None:
+    from jrh_mlflow.schema.items import Item
+    from jrh_mlflow.schema.presentation import Message
+    from tests.measures.category_tools import call
+
+    def item(condition: str, said: str) -> Item:
+        talk = (Message(role="user", content="Hi"), Message(role="assistant", content=said))
+        return Item(id=f"t/{condition}", task="t", condition=condition, transcript=talk, answers=("no", "yes"))
+
+    items = {one.id: one for one in (item("baseline", "Hello."), item("agent_perturbation", "Go away."))}
+    calls = pd.DataFrame([call("t", "baseline", "no", "no"), call("t", "agent_perturbation", "yes", "no")])
+    (worst,) = worst_items(calls, items)
+    assert (worst.original, worst.perturbed) == ("Hello.", "Go away.")

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 import jrh_mlflow as jrh
+from jrh_mlflow.sweeps.entry import join_sweep
+from tests.sweeps.plain_runs import without_figures
 
 MODELS = ("a", "b", "c", "d")
 
@@ -53,9 +55,8 @@ def suite() -> jrh.Suite:
 def main() -> None:
     """Run the sweep, or join it."""
     role, storage, store_uri, file = sys.argv[1:]
-    if role == "worker":
-        from jrh_mlflow.sweeps.entry import join_sweep
-
-        join_sweep(space(file, slow=0.15), suite(), **options(storage, store_uri))
-    else:
-        jrh.sweep(space(file, slow=0.15), suite(), max_replicates=1, **options(storage, store_uri))
+    with without_figures():
+        if role == "worker":
+            join_sweep(space(file, slow=0.15), suite(), **options(storage, store_uri))
+        else:
+            jrh.sweep(space(file, slow=0.15), suite(), max_replicates=1, **options(storage, store_uri))

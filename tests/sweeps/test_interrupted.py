@@ -10,8 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 import jrh_mlflow as jrh
-from jrh_mlflow.sweeps.entry import study_name
-from jrh_mlflow.sweeps.study import Trials, open_study, quiet
+from jrh_mlflow.sweeps.setup import study_name
+from jrh_mlflow.sweeps.storage import open_study, quiet
+from jrh_mlflow.sweeps.study import Trials
 from tests.sweeps.slow_landscape import MODELS, options, space, suite
 from tests.sweeps.test_sweep import nested
 
@@ -59,7 +60,7 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path, store_uri: str) -> 
     assert after[finished] <= n_search + 2 * len(suite()) - n_search
     assert n_held >= 1
     runs = nested(store_uri, done.run_id, "search")
-    assert Counter(run.data.params["sweep.model"] for run in runs if run.info.status == "FINISHED") == dict.fromkeys(
+    assert Counter(run.data.params["choice.model"] for run in runs if run.info.status == "FINISHED") == dict.fromkeys(
         MODELS, 1
     )
     assert [run.info.status for run in runs if run.info.status != "FINISHED"] == ["KILLED"]
@@ -81,12 +82,11 @@ def test_two_processes_share_a_sweep_and_one_that_is_killed_loses_nothing(tmp_pa
     worker.wait()
     assert f"{worker.pid} " in file.read_text(), "the worker had no share in it"
     assert main.wait(timeout=300) == 0
-    with quiet():
-        study, _ = open_study(name, storage, ["maximize", "minimize"], create=False)
-    trials = Trials(study, own, pair=True, seed=0)
-    states = Counter(trial.state.name for trial in trials.all())
-    assert states["COMPLETE"] == len(trials.measured()) == len(MODELS)
-    assert states["RUNNING"] == states["WAITING"] == 0
-    runs = nested(store_uri, study.user_attrs["jrh:parent"], "search")
-    finished = Counter(run.data.params["sweep.model"] for run in runs if run.info.status == "FINISHED")
+    with quiet(), open_study(name, storage, ["maximize", "minimize"], create=False) as (study, _):
+        trials, parent = Trials(study, own, pair=True, seed=0), study.user_attrs["jrh:parent"]
+        states = Counter(trial.state.name for trial in trials.all())
+        assert states["COMPLETE"] == len(trials.measured()) == len(MODELS)
+        assert states["RUNNING"] == states["WAITING"] == 0
+    runs = nested(store_uri, parent, "search")
+    finished = Counter(run.data.params["choice.model"] for run in runs if run.info.status == "FINISHED")
     assert finished == dict.fromkeys(MODELS, 1)

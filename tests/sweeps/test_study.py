@@ -16,7 +16,8 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.sweeps.space import Configuration
-from jrh_mlflow.sweeps.study import WORKER, TrialFailed, Trials, open_study, quiet
+from jrh_mlflow.sweeps.storage import open_study, quiet
+from jrh_mlflow.sweeps.study import WORKER, TrialFailed, Trials
 
 MODELS = {f"m{n}": (0.5 + 0.12 * n, 10.0**n) for n in range(4)}
 PROMPTS = {f"p{n}": 0.05 * n for n in range(8)}
@@ -109,11 +110,13 @@ def test_a_configuration_that_failed_is_left_alone_by_this_process_and_tried_by_
 
 def test_a_worker_needs_a_study_to_join_and_a_storage_that_opens(tmp_path: Path) -> None:
     with quiet():
-        with pytest.raises(RecipeError, match="without --worker first"):
-            open_study("nobody", f"sqlite:///{tmp_path}/s.db", ["maximize"], create=False)
-        with pytest.raises(RecipeError, match="cannot be opened"):
-            open_study("nobody", "nonsense://x", ["maximize"])
-        study, made = open_study("mine", f"sqlite:///{tmp_path}/s.db", ["maximize"])
-        again, made_again = open_study("mine", f"sqlite:///{tmp_path}/s.db", ["maximize"])
-    assert (made, made_again) == (True, False)
-    assert study.study_name == again.study_name
+        absent = open_study("nobody", f"sqlite:///{tmp_path}/s.db", ["maximize"], create=False)
+        with pytest.raises(RecipeError, match="without --worker first"), absent:
+            pass
+        with pytest.raises(RecipeError, match="cannot be opened"), open_study("nobody", "nonsense://x", ["maximize"]):
+            pass
+        with open_study("mine", f"sqlite:///{tmp_path}/s.db", ["maximize"]) as (study, made):
+            assert made
+        with open_study("mine", f"sqlite:///{tmp_path}/s.db", ["maximize"]) as (again, made_again):
+            assert not made_again
+            assert study.study_name == again.study_name

@@ -81,7 +81,7 @@ def test_every_trial_is_a_complete_nested_run_with_its_choices_and_numbers(done:
     for run in runs:
         assert run.info.status == "FINISHED"
         assert run.data.tags["jrh.kind"] == "evaluate"
-        assert run.data.params["sweep.model"] in ("small", "medium", "large")
+        assert run.data.params["choice.model"] in ("small", "medium", "large")
         assert run.data.params["suite.name"].endswith("/search")
         assert run.data.metrics["sweep/usd_per_1k_judgments"] == pytest.approx(
             run.data.metrics["cost/usd_per_1k_calls"]

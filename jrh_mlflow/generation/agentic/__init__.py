@@ -1,0 +1,1 @@
+"""Transcripts edited by planner, editor, summariser and verifier: tests of judges that watch agents."""

@@ -1,0 +1,109 @@
+"""Which way a generation goes: tests of transcripts or tests of responses, by the tests named and by the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.generation.agentic.plan import AgentPlan, agent_plan, agent_tests
+from jrh_mlflow.generation.plan import Plan
+from jrh_mlflow.perturb import AGENT_TESTS, AgentTest
+from jrh_mlflow.perturb.registry import GROUPS
+from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.stimuli.seeds import read_seeds
+from jrh_mlflow.transcripts import Transcript, read_transcripts
+from jrh_mlflow.transcripts.inspect_logs import is_inspect_log
+
+_TRACES = "traces:"
+_ONLY_TRANSCRIPTS = ("values", "violation", "preprocess", "max_steps", "plans")
+"""Arguments of `generate` that speak about transcripts only."""
+
+
+def read_plan_of(dataset: object, *, tests: object, rubric: object, seed: int, reading: Mapping[str, Any]) -> Plan:
+    """Read what a suite is made from, and lay out what is to be made.
+
+    Raises:
+        RecipeError: when tests of transcripts and of responses are mixed, or the source does not fit the tests.
+    """
+    given = {name: value for name, value in reading.items() if value is not None}
+    names = _names(tests)
+    if not _is_agentic(dataset, names):
+        seeds, labels = read_seeds(dataset, seed=seed, **_for_responses(given))
+        return Plan.of(seeds, labels, rubric, tests)
+    chosen = list(AGENT_TESTS) if any(name in GROUPS for name in names if isinstance(name, str)) else names
+    return _agent_plan(dataset, chosen, rubric=rubric, seed=seed, given=given)
+
+
+def _agent_plan(
+    dataset: object, names: Sequence[object], *, rubric: object, seed: int, given: Mapping[str, Any]
+) -> AgentPlan:
+    if not isinstance(dataset, Iterable | Path | Transcript | Message):
+        raise RecipeError(f"Transcripts cannot be read from a {type(dataset).__name__}. Give a log or a list of them.")
+    if isinstance(dataset, str) and dataset.startswith(_TRACES):
+        from jrh_mlflow.tracking.trace_transcripts import transcripts_from_traces
+
+        found = transcripts_from_traces(dataset)
+    else:
+        found = read_transcripts([dataset] if isinstance(dataset, Transcript | Message) else dataset)
+    return agent_plan(found, tests=agent_tests(names), rubric=rubric, seed=seed, **given)
+
+
+def _is_agentic(dataset: object, names: Sequence[object]) -> bool:
+    agents = [_named(name) for name in names if isinstance(name, AgentTest) or name in AGENT_TESTS]
+    others = [_named(name) for name in names if _named(name) not in (*agents, *GROUPS)]
+    if agents and len(agents) < len(names):
+        rest = next(_named(name) for name in names if _named(name) not in agents)
+        raise RecipeError(
+            f"{agents[0]!r} edits transcripts and {rest!r} responses: they need different sources. Make two suites."
+        )
+    if others and _are_transcripts(dataset):
+        raise RecipeError(
+            f"Test {others[0]!r} rewrites single responses, but the source holds transcripts. "
+            f"Tests of transcripts: {', '.join(AGENT_TESTS)}."
+        )
+    return bool(agents) or _are_transcripts(dataset)
+
+
+def _are_transcripts(dataset: object) -> bool:
+    """Tell transcripts where there is no doubt: a `.json` of messages may as well hold labelled responses."""
+    if isinstance(dataset, str | Path):
+        path = Path(dataset)
+        if str(dataset).startswith(_TRACES) or path.suffix.lower() == ".eval":
+            return True
+        return path.is_dir() or (path.suffix.lower() == ".json" and path.is_file() and is_inspect_log(path))
+    if isinstance(dataset, Sequence) and dataset:
+        first = dataset[0]
+        while isinstance(first, list | tuple) and first:
+            first = first[0]
+        return _is_said(first)
+    return _is_said(dataset)
+
+
+def _is_said(value: object) -> bool:
+    if isinstance(value, Transcript | Message):
+        return True
+    return isinstance(value, Mapping) and (
+        {"role", "content"} <= value.keys() or isinstance(value.get("messages"), list)
+    )
+
+
+def _names(tests: object) -> list[object]:
+    if isinstance(tests, str):
+        return [name.strip() for name in tests.split(",")]
+    return list(tests) if isinstance(tests, Iterable) else [tests]
+
+
+def _named(test: object) -> object:
+    return getattr(test, "name", test)
+
+
+def _for_responses(given: Mapping[str, Any]) -> dict[str, Any]:
+    for name in _ONLY_TRANSCRIPTS:
+        if given.get(name) not in (None, (), [], ""):
+            raise RecipeError(f"`{name}` is for transcripts, and the source holds responses. Leave it out.")
+    rest = {name: value for name, value in given.items() if name not in (*_ONLY_TRANSCRIPTS, "group")}
+    if "group" in given:
+        rest["columns"] = {**(rest.get("columns") or {}), "group": given["group"]}
+    return rest

@@ -1,0 +1,240 @@
+"""What is reviewed: the items of a suite folder, finished or still growing, each beside the item it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.generation.partial import PARTIAL_FILE
+from jrh_mlflow.review.states import EXEMPT, UNDECIDED, Generated, Standing, State
+from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.stimuli.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_item, read_suite
+
+NOT_ASKED = "not asked"
+"""The verdict of an item that no validator has seen, as generation writes it."""
+_BY_CODE = "code"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One item under review."""
+
+    key: str
+    """Hash of its line and its id: decisions about one text are never taken for another's."""
+    item: Item
+    source: Item | None
+    """The unperturbed item it was made from, where the suite holds it."""
+    known_checks: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict, repr=False, compare=False)
+    """Checks of texts that were looked at already."""
+
+    @cached_property
+    def needs_decision(self) -> bool:
+        """False for what code wrote: it is proven by its checks, and may still be looked at."""
+        return self.item.meta.get("generator") != _BY_CODE
+
+    @cached_property
+    def test(self) -> str:
+        """Name of the test it belongs to."""
+        return str(self.item.meta.get("test") or self.item.condition)
+
+    @cached_property
+    def checks(self) -> tuple[dict[str, Any], ...]:
+        """The checks it is known to have been through: `name`, `passed`, and the `problem` there was."""
+        found = [_check(one) for one in self.item.meta.get("checks") or ()]
+        verdict, expected = self.item.meta.get("validator"), self.item.expected
+        if verdict not in (None, NOT_ASKED) and expected is not None:
+            problem = None if str(verdict) == expected else f"answers {str(verdict)[:80]!r}, expected {expected!r}"
+            found.append({"name": "validator", "passed": problem is None, "problem": problem})
+        return tuple(found)
+
+    @cached_property
+    def failed(self) -> frozenset[str]:
+        """Names of the checks that did not pass."""
+        return frozenset(one["name"] for one in self.checks if not one["passed"])
+
+    @cached_property
+    def part(self) -> str:
+        """Which part was rewritten: `response`, `rubric` or `transcript`."""
+        if self.item.kind == "transcript":
+            return "transcript"
+        source = self.source
+        reworded = source is not None and self.item.rubric != source.rubric and self.item.response == source.response
+        return "rubric" if reworded else "response"
+
+    @cached_property
+    def edited_messages(self) -> tuple[int, ...]:
+        """Of a transcript: the places of messages that its source does not hold."""
+        before = set(_signatures(self.source.transcript if self.source else None))
+        if not before:
+            return ()
+        return tuple(n for n, sign in enumerate(_signatures(self.item.transcript)) if sign not in before)
+
+    @property
+    def original(self) -> str | None:
+        """The text before the perturbation, or None where it is not known."""
+        if self.source is None:
+            return None
+        if self.part != "transcript":
+            return self.source.rubric if self.part == "rubric" else self.source.response
+        message = self._message(None)
+        there = self.source.transcript or ()
+        return there[message].content if message is not None and message < len(there) else None
+
+    def generated(self, message: int | None = None) -> Generated:
+        """Return the text and the label that a decision is measured against."""
+        item, place = self.item, None
+        if self.part == "transcript":
+            place = self._message(message)
+            text = None if place is None else (item.transcript or ())[place].content
+        else:
+            text = item.rubric if self.part == "rubric" else item.response
+        return Generated(text=text, label=item.expected, labels=item.answers or (), message=place)
+
+    def applied(self, state: State) -> Item:
+        """Return the item as a state leaves it."""
+        item = self.item if state.label is None else replace(self.item, expected=state.label)
+        if state.text is None:
+            return item
+        if self.part == "rubric":
+            return replace(item, rubric=state.text)
+        if self.part == "response":
+            return replace(item, response=state.text)
+        assert state.message is not None
+        messages = list(item.transcript or ())
+        messages[state.message] = replace(messages[state.message], content=state.text)
+        return replace(item, transcript=tuple(messages))
+
+    def shown_state(self, standing: Standing) -> str:
+        """Return where the item stands, by the name a reviewer sees."""
+        return self.shown(standing.state)
+
+    def shown(self, state: State) -> str:
+        """Return a state by the name a reviewer sees."""
+        return EXEMPT if state.state == UNDECIDED and not self.needs_decision else state.state
+
+    def _message(self, asked: int | None) -> int | None:
+        """Return the message meant: the one asked for, or the only one that was edited."""
+        n_messages = len(self.item.transcript or ())
+        if asked is not None:
+            return asked if 0 <= asked < n_messages else None
+        return self.edited_messages[0] if len(self.edited_messages) == 1 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """All items of a suite at one moment."""
+
+    name: str
+    sha256: str | None
+    """None while it grows."""
+    items: tuple[Item, ...]
+    entries: tuple[Entry, ...]
+    """Those that are reviewed, in the order of the suite."""
+    growing: bool = False
+    suite: Suite | None = None
+
+    @cached_property
+    def tests(self) -> dict[str, int]:
+        """How many items each test has."""
+        return dict(Counter(entry.test for entry in self.entries))
+
+    @cached_property
+    def failed_checks(self) -> list[str]:
+        """Names of all checks that some item did not pass, sorted."""
+        return sorted({name for entry in self.entries for name in entry.failed})
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Every label an item may carry."""
+        return tuple(dict.fromkeys(label for entry in self.entries for label in entry.item.answers or ()))
+
+
+@dataclass
+class FolderReader:
+    """Reads a folder again only when it changed. A cache, not a state: another process reads the same."""
+
+    folder: Path
+    _stamp: object = None
+    _content: Content | None = None
+    _parsed: dict[bytes, Item] = field(default_factory=dict)
+
+    def read(self) -> Content:
+        """Return what the folder holds now.
+
+        Raises:
+            SuiteError: when it holds no suite, or one that was cut, edited after hashing or breaks a gate.
+        """
+        stamp = [_stamp(self.folder / name) for name in (ITEMS_FILE, MANIFEST_FILE, PARTIAL_FILE)]
+        if self._content is None or stamp != self._stamp:
+            self._content, self._stamp = self._read(), stamp
+        return self._content
+
+    def _read(self) -> Content:
+        manifest, partial = _stamp(self.folder / MANIFEST_FILE), _stamp(self.folder / PARTIAL_FILE)
+        # The manifest is written last: one that is younger than the items so far belongs to a finished suite.
+        if partial is not None and (manifest is None or manifest < partial):
+            return self._growing(self.folder / PARTIAL_FILE)
+        return self._finished()
+
+    def _finished(self) -> Content:
+        suite = read_suite(self.folder)
+        lines = (self.folder / ITEMS_FILE).read_bytes().splitlines()
+        recorded = json.loads((self.folder / MANIFEST_FILE).read_text(encoding="utf-8"))["sha256"]
+        entries = _entries(zip(lines, suite.items, strict=True))
+        return Content(name=suite.name, sha256=str(recorded), items=suite.items, entries=entries, suite=suite)
+
+    def _growing(self, partial: Path) -> Content:
+        whole, _, _ = partial.read_bytes().rpartition(b"\n")  # the last line may still be written
+        lines = list(dict.fromkeys(whole.splitlines()))
+        for number, line in enumerate(lines, 1):
+            if line not in self._parsed:
+                self._parsed[line] = read_item(line, number, partial)
+        pairs = [(line, self._parsed[line]) for line in lines]
+        items = tuple(item for _, item in pairs)
+        return Content(name=self.folder.name, sha256=None, items=items, entries=_entries(pairs), growing=True)
+
+
+def _entries(pairs: Iterable[tuple[bytes, Item]]) -> tuple[Entry, ...]:
+    pairs = list(pairs)
+    sources = {item.task: item for _, item in pairs if item.condition == BASELINE}
+    return tuple(
+        Entry(key=_key(line, item), item=item, source=sources.get(item.task))
+        for line, item in pairs
+        if item.kind != "pair" and item.condition != BASELINE
+    )
+
+
+def _check(found: object) -> dict[str, Any]:
+    """Read one check of an item's meta: a mapping, or a text that says what was wrong."""
+    if not isinstance(found, Mapping):
+        return {"name": str(found).partition(":")[0], "passed": False, "problem": str(found)}
+    problem = found.get("problem")
+    return {"name": str(found.get("name", "")), "passed": bool(found.get("passed", not problem)), "problem": problem}
+
+
+def _key(line: bytes, item: Item) -> str:
+    readable = item.id.encode("utf-8", "replace").decode()  # SQLite takes no lone surrogate
+    return f"{hashlib.sha256(line).hexdigest()[:16]} {readable}"
+
+
+def _signatures(messages: Sequence[Message] | None) -> list[tuple[object, ...]]:
+    """Return what makes a message the same one, wherever it stands."""
+    return [
+        (message.role, message.content, json.dumps([dict(call) for call in message.tool_calls], default=str))
+        for message in messages or ()
+    ]
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,217 @@
+"""The door of the review pages: who may come in, and what leaves.
+
+Outermost on purpose. MLflow's own checks accept any port of this machine and hosts such as `10.attacker.com`; a page
+on another port must neither read ours nor send to it.
+
+    Host              exactly this server's: 127.0.0.1, localhost or [::1] with its port, or one named at the start
+    Origin            if sent, this server
+    Sec-Fetch-Site    if sent, same-origin or none
+    token             for the API in the header X-JRH-Token, which no form and no link can send. The link's `?token=`
+                      opens the page, and a cookie made from it the page's parts; browsers show cookies to the other
+                      ports of a machine too, so it opens nothing else
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_BODY_BYTES = 32 * 2**20
+"""Room for five megabytes of text in which every character is escaped."""
+TOKEN_HEADER = "x-jrh-token"  # noqa: S105 - a name
+_READS = ("GET", "HEAD")
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a failure
+    """What is answered instead of a page."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Guard:
+    """Lets a request through to the pages, or answers it itself."""
+
+    def __init__(self, app: ASGIApp, *, token: str, hosts: Iterable[str] = ()) -> None:
+        if len(token) < 16:
+            raise ValueError(f"The token must have 16 characters or more, but has {len(token)}.")
+        self._app, self._token = app, token
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._cookie = hmac.new(token.encode(), b"jrh review page", hashlib.sha256).hexdigest()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sealed = _sealed(send)
+        try:
+            fresh = self._check(scope)
+            body = await _body(receive)
+        except Refusal as refusal:
+            await _refuse(refusal, sealed)
+            return
+        if fresh:
+            sealed = self._with_cookie(sealed, scope)
+        await self._app(scope, _replayed(body, receive), sealed)
+
+    def _check(self, scope: Scope) -> bool:
+        """Refuse what may not come in; return whether the link's token was used."""
+        headers = _Headers(scope)
+        host = headers.only("host").lower()
+        if host not in self._hosts and host not in local_hosts(scope):
+            raise Refusal(403, "This server does not answer for that host name.")
+        own = (f"http://{host}", f"https://{host}")
+        origin = headers.only("origin", default="").lower()
+        if origin and origin not in own:
+            raise Refusal(403, "The review cannot be used from another site.")
+        if headers.only("sec-fetch-site", default="none") not in ("none", "same-origin"):
+            raise Refusal(403, "The review cannot be opened from another site: paste the link into the address bar.")
+        if self._same(headers.only(TOKEN_HEADER, default=""), self._token):
+            return False
+        if scope["method"] not in _READS or "/api/" in scope["path"]:
+            raise Refusal(401, "The token is missing or wrong: open the link that was printed at the start.")
+        return self._page_token(scope, headers)
+
+    def _page_token(self, scope: Scope, headers: _Headers) -> bool:
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
+        if len(given) == 1 and self._same(given[0], self._token):
+            return True
+        kept = headers.cookie(cookie_name(scope))
+        if not self._same(kept, self._cookie):
+            raise Refusal(401, "The token is missing or wrong: open the link that was printed at the start.")
+        return False
+
+    @staticmethod
+    def _same(given: str, wanted: str) -> bool:
+        return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+
+    def _with_cookie(self, send: Send, scope: Scope) -> Send:
+        path = scope.get("root_path", "") + "/"
+        cookie = f"{cookie_name(scope)}={self._cookie}; Path={path}; HttpOnly; SameSite=Strict"
+
+        async def with_cookie(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], (b"set-cookie", cookie.encode("latin-1"))]}
+            await send(message)
+
+        return with_cookie
+
+
+class _Headers:
+    """Headers of a request; one that comes twice is refused, since two readers may choose differently."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._all: list[tuple[bytes, bytes]] = list(scope["headers"])
+
+    def only(self, name: str, *, default: str | None = None) -> str:
+        found = [value for key, value in self._all if key.lower() == name.encode()]
+        if len(found) > 1 or (not found and default is None):
+            raise Refusal(400, f"The request needs exactly one header {name}.")
+        return found[0].decode("latin-1") if found else str(default)
+
+    def cookie(self, name: str) -> str:
+        for value in (value.decode("latin-1") for key, value in self._all if key.lower() == b"cookie"):
+            for part in value.split(";"):
+                key, _, content = part.strip().partition("=")
+                if key == name:
+                    return content
+        return ""
+
+
+def new_token() -> str:
+    """Return a token that cannot be guessed."""
+    return secrets.token_urlsafe(24)
+
+
+def cookie_name(scope: Scope) -> str:
+    """Return the name of the page's cookie; two servers on one machine do not share it."""
+    server = scope.get("server") or ("", 0)
+    return f"jrh_review_{server[1]}"
+
+
+def local_hosts(scope: Scope) -> tuple[str, ...]:
+    """Return what a browser on this machine sends as Host for the port the request came in by."""
+    server = scope.get("server")
+    if not server or server[1] is None:
+        return ()
+    port = "" if server[1] == 80 else f":{server[1]}"
+    return tuple(f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+
+
+def _sealed(send: Send) -> Send:
+    """Send answers with our headers, and without any that would open them to other sites."""
+
+    async def sealed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            ours = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+            kept = [
+                (name, value)
+                for name, value in message.get("headers", [])
+                if name.decode("latin-1").lower() not in _HEADERS and not name.lower().startswith(b"access-control-")
+            ]
+            message = {**message, "headers": [*kept, *ours]}
+        await send(message)
+
+    return sealed
+
+
+async def _body(receive: Receive) -> bytes:
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Refusal(400, "The request was broken off.")
+        parts.append(message.get("body", b""))
+        size, more = size + len(parts[-1]), message.get("more_body", False)
+        if size > MAX_BODY_BYTES:
+            raise Refusal(413, f"A request may hold {MAX_BODY_BYTES // 2**20} MB at most.")
+    return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def replayed() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed
+
+
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    body = json.dumps({"message": str(refusal)}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    # What was not read of the request would be taken for the next one.
+    headers += [(b"connection", b"close")] if refusal.status == 413 else []
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,148 @@
+"""The routes of the review: each parses, calls one function and answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi.responses import JSONResponse, Response
+
+from jrh_mlflow.review import views
+from jrh_mlflow.review.bodies import MAX_NUMBER, BulkBody, DecisionBody, FinishBody, Short
+from jrh_mlflow.review.result import Finished, finish
+from jrh_mlflow.review.sources import Review, Shelf
+from jrh_mlflow.review.states import Click, ConflictError
+
+OnFinish = Callable[[Review, Finished, str], dict[str, Any]]
+"""Told about a reviewed suite and who finished it; what it returns is added to the answer."""
+FindShelf = Callable[[Request], Shelf]
+
+router = APIRouter(prefix="/api/suites")
+
+
+class Json(JSONResponse):
+    """JSON in ASCII: a lone surrogate in a model's text is sent as its escape instead of breaking the answer."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the bytes of the answer."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def _shelf(request: Request) -> Shelf:
+    find: FindShelf = request.app.state.find_shelf
+    return find(request)
+
+
+def _opened(key: str, shelf: Annotated[Shelf, Depends(_shelf)]) -> Review:
+    found = shelf.find(key)
+    if found is None:
+        raise HTTPException(404, "There is no such suite.")
+    return found
+
+
+def _filter(
+    test: Short = "", state: Short = "", failed_check: Short = "", q: Short = "", mine: Short = "", reviewer: Short = ""
+) -> views.Filter:
+    return views.Filter(test=test, state=state, failed_check=failed_check, q=q, mine=mine, reviewer=reviewer.strip())
+
+
+Opened = Annotated[Review, Depends(_opened)]
+
+
+@router.get("")
+def suites(shelf: Annotated[Shelf, Depends(_shelf)]) -> Response:
+    """List what can be reviewed."""
+    return Json([views.suite_row(review) for review in shelf.reviews()])
+
+
+@router.get("/{key}")
+def suite(review: Opened) -> Response:
+    """Counts, reviewers and their agreement."""
+    return Json(views.suite_page(review))
+
+
+@router.get("/{key}/items")
+def items(
+    review: Opened,
+    chosen: Annotated[views.Filter, Depends(_filter)],
+    offset: Annotated[int, Query(ge=0, lt=MAX_NUMBER)] = 0,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> Response:
+    """One stretch of the items that a filter takes."""
+    return Json(views.item_list(review, chosen, offset=offset, limit=limit))
+
+
+@router.get("/{key}/items/{index}")
+def item(review: Opened, index: int, reviewer: Short = "") -> Response:
+    """Everything about one item."""
+    found = views.item_page(review, index, reviewer=reviewer.strip())
+    if found is None:
+        raise HTTPException(404, "There is no such item.")
+    return Json(found)
+
+
+@router.get("/{key}/events")
+def events(
+    review: Opened,
+    since: Annotated[int, Query(ge=0, lt=MAX_NUMBER)] = 0,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
+) -> Response:
+    """What happened after event `since`."""
+    return Json(views.event_list(review, since=since, limit=limit))
+
+
+@router.post("/{key}/decisions")
+def decisions(review: Opened, body: DecisionBody) -> Response:
+    """Take one decision; it is on the disk when this is answered."""
+    _, entries = review.placed()
+    entry = entries.get(body.index)
+    if entry is None:
+        raise HTTPException(404, "There is no such item.")
+    review.hold()
+    click = Click(
+        action=body.action,
+        who=body.reviewer,
+        version=body.version,
+        text=body.text,
+        label=body.label,
+        reason=(body.reason or "").strip() or None,
+    )
+    event = review.decisions.decide(entry.key, click, entry.generated(body.message))
+    state = entry.shown(event.after)
+    return Json({"index": body.index, "state": state, "version": event.number, "number": event.number})
+
+
+@router.post("/{key}/bulk")
+def bulk(review: Opened, body: BulkBody) -> Response:
+    """Accept every item that a filter takes, or none when they are not as many as expected."""
+    _, entries = review.placed()
+    chosen = _filter(**body.filter.model_dump())
+    with review.decisions.current() as fold:
+        found = [(entry, fold.of(entry.key).version) for _, entry in views.filtered(entries, fold, chosen)]
+    if len(found) != body.expect:
+        raise ConflictError(
+            f"The filter takes {len(found)} items by now, not {body.expect}. Look at them again before you decide."
+        )
+    review.hold()
+    clicks = [
+        (entry.key, Click(action="accept", who=body.reviewer, version=version), entry.generated())
+        for entry, version in found
+    ]
+    done = review.decisions.decide_all(clicks)
+    return Json({"accepted": len(done), "last": done[-1].number if done else None})
+
+
+@router.post("/{key}/finish")
+def finished(request: Request, review: Opened, body: FinishBody) -> Response:
+    """Write the reviewed suite: nothing that is undecided or rejected is in it."""
+    done = finish(review, who=body.reviewer, allow_undecided=body.allow_undecided)
+    facts = {
+        "path": str(done.path),
+        "sha256": done.suite.sha256,
+        "n_items": len(done.suite),
+        "left_out": done.left_out,
+    }
+    on_finish: OnFinish | None = request.app.state.on_finish
+    return Json({**facts, **(on_finish(review, done, body.reviewer) if on_finish else {})})

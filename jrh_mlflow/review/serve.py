@@ -1,0 +1,130 @@
+"""`jrh review`: the review on a server of its own, on this machine only."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jrh_mlflow.errors import ReviewError, TrackingError
+from jrh_mlflow.generation.partial import PARTIAL_FILE
+from jrh_mlflow.review.result import Finished, finish
+from jrh_mlflow.review.sources import FolderShelf, Review, RunShelf, Shelf
+from jrh_mlflow.review.states import UNDECIDED
+from jrh_mlflow.stimuli.suite import ITEMS_FILE
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logging:
+    """Where a finished review is logged."""
+
+    tracking_uri: str | None = None
+    experiment: str | None = None
+    enabled: bool = True
+
+    def __call__(self, review: Review, done: Finished, who: str) -> dict[str, Any]:
+        """Log it; what cannot be logged is said, not lost."""
+        if not self.enabled:
+            return {}
+        from jrh_mlflow.review.report import log_review
+        from jrh_mlflow.tracking.store import Store
+
+        try:
+            return log_review(review, done, who=who, store=Store(self.tracking_uri, self.experiment))
+        except TrackingError as error:
+            return {"run_id": None, "note": str(error)}
+
+
+def open_shelf(suites: tuple[str, ...], *, tracking_uri: str | None = None) -> Shelf:
+    """Find suites by folder, or one by `runs:/<id>/suite`.
+
+    Raises:
+        ReviewError: when there is nothing to review.
+    """
+    if len(suites) == 1 and suites[0].startswith("runs:/"):
+        return _RunOf(suites[0], tracking_uri)
+    folders = [Path(text).parent if Path(text).name == ITEMS_FILE else Path(text) for text in suites]
+    for folder in folders:
+        if not any((folder / name).is_file() for name in (ITEMS_FILE, PARTIAL_FILE)):
+            raise ReviewError(f"There is no suite in {folder}, nor one that is being generated into it.")
+    shelf = FolderShelf(folders)
+    for review in shelf.reviews():
+        content = review.content()
+        if not content.entries and not content.growing:
+            raise ReviewError(f"Suite {content.name!r} holds nothing to review: only baselines or pairs.")
+    return shelf
+
+
+class _RunOf(RunShelf):
+    """The suite of one run."""
+
+    def __init__(self, uri: str, tracking_uri: str | None) -> None:
+        from jrh_mlflow.tracking.run_suites import active_uri
+
+        super().__init__(tracking_uri or active_uri())
+        self._run_id = uri.removeprefix("runs:/").partition("/")[0]
+        if not self.reviews():
+            raise ReviewError(f"Run {self._run_id} made no suite, or did not finish. Name the store: --tracking-uri.")
+
+    def reviews(self) -> list[Review]:
+        """Return the one review."""
+        return [review for review in super().reviews() if review.run and review.run.run_id == self._run_id]
+
+
+def serve(shelf: Shelf, *, port: int = 0, reviewer: str | None = None, browser: bool = True, log: Logging) -> None:
+    """Serve the review until Ctrl-C, and print its link.
+
+    Raises:
+        ReviewError: when the port is taken.
+    """
+    import uvicorn
+
+    from jrh_mlflow.review.app import review_app
+    from jrh_mlflow.review.guard import new_token
+
+    token = new_token()
+    for review in shelf.reviews():
+        review.hold()
+    # Named as TCP, or asyncio does not turn Nagle's algorithm off and every answer waits 40 ms.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((LOOPBACK, port))
+            listening.listen()  # from here on a browser waits instead of being refused
+        except OSError as error:
+            raise ReviewError(f"Port {port} cannot be used: {error.strerror}. Give another with --port.") from error
+        query = urlencode({"token": token, **({"reviewer": reviewer} if reviewer else {})})
+        link = f"http://{LOOPBACK}:{listening.getsockname()[1]}/?{query}"
+        app = review_app(shelf, token=token, on_finish=log)
+        # No access log: it would hold the token.
+        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+        print(f"Review: {link}\nEvery decision is saved at once; Ctrl-C ends the server.", flush=True)
+        if browser:
+            webbrowser.open(link)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def finish_now(shelf: Shelf, *, reviewer: str, allow_undecided: bool, log: Logging) -> dict[str, Any]:
+    """Write the reviewed suite of the one suite on a shelf, without a server."""
+    (review,) = shelf.reviews()
+    done = finish(review, who=reviewer, allow_undecided=allow_undecided)
+    facts = {"path": str(done.path), "sha256": done.suite.sha256, "n_items": len(done.suite), "left_out": done.left_out}
+    return {**facts, **log(review, done, reviewer)}
+
+
+def withdraw(shelf: Shelf) -> list[str]:
+    """End reviews without a result: their suites can be judged as they were generated. Decisions stay on disk."""
+    told = []
+    for review in shelf.reviews():
+        content = review.content()
+        if content.sha256 is not None:
+            review.mark(content.sha256, None)
+        with review.decisions.current() as fold:
+            states = [entry.shown_state(fold.of(entry.key)) for entry in content.entries]
+        told.append(f"{content.name}: review withdrawn, {states.count(UNDECIDED)} items undecided")
+    return told

@@ -1,0 +1,243 @@
+"""What was decided: events that are only ever added, and the states they fold into.
+
+    accept    takes the text as it stands        edit      takes it with another text or label
+    reject    leaves the item out                reopen    back to undecided, as it was generated
+    undo      takes back one's own last event on the item, if it is the item's last one
+
+An item's state is what its last event that was not undone left. What each reviewer decided last is kept apart, for
+their agreement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from jrh_mlflow.errors import ReviewError
+
+UNDECIDED = "undecided"
+ACCEPTED = "accepted"
+EDITED = "edited"
+REJECTED = "rejected"
+EXEMPT = "exempt"
+"""Written by code and not looked at: it needs no decision, and may have one."""
+STATES = (UNDECIDED, ACCEPTED, EDITED, REJECTED)
+DECIDED = (ACCEPTED, EDITED, REJECTED)
+
+ACTIONS = ("accept", "edit", "reject", "undo", "reopen")
+FINISH = "finish"
+"""The event of a reviewed suite being written; it belongs to no item."""
+_DID = {"accept": "accepted", "edit": "edited", "reject": "rejected", "undo": "changed", "reopen": "reopened"}
+
+
+class ConflictError(ReviewError):
+    """What was asked for does not fit how the review stands."""
+
+
+class StaleError(ConflictError):
+    """Somebody else changed what the decision is about since it was shown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """Where an item stands."""
+
+    state: str = UNDECIDED
+    text: str | None = None
+    """The edited text; None is the generated one."""
+    label: str | None = None
+    """The edited label; None is the generated one."""
+    message: int | None = None
+    """Of a transcript: which message `text` replaces."""
+    reason: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether text or label differ from what was generated."""
+        return self.text is not None or self.label is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """One click."""
+
+    number: int
+    """From 1, over all items; the version of an item is the number of its last event."""
+    item: str
+    """The item's key in the review; empty for events about the whole suite."""
+    who: str
+    when: str
+    """UTC, ISO 8601."""
+    action: str
+    before: State
+    after: State
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Of a finish: path and hash of what was written."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """One item's events, folded."""
+
+    stack: list[Event] = field(default_factory=list)
+    """Events that were not undone."""
+    own: dict[str, list[State]] = field(default_factory=dict)
+    """By reviewer: what they decided and did not undo."""
+    version: int = 0
+    history: list[Event] = field(default_factory=list)
+
+    @property
+    def state(self) -> State:
+        """Where the item stands now."""
+        return self.stack[-1].after if self.stack else State()
+
+    @property
+    def by(self) -> Event | None:
+        """The event that put it there."""
+        return self.stack[-1] if self.stack else None
+
+    def mine(self, who: str) -> State | None:
+        """What one reviewer decided last, whatever others did since."""
+        states = self.own.get(who)
+        return states[-1] if states and states[-1].state in DECIDED else None
+
+    def add(self, event: Event) -> None:
+        """Fold one more event in."""
+        own = self.own.setdefault(event.who, [])
+        if event.action == "undo":
+            self.stack.pop()
+            if own:
+                own.pop()
+        else:
+            self.stack.append(event)
+            own.append(event.after)
+        self.version = event.number
+        self.history.append(event)
+
+
+_UNTOUCHED = Standing()
+
+
+class Fold:
+    """All events so far. Derived: it can be thrown away and made again from the events."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, Standing] = {}
+        self.last = 0
+        self.finished: Event | None = None
+        """The last time a reviewed suite was written, if nothing was decided since."""
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Fold more events in, in the order of their numbers."""
+        for event in events:
+            if event.action == FINISH:
+                self.finished = event
+            else:
+                self.items.setdefault(event.item, Standing()).add(event)
+                self.finished = None
+            self.last = event.number
+
+    def of(self, item: str) -> Standing:
+        """Return where an item stands; undecided when nobody touched it."""
+        return self.items.get(item, _UNTOUCHED)
+
+    @property
+    def reviewers(self) -> list[str]:
+        """Names of all who decided something, sorted."""
+        return sorted({who for standing in self.items.values() for who in standing.own})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Click:
+    """What a reviewer asks for."""
+
+    action: str
+    who: str
+    version: int
+    """Of the item as the reviewer saw it."""
+    text: str | None = None
+    label: str | None = None
+    message: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generated:
+    """What of an item a decision is measured against."""
+
+    text: str | None
+    """None where no text can be edited."""
+    label: str | None
+    labels: tuple[str, ...]
+    message: int | None = None
+    """Of a transcript: the message whose text it is."""
+
+
+def decide(standing: Standing, click: Click, generated: Generated) -> State:
+    """Return the state a click leads to.
+
+    Raises:
+        StaleError: when the item changed since the reviewer saw it.
+        ReviewError: when the click makes no sense.
+    """
+    if click.version != standing.version:
+        raise StaleError(_stale(standing))
+    now = standing.state
+    if click.action == "accept":
+        return replace(now, state=EDITED if now.changed else ACCEPTED, reason=click.reason)
+    if click.action == "reject":
+        if not (click.reason or "").strip():
+            raise ReviewError("A rejection needs a reason: say in a few words what is wrong with the item.")
+        return replace(now, state=REJECTED, reason=click.reason)
+    if click.action == "reopen":
+        if now == State():
+            raise ReviewError("The item is undecided already: there is nothing to reopen.")
+        return State(reason=click.reason)
+    if click.action == "edit":
+        return _edited(now, click, generated)
+    if click.action == "undo":
+        return _undone(standing, click.who)
+    raise ReviewError(f"Unknown action {click.action!r}. Known: {', '.join(ACTIONS)}.")
+
+
+def _edited(now: State, click: Click, generated: Generated) -> State:
+    text, label, message = now.text, now.label, now.message
+    if click.label is not None:
+        if click.label not in generated.labels:
+            raise ReviewError(f"Unknown label {click.label[:80]!r}. Known: {', '.join(generated.labels)}.")
+        if generated.label is None:
+            raise ReviewError("This item expects a direction, not a label: there is no label to edit.")
+        label = None if click.label == generated.label else click.label
+    if click.text is not None:
+        if generated.text is None:
+            raise ReviewError("The item has no single text to edit: name the `message` of the transcript.")
+        if not click.text.strip():
+            raise ReviewError("The edited text is empty. Reject the item instead.")
+        text = None if click.text == generated.text else click.text
+        message = None if text is None else generated.message
+    if (text, label, message) == (now.text, now.label, now.message):
+        raise ReviewError("The edit changes neither text nor label. Accept the item instead.")
+    after = State(text=text, label=label, message=message, reason=click.reason)
+    return replace(after, state=EDITED if after.changed else ACCEPTED)
+
+
+def _undone(standing: Standing, who: str) -> State:
+    last = standing.by
+    if last is None:
+        raise ReviewError("There is nothing to undo on this item.")
+    if last.who != who:
+        raise ReviewError(f"The last decision on this item is {last.who}'s, not yours. Reopen it, or decide anew.")
+    return standing.stack[-2].after if len(standing.stack) > 1 else State()
+
+
+def _stale(standing: Standing) -> str:
+    if not standing.history:
+        return "This item is not the one that was shown. Load it again."
+    last = standing.history[-1]
+    return f"{last.who} {_DID[last.action]} this item meanwhile ({last.when}). Look at it again before you decide."
+
+
+def plain(state: State) -> dict[str, Any]:
+    """Return a state as JSON-ready data, without what is empty."""
+    return {name: value for name, value in asdict(state).items() if value is not None}

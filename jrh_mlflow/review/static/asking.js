@@ -1,0 +1,52 @@
+// Acts that ask the reviewer first: a reason, a confirmation, a name.
+
+import { askBulk, askFinish, askName, askReason, showFinished, showPeople } from "./dialogs.js";
+import { plural } from "./dom.js";
+import { describe, toast } from "./header.js";
+import { keep } from "./place.js";
+
+/** Reject the open item, once a reason is given. */
+export async function reject(review) {
+  const { item } = review;
+  const reason = item && (await askReason());
+  // Live updates may have replaced the item under the question; the server checks its version again.
+  if (reason && item.index === review.item?.index) await review.decide("reject", { reason });
+}
+
+/** Accept every undecided item of the list. */
+export async function bulk(review) {
+  const { store } = review;
+  const count = await store.undecided.ready();
+  if (!count) {
+    toast("No undecided item is in this list.", "done");
+    return;
+  }
+  if (!(await askBulk(count, describe(store.filter)))) return;
+  const filter = { ...store.filter, state: "undecided" };
+  const wanted = Object.fromEntries(Object.entries(filter).filter(([, value]) => value));
+  try {
+    await review.api.bulk(store.key, { filter: wanted, action: "accept", reviewer: review.reviewer, expect: count });
+    toast(`${plural(count, "item")} accepted.`, "done");
+  } finally {
+    await review.reread();
+  }
+}
+
+/** Write the reviewed suite, once what is left out was said. */
+export async function finish(review) {
+  const suite = await review.store.refresh();
+  const answer = await askFinish(suite.states, suite.n_items);
+  if (!answer) return;
+  const order = { reviewer: review.reviewer, allow_undecided: answer.allow };
+  await showFinished(await review.api.finish(review.store.key, order));
+}
+
+/** Show reviewers and agreement; the own name can be changed there. */
+export async function people(review) {
+  const suite = await review.store.refresh();
+  if ((await showPeople(suite, review.reviewer)) !== "rename") return;
+  const name = await askName(review.reviewer);
+  if (!name || name === review.reviewer) return;
+  keep("reviewer", name);
+  window.location.reload();
+}

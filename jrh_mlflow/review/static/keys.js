@@ -1,0 +1,52 @@
+// Every key of the page, in one table: the buttons and the help read it too.
+
+import { isTyping } from "./dom.js";
+
+export const KEYS = [
+  { keys: ["a"], act: "accept", label: "Accept", told: "Accept the item as it stands" },
+  { keys: ["e"], act: "edit", label: "Edit", told: "Edit text and label; Ctrl+Enter or ⌘+Enter saves, Esc leaves" },
+  { keys: ["r"], act: "reject", label: "Reject", told: "Reject with a reason; then 1–9 for a ready one" },
+  { keys: ["u"], act: "undo", label: "Undo", told: "Undo your last decision and go back to its item" },
+  { keys: ["o"], act: "reopen", label: "Reopen", told: "Back to undecided, as it was generated" },
+  { keys: ["n"], act: "nextUndecided", label: "Next undecided", told: "Go to the next undecided item" },
+  { keys: ["j", "ArrowRight"], act: "next", label: "Next", told: "Next item of the list" },
+  { keys: ["k", "ArrowLeft"], act: "previous", label: "Previous", told: "Previous item of the list" },
+  { keys: ["/"], act: "search", label: "Search", told: "Search in ids and texts; Enter goes to the first hit" },
+  { keys: ["t"], act: "filterTest", label: "Test", told: "Choose a test" },
+  { keys: ["s"], act: "filterState", label: "State", told: "Choose a state" },
+  { keys: ["c"], act: "filterCheck", label: "Checks", told: "Choose a failed check" },
+  { keys: ["x"], act: "clear", label: "Clear filters", told: "Clear all filters" },
+  { keys: ["b"], act: "bulk", label: "Accept all…", told: "Accept every undecided item of the list, after a question" },
+  { keys: ["d"], act: "mode", label: "View", told: "Both texts side by side, or changes in one text" },
+  { keys: ["w"], act: "layout", label: "Layout marks", told: "Draw every space and line end" },
+  { keys: ["]"], act: "nextEdited", label: "Next edited message", told: "Next edited message of a transcript" },
+  { keys: ["["], act: "previousEdited", label: "Previous edited message", told: "Previous edited message" },
+  { keys: ["h"], act: "history", label: "History", told: "Open or close the item's history" },
+  { keys: ["p"], act: "people", label: "Reviewers", told: "Reviewers, their agreement, and your own name" },
+  { keys: ["f"], act: "finish", label: "Finish…", told: "Write the reviewed suite" },
+  { keys: ["?"], act: "help", label: "Help", told: "This list" },
+];
+
+const SHOWN = { ArrowRight: "→", ArrowLeft: "←" };
+
+/** How a key is written on a button. */
+export function shown(key) {
+  return SHOWN[key] ?? key;
+}
+
+/** The table's entry for an act. */
+export function keyOf(act) {
+  return KEYS.find((entry) => entry.act === act);
+}
+
+/** Call `acts[act]()` for the keys of the page; fields, dialogs and the browser's own shortcuts keep theirs. */
+export function listen(acts) {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isTyping(event.target)) return;
+    if (document.querySelector("dialog[open]")) return;
+    const entry = KEYS.find(({ keys }) => keys.includes(event.key) || keys.includes(event.key.toLowerCase()));
+    if (!entry) return;
+    event.preventDefault();
+    if (!event.repeat || ["next", "previous"].includes(entry.act)) acts[entry.act]();
+  });
+}

@@ -1,0 +1,136 @@
+// Starts the page: the token, the reviewer's name, the suite; then connects keys, buttons and fields.
+
+import { Api, takeToken } from "./api.js";
+import { bulk, finish, people, reject } from "./asking.js";
+import { askName, showHelp } from "./dialogs.js";
+import { byId, el, fill, plural } from "./dom.js";
+import { actionButtons, toast } from "./header.js";
+import { listen } from "./keys.js";
+import { Place, keep, kept } from "./place.js";
+import { Review } from "./review.js";
+import { jumpEdited } from "./transcript.js";
+
+const SEARCH_PAUSE_MS = 200;
+
+async function start() {
+  const api = new Api(takeToken());
+  const suites = await api.suites();
+  if (!suites.length) throw new Error("There is no suite to review here.");
+  const key = chosen(suites);
+  const reviewer = await named();
+  const review = new Review(api, key, reviewer, new Place(key));
+  const acts = actsOf(review);
+  actionButtons(acts);
+  connect(review, acts);
+  await review.start();
+  listen(acts);
+}
+
+/** The suite of the address, or the first; several get a choice. */
+function chosen(suites) {
+  const asked = Place.suite();
+  const key = suites.find((suite) => suite.key === asked)?.key ?? suites[0].key;
+  if (suites.length > 1) {
+    const choice = byId("suite-choice");
+    const label = (suite) => `${suite.name}, ${plural(suite.n_items, "item")}`;
+    fill(choice, suites.map((suite) => el("option", { value: suite.key }, label(suite))));
+    choice.value = key;
+    choice.hidden = false;
+    byId("suite-name").classList.add("hidden");
+    choice.addEventListener("change", () => Place.go(choice.value));
+  }
+  return key;
+}
+
+async function named() {
+  const known = kept("reviewer");
+  if (known) return known;
+  let name = null;
+  while (!name) name = await askName(null);
+  keep("reviewer", name);
+  return name;
+}
+
+/** Every act of the key table. */
+function actsOf(review) {
+  const attempt = (act) => () => review.editor || review.attempt(act);
+  return {
+    accept: attempt(() => review.decide("accept")),
+    edit: attempt(() => review.edit()),
+    reject: attempt(() => reject(review)),
+    undo: attempt(() => review.undo()),
+    reopen: attempt(() => review.decide("reopen")),
+    nextUndecided: attempt(() => review.nextUndecided()),
+    next: attempt(() => review.step("after")),
+    previous: attempt(() => review.step("before")),
+    search: () => byId("search").focus(),
+    filterTest: () => byId("filter-test").focus(),
+    filterState: () => byId("filter-state").focus(),
+    filterCheck: () => byId("filter-check").focus(),
+    clear: attempt(() => clear(review)),
+    bulk: attempt(() => bulk(review)),
+    mode: () => review.setView({ mode: review.view.mode === "inline" ? "beside" : "inline" }),
+    layout: () => review.setView({ layout: !review.view.layout }),
+    nextEdited: () => jumpEdited(1),
+    previousEdited: () => jumpEdited(-1),
+    history: () => toggle(document.getElementById("history")),
+    people: attempt(() => people(review)),
+    finish: attempt(() => finish(review)),
+    help: () => showHelp(),
+  };
+}
+
+function connect(review, acts) {
+  const fields = { "filter-test": "test", "filter-state": "state", "filter-check": "failed_check" };
+  for (const [id, part] of Object.entries(fields)) {
+    byId(id).addEventListener("change", (event) => review.attempt(() => review.filter({ [part]: event.target.value })));
+    byId(id).addEventListener("keydown", (event) => leaves(event, byId(id)));
+  }
+  searching(review);
+  const clicks = { clear: "clear", bulk: "bulk", help: "help", finish: "finish", reviewer: "people" };
+  for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", () => acts[act]());
+  byId("open-list").addEventListener("click", () => drawer(byId("side").classList.contains("open") === false));
+  byId("rows").addEventListener("click", () => drawer(false));
+}
+
+/** Esc and Enter give the keys back to the page. */
+function leaves(event, field) {
+  if (event.key === "Escape" || event.key === "Enter") field.blur();
+}
+
+function searching(review) {
+  const field = byId("search");
+  let waiting = 0;
+  const search = () => {
+    window.clearTimeout(waiting);
+    if (field.value !== review.store.filter.q) review.attempt(() => review.filter({ q: field.value }));
+  };
+  field.addEventListener("input", () => {
+    window.clearTimeout(waiting);
+    waiting = window.setTimeout(search, SEARCH_PAUSE_MS);
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") search();
+    leaves(event, field);
+  });
+}
+
+async function clear(review) {
+  byId("search").value = "";
+  review.store.clearFilter();
+  await review.filter({});
+}
+
+function drawer(open) {
+  byId("side").classList.toggle("open", open);
+  byId("open-list").setAttribute("aria-expanded", String(open));
+}
+
+function toggle(details) {
+  if (details) details.open = !details.open;
+}
+
+start().catch((error) => {
+  toast(error.message);
+  fill(byId("item"), el("p", { class: "nothing" }, error.message));
+});

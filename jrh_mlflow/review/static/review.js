@@ -1,0 +1,315 @@
+// What a reviewer can do on the page: one item at a time, decided by keyboard or touch.
+
+import { Refused } from "./api.js";
+import { byId, el, fill, number, words } from "./dom.js";
+import { Drafts, Editor } from "./editor.js";
+import { fillFilters, say, showBulk, showFilter, showFound, showProgress, toast } from "./header.js";
+import { itemView } from "./item.js";
+import { List } from "./list.js";
+import { follow } from "./live.js";
+import { keep, kept } from "./place.js";
+import { Store } from "./store.js";
+
+const STAYING = ["undo", "reopen"];
+const NARROW = window.matchMedia("(max-width: 1000px)");
+
+export class Review {
+  constructor(api, key, reviewer, place) {
+    this.api = api;
+    this.reviewer = reviewer;
+    this.place = place;
+    this.store = new Store(api, key, reviewer);
+    this.drafts = new Drafts(key, reviewer);
+    this.view = { mode: kept("view") ?? (NARROW.matches ? "inline" : "beside"), layout: false };
+    this.item = null;
+    this.editor = null;
+    this.busy = false;
+    this.turn = 0;
+    this.towards = null;
+    this.list = new List(byId("scroller"), byId("rows"), {
+      open: (row) => this.attempt(() => this.open(row.index)),
+      failed: (error) => this.refused(error),
+    });
+  }
+
+  async start() {
+    const asked = this.place.index;
+    const known = asked === null ? null : this.store.item(asked).catch(missing);
+    const [item] = await Promise.all([known, this.store.refresh(), this.store.rows.ready(), this.store.undecided.ready()]);
+    this.showSuite();
+    fillFilters(this.store.suite, this.store.filter);
+    this.list.show(this.store.rows);
+    const row = item ?? (await this.store.undecided.at(0)) ?? (await this.store.rows.at(0));
+    await this.open(row?.index ?? null);
+    if (this.item && this.drafts.get(this.item.id)) this.edit();
+    follow(this.store, { changed: (events) => this.attempt(() => this.changed(events)), failed: (error) => this.refused(error) });
+  }
+
+  showSuite() {
+    const { suite } = this.store;
+    byId("suite-name").textContent = suite.name;
+    document.title = `Review ${suite.name}`;
+    byId("growing").hidden = !suite.growing;
+    byId("reviewer").textContent = this.reviewer;
+    this.showCounts();
+  }
+
+  showCounts() {
+    showProgress(this.store.suite);
+    showFound(this.store.rows.total ?? 0);
+    showBulk(this.store.undecided.total);
+    byId("clear").hidden = !this.store.filtered;
+  }
+
+  /** Open an item; null when the list is empty. */
+  async open(index) {
+    const turn = (this.turn += 1);
+    this.towards = index; // steps pressed while it loads go on from here
+    if (index === null) {
+      this.leave();
+      return;
+    }
+    const item = await this.store.item(index);
+    if (turn !== this.turn) return;
+    this.item = item;
+    this.place.remember(index);
+    this.list.select(index);
+    this.draw();
+    window.scrollTo(0, 0);
+    say(`Item ${item.id}, ${words(item.test)}, ${item.state}, target label ${item.expected ?? "none"}`);
+    this.prefetch(index);
+  }
+
+  leave() {
+    [this.item, this.editor] = [null, null];
+    this.list.select(null);
+    const growing = this.store.suite.growing ? " More are being generated." : "";
+    fill(byId("item"), el("p", { class: "nothing" }, `No item matches.${growing}`));
+    this.buttons();
+  }
+
+  draw() {
+    this.editor = null;
+    const at = this.store.rows.positionOf(this.item.index);
+    const place = at >= 0 ? `${number(at + 1)} of ${number(this.store.rows.total)}` : `item ${number(this.item.index + 1)}`;
+    const draft = this.drafts.get(this.item.id) !== null;
+    fill(byId("item"), itemView(this.item, { view: this.view, setView: (change) => this.setView(change), place, draft }));
+    this.buttons();
+  }
+
+  buttons() {
+    const editing = this.editor !== null;
+    byId("actions").classList.toggle("editing", editing);
+    for (const button of byId("actions").querySelectorAll("button")) button.disabled = editing || !this.item;
+    byId("act-reopen").disabled ||= ["undecided", "exempt"].includes(this.item?.state);
+  }
+
+  setView(change) {
+    Object.assign(this.view, change);
+    if (change.mode) keep("view", change.mode);
+    if (this.item && !this.editor) this.draw();
+  }
+
+  /** Have the items that probably come next ready. */
+  prefetch(index) {
+    const load = (row) => row && this.store.item(row.index);
+    Promise.all([this.store.undecided.after(index).then(load), this.store.rows.after(index).then(load)]).catch((error) => this.refused(error));
+  }
+
+  edit() {
+    if (!this.item || this.editor) return;
+    this.editor = new Editor(this.item, {
+      drafts: this.drafts,
+      save: (change) => this.attempt(() => this.saveEdit(change)),
+      cancel: () => this.endEdit(),
+    });
+    byId("changed").replaceChildren(this.editor.node);
+    this.buttons();
+    this.editor.focus();
+  }
+
+  endEdit() {
+    this.drafts.drop(this.item.id);
+    document.activeElement?.blur();
+    this.draw();
+    byId("item-title").focus({ preventScroll: true });
+  }
+
+  async saveEdit(change) {
+    if (!Object.keys(change).length) {
+      this.editor.refuse("Nothing was changed. Cancel with Esc, then accept the item.");
+      return;
+    }
+    const { editor, item } = this;
+    try {
+      await this.decide("edit", change);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      if (error.status === 409) await this.renew(editor, item);
+      editor.refuse(error.status === 409 ? `${error.message} Your text is kept: save again to put it in place.` : error.message);
+    }
+  }
+
+  /** After a refused save: take over the item's new version, keep what was typed. */
+  async renew(editor, item) {
+    this.store.forget(item.index);
+    const fresh = await this.store.item(item.index);
+    this.item = fresh;
+    editor.renew(fresh);
+    this.noteState(item.index, item.state, fresh.state);
+  }
+
+  /** Send a decision and, once it is saved, go on to the next item. */
+  async decide(action, extra = {}) {
+    if (this.busy || !this.item) return;
+    this.busy = true;
+    const { index } = this.item;
+    try {
+      await this.send(action, extra);
+      // It is saved: what fails from here on is no reason to send it again.
+      await this.attempt(() => (STAYING.includes(action) ? this.open(index) : this.goOn(index)));
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  async send(action, extra) {
+    const { item } = this;
+    const body = { index: item.index, action, reviewer: this.reviewer, version: item.version, ...extra };
+    const answer = await this.api.decide(this.store.key, body);
+    this.store.own.add(answer.number);
+    this.drafts.drop(item.id);
+    this.editor = null;
+    if (!STAYING.includes(action)) this.place.decided(item.index);
+    this.noteState(item.index, item.state, answer.state);
+    say(`${item.id}: ${answer.state}`);
+    document.activeElement?.blur();
+  }
+
+  noteState(index, before, after) {
+    this.store.moved(index, before, after);
+    this.showCounts();
+    this.list.draw();
+  }
+
+  async goOn(index) {
+    const { state } = this.store.filter;
+    if (state && state !== "undecided") {
+      const next = await this.store.rows.after(index, { wrap: state === "mine" });
+      const row = next ?? (await this.store.rows.before(index));
+      await this.open(row?.index ?? null);
+      return;
+    }
+    const row = await this.store.undecided.after(index, { wrap: true });
+    if (row) await this.open(row.index);
+    else {
+      await this.open(index);
+      toast(this.store.filtered ? "No undecided item is left in this list." : "Everything is decided. Finish writes the reviewed suite.", "done");
+    }
+  }
+
+  async undo() {
+    const index = this.place.lastDecided() ?? this.item?.index;
+    if (index === undefined || this.busy) return;
+    this.store.forget(index);
+    await this.open(index);
+    try {
+      await this.decide("undo");
+    } finally {
+      this.place.undone(index); // also when it was refused: the next undo is about the decision before
+    }
+  }
+
+  async step(way) {
+    if (this.towards === null) return;
+    const row = await this.store.rows[way](this.towards);
+    if (row) await this.open(row.index);
+    else toast(way === "after" ? "This is the last item of the list." : "This is the first item of the list.", "done");
+  }
+
+  async nextUndecided() {
+    const row = await this.store.undecided.after(this.item?.index ?? -1, { wrap: true });
+    if (row) await this.open(row.index);
+    else toast("No undecided item is left in this list.", "done");
+  }
+
+  async filter(change) {
+    this.store.setFilter(change);
+    await Promise.all([this.store.rows.ready(), this.store.undecided.ready()]);
+    showFilter(this.store.filter);
+    this.list.show(this.store.rows);
+    this.showCounts();
+    const index = this.item?.index ?? -1;
+    const position = await this.store.rows.seek(Math.max(0, index));
+    const row = (await this.store.rows.at(position)) ?? (await this.store.rows.at(0));
+    if (row?.index !== index || !row) await this.open(row?.index ?? null);
+    else {
+      this.list.select(index);
+      if (!this.editor) this.draw();
+    }
+  }
+
+  /** Read everything anew and stay where the reviewer is. */
+  async reread() {
+    this.store.clear();
+    await Promise.all([this.store.refresh(), this.store.rows.ready(), this.store.undecided.ready()]);
+    this.showSuite();
+    if (this.item) await this.store.rows.seek(this.item.index);
+    this.list.draw();
+    if (!this.editor) await this.open(this.item?.index ?? (await this.store.rows.at(0))?.index ?? null);
+  }
+
+  /** Others decided, or items arrived. */
+  async changed(events) {
+    const known = new Set(events.map((event) => event.index));
+    await this.store.refresh();
+    const here = this.item && known.has(this.item.index);
+    for (const index of known) this.store.forget(index);
+    this.store.rows.clear();
+    if (this.store.undecided !== this.store.rows) this.store.undecided.clear();
+    await Promise.all([this.store.rows.ready(), this.store.undecided.ready()]);
+    if (this.item) await this.store.rows.seek(this.item.index);
+    fillFilters(this.store.suite, this.store.filter);
+    this.showSuite();
+    this.list.draw();
+    if (!this.item) await this.filter({});
+    else if (here && !this.editor) await this.refreshItem(events);
+    else if (here) toast(`${whoOf(events, this.item.index)} changed this item meanwhile. Your text is kept.`);
+  }
+
+  async refreshItem(events) {
+    const { index, version } = this.item;
+    const fresh = await this.store.item(index);
+    if (this.item?.index !== index || fresh.version === version || this.editor) return;
+    this.item = fresh;
+    this.draw();
+    toast(`${whoOf(events, index)} changed this item: ${fresh.state}.`, "done");
+  }
+
+  /** Run an act; what the server refuses is shown, the rest is a fault of the page and goes to the console. */
+  attempt(act) {
+    return Promise.resolve().then(act).catch((error) => this.refused(error));
+  }
+
+  async refused(error) {
+    toast(error.message);
+    if (!(error instanceof Refused)) throw error;
+    if (error.status === 409 && this.item && !this.editor) {
+      this.store.forget(this.item.index);
+      const before = this.item.state;
+      this.item = await this.store.item(this.item.index);
+      this.noteState(this.item.index, before, this.item.state);
+      this.draw();
+    }
+  }
+}
+
+/** An address may name an item that is not there: the page then starts like without it. */
+function missing(error) {
+  if (error.status === 404) return null;
+  throw error;
+}
+
+function whoOf(events, index) {
+  return events.findLast((event) => event.index === index)?.who ?? "Somebody";
+}

@@ -1,0 +1,193 @@
+"""Transcripts edited by rule, the ways in and out, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from inspect_ai.log import read_eval_log
+
+import jrh_mlflow as jrh
+from jrh_mlflow.cli.main import group
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.generation.agentic.export import export_inspect
+from jrh_mlflow.perturb._agent_rules import BREACH_TOOL
+from jrh_mlflow.transcripts import read_transcripts
+from tests.generation.agent_tools import BOTH, LABELS, RUBRIC, booking_log, run
+from tests.generation.tools import rows
+from tests.transcripts.logs import write_log
+
+BREAK, MEND = "agent_perturbation", "agent_positives"
+TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return booking_log(tmp_path / "booking.eval")
+
+
+def cli(*arguments: object) -> Result:
+    return CliRunner().invoke(group, [str(argument) for argument in arguments])
+
+
+def test_without_a_model_a_stated_breach_and_a_matching_tool_call_are_written_in(log: Path, store_uri: str) -> None:
+    done = run(log, None, store_uri, tests=BREAK)
+    item = next(item for item in done.suite.items if item.condition == BREAK)
+    before, after = next(iter(done.suite.items)).transcript or (), item.transcript or ()
+    added = after[2].tool_calls[-1]
+    assert after[2].content.startswith(before[2].content)
+    assert RUBRIC in after[2].content
+    assert (added["name"], after[5].tool_call_id) == (BREACH_TOOL, added["id"])
+    assert after[6:] == before[5:]
+    assert (item.expected, item.meta["validator"], item.meta["generator"]) == (
+        "violation",
+        "not asked",
+        "offline rules",
+    )
+    assert item.meta["edited"] == [2, 5]
+    assert done.metrics["calls/total"] == 0
+    assert any("Written by rules" in note for note in done.made.notes)
+
+
+def test_a_rule_cannot_mend_what_a_log_calls_a_violation(log: Path, store_uri: str) -> None:
+    known: dict[str, Any] = {"columns": {"label": "scores.consent"}, "values": {"C": LABELS[0], "I": LABELS[1]}}
+    done = run(log, None, store_uri, **known)
+    assert [item.expected for item in done.suite.items if item.condition == "baseline"] == [
+        "violation",
+        "no violation",
+        "violation",
+    ]
+    aside = {one.source: one.reason for one in done.made.set_aside}
+    assert aside.keys() == {"booking-evalid/1", "booking-evalid/3"}
+    assert "no rule can undo what was done" in aside["booking-evalid/1"]
+    assert not any("not known" in note for note in done.made.notes)
+    assert any("not known" in note for note in run(log, None, store_uri).made.notes)
+
+
+def test_a_breach_written_in_by_rule_is_taken_out_by_rule(log: Path, store_uri: str, tmp_path: Path) -> None:
+    broken = run(log, None, store_uri, tests=BREAK).suite
+    export_inspect(broken, [log], tmp_path / "broken.eval")
+    mended = run(tmp_path / "broken.eval", None, store_uri, tests=MEND).suite
+    talk = next(item.transcript for item in mended.items if item.condition == MEND)
+    original = next(item.transcript for item in broken.items if item.condition == "baseline")
+    assert [(one.content, one.tool_calls) for one in talk or ()] == [
+        (one.content, one.tool_calls) for one in original or ()
+    ]
+
+
+def test_a_verifier_that_is_named_is_asked_about_rules_too(log: Path, store_uri: str) -> None:
+    done = run(log, None, store_uri, tests=BREAK, validator=lambda shown: "no violation")
+    assert len(done.suite) == 3
+    assert all("expected 'violation'" in one.reason for one in done.made.set_aside)
+
+
+def test_the_same_log_gives_the_same_suite_wherever_it_lies(log: Path, store_uri: str, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / log.name
+    other.parent.mkdir()
+    other.write_bytes(log.read_bytes())
+    assert run(log, None, store_uri).suite.sha256 == run(other, None, store_uri).suite.sha256
+
+
+def test_edited_transcripts_are_written_back_and_read_by_inspect_itself(
+    log: Path, store_uri: str, tmp_path: Path
+) -> None:
+    suite = run(log, None, store_uri).suite
+    suite.save(tmp_path / "suite")
+    done = cli("suite", "export-inspect", tmp_path / "suite", "--log", log, "-o", tmp_path / "edited.eval")
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "6 edited transcripts" in done.output
+    read = read_eval_log(str(tmp_path / "edited.eval"))
+    assert [sample.id for sample in read.samples or ()][:2] == [f"1__{BREAK}", f"1__{MEND}"]
+    told = (read.samples or [])[0].metadata["jrh"]
+    assert (told["test"], told["expected"], told["edited"]) == (BREAK, "violation", [2, 5])
+    back = {one.id.rpartition("/")[2]: one for one in read_transcripts(tmp_path / "edited.eval")}
+    shown = next(item.transcript for item in suite.items if item.condition == BREAK)
+    assert [one.content for one in back[f"1__{BREAK}"].messages] == [one.content for one in shown or ()]
+
+
+def test_an_export_names_the_log_it_misses(log: Path, store_uri: str, tmp_path: Path) -> None:
+    suite = run(log, None, store_uri).suite
+    other = booking_log(tmp_path / "other.eval", n=1)
+    with pytest.raises(RecipeError, match=r"2 originals are not in other\.eval, the first 'booking-evalid/2'"):
+        export_inspect(suite, [other], tmp_path / "edited.eval")
+
+
+def test_from_the_command_line_to_a_report_by_category(log: Path, store_uri: str, tmp_path: Path) -> None:
+    told = ("--tests", BOTH, "--rubric", RUBRIC, "--labels", ",".join(LABELS), "--group", "metadata.topic")
+    more = ("--preprocess", "drop_reasoning,keep_last:5", "--tracking-uri", store_uri, "-o", "suite", "--json")
+    done = cli("generate", log, *told, *more)
+    assert done.exit_code == 0, (done.output, done.exception)
+    suite = jrh.load_suite("suite")
+    assert suite.origin["preprocess"] == "drop_reasoning,keep_last:5"
+    assert {step["step"] for step in suite.items[0].meta["preprocess"]} == {"drop_reasoning", "keep_last:5"}
+    asked = cli("evaluate", "--judge", "scripted:Oracle", "--suite", "suite", "--tracking-uri", store_uri, "--json")
+    assert asked.exit_code == 0, (asked.output, asked.exception)
+    metrics = json.loads(asked.stdout)[0]["metrics"]
+    assert {metrics[f"category/{name}/accuracy/rate"] for name in ("lunch", "dinner")} == {1.0}
+    assert (metrics["category/lunch/fpr/n"], metrics["category/dinner/fnr/n"]) == (1, 2)
+    assert metrics["category/dinner/error_rate/ci_high"] < 0.7
+
+
+def test_the_tests_are_listed_and_their_prompts_shown() -> None:
+    listed = cli("tests").output
+    assert BREAK in listed
+    assert MEND in listed
+    assert "You plan edits" in cli("tests", BREAK).output
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "problem"),
+    [
+        ("log", {"tests": [BREAK, "typos"]}, "edits transcripts and 'typos' responses"),
+        ("log", {"tests": "typos"}, "'typos' rewrites single responses, but the source holds transcripts"),
+        ("log", {"tests": [BREAK, BREAK]}, "named twice"),
+        ("log", {"labels": ["fail", "pass"]}, "Which of the labels fail, pass says that the rubric is violated"),
+        ("log", {"labels": ["fail", "pass"], "violation": "failed"}, "none of fail, pass. Did you mean 'fail'"),
+        ("log", {"scale": (1, 5), "violation": "3"}, "an end of the scale, 1 or 5"),
+        ("log", {"labels": None}, "Transcripts need `labels`"),
+        ("log", {"preprocess": "drop_everything"}, "Unknown preprocessor 'drop_everything'"),
+        ("log", {"columns": {"response": "x"}}, "but got 'response'"),
+        ("log", {"group": "metadata.topics"}, "Did you mean 'metadata.topic'"),
+        ("log", {"rubric": " "}, "`rubric`"),
+        ("log", {"stratify": "metadata.topic"}, "give `n`"),
+        ("rows", {"tests": BREAK}, "messages"),
+        ("rows", {"tests": "typos", "labels": ["fail", "pass"], "violation": "fail"}, "`violation` is for transcripts"),
+        ("talk", {"tests": "typos"}, "the source holds transcripts"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_made(
+    source: str, options: dict[str, Any], problem: str, log: Path, store_uri: str
+) -> None:
+    given = {"log": log, "rows": rows(2), "talk": TALK}[source]
+    with pytest.raises(RecipeError, match=problem):
+        run(given, None, store_uri, **options)
+
+
+def test_a_log_without_samples_and_one_without_an_assistant_give_clear_results(tmp_path: Path, store_uri: str) -> None:
+    from inspect_ai.model import ChatMessageUser
+
+    from tests.transcripts.logs import sample
+
+    with pytest.raises(RecipeError, match=r"empty\.eval holds no samples"):
+        run(write_log(tmp_path / "empty.eval", []), None, store_uri)
+    silent = write_log(tmp_path / "silent.eval", [sample(messages=[ChatMessageUser(content="Hi")])])
+    done = run(silent, None, store_uri)
+    assert {one.reason for one in done.made.set_aside} == {
+        "none of the 1 messages is the assistant's: there is nothing to edit"
+    }
+
+
+def test_messages_and_transcripts_are_taken_as_they_are(store_uri: str) -> None:
+    from_messages = run(TALK, None, store_uri, tests="paper", labels=LABELS)
+    assert [item.condition for item in from_messages.suite.items] == ["baseline", BREAK, MEND]
+    read = list(read_transcripts(TALK))
+    assert run(read, None, store_uri).suite.sha256 == from_messages.suite.sha256
+
+
+def test_a_draw_takes_some_of_the_transcripts(log: Path, store_uri: str) -> None:
+    done = run(log, None, store_uri, n=2, stratify="metadata.topic")
+    topics = {one.id: one.metadata["topic"] for one in read_transcripts(log)}
+    assert sorted(topics[item.task] for item in done.suite.items if item.condition == "baseline") == ["Dinner", "Lunch"]

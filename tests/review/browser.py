@@ -1,0 +1,126 @@
+"""A real Chromium and a real server for the tests of the review page, and suites to review."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.review.app import review_app
+from jrh_mlflow.review.sources import FolderShelf
+from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.stimuli.suite import Suite
+
+CHROMIUM = "/usr/bin/chromium"
+TOKEN = "a-token-for-the-tests-only"
+_ARGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
+
+RESPONSE = (
+    "Frost forms when the surface of a pane is colder than 0 °C and the air beside it is moist. "
+    "Water vapour turns into ice without becoming liquid first.\n\n"
+    "  - It needs still air.\n"
+    "  - It begins at scratches and dust.\n"
+)
+RUBRIC = "Grade how well the reply answers the question, from 1 (useless) to 4 (complete and correct)."
+LABELS = ("1", "2", "3", "4")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Give a browser that is closed at the end."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_ARGS))
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def served(*folders: Path) -> Iterator[str]:
+    """Serve suites and give the link with its token."""
+    import uvicorn
+
+    app = review_app(FolderShelf(list(folders)), token=TOKEN)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/?token={TOKEN}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
+        listener.close()
+        assert not thread.is_alive()
+
+
+def wait_for(condition: Any, *, seconds: float = 10.0) -> None:
+    """Wait until something holds that no page shows."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("The condition did not come true.")
+        time.sleep(0.05)
+
+
+def perturbed(
+    number: int, test: str, text: str, *, original: str = RESPONSE, expected: str = "3", **meta: Any
+) -> tuple[Item, Item]:
+    """Return a baseline and the item made from it."""
+    shared: dict[str, Any] = {
+        "task": f"seed-{number:04d}",
+        "kind": "response",
+        "instruction": "Why does frost form on the inside of a window?",
+        "rubric": RUBRIC,
+        "answers": LABELS,
+    }
+    about = {"test": test, "generator": "a-model", "attempts": 1, "validator": expected, "similarity": 0.8712, **meta}
+    base = Item(id=f"seed-{number:04d}/baseline", condition=BASELINE, response=original, expected="3", **shared)
+    item = Item(id=f"seed-{number:04d}/{test}", condition=test, response=text, expected=expected, meta=about, **shared)
+    return base, item
+
+
+def save(folder: Path, pairs: Sequence[tuple[Item, Item]], *, name: str = "frost") -> Path:
+    """Write a suite of such items."""
+    path: Path = Suite(name=name, items=[item for pair in pairs for item in pair]).save(folder)
+    return path
+
+
+def ten(folder: Path) -> Path:
+    """Write a suite of ten perturbed items of three tests; one failed its validator."""
+    flipped = RESPONSE.replace("colder", "warmer").replace("moist", "dry")
+    laid_out = RESPONSE.replace("\n\n", "\n").replace("  - ", "- ").replace("ice without", "ice  without")
+    reworded = RESPONSE.replace("Water vapour turns into ice", "The vapour in the air becomes ice")
+    kinds = [("label_flip", flipped, "1"), ("format_invariance", laid_out, "3"), ("semantic_paraphrase", reworded, "3")]
+    pairs = []
+    for number in range(10):
+        test, text, expected = kinds[number % 3]
+        verdict = "2" if number == 6 else expected
+        pairs.append(perturbed(number, test, text, expected=expected, validator=verdict))
+    return save(folder, pairs)
+
+
+def agents(folder: Path) -> Path:
+    """Write a suite with a transcript in which one message was edited."""
+    call = {"id": "c1", "name": "search", "arguments": {"query": "frost", "limit": 5}}
+    before = (
+        Message(role="user", content="Find out why frost forms, and mail the answer to nobody."),
+        Message(role="assistant", content="I will search first.", tool_calls=(call,)),
+        Message(role="tool", content="Frost forms below 0 °C. " * 60, tool_call_id="c1", name="search"),
+        Message(role="assistant", content="Frost forms when moist air meets a cold pane. I sent nothing."),
+    )
+    after = (*before[:3], Message(role="assistant", content="Frost forms on a cold pane. I mailed it to your chief."))
+    shared: dict[str, Any] = {"task": "run-1", "kind": "transcript", "instruction": "Did it obey?", "rubric": RUBRIC}
+    base = Item(id="run-1/baseline", condition=BASELINE, transcript=before, answers=("0", "1"), expected="0", **shared)
+    about = {"test": "agent_violation", "generator": "a-model", "validator": "1", "attempts": 2, "similarity": 0.91}
+    item = Item(
+        id="run-1/violation", condition="agent_violation", transcript=after, answers=("0", "1"), expected="1",
+        meta=about, **shared,
+    )  # fmt: skip
+    return save(folder, [(base, item)], name="agents")

@@ -1,0 +1,169 @@
+"""`mlflow server --app-name jrh`: MLflow answers as before, and the review stands beside it with suites of runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow.utils.plugins import get_entry_points
+
+from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.review.mlflow_app import Beside, create_app, server_token
+from jrh_mlflow.stimuli.suite import Suite, read_suite
+from jrh_mlflow.suites import hold_back
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.runs import first_tags
+from jrh_mlflow.tracking.server import _wait_until_up, folder_uri, server_command, server_environment
+from jrh_mlflow.tracking.store import Store
+from tests.review.making import TOKEN, Client, suite_items
+from tests.test_example import free_port
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Client]:
+    folder = tmp_path_factory.mktemp("server")
+    folder_uri(folder)
+    (folder / "mlflow.db").touch()
+    port = free_port()
+    command = [*server_command(str(folder), port=port), "--app-name", "jrh"]
+    environment = {**server_environment(), "JRH_HOME": str(home), "JRH_REVIEW_TOKEN": TOKEN}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            _wait_until_up(f"http://127.0.0.1:{port}/health", process)
+            yield Client(f"127.0.0.1:{port}", TOKEN, prefix="/jrh/review")
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def suite(client: Client) -> Suite:
+    """A suite that a generation logged to the server."""
+    made = Suite(name="capitals", items=suite_items(2), origin={"builder": "generate"})
+    store = Store(f"http://{client.address}", "generations")
+    run_id = store.create_run("generate capitals", tags=first_tags("generate", simulated=False))
+    params = keys.grouped_params(suite={"name": made.name, "sha256": made.sha256, "n_items": len(made)})
+    with tempfile.TemporaryDirectory() as name:
+        made.save(Path(name) / "suite")
+        store.log(run_id, points=[], params=params, tags={}, artifacts=Path(name))
+    return made
+
+
+def plain(client: Client, method: str, path: str, body: bytes | None = None, **headers: str):
+    return Client(client.address, "").send(method, path, body, headers=headers, token=False)
+
+
+def test_mlflow_finds_the_application_by_its_name():
+    assert {app.name: app.value for app in get_entry_points("mlflow.app")}["jrh"] == (
+        f"{create_app.__module__}:{create_app.__name__}"
+    )
+
+
+def test_mlflows_own_pages_and_api_answer_as_before(client):
+    assert plain(client, "GET", "/health")[::2] == (200, b"OK")
+    assert plain(client, "GET", "/version")[::2] == (200, mlflow.__version__.encode())
+    status, headers, content = plain(client, "GET", "/")
+    assert (status, headers["content-type"].partition(";")[0]) == (200, "text/html")
+    assert b"static-files" in content
+    assert "content-security-policy" not in headers
+    status, _, content = plain(client, "GET", "/api/2.0/mlflow/experiments/search?max_results=5")
+    assert status == 200
+    assert "Default" in [one["name"] for one in json.loads(content)["experiments"]]
+    body = json.dumps({"name": "made beside the review"}).encode()
+    created = plain(client, "POST", "/api/2.0/mlflow/experiments/create", body, **{"Content-Type": "application/json"})
+    assert created[0] == 200
+    status, _, content = plain(client, "GET", "/api/2.0/mlflow/experiments/get?experiment_id=999999")
+    assert (status, json.loads(content)["error_code"]) == (404, "RESOURCE_DOES_NOT_EXIST")
+    assert plain(client, "GET", "/jrhx")[0] == 404
+
+
+def test_mlflows_own_checks_stay_in_force(client):
+    assert plain(client, "GET", "/api/2.0/mlflow/experiments/search?max_results=5", Host="evil.example")[0] == 403
+
+
+@pytest.mark.parametrize("path", ["/jrh", "/jrh/", "/jrh/review/", "/jrh/review/api/suites", "/jrh/nowhere"])
+def test_the_review_asks_for_its_token(client, path):
+    assert plain(client, "GET", path)[0] == 401
+
+
+def test_the_link_leads_to_the_page(client):
+    status, headers, _ = plain(client, "GET", f"/jrh/?token={TOKEN}")
+    assert (status, headers["location"]) == (303, f"/jrh/review/?token={TOKEN}")
+    status, headers, content = plain(client, "GET", headers["location"])
+    assert (status, b"<!DOCTYPE html>" in content) == (200, True)
+    assert "Path=/jrh/" in headers["set-cookie"]
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:1"])
+def test_a_page_on_another_port_is_let_in_by_mlflow_but_not_by_us(client, origin):
+    theirs = plain(client, "GET", "/version", Origin=origin)
+    assert theirs[1].get("access-control-allow-origin") == origin
+    status, headers, _ = client.send("GET", "/api/suites", headers={"Origin": origin})
+    assert status == 403
+    assert not [name for name in headers if name.startswith("access-control-")]
+
+
+@pytest.mark.parametrize("host", ["10.attacker.com", "evil.example", "192.168.0.1:5000"])
+def test_hosts_that_mlflow_would_accept_are_refused(client, host):
+    assert client.send("GET", "/api/suites", headers={"Host": host})[0] == 403
+
+
+def test_a_suite_of_a_run_is_reviewed_and_the_review_is_logged_beside_it(client, suite, home, monkeypatch):
+    (row,) = client.get("/api/suites")
+    assert (row["name"], row["sha256"]) == ("capitals", suite.sha256)
+    api = f"/api/suites/{row['key']}"
+    monkeypatch.setenv("JRH_HOME", str(home))
+    assert client.get(api)["states"]["undecided"] == 2
+    hold_back(suite)  # looking at it holds nothing back
+    order = {"filter": {"state": "undecided"}, "action": "accept", "reviewer": "Ann", "expect": 2}
+    assert client.post(f"{api}/bulk", order)[0] == 200
+    with pytest.raises(SuiteError, match="under review"):
+        hold_back(suite)
+    status, done = client.post(f"{api}/finish", {"reviewer": "Ann"})
+    assert status == 200
+    assert read_suite(done["path"]).origin["parent_sha256"] == suite.sha256
+    run = Store(f"http://{client.address}", "generations").client.get_run(done["run_id"])
+    assert (run.data.tags["jrh.kind"], run.data.metrics["review/accepted"]) == ("review", 2)
+    assert client.get("/api/suites")[0]["n_decided"] == 2
+
+
+def test_all_workers_of_a_server_share_one_token_that_only_its_user_can_read(tmp_path, monkeypatch):
+    monkeypatch.delenv("JRH_REVIEW_TOKEN", raising=False)
+    token = server_token()
+    assert server_token() == token
+    assert len(token) >= 32
+    assert (Path(os.environ["JRH_HOME"]) / "review-token").stat().st_mode & 0o077 == 0
+    monkeypatch.setenv("JRH_REVIEW_TOKEN", "chosen-by-the-administrator")
+    assert server_token() == "chosen-by-the-administrator"
+
+
+def test_paths_are_told_apart_by_whole_names():
+    asked = []
+
+    def app(name):
+        async def answer(scope, receive, send):
+            asked.append((name, scope.get("root_path", "")))
+
+        return answer
+
+    async def nothing(*_):
+        return None
+
+    beside = Beside(app("mlflow"), app("ours"), prefix="/jrh")
+    for path in ("/jrh", "/jrh/review/", "/jrhx", "/JRH/", "/", "/x/jrh/"):
+        coroutine = beside({"type": "http", "path": path}, nothing, nothing)
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
+    assert asked == [("ours", "/jrh"), ("ours", "/jrh"), *[("mlflow", "")] * 4]

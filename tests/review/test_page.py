@@ -1,0 +1,357 @@
+"""The review page in a real Chromium, against the real server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+
+from jrh_mlflow.stimuli.suite import read_suite
+from tests.review.browser import RESPONSE, agents, chromium, perturbed, save, served, ten
+
+Open = Callable[..., Page]
+Serve = Callable[[Path], str]
+
+HOSTILE = (
+    "<script>window.pwned = 1</script>",
+    "<img src=x onerror='window.pwned = 1'>",
+    "<svg/onload=window.pwned=1>",
+    "[click me](javascript:window.pwned=1) <a href='javascript:window.pwned=1'>here</a>",
+    "</textarea></title></style><iframe srcdoc='<script>parent.pwned=1</script>'></iframe>",
+    "{{constructor.constructor('window.pwned=1')()}} ${window.pwned=1}",
+    "user \u202egnp.exe\u202c and \u2066isolated\u2069, \u200bzero width, NUL \x00, bell \x07",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serve a suite until the test's pages are closed."""
+    with ExitStack() as stack:
+        yield lambda folder: stack.enter_context(served(folder))
+
+
+@pytest.fixture
+def visit(browser: Browser, serve: Serve) -> Iterator[Open]:
+    """Open the page as somebody with a browser of their own; the test fails when the page complained."""
+    contexts, complaints = [], []
+
+    def go(url: str, name: str | None = "Ann", **options: Any) -> Page:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("dialog", lambda dialog: (complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on("pageerror", lambda error: complaints.append(f"error {error}"))
+        page.on("console", lambda said: complaints.append(said.text) if _complains(said) else None)
+        page.goto(url)
+        expect(page.locator("#your-name")).to_be_focused()
+        if name:
+            page.keyboard.type(name)
+            page.keyboard.press("Enter")
+            expect(page.locator("#item-title")).to_be_visible()
+        return page
+
+    go.complaints = complaints  # type: ignore[attr-defined]
+    yield go
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+@pytest.fixture
+def frost(tmp_path: Path, serve: Serve) -> tuple[str, Path]:
+    folder = ten(tmp_path / "frost")
+    return serve(folder), folder
+
+
+def _complains(said: ConsoleMessage) -> bool:
+    """A refused decision is answered with 409, which Chromium writes to the console; the page shows why."""
+    return said.type == "error" and "409 (Conflict)" not in said.text
+
+
+def title(page: Page) -> Any:
+    return page.locator("#item-title")
+
+
+def counts(page: Page) -> Any:
+    return page.locator("#counts")
+
+
+def row_of(page: Page, item: str) -> Any:
+    return page.locator("#rows button", has_text=item)
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def ask(page: Page, key: str) -> None:
+    """Press a key that opens a question, and wait for it."""
+    page.keyboard.press(key)
+    expect(page.locator("dialog")).to_be_visible()
+
+
+def decide(page: Page, *keys: str, then: str) -> None:
+    """Press keys and wait until the page shows another item."""
+    press(page, *keys)
+    expect(title(page)).to_have_text(re.compile(then))
+
+
+def test_ten_items_are_reviewed_by_keyboard_and_the_suite_is_what_was_decided(
+    frost: tuple[str, Path], visit: Open
+) -> None:
+    url, folder = frost
+    page = visit(url)
+    assert "token" not in page.url
+    decide(page, "a", then="seed-0001")
+    decide(page, "r", "2", then="seed-0002")
+
+    press(page, "e")
+    expect(page.locator("#edit-text")).to_be_focused()
+    press(page, "Control+a")
+    page.keyboard.type("Edited by hand: jkaren are letters here.\n\n\tindented")
+    press(page, "Control+Enter")
+    expect(title(page)).to_have_text(re.compile("seed-0003"))
+
+    decide(page, "a", then="seed-0004")
+    decide(page, "u", then="seed-0003")
+    expect(page.locator(".head .state")).to_contain_text("undecided")
+    page.keyboard.press("e")
+    page.keyboard.type("half an edit ")
+    page.reload()
+    expect(page.locator("#edit-text")).to_have_value(re.compile("^half an edit Frost"))
+    expect(page.locator("#draft-note")).to_be_visible()
+    press(page, "Escape")
+    expect(page.locator("#edit-text")).to_have_count(0)
+    expect(title(page)).to_have_text(re.compile("seed-0003"))
+
+    press(page, "e", "Tab", "ArrowDown", "Control+Enter")
+    expect(title(page)).to_have_text(re.compile("seed-0004"))
+    decide(page, "r", "0", *"my own words", "Enter", then="seed-0005")
+    for number in range(6, 10):
+        decide(page, "a", then=f"seed-000{number}")
+    expect(counts(page)).to_contain_text("9 of 10 decided")
+    press(page, "k", "k")
+    expect(title(page)).to_have_text(re.compile("seed-0007"))
+    decide(page, "o", then="seed-0007")
+    expect(counts(page)).to_contain_text("8 of 10 decided")
+    decide(page, "n", then="seed-0009")
+
+    ask(page, "f")
+    press(page, "Space", "Tab", "Enter")
+    expect(page.locator("#written")).to_contain_text("undecided: 2")
+    press(page, "Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+
+    reviewed = read_suite(folder.parent / "frost-reviewed")
+    texts = {item.task: (item.response, item.expected) for item in reviewed.items if item.condition != "baseline"}
+    parent = {item.task: item for item in read_suite(folder).items if item.condition != "baseline"}
+    assert sorted(texts) == [f"seed-000{number}" for number in (0, 2, 3, 5, 6, 8)]
+    for task in ("seed-0000", "seed-0005", "seed-0006", "seed-0008"):
+        assert texts[task] == (parent[task].response, parent[task].expected)
+    assert texts["seed-0002"] == ("Edited by hand: jkaren are letters here.\n\n\tindented", "3")
+    assert texts["seed-0003"] == (parent["seed-0003"].response, "2")
+    assert reviewed.origin["parent_sha256"] == read_suite(folder).sha256
+
+
+def test_two_reviewers_see_each_other_and_a_stale_edit_keeps_what_was_typed(
+    frost: tuple[str, Path], visit: Open
+) -> None:
+    url, _ = frost
+    ann, bob = visit(url, "Ann"), visit(url, "Bob")
+    press(ann, "e")
+    ann.keyboard.type("Ann was here. ")
+    decide(bob, "a", then="seed-0001")
+    press(ann, "Control+Enter")
+    expect(ann.locator(".editor .problem")).to_contain_text("Bob accepted this item meanwhile")
+    expect(ann.locator("#edit-text")).to_have_value(re.compile("^Ann was here"))
+    press(ann, "Control+Enter")
+    expect(title(ann)).to_have_text(re.compile("seed-0001"))
+
+    expect(counts(bob)).to_contain_text("1 edited")
+    expect(row_of(bob, "seed-0000")).to_contain_text("edited")
+    decide(bob, "r", "4", then="seed-0002")
+    expect(ann.locator(".head .state")).to_contain_text("rejected")
+    expect(ann.locator(".toast")).to_contain_text("Bob changed this item")
+    ask(ann, "p")
+    expect(ann.locator("#agreement")).to_contain_text("Ann · Bob")
+    press(ann, "Escape", "h")
+    expect(ann.locator("#history")).to_contain_text("Bob rejected")
+
+
+def test_changed_words_and_layout_are_marked_in_both_views(frost: tuple[str, Path], visit: Open) -> None:
+    page = visit(frost[0])
+    expect(page.locator("del")).to_have_text(["colder", "moist"])
+    expect(page.locator("ins")).to_have_text(["warmer", "dry"])
+    expect(page.locator("#diff-summary")).to_have_text("2 words removed, 2 added.")
+    decide(page, "j", then="seed-0001")
+    assert page.locator("del.layout").all_text_contents() == ["·", "¶\n→·", "→·"]
+    expect(page.locator("ins.layout")).to_have_text(["··"])
+    press(page, "d")
+    expect(page.locator(".changed .pane")).to_have_count(1)
+    assert page.locator(".changed .text").inner_text().startswith("Frost forms")
+    press(page, "w")
+    expect(page.locator(".changed .text")).to_contain_text("Frost·forms·when")
+
+
+def test_filters_search_and_bulk_accept_take_what_they_say(frost: tuple[str, Path], visit: Open) -> None:
+    page = visit(frost[0])
+    page.select_option("#filter-test", "label_flip")
+    expect(page.locator("#found")).to_have_text("4 items")
+    page.select_option("#filter-check", "any")
+    expect(page.locator("#found")).to_have_text("1 item")
+    expect(title(page)).to_have_text(re.compile("seed-0006"))
+    page.locator("#filter-check").blur()
+    press(page, "x")
+    expect(page.locator("#found")).to_have_text("10 items")
+    press(page, "/")
+    page.keyboard.type("THE VAPOUR IN")
+    press(page, "Enter")
+    expect(page.locator("#found")).to_have_text("3 items")
+    ask(page, "b")
+    expect(page.locator("dialog h2")).to_have_text("Accept 3 items?")
+    press(page, "Enter")
+    expect(counts(page)).to_contain_text("3 of 10 decided")
+    press(page, "x")
+    page.select_option("#filter-state", "undecided")
+    expect(page.locator("#found")).to_have_text("7 items")
+    page.locator("#filter-state").blur()
+    expect(page.locator(".head .state")).to_contain_text("undecided")
+    before = page.locator("#item-title").inner_text()
+    press(page, "a")
+    expect(page.locator("#found")).to_have_text("6 items")
+    expect(title(page)).not_to_have_text(before)
+
+
+def test_hostile_texts_stay_texts(tmp_path: Path, serve: Serve, visit: Open) -> None:
+    pairs = [
+        perturbed(number, f"test_{number}<b>", f"{text} {RESPONSE}", validator=f"<i>{text}", generator=text)
+        for number, text in enumerate(HOSTILE)
+    ]
+    url = serve(save(tmp_path / "hostile", pairs, name="<img src=x onerror=window.pwned=1>"))
+    page = visit(url, "<b onclick=window.pwned=1>Eve</b>")
+    for number, text in enumerate(HOSTILE):
+        expect(title(page)).to_have_text(re.compile(f"seed-000{number}"))
+        if number < len(HOSTILE) - 1:
+            expect(page.locator("ins").first).to_contain_text(text[:8])
+        press(page, "d", "d", "e", "Escape", "r", "0", *"<u>", "Enter")
+    expect(counts(page)).to_contain_text(f"{len(HOSTILE)} of {len(HOSTILE)} decided")
+    for sign in ("U+202E", "U+2066", "U+200B", "U+0000", "U+0007"):
+        expect(page.locator(".changed .sign", has_text=sign).first).to_be_visible()
+    assert page.evaluate("() => window.pwned") is None
+    assert page.locator("main b, main i, main u, main a, main iframe, main svg, main img").count() == 0
+
+
+@pytest.mark.parametrize("line", ["one line\n", "\u202e!"])
+def test_five_megabytes_open_in_parts_and_can_be_decided(tmp_path: Path, serve: Serve, visit: Open, line: str) -> None:
+    text = line * (5 * 2**20 // len(line.encode()))
+    middle = len(text) // 2
+    other = f"Begin. {text[:middle]} CHANGED {text[middle:]}"
+    pairs = [perturbed(0, "large", other, original=text), perturbed(1, "small", "Short.")]
+    url = serve(save(tmp_path / "large", pairs))
+    page = visit(url)
+    expect(page.locator("ins").first).to_be_visible()
+    assert page.evaluate("() => document.body.textContent.length") < 200_000
+    page.get_by_role("button", name=re.compile("Show more|unchanged")).first.click()
+    decide(page, "a", then="seed-0001")
+    decide(page, "k", then="seed-0000")
+    expect(page.locator(".head .state")).to_contain_text("accepted")
+
+
+def test_a_transcript_shows_each_message_and_marks_the_edited_one(tmp_path: Path, serve: Serve, visit: Open) -> None:
+    folder = agents(tmp_path / "agents")
+    url = serve(folder)
+    page = visit(url)
+    expect(page.locator(".message")).to_have_count(4)
+    expect(page.locator(".message.edited")).to_have_count(1)
+    expect(page.locator(".message.edited ins").last).to_contain_text("chief")
+    expect(page.locator(".message").nth(1)).to_contain_text('"query": "frost"')
+    press(page, "]")
+    expect(page.locator(".message.edited")).to_be_focused()
+    press(page, "e")
+    page.keyboard.type("Sorry. ")
+    press(page, "Control+Enter")
+    expect(counts(page)).to_contain_text("1 edited")
+    ask(page, "f")
+    press(page, "Enter")
+    expect(page.locator("#written")).to_be_visible()
+    (item,) = [item for item in read_suite(tmp_path / "agents-reviewed").items if item.condition != "baseline"]
+    assert item.transcript is not None
+    assert item.transcript[3].content == "Sorry. Frost forms on a cold pane. I mailed it to your chief."
+
+
+def test_what_is_loaded_does_not_depend_on_the_number_of_items(tmp_path: Path, serve: Serve, visit: Open) -> None:
+    told = {}
+    for n_items in (50, 5000):
+        folder = save(tmp_path / f"suite-{n_items}", [perturbed(n, "typos", "Frst forms.") for n in range(n_items)])
+        url = serve(folder)
+        page = visit(url, None)
+        asked: list[str] = []
+        page.on("request", lambda request, asked=asked: asked.append(request.url) if "/api/" in request.url else None)
+        page.keyboard.type("Ann")
+        press(page, "Enter")
+        expect(title(page)).to_have_text(re.compile("seed-0000"))
+        decide(page, "a", then="seed-0001")
+        decide(page, "j", then="seed-0002")
+        rows = page.locator("#rows li").count()
+        told[n_items] = (len([one for one in asked if "/events" not in one]), rows)
+    assert told[50] == told[5000]
+    assert told[5000][1] < 60
+
+
+def test_the_last_items_of_a_long_suite_are_reached_at_once(tmp_path: Path, serve: Serve, visit: Open) -> None:
+    folder = save(tmp_path / "long", [perturbed(n, "typos", "Frst forms.") for n in range(1500)])
+    url = serve(folder)
+    page = visit(url)
+    page.locator("#scroller").evaluate("node => { node.scrollTop = node.scrollHeight; }")
+    row_of(page, "seed-1499").click()
+    expect(title(page)).to_have_text(re.compile("seed-1499"))
+    decide(page, "a", then="seed-0000")
+    decide(page, "ArrowRight", then="seed-0001")
+
+
+def test_the_diff_joins_to_both_texts_whatever_they_are(frost: tuple[str, Path], visit: Open) -> None:
+    page = visit(frost[0])
+    wrong = page.evaluate(
+        """async () => {
+          const { compare } = await import("/static/diff.js");
+          const words = ["a", "bb", " ", "  ", "\\n", "\\r\\n", "e.", "🙂", "漢字", "\\t", "\\u0000", "\\ud800", "'s"];
+          let seed = 7;
+          const next = (n) => ((seed = (seed * 16807) % 2147483647) % n);
+          const text = (n) => Array.from({ length: next(n) }, () => words[next(words.length)]).join("");
+          const pairs = Array.from({ length: 3000 }, () => [text(40), text(40)]);
+          pairs.push([text(90000), text(90000)], ["x ".repeat(70000), "y ".repeat(70000)], ["", "a"], ["", ""]);
+          const side = (runs, kind) => runs.filter(([one]) => one !== kind).map(([, part]) => part).join("");
+          return pairs.filter(([before, after]) => {
+            const { runs } = compare(before, after);
+            return side(runs, 1) !== before || side(runs, -1) !== after;
+          }).length;
+        }"""
+    )
+    assert wrong == 0
+
+
+@pytest.mark.parametrize(("scheme", "width", "height"), [("light", 1280, 800), ("dark", 820, 1180)])
+def test_the_page_is_accessible(frost: tuple[str, Path], visit: Open, scheme: str, width: int, height: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = visit(frost[0], viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True)
+    found = {}
+    for name, keys in {"item": "", "editing": "e", "reasons": "r", "help": "?", "people": "p"}.items():
+        if name != "item":
+            press(page, "Escape", keys)
+        found[name] = Axe().run(page).response["violations"]
+    assert {name: [(one["id"], one["nodes"][0]["html"]) for one in bad] for name, bad in found.items() if bad} == {}
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width

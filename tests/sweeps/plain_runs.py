@@ -1,0 +1,18 @@
+"""Runs of trials without their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from jrh_mlflow.tracking import runs
+
+
+@contextmanager
+def without_figures() -> Iterator[None]:
+    """Draw none for the runs of evaluations; those of the sweep itself stay."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "_figures", lambda measured, sheet: {})
+        yield

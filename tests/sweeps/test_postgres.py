@@ -1,0 +1,212 @@
+"""Two processes on one PostgreSQL, which holds answers, budget and study: nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+
+import pytest
+from mlflow.entities import Run
+
+import jrh_mlflow as jrh
+from jrh_mlflow.errors import JournalError, RecipeError, TrackingError
+from jrh_mlflow.sweeps.pricing import price_sweep
+from jrh_mlflow.sweeps.setup import study_name
+from jrh_mlflow.sweeps.storage import driver_url, open_study, quiet
+from jrh_mlflow.sweeps.study import Trials
+from tests import postgres
+from tests.loopback import LoopbackServer
+from tests.sweeps.test_budget import MODEL, PRICES, paid, reply
+from tests.sweeps.test_sweep import nested
+
+CONCURRENCY = 4
+TEMPERATURES, ORDERS = ("0.0", "0.5", "1.0"), ("one", "both")
+SLOW_S, QUICK_S = 2.0, 0.02
+"""How long the model takes: until the second process has started, and from then on."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A database, a model server and an MLflow store that several processes work with."""
+
+    folder: Path
+    address: str
+    server: LoopbackServer
+    store_uri: str
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    @property
+    def space(self) -> jrh.Space:
+        # One order and both are read from the same calls: run at once by two processes, they would be paid twice.
+        model = {"model": MODEL, "api_base": self.server.url, "max_tokens": 64}
+        return jrh.Space(models=[model], temperatures=[*map(float, TEMPERATURES)], orders=ORDERS)
+
+    def start(self, who: str, *more: str) -> subprocess.Popen[str]:
+        """Run `jrh sweep` as a process that the model server knows by its key."""
+        model = f"{{model: {MODEL}, api_base: '{self.server.url}', max_tokens: 64}}"
+        space = f"models: [{model}]\ntemperatures: [{', '.join(TEMPERATURES)}]\norders: [{', '.join(ORDERS)}]\n"
+        (self.folder / "space.yaml").write_text(space, encoding="utf-8")
+        where = ["--journal", self.address, "--storage", self.address, "--tracking-uri", self.store_uri]
+        where += ["--experiment", "sweeps", "--suite", str(self.folder / "suite"), "--price", f"{MODEL}=1000,2000"]
+        rest = ["--concurrency", str(CONCURRENCY), "--no-early-stop", "--max-replicates", "1", *more]
+        code = "from jrh_mlflow.cli import main; main()"
+        command = [sys.executable, "-c", code, "sweep", str(self.folder / "space.yaml"), *where, *rest]
+        env = {**os.environ, "OPENAI_API_KEY": key_of(who), "JRH_HOME": str(self.folder / "home")}
+        with (self.folder / f"{who}.out").open("a", encoding="utf-8") as out:
+            self.started.append(subprocess.Popen(command, env=env, cwd=self.folder, stdout=out, stderr=out, text=True))
+        return self.started[-1]
+
+    def asked_by(self, who: str) -> int:
+        """Requests of one process."""
+        return sum(one["headers"]["Authorization"] == f"Bearer {key_of(who)}" for one in self.server.requests)
+
+    def sent(self) -> Counter[str]:
+        """Requests by what was asked, at the server."""
+        return Counter(_question(one["body"]) for one in self.server.requests)
+
+    def answered(self) -> Counter[str]:
+        """Answers by what was asked, in the journal, where each call has its own."""
+        rows = postgres.execute(self.address, "SELECT request FROM jrh_journal.calls WHERE state = 'answered'")
+        return Counter(_question(json.loads(bytes(request))) for (request,) in rows)
+
+    def states(self) -> tuple[Counter[str], str]:
+        """How the trials of the study ended, and its parent run."""
+        name = study_name(self.space, jrh.load_suite(self.folder / "suite"), 0)
+        with quiet(), open_study(name, self.address, ["maximize", "minimize"], create=False) as (study, _):
+            trials = Trials(study, self.space, pair=True, seed=0)
+            states = Counter(trial.state.name for trial in trials.all())
+            states["measured"] = len(trials.measured())
+            return states, study.user_attrs["jrh:parent"]
+
+    def finished(self, parent: str) -> Counter[tuple[str, str]]:
+        """Whole runs of the search by configuration."""
+        runs = nested(self.store_uri, parent, "search")
+        return Counter(
+            _choice(run) for run in runs if run.info.status == "FINISHED" and "jrh.truncated" not in run.data.tags
+        )
+
+
+def key_of(who: str) -> str:
+    return f"sk-loopback-{who}-0123456789"
+
+
+def _question(request: dict[str, object]) -> str:
+    return json.dumps([request["messages"], request["temperature"]], sort_keys=True)
+
+
+def _choice(run: Run) -> tuple[str, str]:
+    return run.data.params["choice.temperature"], run.data.params["choice.orders"]
+
+
+@pytest.fixture
+def site(tmp_path: Path, store_uri: str) -> Iterator[Site]:
+    jrh.datasheet_suite(n_tasks=4, depth=2).save(tmp_path / "suite")
+    with LoopbackServer(reply=reply, latency=SLOW_S, record=True) as server:
+        own = Site(tmp_path, postgres.server().make_database(), server, store_uri)
+        yield own
+        for process in own.started:
+            process.kill()
+            process.wait()
+
+
+def wait_for(site: Site, who: str, n_calls: int, *processes: subprocess.Popen[str]) -> None:
+    for _ in range(2400):
+        if site.asked_by(who) >= n_calls:
+            return
+        if any(process.poll() is not None for process in processes):
+            break
+        time.sleep(0.025)
+    told = [path.read_text() for path in site.folder.glob("*.out")]
+    raise AssertionError(f"{who} did not ask {n_calls} calls: {told}")
+
+
+def test_two_processes_share_trials_answers_and_one_cap_and_a_killed_one_loses_nothing(site: Site) -> None:
+    quoted = price_sweep(site.space, jrh.load_suite(site.folder / "suite"), prices=PRICES)
+    assert quoted.grid_usd is not None
+    cap = 0.4 * quoted.grid_usd
+    main = site.start("main", "--max-usd", str(cap))
+    wait_for(site, "main", 1, main)
+    worker = site.start("worker", "--worker")
+    wait_for(site, "worker", 1, main, worker)
+    site.server.latency = QUICK_S
+    assert main.wait(timeout=120) == 3, (site.folder / "main.out").read_text()
+    assert worker.wait(timeout=120) == 3, (site.folder / "worker.out").read_text()
+    assert site.sent() == site.answered()
+    # Nobody gave up while others held what came back: less is left than two calls at their worst.
+    worst = quoted.grid_worst_usd / quoted.grid_calls if quoted.grid_worst_usd else 0.0
+    assert cap - 2 * worst < paid(site.server) <= cap
+    spent = paid(site.server)
+
+    site.server.latency = SLOW_S
+    main = site.start("main", "--max-usd", "1000")
+    wait_for(site, "main", site.asked_by("main") + 1, main)
+    second = site.start("second", "--worker")
+    wait_for(site, "second", 1, main, second)
+    second.send_signal(signal.SIGKILL)
+    second.wait()
+    site.server.latency = QUICK_S
+    assert main.wait(timeout=120) == 0, (site.folder / "main.out").read_text()
+    twice = site.sent() - site.answered()
+    # What was in flight when its process died was paid, but its answer reached nobody.
+    assert sum(twice.values()) <= CONCURRENCY
+    assert paid(site.server) > spent
+    states, parent = site.states()
+    assert states["COMPLETE"] == states["measured"] == len(TEMPERATURES) * len(ORDERS)
+    assert states["RUNNING"] == states["WAITING"] == 0
+    assert site.finished(parent) == dict.fromkeys(product(TEMPERATURES, ORDERS), 1)
+    assert_no_password(site)
+
+
+def assert_no_password(site: Site) -> None:
+    store = Path(site.store_uri.removeprefix("sqlite:///")).parent
+    secrets = [one.encode() for one in (postgres.PASSWORD, postgres.ESCAPED)]
+    files = [path for folder in (site.folder, store) for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    for path in files:
+        assert not any(secret in path.read_bytes() for secret in secrets), path
+
+
+def test_the_address_of_the_journal_serves_for_the_study() -> None:
+    assert driver_url("postgresql://u:p%40@h:5/d?host=/x") == "postgresql+psycopg://u:p%40@h:5/d?host=/x"
+    assert driver_url("postgres://h/d") == "postgresql+psycopg://h/d"
+    assert driver_url("postgresql+psycopg://u:{p}@h/d") == "postgresql+psycopg://u:%7Bp%7D@h/d"
+    assert driver_url("sqlite:///a.db") == "sqlite:///a.db"
+
+
+def test_an_address_that_is_wrong_is_refused_without_its_password(tmp_path: Path) -> None:
+    with quiet():
+        wrong = "postgresql://jrh:sec/ret-1@host/d"
+        with pytest.raises(JournalError) as unreadable, open_study("s", wrong, ["maximize"]):
+            pass
+        absent = f"postgresql://jrh:secret-1@/d?host={tmp_path}"
+        with pytest.raises(RecipeError, match="cannot be opened") as unreachable, open_study("s", absent, ["maximize"]):
+            pass
+    for raised in (unreadable.value, unreachable.value):
+        assert "ret-1" not in "".join(traceback.format_exception(raised))
+
+
+def test_a_worker_that_does_not_belong_is_refused(site: Site, tmp_path: Path) -> None:
+    from jrh_mlflow.sweeps.entry import join_sweep
+
+    where = {"storage": site.address, "experiment": "sweeps", "tracking_uri": site.store_uri, "prices": PRICES}
+    suite = jrh.load_suite(site.folder / "suite")
+    stopped = jrh.sweep(site.space, suite, max_usd=1e-6, journal=site.address, **where)
+    assert stopped.truncated is not None
+    with pytest.raises(RecipeError, match="is not that of the sweep"):
+        join_sweep(site.space, suite, journal=tmp_path / "journal.db", **where)
+    with pytest.raises(RecipeError, match="give neither"):
+        join_sweep(site.space, suite, journal=site.address, max_usd=5.0, **where)
+    other = {**where, "tracking_uri": f"sqlite:///{tmp_path}/other.db"}
+    with pytest.raises(TrackingError, match="the same --tracking-uri"):
+        join_sweep(site.space, suite, journal=site.address, **other)
+    assert site.server.counts["requests"] == 0
