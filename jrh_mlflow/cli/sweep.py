@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 @click.option("--n-trials", type=click.IntRange(1), help="Configurations to try, earlier ones included. [all]")
 @click.option("--max-usd", type=float, help="Never spend more than this on all trials together.")
 @click.option("--storage", help="Optuna storage URL, such as postgresql://…; a file under .jrh/sweeps when left out.")
-@click.option("--worker", is_flag=True, help="Join a sweep that another process started, and only run trials.")
+@click.option(
+    "--worker", is_flag=True, help="Join a sweep that another process started, with its cap, and only run trials."
+)
 @click.option("--max-replicates", type=click.IntRange(1), default=4, show_default=True, help="While undecided.")
 @click.option("--no-early-stop", is_flag=True, help="Ask every trial to its end.")
 @click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight. [32]")
 @click.option("--price", "price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens; repeatable.")
-@click.option("--journal", help="Where paid answers are kept. [.jrh/journal.db]")
+@click.option("--journal", help="Where paid answers are kept, a path or postgresql://… [.jrh/journal.db]")
 @click.option("--requests-per-minute", type=float, help="Of the endpoint; delays, never drops.")
 @click.option("--timeout", "timeout_s", type=float, help="Seconds for one attempt. [120]")
 @click.option("--run-name", help="Name of the parent run.")
@@ -51,7 +53,7 @@ def sweep(
     \b
     Example: jrh sweep space.yaml --dry-run
              jrh sweep space.yaml --n-trials 20 --max-usd 5
-             jrh sweep space.yaml --storage postgresql://… --worker
+             jrh sweep space.yaml --journal postgresql://… --storage postgresql://… --worker
     """
     given = {name: value for name, value in options.items() if value is not None}
     if price:

@@ -2,8 +2,8 @@
 
 | suite | part | a decision scores 1 when |
 |---|---|---|
-| pairs | `dark_current` | it takes no side between nothings: 1 − dark current |
-| pairs | `false_preference` | it is a tie between two that meet the same requirements: 1 − raw false preference |
+| pairs | `no_dark_current` | it takes no side between nothings: 1 − dark current |
+| pairs | `no_false_preference` | it is a tie between two that meet the same requirements: 1 − raw false preference |
 | pairs | `sensitivity` | it is the better content; the mean over the ladder's steps |
 | pairs | `natural_accuracy` | it is the content known to be better |
 | reliability tests | each test | as in the test's own report |
@@ -48,7 +48,7 @@ class Tally:
     """Decisions counted by task and cell: all that the composite, its intervals and its differences need."""
 
     cells: tuple[str, ...]
-    """`dark_current`, `sensitivity/delta_1`, …: a part, or a step of one."""
+    """`no_dark_current`, `sensitivity/delta_1`, …: a part, or a step of one."""
     tasks: tuple[str, ...]
     hits: Array
     """Tasks × cells: decisions that score 1."""
@@ -123,17 +123,17 @@ def cell_weights(cells: Sequence[str]) -> Array:
 def pair_cell(condition: str, delta: float | None) -> str | None:
     """Return the cell of a pair's condition, or None where it is no part of the composite."""
     if condition in VACUUM:
-        return "dark_current"
+        return "no_dark_current"
     if condition == LADDER:
         return f"sensitivity/{delta_key(float(delta or 0.0))}"
-    return {DELTA_0_SAME: "false_preference", NATURAL: "natural_accuracy"}.get(condition)
+    return {DELTA_0_SAME: "no_false_preference", NATURAL: "natural_accuracy"}.get(condition)
 
 
 def pair_hit(cell: str, decision: str, better: str) -> bool:
     """Whether a decision about a pair scores 1."""
-    if cell == "dark_current":
+    if cell == "no_dark_current":
         return not prefers(decision)
-    return decision == ("tie" if cell == "false_preference" else better)
+    return decision == ("tie" if cell == "no_false_preference" else better)
 
 
 def tally(decisions: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Tally:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
-_SECTIONS = {
+SECTIONS = {
     "Nothing to judge (vacuum)": {"dark_current": "dark current", "tie_rate/vacuum": "tie rate"},
     "Equal quality (delta 0, same requirements met)": {
         "raw_false_preference": "raw false preference",
@@ -57,7 +57,7 @@ def datasheet_markdown(
     if note:
         lines += [f"> {note}", ""]
     lines += [f"**Profile:** {profile}.", ""]
-    for heading, axes in _SECTIONS.items():
+    for heading, axes in SECTIONS.items():
         lines += _section(heading, {axis: label for axis, label in axes.items() if axis in estimates}, estimates)
         if heading.startswith("Equal"):
             lines += _ladder(estimates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,13 +49,18 @@ class ReliabilityReport:
     labels: tuple[str, ...]
     """Given or inferred, low to high where the order is known."""
     max_excluded: float
+    categories: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
+    """Group of the items to axis to reading, of all tests pooled; empty where items have no group."""
 
     @property
     def withheld(self) -> dict[str, str]:
         """Axes left out because too many of their calls gave no usable answer, with the reason."""
+        grouped = {
+            f"category/{name}/{axis}": one for name, axes in self.categories.items() for axis, one in axes.items()
+        }
         return {
             axis: reading.reason
-            for axis, reading in self.estimates.items()
+            for axis, reading in {**self.estimates, **grouped}.items()
             if isinstance(reading, NotEstimable) and reading.withheld
         }
 
@@ -76,6 +81,7 @@ class ReliabilityReport:
             "max_excluded": self.max_excluded,
             "scores": {test: reading.to_dict() for test, reading in self.scores.items()},
             "estimates": {axis: reading.to_dict() for axis, reading in self.estimates.items()},
+            **({"categories": _plain(self.categories)} if self.categories else {}),
         }
 
 
@@ -107,18 +113,23 @@ def reliability_report(
     )
 
 
+def _plain(categories: Mapping[str, Mapping[str, Reading]]) -> dict[str, Any]:
+    return {name: {axis: reading.to_dict() for axis, reading in axes.items()} for name, axes in categories.items()}
+
+
 def _test_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
     axes: dict[str, Reading] = {}
     # Of error doses only a direction is expected.
     if dose_of(name) is None or (calls.expected != "").any():
         axes |= accuracy_axes(calls, name) | baseline_axes(calls, name)
-        axes |= _label_axes(calls, name, resampling)
+        axes |= label_axes(calls, name, resampling)
     if len(repeated(calls).test) or name.startswith(STABILITY):
         axes |= stability_axes(calls, name, resampling)
     return axes
 
 
-def _label_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
+def label_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
+    """Return what two labels, or a scale, add to accuracy."""
     if calls.scale.kind == "binary":
         return error_axes(calls, name) | binary_axes(calls, name, resampling)
     return ordinal_axes(calls, name, resampling) if calls.scale.kind == "ordinal" else {}
@@ -129,4 +140,4 @@ def _pooled_axes(calls: PointTable, resampling: Resampling) -> dict[str, Reading
     if not len(pooled.test):
         return {}
     axes = {f"{ALL}/accuracy": accuracy(pooled, ALL).reading} | error_axes(pooled, ALL)
-    return axes | _label_axes(pooled, ALL, resampling)
+    return axes | label_axes(pooled, ALL, resampling)

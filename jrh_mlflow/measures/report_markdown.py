@@ -125,9 +125,27 @@ def _details(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:
         ]
         if rows:
             yield heading, table(["test", *axes.values()], rows)
+    if report.categories:
+        yield "By category", _categories(report.categories)
     yield from _doses(report)
     if confidence := confidence_lines(estimates, clusters="source"):
         yield "Confidence", confidence
+
+
+def _categories(categories: Mapping[str, Mapping[str, Reading]]) -> list[str]:
+    """Show each group with accuracy and the errors its labels allow, all tests pooled."""
+    names = {"accuracy": "accuracy", "error_rate": "error rate", "fpr": "FPR", "fnr": "FNR", "mae": "MAE"}
+    shown = {axis: name for axis, name in names.items() if any(axis in axes for axes in categories.values())}
+    rows = [
+        [
+            code(group),
+            *(_with_interval(axes[axis]) if axis in axes else "–" for axis in shown),
+            str(axes["accuracy"].n),
+            str(axes["accuracy"].excluded),
+        ]
+        for group, axes in categories.items()
+    ]
+    return table(["category", *shown.values(), "n calls", "left out"], rows)
 
 
 def _doses(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:

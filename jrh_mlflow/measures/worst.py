@@ -13,6 +13,7 @@ from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.points import PointTable, point_table
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.presentation import Message, message_text
 
 
 class ItemLike(Protocol):
@@ -47,7 +48,7 @@ class WorstItem:
     test: str
     source: str
     original: str | None
-    """The baseline's response, or its rubric where the test changed the rubric; None when there is no text."""
+    """The baseline's response, or what the test changed: the rubric, a message; None when there is no text."""
     perturbed: str | None
     expected: str
     given: str
@@ -113,14 +114,27 @@ def _worst(
 ) -> WorstItem:
     item = items[name]
     base = baselines.get(item.task)
-    reworded = base is not None and base.rubric != item.rubric
+    original, perturbed = _texts(item, base)
     return WorstItem(
         item=name,
         test=str(table.test[row]),
         source=item.task,
-        original=None if base is None else base.rubric if reworded else base.response,
-        perturbed=item.rubric if reworded else item.response,
+        original=original,
+        perturbed=perturbed,
         expected=str(table.expected[row]),
         given=str(table.answer[row]),
         error_size=size[row],
     )
+
+
+def _texts(item: ItemLike, base: ItemLike | None) -> tuple[str | None, str | None]:
+    """Return what was changed, before and after: the rubric, the response, or the first edited message."""
+    if base is not None and base.rubric != item.rubric:
+        return base.rubric, item.rubric
+    talk: tuple[Message, ...] | None = getattr(item, "transcript", None)
+    if not talk:
+        return None if base is None else base.response, item.response
+    before: tuple[Message, ...] = getattr(base, "transcript", None) or ()
+    edited = [place for place, message in enumerate(talk) if before[place : place + 1] != (message,)]
+    place = edited[0] if edited and before else len(talk) - 1
+    return " ".join(map(message_text, before[place : place + 1])) or None, message_text(talk[place])

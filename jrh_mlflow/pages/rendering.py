@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,9 @@ def data_uri(png: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
 
 
+@cache
 def _environment() -> Environment:
+    """Made once: reading a template takes longer than filling it in."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -10,10 +10,13 @@ from jrh_mlflow.perturb._base import (
     Similarity,
     Target,
 )
+from jrh_mlflow.perturb.agents import AGENT_TESTS, AgentTest
 from jrh_mlflow.perturb.registry import TESTS, find_test, find_tests, register
 
 __all__ = [
+    "AGENT_TESTS",
     "TESTS",
+    "AgentTest",
     "Bench",
     "Check",
     "CodeTest",

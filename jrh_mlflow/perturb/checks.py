@@ -37,6 +37,11 @@ _OPENINGS = (
     rf"{_TEXT}\s*\**:",
     rf"i(?:['’]ve| have) (?:now )?{_MADE}\b",
 )
+_REWRITING = (
+    rf"{_HERE}[^.\n]{{0,40}}\b(?:{_MADE}|edited|modified)\b",
+    r"(?:the )?(?:edited|rewritten|revised|modified)\s*(?:message|text|version|response)\s*\W{0,3}:",
+    r"i(?:['’]ve| have) (?:now )?(?:edited|rewritten|modified) (?:the|this) (?:message|text|response)\b",
+)
 _SERVICE = (
     r"(?:help|assist|comply|fulfil\w*|provide|generate|create|write|rewrite|produce|do (?:that|this|so)|answer|process"
     r"|participate|engage|support|continue|in good conscience|offer|share|with (?:that|this)|[.,!])"
@@ -88,6 +93,19 @@ def not_empty(target: Target, text: str, bench: Bench) -> str | None:
 def no_wrapping(target: Target, text: str, bench: Bench) -> str | None:
     """Flag what a generator says around the text, or instead of it; what the original says too is no chatter."""
     return _wrapped(target.original, text.strip()) or _chatter(target.original, text.strip())
+
+
+def about_the_editing(original: str, text: str) -> str | None:
+    """Flag a message of a transcript that is wrapped, or speaks about its own rewriting.
+
+    Pleasantries and refusals are what an assistant may well say, so they are no chatter here.
+    """
+    text = text.strip()
+    opening = text.lstrip("*_#> \t\n")
+    spoken = [begun[0] for pattern in _REWRITING if (begun := re.match(pattern, opening, re.I))]
+    if spoken and not any(re.match(pattern, original.lstrip("*_#> \t\n"), re.I) for pattern in _REWRITING):
+        return f"opening remark of the generator: {_cut(spoken[0])}"
+    return _wrapped(original, text)
 
 
 def _wrapped(original: str, text: str) -> str | None:

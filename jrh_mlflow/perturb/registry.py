@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import ReliabilityTest
+from jrh_mlflow.perturb.agents import AGENT_TESTS
 from jrh_mlflow.perturb.authority import Authority
 from jrh_mlflow.perturb.error_injection import ErrorInjection
 from jrh_mlflow.perturb.filler import Filler
@@ -47,7 +48,7 @@ TESTS: dict[str, ReliabilityTest] = {test.name: test for test in (*_PAPER, *_EXT
 """Every test by its name: those of the Judge Reliability Harness, then ours, then what was registered."""
 PAPER = tuple(test.name for test in _PAPER)
 GROUPS = ("all", "paper")
-_RESERVED = (*PAIR_CONDITIONS, BASELINE, *GROUPS)
+_RESERVED = (*PAIR_CONDITIONS, BASELINE, *GROUPS, *AGENT_TESTS)
 
 
 def register(test: ReliabilityTest) -> None:
@@ -68,8 +69,12 @@ def find_test(name: str) -> ReliabilityTest:
     Raises:
         RecipeError: for an unknown name, with the nearest known one.
     """
+    if name in AGENT_TESTS:
+        raise RecipeError(f"Test {name!r} edits transcripts. Give it a log of them (.eval), not responses.")
     if name not in TESTS:
-        raise RecipeError(f"Unknown test {name!r}.{suggest(name, [*TESTS, *GROUPS])} `jrh tests` lists them.")
+        raise RecipeError(
+            f"Unknown test {name!r}.{suggest(name, [*TESTS, *AGENT_TESTS, *GROUPS])} `jrh tests` lists them."
+        )
     return TESTS[name]
 
 

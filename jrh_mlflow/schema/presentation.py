@@ -49,6 +49,17 @@ def saved_message(message: Message) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in _ALWAYS_SAVED or value not in (None, ())}
 
 
+def message_text(message: Message) -> str:
+    """Return a message in one line for people: its text, then its tool calls.
+
+    Example:
+        >>> message_text(Message(role="assistant", content="Wait.", tool_calls=({"name": "look", "arguments": {}},)))
+        'Wait. look({})'
+    """
+    calls = [f"{call.get('name')}({call.get('arguments')})" for call in message.tool_calls]
+    return " ".join(filter(None, [message.content, *calls]))
+
+
 def part_text(part: Mapping[str, Any]) -> str:
     """Return what a text judge reads of a part: text where it is made of text, otherwise that it is not shown.
 

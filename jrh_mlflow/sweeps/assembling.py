@@ -38,7 +38,7 @@ from jrh_mlflow.tracking.sweeps import log_sweep
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jrh_mlflow.sweeps.entry import Ready
+    from jrh_mlflow.sweeps.setup import Ready
 
 _NO_MAP = "only told for reliability against cost with known prices"
 

@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.money import checked_cap, judge_price
-from jrh_mlflow.errors import JudgeError, RecipeError, TrackingError
-from jrh_mlflow.evaluation import resolve_judge
+from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.stimuli.suite import Suite
-from jrh_mlflow.suites import as_suite
 from jrh_mlflow.sweeps.assembling import assembled, log
-from jrh_mlflow.sweeps.loading import as_space
-from jrh_mlflow.sweeps.remeasure import Memory, halves, hold_out, refine
+from jrh_mlflow.sweeps.remeasure import Memory, hold_out, refine
 from jrh_mlflow.sweeps.report import Sweep
 from jrh_mlflow.sweeps.results import Result
-from jrh_mlflow.sweeps.space import Space
-from jrh_mlflow.sweeps.study import Trials, default_storage, open_study, quiet
-from jrh_mlflow.sweeps.trials import Bench, BudgetReached, completed, run_trial
-from jrh_mlflow.tracking.runs import first_tags
-from jrh_mlflow.tracking.store import Store, ending
-from jrh_mlflow.tracking.sweeps import end_orphans, reopen, sweep_parent
+from jrh_mlflow.sweeps.setup import Ready, set_up
+from jrh_mlflow.sweeps.space import Configuration, Space
+from jrh_mlflow.sweeps.storage import quiet
+from jrh_mlflow.sweeps.study import Trials, result_of
+from jrh_mlflow.sweeps.trials import BudgetReached, completed, run_trial
+from jrh_mlflow.tracking.store import ending
+from jrh_mlflow.tracking.sweeps import end_orphans
 
 if TYPE_CHECKING:
-    from optuna import Study
-
-_PARENT, _LIMITS = "jrh:parent", "jrh:limits"
-"""Attributes of a study: its parent run, and what the sweep was started with, for those that join it."""
-_OURS = ("replicates", "stop", "parent_run_id", "run_name", "shuffle", "budget", "tags")
-"""Arguments of `evaluate` that a sweep sets itself."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ready:
-    """A sweep that is set up."""
-
-    space: Space
-    suite: Suite
-    search: Suite
-    holdout: Suite
-    trials: Trials
-    bench: Bench
-    n_trials: int
+    from optuna import Trial
 
 
 def sweep(
@@ -73,7 +50,8 @@ def sweep(
         suite: As for `evaluate`; at least four tasks.
         n_trials: Configurations to try, those of earlier calls included; every configuration when None.
         max_usd: Never spend more than this on all trials together, restarts and other workers included.
-        storage: Any Optuna storage URL; a SQLite file under `.jrh/sweeps` when None.
+        storage: Any Optuna storage URL, such as the journal's own `postgresql://…`; a SQLite file under `.jrh/sweeps`
+            when None.
         seed: Of the split, the order of items, the search and all resampling.
         experiment: MLflow experiment; the active one when None.
         tracking_uri: MLflow store; the active one when None.
@@ -86,8 +64,9 @@ def sweep(
         RecipeError: when the space makes no sense.
         JudgeError: when no configuration could be measured.
     """
-    with quiet():
-        ready = _ready(
+    with (
+        quiet(),
+        set_up(
             space,
             suite,
             n_trials=n_trials,
@@ -98,19 +77,19 @@ def sweep(
             tracking_uri=tracking_uri,
             run_name=run_name,
             **as_evaluate,
-        )
-        bench, trials = ready.bench, ready.trials
-        with ending(bench.store, bench.parent):
-            found: dict[str, Result] = {}
-            held: dict[str, Result] = {}
-            failed: dict[str, str] = {}
-            truncated = _searched(ready, early_stop=early_stop)
-            found |= completed(trials)
-            _check_any(trials, found, truncated)
-            if truncated is None:
-                truncated = _remeasured(ready, found, held, failed, max_replicates=max_replicates)
-            done = assembled(ready, found, held, failed, truncated=truncated, link=bench.store.link(bench.parent))
-            return log(bench, done, seed=seed)
+        ) as ready,
+        ending(ready.bench.store, ready.bench.parent),
+    ):
+        found: dict[str, Result] = {}
+        held: dict[str, Result] = {}
+        failed: dict[str, str] = {}
+        truncated = _searched(ready, early_stop=early_stop)
+        found |= completed(ready.trials)
+        _check_any(ready.trials, found, truncated)
+        if truncated is None:
+            truncated = _remeasured(ready, found, held, failed, max_replicates=max_replicates)
+        link = ready.bench.store.link(ready.bench.parent)
+        return log(ready.bench, assembled(ready, found, held, failed, truncated=truncated, link=link), seed=seed)
 
 
 def join_sweep(
@@ -123,106 +102,16 @@ def join_sweep(
 ) -> int:
     """Run trials of a sweep that another process started, until none is left; return how many this one ran.
 
-    The number of trials and the cap are those of the sweep. All processes must use one journal: the cap is kept there.
+    The number of trials and the cap are those of the sweep. All processes must use one journal, where the cap is kept,
+    and one MLflow store.
 
     Raises:
-        RecipeError: when there is no such study in the storage.
+        RecipeError: when there is no such study in the storage, or the journal is another one.
+        TrackingError: when the sweep's run is not in the MLflow store.
         BudgetReached: The cap is spent.
     """
-    with quiet():
-        ready = _ready(space, suite, storage=storage, create=False, **given)
-        before = len(ready.trials.all())
-        _search(ready, early_stop=early_stop, wait=False)
-        return len(ready.trials.all()) - before
-
-
-def study_name(space: Space, suite: Suite, seed: int) -> str:
-    """Name a study by what it searches: the same space, suite and seed continue it."""
-    return f"jrh-{space.sha256[:12]}-{suite.sha256[:12]}-{seed}"
-
-
-def _ready(
-    space: Space | Mapping[str, Any] | str | Path,
-    suite: Suite | str | Path | None,
-    *,
-    n_trials: int | None = None,
-    max_usd: float | None = None,
-    storage: str | None = None,
-    seed: int = 0,
-    experiment: str | None = None,
-    tracking_uri: str | None = None,
-    run_name: str | None = None,
-    create: bool = True,
-    **as_evaluate: Any,
-) -> Ready:
-    """Check everything that can be checked before anything is asked, then open study and parent run."""
-    for name in _OURS:
-        if name in as_evaluate:
-            raise RecipeError(f"A sweep sets `{name}` of its trials itself.")
-    if n_trials is not None and n_trials < 1:
-        raise RecipeError(f"`n_trials >= 1` must hold, but got {n_trials=}.")
-    chosen, on = as_space(space, tracking_uri=tracking_uri), as_suite(suite)
-    pair = any(item.kind == "pair" for item in on.items)
-    search, holdout = halves(on, seed=seed)
-    _check_cap(chosen, max_usd, as_evaluate.get("prices"), pair=pair)
-    name = study_name(chosen, on, seed)
-    store = Store(tracking_uri, experiment)
-    study, made = open_study(name, storage or default_storage(name), list(chosen.objectives.values()), create=create)
-    trials = Trials(study, chosen, pair=pair, seed=seed)
-    first = resolve_judge(chosen.make_judge(trials.grid[0]))
-    parent = _parent(study, store, made, run_name or f"sweep: {on.name}", simulated=first.simulated)
-    if create:
-        reopen(store, parent)
-        study.set_user_attr(_LIMITS, {"n_trials": n_trials, "max_usd": max_usd})
-    else:
-        limits = study.user_attrs.get(_LIMITS, {})
-        n_trials, max_usd = n_trials or limits.get("n_trials"), max_usd or limits.get("max_usd")
-    budget = {} if max_usd is None else {"max_usd": max_usd, "budget": f"sweep:{name}"}
-    where = {"experiment": experiment, "tracking_uri": tracking_uri}
-    bench = Bench(
-        space=chosen,
-        store=store,
-        parent=parent,
-        pair=pair,
-        seed=seed,
-        options={"progress": False, **as_evaluate, **where, **budget},
-    )
-    return Ready(
-        space=chosen,
-        suite=on,
-        search=search,
-        holdout=holdout,
-        trials=trials,
-        bench=bench,
-        n_trials=min(n_trials or len(trials.grid), len(trials.grid)),
-    )
-
-
-def _check_cap(space: Space, max_usd: float | None, prices: Any, *, pair: bool) -> None:
-    """Refuse a cap on models whose calls cannot be priced beforehand, before anything is asked."""
-    if max_usd is None:
-        return
-    seen: dict[str, None] = {}
-    for one in space.configurations(pair=pair):
-        model = one.params.get("model", "")
-        if model not in seen:
-            seen[model] = None
-            judge = resolve_judge(space.make_judge(one))
-            checked_cap(max_usd, judge, judge_price(judge, prices))
-
-
-def _parent(study: Study, store: Store, made: bool, name: str, *, simulated: bool) -> str:
-    """Make the parent run with the study, or find the one it has."""
-    if made:
-        run_id = sweep_parent(store, name, tags=first_tags("sweep", simulated=simulated))
-        study.set_user_attr(_PARENT, run_id)
-        return run_id
-    for _ in range(120):  # its maker may be between the two steps
-        known = study.user_attrs.get(_PARENT)
-        if known is not None:
-            return str(known)
-        time.sleep(0.5)
-    raise TrackingError(f"The study {study.study_name} has no parent run: its first process died. Change the seed.")
+    with quiet(), set_up(space, suite, storage=storage, join=True, **given) as ready:
+        return _search(ready, early_stop=early_stop, wait=False)
 
 
 def _searched(ready: Ready, *, early_stop: bool) -> str | None:
@@ -231,25 +120,30 @@ def _searched(ready: Ready, *, early_stop: bool) -> str | None:
     try:
         _search(ready, early_stop=early_stop, wait=True)
     except BudgetReached as reason:
+        # What the others still run was paid, too, and belongs to the report.
+        while trials.open("RUNNING"):
+            trials.wait()
         return f"the cap is reached ({reason})"
     finally:
-        dead = [one.number for one in trials.all() if one.state.name == "FAIL"]
-        end_orphans(bench.store, bench.parent, dead)
+        taken_over = [found["run_id"] for one in trials.measured().values() if (found := result_of(one))]
+        end_orphans(bench.store, bench.parent, trials.dead(), keep=taken_over)
     return None
 
 
-def _search(ready: Ready, *, early_stop: bool, wait: bool) -> None:
-    """Run trials until there are enough; with `wait`, until those of other workers have ended too."""
-    bench, trials = ready.bench, ready.trials
+def _search(ready: Ready, *, early_stop: bool, wait: bool) -> int:
+    """Run trials until there are enough; with `wait`, until those of other workers have ended too; return how many."""
+    trials, ran = ready.trials, 0
+
+    def run(trial: Trial, one: Configuration) -> Sequence[float]:
+        nonlocal ran
+        ran += 1
+        return run_trial(ready.capped(), trials, trial, one, ready.search, early_stop=early_stop)
+
     while True:
-        went = trials.run_next(
-            ready.n_trials,
-            lambda trial, one: run_trial(bench, trials, trial, one, ready.search, early_stop=early_stop),
-        )
-        if went:
+        if trials.run_next(ready.n_trials, run):
             continue
         if not wait or not trials.open():
-            return
+            return ran
         trials.wait()
 
 
@@ -265,8 +159,9 @@ def _remeasured(
     configurations = {one.key: one for one in ready.trials.grid}
     memory = Memory(ready.trials.study)
     try:
-        refine(ready.bench, memory, found, configurations, ready.search, max_replicates=max_replicates)
-        failed |= hold_out(ready.bench, memory, found, configurations, ready.holdout, found=held)
+        bench = ready.capped()
+        refine(bench, memory, found, configurations, ready.search, max_replicates=max_replicates)
+        failed |= hold_out(bench, memory, found, configurations, ready.holdout, found=held)
     except BudgetReached as reason:
         return f"the cap is reached while the front was measured again ({reason})"
     return None

@@ -196,7 +196,9 @@ def member_rows(members: Sequence[Member], names: Sequence[str]) -> list[list[st
 def ranking(members: Sequence[Member]) -> list[str]:
     """Render members as a Markdown table."""
     names = list(dict.fromkeys(name for one in members for name in parts(one.fair.tally)))
-    header = ["configuration", "reliability", "search", "bias", "$ per 1,000", "tied with best", "on front", *names]
+    header = ["configuration", "reliability", "search", "bias", "$ per 1,000", "tied with best", "on front"]
+    # With spaces, so that the column heads may break.
+    header += [name.replace("_", " ") for name in names]
     return table(header, member_rows(members, names))
 
 
@@ -204,7 +206,8 @@ def _cells(one: Member) -> list[str]:
     chance = "" if one.probability is None else f" ({one.probability:.2f})"
     return [
         one.label,
-        reading_text(one.reliability) + ("" if one.holdout else " (search)"),
+        # Not in round brackets: after the interval's square ones Markdown would read a link.
+        reading_text(one.reliability) + ("" if one.holdout else ", searched half"),
         f"{one.search.tally.value:.3f}",
         "–" if one.bias is None else f"{one.bias:+.3f}",
         "unknown" if one.usd_per_1k is None else f"{one.usd_per_1k:.4g}",

@@ -74,6 +74,11 @@ class Configuration:
         text = json.dumps(dict(self.params), sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
+    @cached_property
+    def judge_key(self) -> tuple[tuple[str, str], ...]:
+        """Identify the judge: configurations that differ in their policy only are read from the same calls."""
+        return tuple(sorted((name, label) for name, label in self.params.items() if name not in _POLICY))
+
     @property
     def label(self) -> str:
         """The choices that vary, in one line."""

@@ -2,7 +2,8 @@
 
 A trial is born with its configuration (`enqueue_trial`), so everybody who reads the study knows what each trial is
 about from its first moment on. Of several trials of one configuration the one with the lowest number is run, and the
-others end as duplicates. A trial whose process died is failed and enqueued again.
+others end as duplicates. Trials of one judge under several policies share its calls, so they are run one after the
+other: none of these calls is paid twice. A trial whose process died is failed and enqueued again.
 """
 
 from __future__ import annotations
@@ -12,25 +13,19 @@ import random
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.sweeps.space import Configuration, Space
+from jrh_mlflow.sweeps.storage import GRACE_S
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.samplers import TPESampler
-    from optuna.storages import RDBStorage
     from optuna.trial import FrozenTrial
 
-HEARTBEAT_S = 15
-GRACE_S = 60
-"""A trial without a heartbeat for so long belongs to a process that died."""
-WORKER, FAILED, DUPLICATE, RESULT = "jrh:worker", "jrh:failed", "jrh:duplicate", "jrh:result"
+WORKER, FAILED, STOPPED, RESULT = "jrh:worker", "jrh:failed", "jrh:stopped", "jrh:result"
+DUPLICATE = "jrh:duplicate"
 """User attributes of a trial."""
 
 _TRIES = 20
@@ -38,75 +33,11 @@ _STARTUP = 10
 
 
 class Duplicate(Exception):  # noqa: N818 - a signal, not a failure
-    """Another trial of this configuration is run already."""
+    """Another trial of this configuration is run already, or enough of them are."""
 
 
 class TrialFailed(Exception):  # noqa: N818 - a signal, not a failure
     """A configuration cannot be measured; this process does not try it again, the next one may."""
-
-
-def default_storage(name: str) -> str:
-    """Return a SQLite file of its own for a study, under `$JRH_HOME/sweeps`."""
-    folder = Path(os.environ.get("JRH_HOME", ".jrh")) / "sweeps"
-    folder.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{(folder / f'{name}.db').absolute()}"
-
-
-def open_study(name: str, storage: str, directions: Sequence[str], *, create: bool = True) -> tuple[Study, bool]:
-    """Open a study; return it and whether this process made it.
-
-    Raises:
-        RecipeError: when the storage cannot be opened, or when there is no such study and none is to be made.
-    """
-    import optuna
-    from sqlalchemy.exc import SQLAlchemyError
-
-    ways: list[Any] = list(directions)
-    try:
-        store = _storage(storage)
-        if create:
-            try:
-                return optuna.create_study(storage=store, study_name=name, directions=ways), True
-            except optuna.exceptions.DuplicatedStudyError:
-                pass
-        return optuna.load_study(storage=store, study_name=name), False
-    except KeyError as error:
-        raise RecipeError(
-            f"There is no study {name} in this storage. Start the sweep without --worker first, with the same space, "
-            "suite and seed."
-        ) from error
-    except (SQLAlchemyError, ImportError, ValueError, OSError) as error:
-        shown = " ".join(str(error).split())[:200]
-        raise RecipeError(f"The storage of the study cannot be opened: {shown}.") from error
-
-
-def _storage(url: str) -> RDBStorage:
-    from optuna.exceptions import ExperimentalWarning
-    from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
-
-    waiting = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        return RDBStorage(
-            url,
-            engine_kwargs=waiting,
-            heartbeat_interval=HEARTBEAT_S,
-            grace_period=GRACE_S,
-            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
-        )
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep Optuna from printing: the runs and the report say what happened."""
-    import optuna
-
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
 
 
 class Trials:
@@ -117,13 +48,20 @@ class Trials:
         self.grid = space.configurations(pair=pair, seed=seed)
         self.failed: dict[str, str] = {}
         """Configurations that failed in this process, with the reason."""
+        self._silent: dict[int, float] = {}
+        """Trials that run but do not say where, with the moment this process first saw them."""
 
-    def key_of(self, trial: FrozenTrial) -> str | None:
+    def of(self, trial: FrozenTrial) -> Configuration | None:
         """Return the configuration of a trial; None of one that another space left behind."""
         params = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
         if not all(params.get(name) in labels for name, labels in self.space.axes.items()):
             return None
-        return self.space.configuration(params, pair=self.pair).key
+        return self.space.configuration(params, pair=self.pair)
+
+    def key_of(self, trial: FrozenTrial) -> str | None:
+        """Return the key of a trial's configuration."""
+        found = self.of(trial)
+        return None if found is None else found.key
 
     def all(self) -> list[FrozenTrial]:
         """Read the study."""
@@ -133,42 +71,46 @@ class Trials:
         """Configuration to its trial, of those that are done: measured in full, or stopped."""
         return {key: trial for trial in self.all() if _done(trial) and (key := self.key_of(trial))}
 
-    def open(self) -> list[FrozenTrial]:
-        """Return the trials that somebody runs or that wait to be run."""
-        return [trial for trial in self.all() if not trial.state.is_finished()]
+    def open(self, *states: str) -> list[FrozenTrial]:
+        """Return the trials that somebody runs (`RUNNING`) or that wait to be run (`WAITING`)."""
+        return [trial for trial in self.all() if trial.state.name in (states or ("RUNNING", "WAITING"))]
+
+    def dead(self) -> list[int]:
+        """Return the trials that ended with their process."""
+        told = (FAILED, STOPPED, DUPLICATE)
+        failed = [trial for trial in self.all() if trial.state.name == "FAIL"]
+        return [trial.number for trial in failed if not any(name in trial.user_attrs for name in told)]
 
     def run_next(self, n_trials: int, run: Callable[[Trial, Configuration], Sequence[float]]) -> bool:
         """Run one trial; False when there is none left for this process to start."""
         self.requeue_dead()
-        waiting = [trial for trial in self.open() if trial.state.name == "WAITING"]
-        if not waiting:
+        if not self.open("WAITING"):
             if len(self.measured()) + len(self.open()) + len(self.failed) >= min(n_trials, len(self.grid)):
                 return False
             proposed = self._propose(n_trials)
             if proposed is None:
                 return False
             self.study.enqueue_trial(dict(proposed.params))
-        self.study.optimize(lambda trial: self._objective(trial, run), n_trials=1, catch=(Duplicate, TrialFailed))
+        limit = min(n_trials, len(self.grid))
+        self.study.optimize(
+            lambda trial: self._objective(trial, run, limit), n_trials=1, catch=(Duplicate, TrialFailed)
+        )
         return True
 
-    def _objective(self, trial: Trial, run: Callable[[Trial, Configuration], Sequence[float]]) -> Sequence[float]:
-        trial.set_user_attr(WORKER, {"host": socket.gethostname(), "pid": os.getpid()})
+    def _objective(
+        self, trial: Trial, run: Callable[[Trial, Configuration], Sequence[float]], limit: int
+    ) -> Sequence[float]:
+        turn = self._take_turn(trial)
         own = next(other for other in self.all() if other.number == trial.number)
         if not (own.params or own.system_attrs.get("fixed_params")):
+            trial.set_user_attr(DUPLICATE, trial.number)
             raise Duplicate("Another worker took the trial that this one had enqueued.")
         axes = self.space.axes
         params = {name: str(trial.suggest_categorical(name, list(labels))) for name, labels in axes.items()}
         configuration = self.space.configuration(params, pair=self.pair)
-        earlier = [
-            other
-            for other in self.all()
-            if other.number < trial.number
-            and (_done(other) or not other.state.is_finished())
-            and self.key_of(other) == configuration.key
-        ]
-        if earlier:
-            trial.set_user_attr(DUPLICATE, earlier[0].number)
-            raise Duplicate(f"Trial {earlier[0].number} has the configuration of trial {trial.number}.")
+        self._check_first(trial, configuration, limit)
+        while any(self._goes_before(other, configuration, trial.number, turn) for other in self.open("RUNNING")):
+            self.wait()
         try:
             return run(trial, configuration)
         except TrialFailed as reason:
@@ -176,12 +118,44 @@ class Trials:
             self.failed[configuration.key] = str(reason)
             raise
 
+    def _take_turn(self, trial: Trial) -> int:
+        """Say who runs a trial, and draw a number higher than all that are out (Lamport's bakery)."""
+        turn = 1 + max((_turn(other) or 0 for other in self.open("RUNNING")), default=0)
+        trial.set_user_attr(WORKER, {"host": socket.gethostname(), "pid": os.getpid(), "turn": turn})
+        return turn
+
+    def _goes_before(self, other: FrozenTrial, configuration: Configuration, number: int, turn: int) -> bool:
+        """Whether another trial asks the same judge and came first; one without a number is about to draw it."""
+        asked = self.of(other)
+        if other.number == number or asked is None or asked.judge_key != configuration.judge_key:
+            return False
+        theirs = _turn(other)
+        return theirs is None or (theirs, other.number) < (turn, number)
+
+    def _check_first(self, trial: Trial, configuration: Configuration, limit: int) -> None:
+        """End a trial whose configuration has another one, or that two workers started beyond the number asked for."""
+        earlier = {
+            key: other.number
+            for other in self.all()
+            if other.number < trial.number
+            and (_done(other) or not other.state.is_finished())
+            and (key := self.key_of(other))
+        }
+        if configuration.key in earlier:
+            trial.set_user_attr(DUPLICATE, earlier[configuration.key])
+            raise Duplicate(f"Trial {earlier[configuration.key]} has the configuration of trial {trial.number}.")
+        if len(earlier) >= limit:
+            trial.set_user_attr(DUPLICATE, trial.number)
+            raise Duplicate(f"{limit} trials were asked for.")
+
     def _propose(self, n_trials: int) -> Configuration | None:
         """Choose a configuration that nobody has: the whole grid in turn, or what the sampler suggests."""
         taken = {self.key_of(trial) for trial in self.all() if _done(trial) or not trial.state.is_finished()}
         left = {one.key: one for one in self.grid if one.key not in taken and one.key not in self.failed}
         if not left:
             return None
+        busy = {asked.judge_key for trial in self.open() if (asked := self.of(trial))}
+        left = {key: one for key, one in left.items() if one.judge_key not in busy} or left
         if n_trials >= len(self.grid):
             return next(iter(left.values()))
         return self._suggested(left) or next(iter(left.values()))
@@ -224,8 +198,8 @@ class Trials:
         import optuna
 
         dead = []
-        for trial in self.all():
-            if trial.state.name != "RUNNING" or not _is_dead(trial):
+        for trial in self.open("RUNNING"):
+            if not self._is_dead(trial):
                 continue
             try:
                 self.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
@@ -237,6 +211,13 @@ class Trials:
             if params:
                 self.study.enqueue_trial(params)
         return dead
+
+    def _is_dead(self, trial: FrozenTrial) -> bool:
+        worker = trial.user_attrs.get(WORKER)
+        if worker is None:
+            # Died between its birth and its first word; clocks of other machines do not count.
+            return time.monotonic() - self._silent.setdefault(trial.number, time.monotonic()) > GRACE_S
+        return worker["host"] == socket.gethostname() and not _lives(worker["pid"])
 
     def fail_stale(self) -> None:
         """Let Optuna fail and enqueue again what has no heartbeat any more."""
@@ -263,18 +244,16 @@ def _done(trial: FrozenTrial) -> bool:
     return trial.state.name in ("COMPLETE", "PRUNED")
 
 
-def _is_dead(trial: FrozenTrial) -> bool:
+def _turn(trial: FrozenTrial) -> int | None:
     worker = trial.user_attrs.get(WORKER)
-    if worker is None:
-        # Died between its birth and its first word; nothing records a heartbeat for it.
-        begun = trial.datetime_start
-        return begun is not None and (datetime.now() - begun).total_seconds() > GRACE_S
-    if worker["host"] != socket.gethostname():
-        return False
+    return None if worker is None else int(worker.get("turn", 0))
+
+
+def _lives(pid: int) -> bool:
     try:
-        os.kill(worker["pid"], 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
-        return True
-    except PermissionError:
         return False
-    return False
+    except PermissionError:
+        return True
+    return True

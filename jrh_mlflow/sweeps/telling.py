@@ -19,7 +19,9 @@ def sweep_markdown(sweep: Sweep) -> str:
     notes += [f"Truncated ({sweep.truncated}): told on what was measured."] if sweep.truncated else []
     lines += [f"> {note}" for note in notes] + ([""] if notes else [])
     lines += [*_answer(sweep), "", "## Front", ""]
-    lines += ranking(sweep.front) if sweep.front else ["No configuration was measured that keeps the constraints."]
+    # As below it: the most reliable first.
+    front = sweep.front[::-1]
+    lines += ranking(front) if front else ["No configuration was measured that keeps the constraints."]
     others = [one for one in sweep.members if not one.on_front]
     if others:
         lines += ["", "## Also measured in full", "", *ranking(others[:20])]

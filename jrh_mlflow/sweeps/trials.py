@@ -20,7 +20,7 @@ from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked
 from jrh_mlflow.sweeps.results import Result, usd_per_call
 from jrh_mlflow.sweeps.space import Configuration, Space
 from jrh_mlflow.sweeps.stopping import DOMINATED, DominatedStop, Rival
-from jrh_mlflow.sweeps.study import RESULT, TrialFailed, Trials, result_of
+from jrh_mlflow.sweeps.study import RESULT, STOPPED, TrialFailed, Trials, result_of
 from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.sweeps import log_trial, trial_tags
 
@@ -88,7 +88,7 @@ class Bench:
         counted = tally(decisions, labels=done.suite.labels)
         each = usd_per_call(done.calls)
         n_calls = policy.calls_per_judgment(pair=self.pair)
-        usd = None if each is None else 1000 * n_calls * each
+        usd = None if each is None else float(f"{1000 * n_calls * each:.12g}")
         composite = reliability(counted, seed=self.seed)
         metrics = log_trial(
             self.store,
@@ -149,6 +149,9 @@ def run_trial(
         result = bench.measure(configuration, suite, stage="search", judge=judge, stop=stop, trial=trial.number)
     except (JudgeError, RecipeError, SuiteError) as error:
         raise TrialFailed(str(error)) from error
+    except BudgetReached as reason:
+        trial.set_user_attr(STOPPED, str(reason))
+        raise
     trial.set_user_attr(RESULT, result.to_dict())
     if result.truncated and result.truncated.startswith(DOMINATED):
         raise optuna.TrialPruned(result.truncated)

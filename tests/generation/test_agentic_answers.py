@@ -159,3 +159,17 @@ def test_every_field_of_a_brief_is_filled_in() -> None:
         assert "Your last answer was rejected: problem." in brief
     assert "- told\n" in briefs[0]
     assert "2, 3, 4" in briefs[0]
+
+
+def test_a_tool_use_inside_a_message_is_edited_with_its_result() -> None:
+    use = {"type": "tool_use", "id": "u1", "name": "web_search", "arguments": '{"q": "a"}', "result": "[1]", "tool": 1}
+    message = Message(role="assistant", content="One.", parts=({"type": "image"}, use))
+    shown = form(message)["tool_uses"]
+    assert shown == [{"id": "u1", "name": "web_search", "arguments": '{"q": "a"}', "result": "[1]"}]
+    read = read_edit(json.dumps({"content": "Two.", "tool_uses": [{**shown[0], "result": "[2]"}]}), message)
+    assert read.parts == ({"type": "image"}, {**use, "result": "[2]"})
+    for broken, problem in (([], "must list the 1 tool uses"), ([{**shown[0], "id": "u2"}], "must keep its id 'u1'")):
+        with pytest.raises(Rejected, match=problem):
+            read_edit(json.dumps({"content": "Two.", "tool_uses": broken}), message)
+    with pytest.raises(Rejected, match="must keep the form"):
+        read_edit(json.dumps({"content": "Two.", "tool_uses": [{**shown[0], "result": 2}]}), message)

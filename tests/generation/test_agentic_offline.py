@@ -191,3 +191,12 @@ def test_a_draw_takes_some_of_the_transcripts(log: Path, store_uri: str) -> None
     done = run(log, None, store_uri, n=2, stratify="metadata.topic")
     topics = {one.id: one.metadata["topic"] for one in read_transcripts(log)}
     assert sorted(topics[item.task] for item in done.suite.items if item.condition == "baseline") == ["Dinner", "Lunch"]
+
+
+def test_a_suite_of_responses_is_reported_by_its_group_too(store_uri: str) -> None:
+    grouped = [{**row, "topic": "odd" if number % 2 else "even"} for number, row in enumerate(rows(6))]
+    suite = run(grouped, None, store_uri, tests="typos", labels=("fail", "pass"), group="topic").suite
+    assert set(suite.groups.values()) == {"odd", "even"}
+    done = jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    assert done.report.categories.keys() == {"even", "odd"}
+    assert done.metrics["category/odd/accuracy/n"] == 3

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures import cost_curve, worst_items
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.presentation import Message
+from tests.measures.category_tools import call
 from tests.measures.pointwise import point, repeats
 from tests.readings import Row, pair
 
@@ -108,10 +111,6 @@ def test_without_a_column_of_costs_the_curve_says_so():
 
 
 def test_of_a_transcript_the_first_edited_message_is_shown() -> None:
-    from jrh_mlflow.schema.items import Item
-    from jrh_mlflow.schema.presentation import Message
-    from tests.measures.category_tools import call
-
     def item(condition: str, said: str) -> Item:
         talk = (Message(role="user", content="Hi"), Message(role="assistant", content=said))
         return Item(id=f"t/{condition}", task="t", condition=condition, transcript=talk, answers=("no", "yes"))

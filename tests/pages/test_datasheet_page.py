@@ -118,4 +118,4 @@ def test_hostile_text_is_shown_and_makes_nothing(hostile: Reader) -> None:
     assert not [name for _, attributes in hostile.tags for name in attributes if name.startswith("on")]
     assert all(one["src"].startswith("data:image/png;base64,") for tag, one in hostile.tags if tag == "img")
     assert HOSTILE[0] in "".join(hostile.text)
-    assert [one["content"] for tag, one in hostile.tags if one.get("http-equiv")][0].startswith("default-src 'none'")
+    assert next(one["content"] for _, one in hostile.tags if one.get("http-equiv")).startswith("default-src 'none'")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.review.app import review_app
+from jrh_mlflow.review.contents import PARTIAL_FILE
 from jrh_mlflow.review.sources import FolderShelf
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.stimuli.suite import Suite
+from jrh_mlflow.stimuli.suite import Suite, item_line
 
 CHROMIUM = "/usr/bin/chromium"
 TOKEN = "a-token-for-the-tests-only"
@@ -60,15 +60,6 @@ def served(*folders: Path) -> Iterator[str]:
         assert not thread.is_alive()
 
 
-def wait_for(condition: Any, *, seconds: float = 10.0) -> None:
-    """Wait until something holds that no page shows."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError("The condition did not come true.")
-        time.sleep(0.05)
-
-
 def perturbed(
     number: int, test: str, text: str, *, original: str = RESPONSE, expected: str = "3", **meta: Any
 ) -> tuple[Item, Item]:
@@ -90,6 +81,12 @@ def save(folder: Path, pairs: Sequence[tuple[Item, Item]], *, name: str = "frost
     """Write a suite of such items."""
     path: Path = Suite(name=name, items=[item for pair in pairs for item in pair]).save(folder)
     return path
+
+
+def grow(folder: Path, *pairs: tuple[Item, Item]) -> None:
+    """Append items to a suite that is still generated."""
+    with (folder / PARTIAL_FILE).open("ab") as file:
+        file.write(b"".join(item_line(item) for pair in pairs for item in pair))
 
 
 def ten(folder: Path) -> Path:

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from jrh_mlflow.stimuli.suite import read_suite
-from tests.review.browser import RESPONSE, agents, chromium, perturbed, save, served, ten
+from tests.review.browser import RESPONSE, agents, chromium, grow, perturbed, save, served, ten
 
 Open = Callable[..., Page]
 Serve = Callable[[Path], str]
@@ -265,6 +265,12 @@ def test_five_megabytes_open_in_parts_and_can_be_decided(tmp_path: Path, serve: 
     expect(page.locator("ins").first).to_be_visible()
     assert page.evaluate("() => document.body.textContent.length") < 200_000
     page.get_by_role("button", name=re.compile("Show more|unchanged")).first.click()
+    press(page, "e")
+    expect(page.locator("#stretch-note")).to_contain_text("the rest stays as it is")
+    page.keyboard.type("Hi ")
+    press(page, "Control+Enter")
+    expect(title(page)).to_have_text(re.compile("seed-0001"))
+    decide(page, "u", then="seed-0000")
     decide(page, "a", then="seed-0001")
     decide(page, "k", then="seed-0000")
     expect(page.locator(".head .state")).to_contain_text("accepted")
@@ -309,6 +315,22 @@ def test_what_is_loaded_does_not_depend_on_the_number_of_items(tmp_path: Path, s
         told[n_items] = (len([one for one in asked if "/events" not in one]), rows)
     assert told[50] == told[5000]
     assert told[5000][1] < 60
+
+
+def test_items_that_are_still_generated_arrive_while_one_reviews(tmp_path: Path, serve: Serve, visit: Open) -> None:
+    pairs = [perturbed(number, "typos", "Frst forms.") for number in range(3)]
+    folder = tmp_path / "growing"
+    folder.mkdir()
+    grow(folder, *pairs[:2])
+    page = visit(serve(folder))
+    expect(page.locator("#growing")).to_be_visible()
+    expect(page.locator("#found")).to_have_text("2 items")
+    decide(page, "a", then="seed-0001")
+    grow(folder, pairs[2])
+    expect(page.locator("#found")).to_have_text("3 items")
+    expect(counts(page)).to_contain_text("1 of 3 decided")
+    expect(title(page)).to_have_text(re.compile("seed-0001"))
+    decide(page, "a", then="seed-0002")
 
 
 def test_the_last_items_of_a_long_suite_are_reached_at_once(tmp_path: Path, serve: Serve, visit: Open) -> None:

@@ -49,7 +49,7 @@ def options(storage: str, store_uri: str) -> dict[str, object]:
 
 def suite() -> jrh.Suite:
     """Return a small suite."""
-    return jrh.datasheet_suite(n_tasks=4, depth=2)
+    return jrh.datasheet_suite(n_tasks=4, depth=1)
 
 
 def main() -> None:
@@ -57,6 +57,6 @@ def main() -> None:
     role, storage, store_uri, file = sys.argv[1:]
     with without_figures():
         if role == "worker":
-            join_sweep(space(file, slow=0.15), suite(), **options(storage, store_uri))
+            join_sweep(space(file, slow=0.4), suite(), **options(storage, store_uri))
         else:
-            jrh.sweep(space(file, slow=0.15), suite(), max_replicates=1, **options(storage, store_uri))
+            jrh.sweep(space(file, slow=0.4), suite(), max_replicates=1, **options(storage, store_uri))

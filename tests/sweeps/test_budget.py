@@ -37,7 +37,7 @@ def paid(server: LoopbackServer) -> float:
 
 
 def test_the_cap_holds_over_all_trials_and_restarts_and_nothing_is_paid_twice(store_uri: str) -> None:
-    suite = jrh.datasheet_suite(n_tasks=4, depth=2)
+    suite = jrh.datasheet_suite(n_tasks=4, depth=1)
 
     def swept(url: str, cap: float) -> jrh.Sweep:
         model = {"model": MODEL, "api_base": url, "max_tokens": 64}
@@ -74,7 +74,7 @@ def test_the_cap_holds_over_all_trials_and_restarts_and_nothing_is_paid_twice(st
 
 
 def test_a_quote_counts_configurations_judges_and_different_calls() -> None:
-    suite = jrh.datasheet_suite(n_tasks=4, depth=2)
+    suite = jrh.datasheet_suite(n_tasks=4, depth=1)
     space = jrh.Space(models=[MODEL], temperatures=[0.0, 0.5], replicates=[1, 3], orders=["one", "both"])
     quoted = price_sweep(space, suite, n_trials=1, prices=PRICES)
     # Both orders of the half that is searched.
@@ -92,7 +92,7 @@ def test_a_cap_that_covers_nothing_ends_cleanly_with_exit_code_3(store_uri: str,
     with LoopbackServer(reply=reply) as server:
         space = f"models: [{{model: {MODEL}, api_base: '{server.url}', max_tokens: 64}}]\norders: [one, both]\n"
         (tmp_path / "space.yaml").write_text(space, encoding="utf-8")
-        jrh.datasheet_suite(n_tasks=4, depth=2).save(tmp_path / "suite")
+        jrh.datasheet_suite(n_tasks=4, depth=1).save(tmp_path / "suite")
         options = ["--suite", str(tmp_path / "suite"), "--tracking-uri", store_uri, "--experiment", "sweeps"]
         options += ["--max-usd", "0.000001", "--price", f"{MODEL}=1000,2000"]
         done = CliRunner().invoke(

@@ -32,7 +32,7 @@ def run(*arguments: str) -> Result:
 def space(tmp_path: Path) -> str:
     (tmp_path / "judges.py").write_text(JUDGES, encoding="utf-8")
     (tmp_path / "space.yaml").write_text(SPACE, encoding="utf-8")
-    jrh.datasheet_suite(n_tasks=4, depth=2).save(tmp_path / "suite")
+    jrh.datasheet_suite(n_tasks=4, depth=1).save(tmp_path / "suite")
     return str(tmp_path / "space.yaml")
 
 
@@ -53,7 +53,7 @@ def test_a_space_of_a_file_is_swept_and_printed(space: str, store_uri: str, tmp_
 def test_a_dry_run_prices_and_logs_nothing(tmp_path: Path) -> None:
     text = "models: [my/model]\ntemperatures: [0.0, 1.0]\norders: [one, both]\n"
     (tmp_path / "space.yaml").write_text(text, encoding="utf-8")
-    jrh.datasheet_suite(n_tasks=4, depth=2).save(tmp_path / "suite")
+    jrh.datasheet_suite(n_tasks=4, depth=1).save(tmp_path / "suite")
     where = (str(tmp_path / "space.yaml"), "--suite", str(tmp_path / "suite"), "--dry-run")
     unknown = run(*where)
     assert "4 of 2 judges" in unknown.stdout
@@ -63,7 +63,7 @@ def test_a_dry_run_prices_and_logs_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / ".jrh" / "sweeps").exists()
 
 
-def test_what_is_wrong_is_said(space: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said(space: str, store_uri: str, tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text("modles: [x]\n", encoding="utf-8")
     with pytest.raises(RecipeError, match="Did you mean 'models'"):
         run(str(tmp_path / "wrong.yaml"))
@@ -71,4 +71,4 @@ def test_what_is_wrong_is_said(space: str, tmp_path: Path) -> None:
         run(str(tmp_path / "absent.yaml"))
     assert "--price takes MODEL=IN,OUT" in run(space, "--price", "1,2").stderr
     with pytest.raises(RecipeError, match="without --worker first"):
-        run(space, "--suite", str(tmp_path / "suite"), "--worker", "--tracking-uri", f"sqlite:///{tmp_path}/m.db")
+        run(space, "--suite", str(tmp_path / "suite"), "--worker", "--tracking-uri", store_uri)

@@ -120,3 +120,55 @@ def test_a_worker_needs_a_study_to_join_and_a_storage_that_opens(tmp_path: Path)
         with open_study("mine", f"sqlite:///{tmp_path}/s.db", ["maximize"]) as (again, made_again):
             assert not made_again
             assert study.study_name == again.study_name
+
+
+def test_two_workers_that_start_at_once_do_not_exceed_the_number_of_trials() -> None:
+    trials = fresh(space(a=["1", "2", "3"]))
+    for one in trials.grid[:2]:
+        trials.study.enqueue_trial(dict(one.params))
+    assert [one.key for one in run_all(trials, 1)] == [trials.grid[0].key]
+    assert [trial.state.name for trial in trials.all()] == ["COMPLETE", "FAIL"]
+
+
+class Patient(Trials):
+    """Notes that it had to wait; meanwhile the trials of the others end."""
+
+    waited = 0
+
+    def wait(self, *, seconds: float = 0.5) -> None:
+        self.waited += 1
+        for trial in self.open("RUNNING"):
+            if trial.user_attrs[WORKER]["turn"] == 1:
+                self.study.tell(trial.number, (0.5, 1.0))
+
+
+def running_elsewhere(trials: Trials, one: Configuration) -> None:
+    """Let a living process run a configuration."""
+    trials.study.enqueue_trial(dict(one.params))
+    running = trials.study.ask()
+    running.set_user_attr(WORKER, {"host": socket.gethostname(), "pid": os.getpid(), "turn": 1})
+    for name, labels in trials.space.axes.items():
+        running.suggest_categorical(name, list(labels))
+
+
+def test_configurations_that_share_their_calls_are_run_one_after_the_other() -> None:
+    own = jrh.Space(choices={"a": ["1", "2"]}, judge=lambda choice: choice, orders=["one", "both"])
+    study = fresh(own).study
+    trials = Patient(study, own, pair=True, seed=0)
+    first = trials.grid[0]
+    running_elsewhere(trials, first)
+    seen: list[tuple[str, str, int]] = []
+
+    def note(trial: optuna.Trial, one: Configuration) -> Sequence[float]:
+        seen.append((one.params["a"], one.params["orders"], trials.waited))
+        return 0.5, 1.0
+
+    with quiet():
+        while trials.run_next(99, note):
+            pass
+    # Those of the other judge first, at once; then the one that has to wait for the calls of the first.
+    assert [(a, waited) for a, _, waited in seen] == [
+        *[("12".replace(first.params["a"], ""), 0)] * 2,
+        (first.params["a"], 1),
+    ]
+    assert len({(a, orders) for a, orders, _ in seen} | {(first.params["a"], first.params["orders"])}) == 4

@@ -21,7 +21,7 @@ def suite() -> jrh.Suite:
 
 @pytest.fixture(scope="module")
 def small() -> jrh.Suite:
-    return jrh.datasheet_suite(n_tasks=4, depth=2)
+    return jrh.datasheet_suite(n_tasks=4, depth=1)
 
 
 @pytest.fixture(scope="module")

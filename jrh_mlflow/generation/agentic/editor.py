@@ -20,6 +20,10 @@ _ELIDED = re.compile(
 """What a model writes instead of repeating a long text."""
 
 
+_USE, _USE_KEYS = "tool_use", ("id", "name", "arguments", "result")
+"""A tool that the provider ran within the message: a part that holds its call and its result."""
+
+
 def form(message: Message) -> dict[str, Any]:
     """Return what of a message can be edited, in the form of the editor's answer."""
     shown: dict[str, Any] = {"content": message.content}
@@ -32,6 +36,8 @@ def form(message: Message) -> dict[str, Any]:
             {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("arguments")}
             for call in message.tool_calls
         ]
+    if uses := [part for part in message.parts if part.get("type") == _USE]:
+        shown["tool_uses"] = [{key: part.get(key) for key in _USE_KEYS} for part in uses]
     return shown
 
 
@@ -52,6 +58,8 @@ def read_edit(text: str, message: Message, *, may_stay: bool = False) -> Message
     edited = replace(message, content=content, parts=_parts(message, content))
     if "tool_calls" in fields:
         edited = replace(edited, tool_calls=_calls(fields["tool_calls"], message.tool_calls))
+    if "tool_uses" in fields:
+        edited = replace(edited, parts=_uses(fields["tool_uses"], edited.parts))
     if "reasoning" in fields:
         edited = replace(edited, reasoning=_text(fields, "reasoning", optional=True) or None)
     if "error" in fields:
@@ -117,6 +125,26 @@ def _calls(listed: object, before: Sequence[Mapping[str, Any]]) -> tuple[Mapping
     if not isinstance(listed, list) or len(listed) != len(before):
         raise Rejected(f"`tool_calls` must list the {len(before)} calls of the message")
     return tuple(_call(entry, old, number) for number, (entry, old) in enumerate(zip(listed, before, strict=True), 1))
+
+
+def _uses(listed: object, parts: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """Put edited arguments and results into the parts they come from."""
+    n_uses = sum(part.get("type") == _USE for part in parts)
+    if not isinstance(listed, list) or len(listed) != n_uses:
+        raise Rejected(f"`tool_uses` must list the {n_uses} tool uses of the message")
+    left = iter(listed)
+    return tuple(_use(next(left), part) if part.get("type") == _USE else part for part in parts)
+
+
+def _use(entry: object, old: Mapping[str, Any]) -> Mapping[str, Any]:
+    fields = check_keys(entry, _USE_KEYS, "a tool use")
+    for key in ("id", "name"):
+        if fields[key] != old.get(key):
+            raise Rejected(f"a tool use must keep its {key} {old.get(key)!r}, but has {str(fields[key])[:60]!r}")
+    for key in ("arguments", "result"):
+        if type(fields[key]) is not type(old.get(key)):
+            raise Rejected(f"the {key} of tool use {old.get('name')!r} must keep the form they had")
+    return {**old, **{key: fields[key] for key in _USE_KEYS if key in old}}
 
 
 def _call(entry: object, old: Mapping[str, Any], number: int) -> Mapping[str, Any]:

@@ -61,8 +61,8 @@ class AgentPipeline(Pipeline):
             try:
                 planned = await session.plan(_told(tried[-1]) if tried else "")
             except Exhausted as problem:
-                done.attempts.append(_failed(number + 1, f"planner: {problem}"))
                 done.reason = f"planner gave no valid plan: {problem}"
+                done.attempts.append(_failed(number + 1, done.reason))
                 return done
             try:
                 edited = await session.carry_out(planned.value)

@@ -61,7 +61,7 @@ class Session:
                 for follow_up in self._follow_ups(step, before):
                     await self._edit(follow_up, by="pipeline")
             except Exhausted as problem:
-                problem.args = (f"editor, step on message {step.message}: {problem}",)
+                problem.args = (f"editor could not carry out a step: message {step.message}, {problem}",)
                 raise
             await self._summarise(step, before)
         return Edited(

@@ -136,7 +136,7 @@ export function askFinish(states, total) {
     };
     const kept = total - undecided - rejected;
     return [
-      el("p", {}, `A new version with ${plural(kept, "reviewed item")} is written. The suite itself stays as it is.`),
+      el("p", {}, `A new version with ${plural(kept, "perturbed item")} is written. The suite itself stays as it is.`),
       el("ul", { class: "left-out" },
         el("li", {}, `${plural(rejected, "rejected item")} left out`),
         el("li", {}, `${plural(undecided, "undecided item")} left out`),

@@ -1,10 +1,12 @@
 // Editing an item's text and label. What was typed survives a refused save, a reload and a wrong key.
 
-import { el } from "./dom.js";
-import { plainPane } from "./textview.js";
+import { el, number } from "./dom.js";
+import { lineStart, plainPane } from "./textview.js";
 
 const KEPT_UP_TO = 500_000; // characters of a draft that the browser's storage takes
-const UNWRAPPED_FROM = 200_000; // longer texts are not wrapped: wrapping them takes seconds
+const WHOLE_UP_TO = 100_000; // characters a text box takes at once; of longer texts a stretch is edited
+const STRETCH = 40_000;
+const BEFORE_CHANGE = 4_000;
 
 /** Drafts by item, in this tab's storage. */
 export class Drafts {
@@ -52,6 +54,7 @@ export class Editor {
       { class: "editor", "aria-label": "Edit the item" },
       this.problem,
       draftNote,
+      el("p", { class: "how", id: "stretch-note", hidden: true }),
       this.message && el("p", { class: "field" }, el("label", { for: "edit-message" }, "Message"), this.message),
       el("div", { class: "beside" }, this.original(), this.textPane()),
       el(
@@ -92,15 +95,21 @@ export class Editor {
   restore() {
     const draft = this.drafts.get(this.item.id);
     if (this.message && draft?.message !== undefined) this.message.value = String(draft.message);
-    this.show(draft?.text ?? this.saved());
+    this.show(this.saved());
+    if (draft) this.text.value = draft.text;
     if (this.label && draft?.label !== undefined) this.label.value = draft.label;
     this.node.querySelector("#draft-note").hidden = draft === null;
   }
 
+  /** Put a text into the box, or the stretch of a long one where its changes begin; the rest is kept beside it. */
   show(text) {
-    this.text.value = text;
-    this.text.wrap = text.length > UNWRAPPED_FROM ? "off" : "soft";
-    this.text.rows = Math.min(24, Math.max(8, Math.ceil(text.length / 80)));
+    const [from, to] = stretch(this.item.original ?? "", text);
+    [this.head, this.tail] = [text.slice(0, from), text.slice(to)];
+    this.text.value = text.slice(from, to);
+    this.text.rows = Math.min(24, Math.max(8, Math.ceil((to - from) / 80)));
+    const note = this.node.querySelector("#stretch-note");
+    note.hidden = to - from === text.length;
+    note.textContent = `A long text: characters ${number(from + 1)} to ${number(to)} of ${number(text.length)} are edited, the rest stays as it is.`;
   }
 
   /** The text as the server has it. */
@@ -111,19 +120,19 @@ export class Editor {
 
   changed(field) {
     if (field === this.message) this.show(this.saved());
-    this.drafts.set(this.item.id, this.values());
+    this.drafts.set(this.item.id, { ...this.values(), text: this.text.value });
   }
 
   values() {
     const message = this.message ? { message: Number(this.message.value) } : {};
-    return { text: this.text.value, ...(this.label ? { label: this.label.value } : {}), ...message };
+    return { text: this.head + this.text.value + this.tail, ...(this.label ? { label: this.label.value } : {}), ...message };
   }
 
   /** What differs from the item as it is; only that is sent. */
   change() {
     const { text, label, message } = this.values();
     const change = {};
-    if (text !== normal(this.saved())) Object.assign(change, { text }, message === undefined ? {} : { message });
+    if (normal(text) !== normal(this.saved())) Object.assign(change, { text }, message === undefined ? {} : { message });
     if (label !== undefined && label !== this.item.expected) change.label = label;
     return change;
   }
@@ -150,6 +159,15 @@ export class Editor {
     this.text.setSelectionRange(0, 0);
     this.text.scrollTop = 0;
   }
+}
+
+/** From where to where a text is edited: all of it, or a stretch from shortly before its first change. */
+function stretch(original, text) {
+  if (text.length <= WHOLE_UP_TO) return [0, text.length];
+  let same = 0;
+  while (same < text.length && text[same] === original[same]) same += 1;
+  const from = Math.max(0, Math.min(same - BEFORE_CHANGE, text.length - STRETCH));
+  return [lineStart(text, from), lineStart(text, from + STRETCH)];
 }
 
 /** A text box turns every line end into a line feed: a text is compared as the box gives it back. */

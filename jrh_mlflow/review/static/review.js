@@ -42,7 +42,7 @@ export class Review {
     const row = item ?? (await this.store.undecided.at(0)) ?? (await this.store.rows.at(0));
     await this.open(row?.index ?? null);
     if (this.item && this.drafts.get(this.item.id)) this.edit();
-    follow(this.store, { changed: (events) => this.attempt(() => this.changed(events)), failed: (error) => this.refused(error) });
+    follow(this);
   }
 
   showSuite() {
@@ -259,33 +259,6 @@ export class Review {
     if (!this.editor) await this.open(this.item?.index ?? (await this.store.rows.at(0))?.index ?? null);
   }
 
-  /** Others decided, or items arrived. */
-  async changed(events) {
-    const known = new Set(events.map((event) => event.index));
-    await this.store.refresh();
-    const here = this.item && known.has(this.item.index);
-    for (const index of known) this.store.forget(index);
-    this.store.rows.clear();
-    if (this.store.undecided !== this.store.rows) this.store.undecided.clear();
-    await Promise.all([this.store.rows.ready(), this.store.undecided.ready()]);
-    if (this.item) await this.store.rows.seek(this.item.index);
-    fillFilters(this.store.suite, this.store.filter);
-    this.showSuite();
-    this.list.draw();
-    if (!this.item) await this.filter({});
-    else if (here && !this.editor) await this.refreshItem(events);
-    else if (here) toast(`${whoOf(events, this.item.index)} changed this item meanwhile. Your text is kept.`);
-  }
-
-  async refreshItem(events) {
-    const { index, version } = this.item;
-    const fresh = await this.store.item(index);
-    if (this.item?.index !== index || fresh.version === version || this.editor) return;
-    this.item = fresh;
-    this.draw();
-    toast(`${whoOf(events, index)} changed this item: ${fresh.state}.`, "done");
-  }
-
   /** Run an act; what the server refuses is shown, the rest is a fault of the page and goes to the console. */
   attempt(act) {
     return Promise.resolve().then(act).catch((error) => this.refused(error));
@@ -308,8 +281,4 @@ export class Review {
 function missing(error) {
   if (error.status === 404) return null;
   throw error;
-}
-
-function whoOf(events, index) {
-  return events.findLast((event) => event.index === index)?.who ?? "Somebody";
 }

@@ -163,7 +163,8 @@ function cut(text, from, room) {
 }
 
 /** Move a place on to where a line begins, when that is near. */
-function lineStart(text, at) {
+export function lineStart(text, at) {
+  if (at <= 0 || at >= text.length) return Math.max(0, Math.min(at, text.length));
   const end = text.slice(at, at + NEAR).indexOf("\n");
   return end < 0 ? whole(text, at) : at + end + 1;
 }
