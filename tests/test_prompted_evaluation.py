@@ -167,8 +167,8 @@ def test_the_cap_ends_the_run_cleanly_and_a_higher_one_continues_it(small: jrh.S
 def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_uri: str) -> None:
     """A hundred random caps, faults and answer lengths, 64 in flight: what the provider bills stays under the cap."""
     from jrh_mlflow.engine import ask_calls, plan_calls
-    from jrh_mlflow.engine.prices import cost_micro, price_of
     from jrh_mlflow.engine.channel import RemoteSettings
+    from jrh_mlflow.engine.prices import cost_micro, price_of
     from jrh_mlflow.engine.retries import RetryPolicy
 
     price = price_of(MODEL, PRICES)

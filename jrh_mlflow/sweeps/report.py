@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.composite import parts, reliability
@@ -45,10 +46,15 @@ class Member:
         """The held-out result, or the search's where there is none."""
         return self.holdout or self.search
 
-    @property
+    @cached_property
     def reliability(self) -> Reading:
         """The composite on the fair half, with its interval by task."""
         return reliability(self.fair.tally, seed=self.seed)
+
+    @cached_property
+    def parts(self) -> dict[str, Reading]:
+        """What the composite is the mean of."""
+        return dict(parts(self.fair.tally, seed=self.seed))
 
     @property
     def usd_per_1k(self) -> float | None:
@@ -74,7 +80,7 @@ class Member:
             "label": self.label,
             "on_front": self.on_front,
             "reliability": found.to_dict(),
-            "parts": {name: one.to_dict() for name, one in parts(self.fair.tally, seed=self.seed).items()},
+            "parts": {name: one.to_dict() for name, one in self.parts.items()},
             "search_value": self.search.tally.value,
             "holdout_value": None if self.holdout is None else self.holdout.tally.value,
             "bias": self.bias,
@@ -195,7 +201,7 @@ def member_rows(members: Sequence[Member], names: Sequence[str]) -> list[list[st
 
 def ranking(members: Sequence[Member]) -> list[str]:
     """Render members as a Markdown table."""
-    names = list(dict.fromkeys(name for one in members for name in parts(one.fair.tally)))
+    names = list(dict.fromkeys(name for one in members for name in one.parts))
     header = ["configuration", "reliability", "search", "bias", "$ per 1,000", "tied with best", "on front"]
     # With spaces, so that the column heads may break.
     header += [name.replace("_", " ") for name in names]
@@ -217,5 +223,5 @@ def _cells(one: Member) -> list[str]:
 
 
 def _part(one: Member, name: str) -> str:
-    found = parts(one.fair.tally, seed=one.seed).get(name)
+    found = one.parts.get(name)
     return f"{found.value:.3f}" if isinstance(found, Estimate) else "n/a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
@@ -44,8 +46,22 @@ with without_figures():
 """
 CONCURRENCY = 4
 TEMPERATURES, ORDERS = ("0.0", "0.5", "1.0"), ("one", "both")
-SLOW_S, QUICK_S = 2.0, 0.02
-"""How long the model takes: until the second process has started, and from then on."""
+
+
+class GatedServer(LoopbackServer):
+    """Answers nobody while its gate is closed: a process cannot be done before the other one has begun."""
+
+    closed = True
+
+    def __init__(self) -> None:
+        super().__init__(reply=reply, record=True)
+        self.arrived: Counter[str] = Counter()
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        self.arrived[request.headers["Authorization"]] += 1
+        while self.closed:
+            await asyncio.sleep(0.02)
+        return await super()._chat(request)
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class Site:
 
     folder: Path
     address: str
-    server: LoopbackServer
+    server: GatedServer
     store_uri: str
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -92,7 +108,7 @@ class Site:
 
     def asked_by(self, who: str) -> int:
         """Requests of one process."""
-        return sum(one["headers"]["Authorization"] == f"Bearer {key_of(who)}" for one in self.server.requests)
+        return self.server.arrived[f"Bearer {key_of(who)}"]
 
     def sent(self) -> Counter[str]:
         """Requests by what was asked, at the server."""
@@ -134,7 +150,7 @@ def _choice(run: Run) -> tuple[str, str]:
 @pytest.fixture
 def site(tmp_path: Path, store_uri: str) -> Iterator[Site]:
     jrh.datasheet_suite(n_tasks=4, depth=1).save(tmp_path / "suite")
-    with LoopbackServer(reply=reply, latency=SLOW_S, record=True) as server:
+    with GatedServer() as server:
         own = Site(tmp_path, postgres.server().make_database(), server, store_uri)
         yield own
         for process in own.started:
@@ -143,12 +159,13 @@ def site(tmp_path: Path, store_uri: str) -> Iterator[Site]:
 
 
 def wait_for(site: Site, who: str, n_calls: int, *processes: subprocess.Popen[str]) -> None:
-    for _ in range(2400):
+    for _ in range(4800):
         if site.asked_by(who) >= n_calls:
             return
         if any(process.poll() is not None for process in processes):
             break
         time.sleep(0.025)
+    site.server.closed = False
     told = [path.read_text() for path in site.folder.glob("*.out")]
     raise AssertionError(f"{who} did not ask {n_calls} calls: {told}")
 
@@ -163,7 +180,7 @@ def test_two_processes_share_trials_answers_and_one_cap_and_a_killed_one_loses_n
     wait_for(site, "main", 1, main)
     worker = site.start("worker", "--worker")
     wait_for(site, "worker", 1, main, worker)
-    site.server.latency = QUICK_S
+    site.server.closed = False
     assert main.wait(timeout=120) == 3, (site.folder / "main.out").read_text()
     assert worker.wait(timeout=120) == 3, (site.folder / "worker.out").read_text()
     assert site.sent() == site.answered()
@@ -172,7 +189,7 @@ def test_two_processes_share_trials_answers_and_one_cap_and_a_killed_one_loses_n
     assert cap - 2 * worst < paid(site.server) <= cap
     spent = paid(site.server)
 
-    site.server.latency = SLOW_S
+    site.server.closed = True
     monkeypatch.setenv("OPENAI_API_KEY", key_of("again"))
     with ThreadPoolExecutor(1) as pool:
         again = pool.submit(site.sweep, max_usd=1000.0)
@@ -181,7 +198,7 @@ def test_two_processes_share_trials_answers_and_one_cap_and_a_killed_one_loses_n
         wait_for(site, "second", 1, second)
         second.send_signal(signal.SIGKILL)
         second.wait()
-        site.server.latency = QUICK_S
+        site.server.closed = False
         assert again.result(timeout=120).truncated is None
     twice = site.sent() - site.answered()
     # What was in flight when its process died was paid, but its answer reached nobody.

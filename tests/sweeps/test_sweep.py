@@ -99,7 +99,11 @@ def test_the_parent_ranks_the_front_and_has_its_artifacts(done: jrh.Sweep, store
     assert parent.info.status == "FINISHED"
     assert parent.data.tags["jrh.kind"] == "sweep"
     assert parent.data.metrics == pytest.approx(done.metrics)
-    assert "## Front" in parent.data.tags["mlflow.note.content"]
+    note = parent.data.tags["mlflow.note.content"]
+    ranked = [line.split(" | ")[0] for line in note.split("## Front")[1].split("##")[0].splitlines()[4:] if line]
+    assert ranked == [f"| {one.label}" for one in reversed(done.front)]
+    # Markdown reads an interval before round brackets as a link.
+    assert "] (" not in note
     files = {file.path for folder in (None, "figures") for file in client.list_artifacts(done.run_id, folder)}
     assert {"sweep.json", "sweep.md", "trials.csv", "pareto.html", "figures/pareto.png"} <= files
     data = json.loads(Path(client.download_artifacts(done.run_id, "sweep.json", str(tmp_path))).read_text())
