@@ -12,7 +12,7 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures import worst_items
-from jrh_mlflow.measures.comparison import Contrasts, compare_calls
+from jrh_mlflow.measures.comparison.contrasts import Contrasts, compare_calls
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.pages.comparison import JudgeCard, comparison_page
 from jrh_mlflow.stimuli.suite import Suite
@@ -112,7 +112,7 @@ def compare(
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
     Paired on the calls that every run has, sources as clusters, decisions adjusted by Holm; see
-    `measures.comparison`. A run stopped by its budget is compared on what it asked, and the comparison says so.
+    `measures.comparison.contrasts`. A run stopped by its budget is compared on what it asked; the comparison says so.
 
     Args:
         runs: Two or more run ids, `runs:/<id>`, or unique beginnings of ids.

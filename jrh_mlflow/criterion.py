@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.evaluation import Evaluation, evaluate, resolve_judge
+from jrh_mlflow.evaluation import Evaluation, evaluate
+from jrh_mlflow.measures.datasheet.shift import criterion_axes
 from jrh_mlflow.measures.markdown import interval_text, table
-from jrh_mlflow.measures.shift import criterion_axes
+from jrh_mlflow.preparing import resolve_judge
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.stimuli.suite import Suite

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,22 +13,20 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.engine import Asked, calls_frame, count_calls, plan_calls
 from jrh_mlflow.engine.backends import asking
 from jrh_mlflow.engine.channel import RemoteSettings
-from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.money import Quote, checked_cap, judge_price, quote
 from jrh_mlflow.engine.own_models import local_models, make_ready, model_clock
 from jrh_mlflow.engine.runner import BUDGET, StopRule, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
-from jrh_mlflow.judges import Judge, as_judge
+from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures import Datasheet, ReliabilityReport, measure
-from jrh_mlflow.measures.categories import categorised
 from jrh_mlflow.measures.records import complete_pairs
-from jrh_mlflow.schema.calls import CallRecord
+from jrh_mlflow.measures.reliability.categories import categorised
+from jrh_mlflow.preparing import default_journal, opened_journal, progress_bar, ready_judge
 from jrh_mlflow.stimuli.suite import Suite
-from jrh_mlflow.suites import as_suite, hold_back
 from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.measured import JudgeFacts, Measured
-from jrh_mlflow.tracking.mlflow_judges import from_mlflow, is_mlflow_judge
 from jrh_mlflow.tracking.runs import first_tags, log_evaluation
 from jrh_mlflow.tracking.store import Store, ending
 from jrh_mlflow.tracking.traces import checked_traces
@@ -192,25 +188,6 @@ def evaluate(
     return _log(store, done, target, key=key)
 
 
-def ready_judge(judge: object, suite: Suite | str | Path | None) -> tuple[Judge, Suite]:
-    """Resolve judge and suite, and check that the one can be asked about the other."""
-    asked, on = resolve_judge(judge), as_suite(suite)
-    hold_back(on)
-    if not on.has_texts:
-        raise SuiteError(f"Suite {on.name!r} was replayed from recorded judgments and has no texts to ask about.")
-    asked.begin(on)
-    if len({item.kind == "pair" for item in on.items if asked.covers(item)}) > 1:
-        raise SuiteError(
-            f"Suite {on.name!r} holds pairs and single responses. They have reports of their own: split it."
-        )
-    return asked, on
-
-
-def resolve_judge(judge: object) -> Judge:
-    """Turn what a user passes into a judge, MLflow's own judges and scorers included."""
-    return from_mlflow(judge) if is_mlflow_judge(judge) else as_judge(judge)
-
-
 def price_evaluation(
     judge: object,
     suite: Suite | str | Path | None = None,
@@ -247,11 +224,6 @@ def log_measured(store: Store, done: Measured, *, run_name: str) -> Evaluation:
     target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
     with ending(store, run_id):
         return _log(store, done, target, key=outbox.outbox_key(run_id))
-
-
-def default_journal() -> Path:
-    """Return where paid answers are kept: `$JRH_HOME/journal.db`, by default `.jrh/journal.db`."""
-    return Path(os.environ.get("JRH_HOME", ".jrh")) / "journal.db"
 
 
 def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, kept: Path | None = None) -> Evaluation:
@@ -292,7 +264,7 @@ def _ask(
     total = count_calls(suite, judge, replicates=replicates)
     if not total:
         raise SuiteError(f"{judge.name} answers none of the {len(suite)} items of suite {suite.name!r}.")
-    with _bar(judge.name, total=total, show=progress) as tick:
+    with progress_bar(judge.name, total=total, show=progress) as tick:
         came = ask(
             judge,
             plan_calls(suite, judge, replicates=replicates, shuffle=shuffle),
@@ -303,23 +275,6 @@ def _ask(
             settings=settings,
         )
     return came, total
-
-
-@contextmanager
-def opened_journal(journal: str | Path | Journal | None, judge: Judge) -> Iterator[Journal | None]:
-    """Open the journal for judges that need one; one that was passed open stays open."""
-    with journal_at(journal) if isinstance(judge, PromptedJudge) else nullcontext() as book:
-        yield book
-
-
-def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[Journal]:
-    """Open a journal, the default one when None; one that was passed open stays open."""
-    if isinstance(journal, Journal):
-        return nullcontext(journal)
-    path = journal or default_journal()
-    if "://" not in str(path):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    return open_journal(path)
 
 
 def _measurable(came: Asked, *, max_usd: float | None) -> pd.DataFrame:
@@ -333,25 +288,3 @@ def _measurable(came: Asked, *, max_usd: float | None) -> pd.DataFrame:
             raise BudgetError(f"The cap of ${max_usd} does not cover one pair at its worst case. Raise it.")
         raise SuiteError(f"Nothing to measure: asking was stopped ({came.stopped}) before one pair was complete.")
     return whole
-
-
-@contextmanager
-def _bar(name: str, *, total: int, show: bool) -> Iterator[Callable[[CallRecord], None] | None]:
-    """Show rate, spend, failures and time left while asking; nothing when stderr is not a terminal."""
-    if not show or not sys.stderr.isatty():
-        yield None
-        return
-    from tqdm import tqdm
-
-    spent, failed = 0.0, 0
-    with tqdm(total=total, desc=name, unit="call", dynamic_ncols=True) as bar:
-
-        def tick(record: CallRecord) -> None:
-            nonlocal spent, failed
-            failed += record.outcome in ("error", "unparsed")
-            spent += 0.0 if record.cached else record.cost_usd or 0.0
-            shown = {"no_answer": failed} if failed else {}
-            bar.set_postfix({**shown, **({"usd": f"{spent:.4f}"} if spent else {})}, refresh=False)
-            bar.update()
-
-        yield tick

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from jrh_mlflow.demo import measure_real_model, run_demo
-from jrh_mlflow.evaluation import default_journal
+from jrh_mlflow.preparing import default_journal
 from jrh_mlflow.tracking.server import DATABASE, running_server
 
 

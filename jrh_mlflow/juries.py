@@ -11,10 +11,10 @@ from typing import Any
 
 from jrh_mlflow.comparing import check_same_suite, description
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.measures.cascades import Cascade
-from jrh_mlflow.measures.juries import JuryReport, jury_report
-from jrh_mlflow.measures.panel_search import BestPanel
-from jrh_mlflow.measures.panels import Rule
+from jrh_mlflow.measures.juries.cascades import Cascade
+from jrh_mlflow.measures.juries.panel_search import BestPanel
+from jrh_mlflow.measures.juries.panels import Rule
+from jrh_mlflow.measures.juries.report import JuryReport, jury_report
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.tracking.figures.canvas import save_figures
 from jrh_mlflow.tracking.figures.jury import jury_figures

@@ -17,9 +17,9 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.jury import jury as command
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.cascades import UNSURE, Cascade
-from jrh_mlflow.measures.panel_search import BestPanel
-from jrh_mlflow.measures.panels import RULES, TIES
+from jrh_mlflow.measures.juries.cascades import UNSURE, Cascade
+from jrh_mlflow.measures.juries.panel_search import BestPanel
+from jrh_mlflow.measures.juries.panels import RULES, TIES
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.figures.jury import jury_figures

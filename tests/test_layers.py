@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("engine",),
     ("tracking",),
     ("suites",),
+    ("preparing",),
     ("evaluation",),
     ("criterion", "generation", "comparing", "juries"),
     ("replay", "validation", "demo", "example"),
@@ -132,7 +133,7 @@ ALL = [one for found in IMPORTS.values() for one in found]
 
 
 def room(file: str) -> str:
-    """Folder or module under the package: `measures/axes.py` is in `measures`."""
+    """Folder or module under the package: `measures/datasheet/axes.py` is in `measures`."""
     return Path(file).parts[0].removesuffix(".py")
 
 

@@ -18,7 +18,8 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
-from jrh_mlflow.evaluation import default_journal, price_evaluation
+from jrh_mlflow.evaluation import price_evaluation
+from jrh_mlflow.preparing import default_journal
 from tests.loopback import Faults, LoopbackServer
 
 ROOT = Path(__file__).parent.parent

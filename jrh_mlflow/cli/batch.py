@@ -55,7 +55,7 @@ def export(
     """
     from jrh_mlflow.engine.batch import export_batch
     from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.evaluation import default_journal
+    from jrh_mlflow.preparing import default_journal
     from jrh_mlflow.suites import as_suite
 
     asked, on = prompted_judge_from_options(**judge), as_suite(suite)
@@ -92,7 +92,7 @@ def import_(
     """
     from jrh_mlflow.engine.batch import import_batch
     from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.evaluation import default_journal
+    from jrh_mlflow.preparing import default_journal
 
     asked = prompted_judge_from_options(**judge)
     prices = price_from_option(asked.model, price)

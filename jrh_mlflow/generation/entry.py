@@ -13,7 +13,6 @@ from jrh_mlflow.engine.channel import RemoteSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.own_models import local_models, make_ready
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
-from jrh_mlflow.evaluation import journal_at
 from jrh_mlflow.generation.agentic.pipeline import AgentPipeline
 from jrh_mlflow.generation.agentic.plan import AgentPlan
 from jrh_mlflow.generation.agentic.quote import agent_quoted
@@ -28,6 +27,7 @@ from jrh_mlflow.generation.report import log_generation
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
+from jrh_mlflow.preparing import journal_at
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.runs import first_tags

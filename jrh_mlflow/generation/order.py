@@ -13,7 +13,6 @@ from jrh_mlflow.engine.money import checked_cap, judge_price
 from jrh_mlflow.engine.prices import Price, price_of
 from jrh_mlflow.engine.purse import Purse
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.evaluation import resolve_judge
 from jrh_mlflow.generation.agentic.sources import read_plan_of
 from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.generation.plan import Plan, needs_validator, rubric_sha256
@@ -28,6 +27,7 @@ from jrh_mlflow.generation.writers import (
 )
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.preparing import resolve_judge
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.tracking.measured import JudgeFacts
 from jrh_mlflow.tracking.outbox import outbox_key

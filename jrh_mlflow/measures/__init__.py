@@ -1,10 +1,10 @@
 """Call records in, datasheet axes and reliability reports out. Pure: no MLflow, no network, no files."""
 
-from jrh_mlflow.measures.cost import CostPoint, cost_curve, usd_per_accuracy_point
-from jrh_mlflow.measures.datasheet import Datasheet
+from jrh_mlflow.measures.datasheet.sheet import Datasheet
 from jrh_mlflow.measures.entry import measure
-from jrh_mlflow.measures.reliability import ReliabilityReport
-from jrh_mlflow.measures.worst import WorstItem, worst_items
+from jrh_mlflow.measures.reliability.cost import CostPoint, cost_curve, usd_per_accuracy_point
+from jrh_mlflow.measures.reliability.report import ReliabilityReport
+from jrh_mlflow.measures.reliability.worst import WorstItem, worst_items
 
 __all__ = [
     "CostPoint",

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from jrh_mlflow.measures.datasheet import Datasheet, datasheet
+from jrh_mlflow.measures.datasheet.sheet import Datasheet, datasheet
 from jrh_mlflow.measures.ledger import MAX_EXCLUDED
 from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.measures.reliability import ReliabilityReport, reliability_report
+from jrh_mlflow.measures.reliability.report import ReliabilityReport, reliability_report
 
 
 def measure(

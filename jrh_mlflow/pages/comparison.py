@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jrh_mlflow.measures.comparison import Contrasts
-from jrh_mlflow.measures.differences import OVERALL
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.comparison.contrasts import Contrasts
+from jrh_mlflow.measures.comparison.differences import OVERALL
+from jrh_mlflow.measures.reliability.worst import WorstItem
 from jrh_mlflow.pages.rendering import data_uri, render
 
 _OPEN_ROWS = 40

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jrh_mlflow.measures.comparison_tables import ends
-from jrh_mlflow.measures.datasheet import Datasheet
+from jrh_mlflow.measures.comparison.tables import ends
+from jrh_mlflow.measures.datasheet.sheet import Datasheet
 from jrh_mlflow.measures.markdown import SECTIONS, threshold_text
-from jrh_mlflow.measures.reliability import ReliabilityReport
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability.report import ReliabilityReport
+from jrh_mlflow.measures.reliability.worst import WorstItem
 from jrh_mlflow.pages.rendering import data_uri, render, span
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.comparison_tables import axis_text, ends, money_text, n_text, p_text
+from jrh_mlflow.measures.comparison.tables import axis_text, ends, money_text, n_text, p_text
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
 if TYPE_CHECKING:

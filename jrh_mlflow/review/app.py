@@ -42,6 +42,9 @@ _TYPES = {
 _FILES = {file.name: file for file in (Path(__file__).parent / "static").iterdir() if file.suffix in _TYPES}
 """All that is served: a request's path is looked up here and never becomes one."""
 
+_INDEX_MARK = "<!-- evaluations -->"
+_INDEX_LINK = '<a id="evaluations" href="../">Evaluations</a>'
+
 
 def review_app(
     shelf: Shelf | FindShelf, *, token: str, hosts: Iterable[str] = (), on_finish: OnFinish | None = None
@@ -57,14 +60,20 @@ def review_app(
     return Guard(bare_app(shelf, on_finish=on_finish), token=token, hosts=hosts)
 
 
-def bare_app(shelf: Shelf | FindShelf, *, on_finish: OnFinish | None = None) -> FastAPI:
-    """Return the application without its guard, for tests of the API by itself."""
+def bare_app(shelf: Shelf | FindShelf, *, on_finish: OnFinish | None = None, has_index: bool = False) -> FastAPI:
+    """Return the application without its guard: for tests of the API by itself, and to be mounted behind another.
+
+    Args:
+        shelf: The suites, or how a request leads to them.
+        on_finish: Told when a reviewed suite was written.
+        has_index: Whether a list of evaluations stands one folder up, for the page to link to.
+    """
     app = FastAPI(title="jrh review", docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
     app.router.redirect_slashes = False
     app.state.find_shelf = (lambda _: shelf) if isinstance(shelf, Shelf) else shelf
     app.state.on_finish = on_finish
     app.include_router(router)
-    app.add_api_route("/", _page, include_in_schema=False)
+    app.add_api_route("/", _linked_page if has_index else _page, include_in_schema=False)
     app.add_api_route("/static/{name}", _static, include_in_schema=False)
     _add_problems(app)
     return app
@@ -72,6 +81,12 @@ def bare_app(shelf: Shelf | FindShelf, *, on_finish: OnFinish | None = None) -> 
 
 def _page() -> Response:
     return _static("review.html")
+
+
+def _linked_page() -> Response:
+    """Return the page with a link to the list of evaluations."""
+    page = _FILES["review.html"].read_text(encoding="utf-8")
+    return Response(page.replace(_INDEX_MARK, _INDEX_LINK), media_type=_TYPES[".html"])
 
 
 def _static(name: str) -> Response:

@@ -8,7 +8,8 @@ on another port must neither read ours nor send to it.
     Sec-Fetch-Site    if sent, same-origin or none
     token             for the API in the header X-JRH-Token, which no form and no link can send. The link's `?token=`
                       opens the page, and a cookie made from it the page's parts; browsers show cookies to the other
-                      ports of a machine too, so it opens nothing else
+                      ports of a machine too, so it opens nothing of the review's API. Pages of runs, which MLflow's
+                      own API gives to whoever reaches it, open by the cookie
 """
 
 from __future__ import annotations
@@ -33,12 +34,19 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
+_INERT = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
+FORM_POLICY = f"{_INERT}; form-action 'self'"
+"""Of pages that we render, without any script: links, and a form that leads to another page of ours."""
+SANDBOX_POLICY = f"{_INERT}; form-action 'none'; sandbox"
+"""Of pages that runs hold: they are shown and can do nothing, not even as this site."""
+_POLICIES = (FORM_POLICY, SANDBOX_POLICY)
+_OPENER = "cross-origin-opener-policy"
 _HEADERS = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
+    _OPENER: "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
@@ -170,16 +178,28 @@ def _sealed(send: Send) -> Send:
 
     async def sealed(message: Message) -> None:
         if message["type"] == "http.response.start":
-            ours = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+            given = message.get("headers", [])
+            ours = [(name.encode(), value.encode()) for name, value in _own_headers(given).items()]
             kept = [
                 (name, value)
-                for name, value in message.get("headers", [])
+                for name, value in given
                 if name.decode("latin-1").lower() not in _HEADERS and not name.lower().startswith(b"access-control-")
             ]
             message = {**message, "headers": [*kept, *ours]}
         await send(message)
 
     return sealed
+
+
+def _own_headers(given: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return our headers; a page may ask for another policy by name, but make none of its own."""
+    asked = [value.decode("latin-1") for name, value in given if name.lower() == b"content-security-policy"]
+    if len(asked) != 1 or asked[0] not in _POLICIES:
+        return _HEADERS
+    ours = {**_HEADERS, "content-security-policy": asked[0]}
+    if asked[0] == SANDBOX_POLICY:
+        del ours[_OPENER]  # by the HTML standard a page with an opener policy and a sandbox is a network error
+    return ours
 
 
 async def _body(receive: Receive) -> bytes:

@@ -1,8 +1,8 @@
-"""The review inside MLflow's own server: `mlflow server --app-name jrh`.
+"""The review, datasheets and comparisons inside MLflow's own server: `mlflow server --app-name jrh`.
 
 MLflow's application answers everything as before; paths under `/jrh/` are ours and never reach it, nor its middleware.
-Suites are read from the runs of the store that is served. The token is JRH_REVIEW_TOKEN, or one that is made once and
-kept in `$JRH_HOME/review-token`: the server has several worker processes, and all must know the same.
+Suites and datasheets are read from the runs of the store that is served. The token is JRH_REVIEW_TOKEN, or one that is
+made once and kept in `$JRH_HOME/review-token`: the server has several worker processes, and all must know the same.
 JRH_REVIEW_HOSTS names further Host headers to answer for, exactly as a browser sends them, joined by commas.
 """
 
@@ -26,6 +26,7 @@ from jrh_mlflow.review.app import bare_app
 from jrh_mlflow.review.guard import Guard, new_token
 from jrh_mlflow.review.report import log_review
 from jrh_mlflow.review.result import Finished
+from jrh_mlflow.review.run_pages import run_routes
 from jrh_mlflow.review.sources import Review, RunShelf
 from jrh_mlflow.suites import reviews_folder
 
@@ -40,8 +41,16 @@ def create_app() -> ASGIApp:
     hosts = [host.strip() for host in os.environ.get("JRH_REVIEW_HOSTS", "").split(",") if host.strip()]
     prefix = static_prefix() + PREFIX
     if multiprocessing.current_process().name in ("MainProcess", "SpawnProcess-1"):
-        print(f"Review at {prefix}/?token={token} of this server's address", file=sys.stderr, flush=True)
+        print(_links(prefix, token), file=sys.stderr, flush=True)
     return Beside(mlflow_application(), Guard(_pages(), token=token, hosts=hosts), prefix=prefix)
+
+
+def _links(prefix: str, token: str) -> str:
+    """Say where our pages are; the server itself says at which address it listens."""
+    return (
+        f"Review at {prefix}/review/?token={token} of this server's address\n"
+        f"Datasheets and comparisons at {prefix}/?token={token} of this server's address"
+    )
 
 
 class Beside:
@@ -60,8 +69,9 @@ class Beside:
 
 
 def _pages() -> ASGIApp:
-    review = bare_app(lambda request: _shelf(_own_address(request.scope)), on_finish=_logged)
-    return Starlette(routes=[Mount("/review", review), Route("/", _to_review), Route("/review", _to_review)])
+    review = bare_app(lambda request: _shelf(_own_address(request.scope)), on_finish=_logged, has_index=True)
+    runs = run_routes(lambda request: _own_address(request.scope))
+    return Starlette(routes=[Mount("/review", review), Route("/review", _to_review), *runs])
 
 
 async def _to_review(request: Request) -> Response:

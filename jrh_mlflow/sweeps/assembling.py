@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.composite import parts, reliability
-from jrh_mlflow.measures.operating import OperatingPoint, operating_point, resolution_shifts
+from jrh_mlflow.measures.datasheet.operating import OperatingPoint, operating_point, resolution_shifts
+from jrh_mlflow.measures.policies.composite import parts, reliability
 from jrh_mlflow.pages.sweep import Dot, sweep_page
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.sweeps.front import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from jrh_mlflow.errors import RecipeError, suggest
 
 RELIABILITY = "reliability"
-"""The composite of `measures.composite`."""
+"""The composite of `measures.policies.composite`."""
 COST = "cost/usd_per_1k_judgments"
 DIRECTIONS = ("maximize", "minimize")
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from jrh_mlflow.engine import count_calls
 from jrh_mlflow.engine.money import Quote
-from jrh_mlflow.evaluation import price_evaluation, ready_judge, resolve_judge
+from jrh_mlflow.evaluation import price_evaluation
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.preparing import ready_judge, resolve_judge
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.suites import as_suite
 from jrh_mlflow.sweeps.loading import as_space

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.composite import parts, reliability
+from jrh_mlflow.measures.datasheet.operating import OperatingPoint, ResolutionShift
 from jrh_mlflow.measures.markdown import interval_text, table
-from jrh_mlflow.measures.operating import OperatingPoint, ResolutionShift
+from jrh_mlflow.measures.policies.composite import parts, reliability
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.sweeps.front import Tie
 from jrh_mlflow.sweeps.results import Result

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from jrh_mlflow.measures.composite import Tally
+from jrh_mlflow.measures.policies.composite import Tally
 from jrh_mlflow.schema.calls import USABLE
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.money import checked_cap, judge_price
 from jrh_mlflow.errors import RecipeError, TrackingError
-from jrh_mlflow.evaluation import default_journal, resolve_judge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.preparing import default_journal, resolve_judge
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.suites import as_suite
 from jrh_mlflow.sweeps.loading import as_space

@@ -18,7 +18,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures.decisions import calls_per_decision, checked_policy
+from jrh_mlflow.measures.policies.decisions import calls_per_decision, checked_policy
 from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, Constraint, checked_objectives, read_constraint
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.engine.plan import item_order
 from jrh_mlflow.engine.runner import BUDGET, StopRule
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
-from jrh_mlflow.evaluation import Evaluation, evaluate, resolve_judge
+from jrh_mlflow.evaluation import Evaluation, evaluate
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.measures.composite import parts, reliability, tally
-from jrh_mlflow.measures.decisions import decide
-from jrh_mlflow.measures.operating import operating_counts
+from jrh_mlflow.measures.datasheet.operating import operating_counts
+from jrh_mlflow.measures.policies.composite import parts, reliability, tally
+from jrh_mlflow.measures.policies.decisions import decide
+from jrh_mlflow.preparing import resolve_judge
 from jrh_mlflow.schema.estimates import NotEstimable
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked

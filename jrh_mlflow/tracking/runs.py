@@ -9,9 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from jrh_mlflow.measures import Datasheet, ReliabilityReport, usd_per_accuracy_point, worst_items
-from jrh_mlflow.measures.comparison_tables import money_text
+from jrh_mlflow.measures.comparison.tables import money_text
 from jrh_mlflow.measures.markdown import threshold_text
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability.worst import WorstItem
 from jrh_mlflow.pages.datasheet import datasheet_page
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.tracking import keys

@@ -14,9 +14,9 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.evaluation import default_journal
 from jrh_mlflow.generation.entry import run_generation
 from jrh_mlflow.generation.generator import Generator
+from jrh_mlflow.preparing import default_journal
 from tests.generation.tools import LABELS, RUBRIC, rows
 from tests.local.tools import MODEL, pairs, short_judge
 

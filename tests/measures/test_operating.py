@@ -9,7 +9,13 @@ from scipy.special import ndtr
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import calls_frame, plan_calls, run_calls
 from jrh_mlflow.judges import scripted
-from jrh_mlflow.measures.operating import OperatingPoint, curve, operating_counts, operating_point, resolution_shifts
+from jrh_mlflow.measures.datasheet.operating import (
+    OperatingPoint,
+    curve,
+    operating_counts,
+    operating_point,
+    resolution_shifts,
+)
 
 N_TASKS, PER_TASK = 30, 40
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 
-from jrh_mlflow.measures.ordinal import cell_statistics
-from jrh_mlflow.measures.stability import agreement_statistics
+from jrh_mlflow.measures.reliability.ordinal import cell_statistics
+from jrh_mlflow.measures.reliability.stability import agreement_statistics
 from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.stats.agreement import disagreement, gwet_ac1, krippendorff_alpha

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jrh_mlflow.measures import WorstItem
-from jrh_mlflow.measures.report_markdown import LIMIT, code, excerpt, literal
+from jrh_mlflow.measures.reliability.report_markdown import LIMIT, code, excerpt, literal
 from tests.measures.pointwise import point, points, repeats, report
 from tests.readings import Row
 

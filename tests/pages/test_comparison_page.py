@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from jrh_mlflow.measures.comparison import Contrasts, compare_calls
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.comparison.contrasts import Contrasts, compare_calls
+from jrh_mlflow.measures.reliability.worst import WorstItem
 from jrh_mlflow.pages.comparison import JudgeCard, comparison_page
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
 

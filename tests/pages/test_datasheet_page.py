@@ -8,7 +8,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures import Datasheet, ReliabilityReport
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability.worst import WorstItem
 from jrh_mlflow.pages.datasheet import datasheet_page
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.measures.comparing_tools import LABELS, oracle, point_calls

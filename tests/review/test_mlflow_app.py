@@ -11,10 +11,13 @@ from pathlib import Path
 
 import mlflow
 import pytest
+from mlflow import MlflowClient
 from mlflow.utils.plugins import get_entry_points
 
+import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.review.mlflow_app import Beside, create_app, server_token
+from jrh_mlflow.review.guard import SANDBOX_POLICY
+from jrh_mlflow.review.mlflow_app import Beside, _links, create_app, server_token
 from jrh_mlflow.stimuli.suite import Suite, read_suite
 from jrh_mlflow.suites import hold_back
 from jrh_mlflow.tracking import keys
@@ -93,17 +96,47 @@ def test_mlflows_own_checks_stay_in_force(client):
     assert plain(client, "GET", "/api/2.0/mlflow/experiments/search?max_results=5", Host="evil.example")[0] == 403
 
 
-@pytest.mark.parametrize("path", ["/jrh", "/jrh/", "/jrh/review/", "/jrh/review/api/suites", "/jrh/nowhere"])
+@pytest.mark.parametrize(
+    "path",
+    ["/jrh", "/jrh/", "/jrh/review/", "/jrh/review/api/suites", "/jrh/nowhere", "/jrh/compare", "/jrh/datasheet/x"],
+)
 def test_the_review_asks_for_its_token(client, path):
     assert plain(client, "GET", path)[0] == 401
 
 
-def test_the_link_leads_to_the_page(client):
-    status, headers, _ = plain(client, "GET", f"/jrh/?token={TOKEN}")
-    assert (status, headers["location"]) == (303, f"/jrh/review/?token={TOKEN}")
-    status, headers, content = plain(client, "GET", headers["location"])
-    assert (status, b"<!DOCTYPE html>" in content) == (200, True)
+def test_the_link_leads_to_the_evaluations_and_on_to_the_review_and_back(client):
+    status, headers, content = plain(client, "GET", f"/jrh?token={TOKEN}")
+    assert (status, headers["location"]) == (307, f"http://{client.address}/jrh/?token={TOKEN}")
+    status, headers, content = plain(client, "GET", f"/jrh/?token={TOKEN}")
+    assert (status, f'href="review/?token={TOKEN}"'.encode() in content) == (200, True)
     assert "Path=/jrh/" in headers["set-cookie"]
+    status, headers, content = plain(client, "GET", f"/jrh/review/?token={TOKEN}")
+    assert (status, b'<a id="evaluations" href="../">' in content) == (200, True)
+    assert "Path=/jrh/" in headers["set-cookie"]
+    status, headers, _ = plain(client, "GET", f"/jrh/review?token={TOKEN}")
+    assert (status, headers["location"]) == (303, f"/jrh/review/?token={TOKEN}")
+
+
+def test_datasheets_and_comparisons_of_the_servers_own_runs_are_shown(client, tmp_path):
+    suite = jrh.datasheet_suite(n_tasks=3, depth=1)
+    options = {"experiment": "judges", "tracking_uri": f"http://{client.address}", "progress": False}
+    judges = (jrh.scripted.AlwaysFirst(), jrh.scripted.Oracle())
+    first, oracle = (jrh.evaluate(judge, suite, **options).run_id for judge in judges)
+    pages = Client(client.address, TOKEN, prefix="/jrh")
+    assert f'href="datasheet/{oracle}"'.encode() in pages.send("GET", "/")[2]
+    status, headers, content = pages.send("GET", f"/datasheet/{first}")
+    assert (status, headers["content-security-policy"]) == (200, SANDBOX_POLICY)
+    kept = MlflowClient(options["tracking_uri"]).download_artifacts(first, "datasheet.html", str(tmp_path))
+    assert content == Path(kept).read_bytes()
+    assert pages.send("GET", f"/datasheet/{'0' * 32}")[0] == 404
+    status, _, content = pages.send("GET", f"/compare?run={first}&run={oracle}")
+    assert (status, b"AlwaysFirst (simulated)" in content) == (200, True)
+
+
+def test_the_server_says_where_its_pages_are():
+    told = _links("/jrh", "the-token")
+    assert "Review at /jrh/review/?token=the-token" in told
+    assert "Datasheets and comparisons at /jrh/?token=the-token" in told
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:1"])

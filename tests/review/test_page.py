@@ -270,10 +270,13 @@ def test_five_megabytes_open_in_parts_and_can_be_decided(tmp_path: Path, serve: 
     page.keyboard.type("Hi ")
     press(page, "Control+Enter")
     expect(title(page)).to_have_text(re.compile("seed-0001"))
-    decide(page, "u", then="seed-0000")
-    decide(page, "a", then="seed-0001")
     decide(page, "k", then="seed-0000")
-    expect(page.locator(".head .state")).to_contain_text("accepted")
+    expect(page.locator(".head .state")).to_contain_text("edited")
+    ask(page, "f")
+    press(page, "Space", "Tab", "Enter")
+    expect(page.locator("#written")).to_be_visible()
+    (edited,) = [item for item in read_suite(tmp_path / "large-reviewed").items if item.condition == "large"]
+    assert edited.response == f"Hi {other}"
 
 
 def test_a_transcript_shows_each_message_and_marks_the_edited_one(tmp_path: Path, serve: Serve, visit: Open) -> None:

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from jrh_mlflow.measures.operating import OperatingPoint
+from jrh_mlflow.measures.datasheet.operating import OperatingPoint
 from jrh_mlflow.pages.sweep import Dot, scales_of, sweep_page
 from jrh_mlflow.sweeps.telling import description
 from jrh_mlflow.tracking.figures.sweep import sweep_figures

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import jrh_mlflow as jrh
-from jrh_mlflow.measures.comparison import compare_calls
+from jrh_mlflow.measures.comparison.contrasts import compare_calls
 from jrh_mlflow.tracking.figures.reliability import cost_curve, heatmap, report_figures
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
 

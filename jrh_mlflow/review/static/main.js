@@ -42,8 +42,16 @@ function chosen(suites) {
   return key;
 }
 
+/** The name in the link, which leaves the address so that it can be changed; or what this browser remembers; or ask. */
 async function named() {
-  const known = kept("reviewer");
+  const address = new URL(window.location.href);
+  const given = address.searchParams.get("reviewer")?.trim();
+  if (given) {
+    keep("reviewer", given);
+    address.searchParams.delete("reviewer");
+    window.history.replaceState(null, "", address);
+  }
+  const known = given || kept("reviewer");
   if (known) return known;
   let name = null;
   while (!name) name = await askName(null);

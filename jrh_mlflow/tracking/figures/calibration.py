@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.measures import Datasheet, ReliabilityReport
-from jrh_mlflow.measures.probabilities import SureTable, has_confidence, sure_table
+from jrh_mlflow.measures.confidence.probabilities import SureTable, has_confidence, sure_table
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.measures.cascades import Cascade
-from jrh_mlflow.measures.juries import JuryReport
-from jrh_mlflow.measures.jury_agreement import Agreement
-from jrh_mlflow.measures.panel_search import BestPanel
+from jrh_mlflow.measures.juries.agreement import Agreement
+from jrh_mlflow.measures.juries.cascades import Cascade
+from jrh_mlflow.measures.juries.panel_search import BestPanel
+from jrh_mlflow.measures.juries.report import JuryReport
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.tracking.figures.canvas import PALETTE, canvas, ends_kept, error_bars, label_inches, short, wrapped
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.measures import ReliabilityReport
-from jrh_mlflow.measures.comparison import Contrasts
-from jrh_mlflow.measures.comparison_tables import ends
-from jrh_mlflow.measures.cost import CostPoint
-from jrh_mlflow.measures.cost import cost_curve as cost_points
-from jrh_mlflow.measures.differences import OVERALL
-from jrh_mlflow.measures.scores import lower_is_better
+from jrh_mlflow.measures.comparison.contrasts import Contrasts
+from jrh_mlflow.measures.comparison.differences import OVERALL
+from jrh_mlflow.measures.comparison.scores import lower_is_better
+from jrh_mlflow.measures.comparison.tables import ends
+from jrh_mlflow.measures.reliability.cost import CostPoint
+from jrh_mlflow.measures.reliability.cost import cost_curve as cost_points
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, STABILITY
 from jrh_mlflow.tracking.figures.canvas import (

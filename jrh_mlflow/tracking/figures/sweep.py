@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.operating import OperatingPoint, curve
+from jrh_mlflow.measures.datasheet.operating import OperatingPoint, curve
 from jrh_mlflow.pages.sweep import Dot
 from jrh_mlflow.tracking.figures.canvas import MARKERS, PALETTE, canvas, short
 

@@ -1,0 +1,1 @@
+"""Judges side by side on the same calls."""

@@ -1,0 +1,1 @@
+"""Pairs: the axes of the Judge Datasheet."""

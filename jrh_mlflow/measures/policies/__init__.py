@@ -1,0 +1,1 @@
+"""From calls to decisions: votes, orders, and the composite a sweep compares."""

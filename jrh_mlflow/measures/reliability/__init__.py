@@ -1,0 +1,1 @@
+"""Pointwise items: the reliability report."""

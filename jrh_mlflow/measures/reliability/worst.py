@@ -1,0 +1,140 @@
+"""The worst items: where a judge was furthest off, with the texts it was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import CallsError
+from jrh_mlflow.measures.records import is_pointwise, normalise
+from jrh_mlflow.measures.reliability.points import PointTable, point_table
+from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.presentation import Message, message_text
+
+
+class ItemLike(Protocol):
+    """What is read of an item."""
+
+    @property
+    def task(self) -> str:
+        """Its source."""
+
+    @property
+    def condition(self) -> str:
+        """Its test, or `baseline`."""
+
+    @property
+    def rubric(self) -> str | None:
+        """What it is judged by."""
+
+    @property
+    def response(self) -> str | None:
+        """What is judged."""
+
+    @property
+    def answers(self) -> tuple[str, ...] | None:
+        """The labels, in order."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorstItem:
+    """One item that was judged wrong."""
+
+    item: str
+    test: str
+    source: str
+    original: str | None
+    """The baseline's response, or what the test changed: the rubric, a message; None when there is no text."""
+    perturbed: str | None
+    expected: str
+    given: str
+    """The answer that was furthest off."""
+    error_size: float
+    """Levels between expected and given on a scale; 1 for other labels."""
+
+
+def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, ItemLike], n: int = 10) -> list[WorstItem]:
+    """Return the `n` worst items: by size of the error, then wrong replicates, then a right baseline first, then id.
+
+    Only verdicts can be wrong: abstained, unparsed and failed calls are no errors of judgment.
+
+    Args:
+        calls: Call records, as for `measure`.
+        items: Items of the suite by id.
+        n: How many at most.
+
+    Raises:
+        CallsError: when the records are of pairs, or speak of an item that is not among `items`.
+    """
+    frame = normalise(calls)
+    if not is_pointwise(frame):
+        raise CallsError("The worst items are those of pointwise records, but these are of pairs.")
+    strange = sorted(set(frame["suite_item"]) - set(items))
+    if strange:
+        raise CallsError(f"{len(strange)} item(s) of the calls are not in the suite: {', '.join(strange[:5])}.")
+    names = sorted(set(frame["suite_item"]))
+    table = point_table(frame, labels=next((item.answers for item in items.values() if item.answers), None))
+    baselines = {item.task: item for item in items.values() if item.condition == BASELINE}
+    wrong = np.flatnonzero((table.outcome == "verdict") & (table.expected != "") & ~table.right)
+    size = _sizes(table)
+    by_item: dict[int, list[int]] = {}
+    for row in wrong:
+        by_item.setdefault(int(table.item[row]), []).append(int(row))
+    ranked = sorted(by_item.items(), key=lambda found: _rank(table, size, found[1], names[found[0]]))
+    return [
+        _worst(names[code], items, baselines, table, row=max(rows, key=lambda row: size[row]), size=size)
+        for code, rows in ranked[:n]
+    ]
+
+
+def _sizes(table: PointTable) -> list[float]:
+    if table.scale.kind != "ordinal":
+        return [1.0] * len(table.test)
+    distance = np.abs(table.scale.levels(table.expected) - table.scale.levels(table.answer))
+    return [float(one) for one in np.nan_to_num(distance)]
+
+
+def _rank(table: PointTable, size: list[float], rows: list[int], name: str) -> tuple[float, int, bool, str]:
+    was_right = table.base_answer[rows[0]] != "" and table.base_answer[rows[0]] == table.base_expected[rows[0]]
+    return -max(size[row] for row in rows), -len(rows), not was_right, name
+
+
+def _worst(
+    name: str,
+    items: Mapping[str, ItemLike],
+    baselines: Mapping[str, ItemLike],
+    table: PointTable,
+    *,
+    row: int,
+    size: list[float],
+) -> WorstItem:
+    item = items[name]
+    base = baselines.get(item.task)
+    original, perturbed = _texts(item, base)
+    return WorstItem(
+        item=name,
+        test=str(table.test[row]),
+        source=item.task,
+        original=original,
+        perturbed=perturbed,
+        expected=str(table.expected[row]),
+        given=str(table.answer[row]),
+        error_size=size[row],
+    )
+
+
+def _texts(item: ItemLike, base: ItemLike | None) -> tuple[str | None, str | None]:
+    """Return what was changed, before and after: the rubric, the response, or the first edited message."""
+    if base is not None and base.rubric != item.rubric:
+        return base.rubric, item.rubric
+    talk: tuple[Message, ...] | None = getattr(item, "transcript", None)
+    if not talk:
+        return None if base is None else base.response, item.response
+    before: tuple[Message, ...] = getattr(base, "transcript", None) or ()
+    edited = [place for place, message in enumerate(talk) if before[place : place + 1] != (message,)]
+    place = edited[0] if edited and before else len(talk) - 1
+    return " ".join(map(message_text, before[place : place + 1])) or None, message_text(talk[place])

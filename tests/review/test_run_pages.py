@@ -1,0 +1,289 @@
+"""Pages of runs over real HTTP and in a real browser: the list, a datasheet in its sandbox, a comparison."""
+
+from __future__ import annotations
+
+import html
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+from mlflow import MlflowClient
+from markupsafe import escape
+from playwright.sync_api import expect
+from starlette.applications import Starlette
+
+import jrh_mlflow as jrh
+from jrh_mlflow.pages.evaluations import evaluations_page
+from jrh_mlflow.review.guard import CONTENT_SECURITY_POLICY, FORM_POLICY, SANDBOX_POLICY, Guard
+from jrh_mlflow.review.mlflow_app import Beside
+from jrh_mlflow.review.run_pages import MOST_COMPARED, run_routes
+from jrh_mlflow.tracking.run_evaluations import datasheet_html, evaluations_in_runs
+from jrh_mlflow.tracking.runs import first_tags
+from jrh_mlflow.tracking.store import Store
+from tests.review.browser import chromium, served, ten
+from tests.review.making import TOKEN, Client
+from tests.test_comparing import pointwise_suite
+
+EVIL = "\"'><script>document.title='pwned'</script><img src=x onerror=alert(1)>&amp;"
+HOSTILE_SHEET = (
+    "<!DOCTYPE html><title>calm</title><p id=said>read me</p><script>document.title='pwned'</script>"
+    "<img src=x onerror=\"document.title='pwned'\"><meta http-equiv=refresh content='0;url=../'>"
+)
+
+
+@contextmanager
+def serving(store: str) -> Iterator[Client]:
+    """The pages behind their guard under /jrh on a real port, beside an application that answers the rest."""
+
+    async def rest(scope, receive, send):
+        await send({"type": "http.response.start", "status": 204, "headers": [(b"x-from", b"mlflow")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    app = Beside(rest, Guard(Starlette(routes=run_routes(lambda _: store)), token=TOKEN), prefix="/jrh")
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield Client(f"127.0.0.1:{listening.getsockname()[1]}", TOKEN, prefix="/jrh")
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def client(store_uri: str) -> Iterator[Client]:
+    with serving(store_uri) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def runs(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Run ids by judge: two on one suite, one on another; a generation; a run whose datasheet somebody else wrote."""
+    points, others = pointwise_suite(name=f"points {EVIL}"), pointwise_suite(name="others", tests=("typos",))
+    options = {"experiment": f"run pages {EVIL}", "tracking_uri": store_uri, "progress": False}
+    found = {
+        "oracle": jrh.evaluate(jrh.scripted.Oracle(), points, **options).run_id,
+        "hostile": jrh.evaluate(_named(EVIL), points, run_name=f"run {EVIL}", **options).run_id,
+        "other": jrh.evaluate(jrh.scripted.Oracle(), others, **options).run_id,
+    }
+    store = Store(store_uri, "run pages of strangers")
+    found["generation"] = store.create_run("a generation", tags=first_tags("generate", simulated=False))
+    found["stranger"] = store.create_run("a stranger", tags=first_tags("evaluate", simulated=False))
+    sheet = tmp_path_factory.mktemp("sheet") / "datasheet.html"
+    sheet.write_text(HOSTILE_SHEET, encoding="utf-8")
+    store.client.log_artifact(found["stranger"], str(sheet))
+    for name in ("generation", "stranger"):
+        store.client.set_terminated(found[name])
+    return found
+
+
+def _named(name: str):
+    def judge(presentation: jrh.Presentation) -> str:
+        return "no"
+
+    judge.__name__ = name
+    return judge
+
+
+def text(client: Client, path: str, status: int = 200) -> str:
+    answered, headers, content = client.send("GET", path)
+    assert answered == status, content
+    assert headers["content-type"] == "text/html; charset=utf-8"
+    return content.decode()
+
+
+def row_of(page: str, run_id: str) -> str:
+    return next(row for row in re.findall(r"<tr>.*?</tr>", page, re.DOTALL) if run_id in row)
+
+
+def test_the_list_shows_judges_and_suites_by_experiment_with_links(client, runs):
+    page = text(client, "/")
+    oracle, hostile = (row_of(page, runs[name]) for name in ("oracle", "hostile"))
+    assert f'<a href="datasheet/{runs["oracle"]}">Oracle</a> <span class="badge">simulated</span>' in oracle
+    assert "simulated" not in hostile
+    assert f'<input type="checkbox" name="run" value="{runs["oracle"]}"' in oracle
+    assert pointwise_suite(name=f"points {EVIL}").sha256[:8] in oracle
+    assert f"/runs/{runs['oracle']}" in oracle
+    experiments = re.findall("<h2>(.*?)</h2>", page)
+    assert {html.unescape(name) for name in experiments} >= {f"run pages {EVIL}", "run pages of strangers"}
+    assert len(experiments) == len(set(experiments))
+
+
+def test_only_finished_evaluations_are_listed_the_newest_first_and_not_too_many(client, runs, store_uri):
+    page = text(client, "/")
+    assert runs["generation"] not in page
+    assert page.index(runs["other"]) < page.index(runs["oracle"])
+    open_run = Store(store_uri, "run pages of strangers").create_run("o", tags=first_tags("evaluate", simulated=False))
+    assert open_run not in text(client, "/")
+    assert [row.run_id for row in evaluations_in_runs(store_uri, most=2)] == [runs["stranger"], runs["other"]]
+
+
+def test_names_are_text_wherever_they_are_shown(client, runs):
+    pages = [text(client, "/"), text(client, f"/compare?run={runs['oracle']}&run={runs['hostile']}")]
+    pages.append(text(client, f"/compare?run={runs['other']}&run={runs['hostile']}", 422))
+    assert f'">{escape(EVIL)}</a>' in row_of(pages[0], runs["hostile"])  # the judge
+    assert f">{escape(f'run {EVIL}')}</a>" in row_of(pages[0], runs["hostile"])
+    for page in pages:
+        assert "<script" not in page
+        assert "onerror=alert(1)&gt;" in page
+        assert "<img src=x" not in page
+
+
+def test_a_store_without_evaluations_has_a_list_that_says_so():
+    page = evaluations_page([], review="review/", most=1)
+    assert "There is no finished evaluation" in page
+    assert "<form" not in page
+
+
+def test_a_datasheet_is_the_file_of_the_run_in_a_sandbox(client, runs, store_uri, tmp_path):
+    status, headers, content = client.send("GET", f"/datasheet/{runs['oracle']}")
+    kept = MlflowClient(store_uri).download_artifacts(runs["oracle"], "datasheet.html", str(tmp_path))
+    assert (status, content) == (200, Path(kept).read_bytes())
+    assert headers["content-security-policy"] == SANDBOX_POLICY
+    assert {"default-src 'none'", "sandbox"} < set(SANDBOX_POLICY.split("; "))
+    assert "script-src" not in SANDBOX_POLICY
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "cross-origin-opener-policy" not in headers
+
+
+@pytest.mark.parametrize(
+    "wrong", ["0" * 32, "0" * 31, "x" * 32, "", "..", "..%2f..%2fetc%2fpasswd", "A" * 32, "%00", "{oracle}%0a"]
+)
+def test_a_wrong_id_is_not_found(client, runs, wrong):
+    assert client.send("GET", f"/datasheet/{wrong.format(**runs)}")[0] == 404
+
+
+def test_a_run_without_a_datasheet_is_told_apart_from_a_broken_store(client, runs, monkeypatch):
+    page = text(client, f"/datasheet/{runs['generation']}", 404)
+    assert "has no datasheet.html" in page
+    assert '<a href="/jrh/">' in page
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with serving("http://127.0.0.1:9") as broken:
+        assert "cannot be read" in text(broken, f"/datasheet/{runs['oracle']}", 502)
+
+
+def test_only_run_ids_are_asked_for(store_uri):
+    with pytest.raises(ValueError, match="32 hexadecimal digits"):
+        datasheet_html(store_uri, "../x")
+
+
+def test_a_comparison_shows_judges_side_by_side_and_logs_nothing(client, runs, store_uri):
+    status, headers, content = client.send("GET", f"/compare?run={runs['oracle']}&run={runs['hostile']}")
+    expected = jrh.compare([runs["oracle"], runs["hostile"]], tracking_uri=store_uri, log=False).to_html()
+    assert (status, content.decode()) == (200, expected)
+    assert headers["content-security-policy"] == SANDBOX_POLICY
+    logged = MlflowClient(store_uri).search_experiments(filter_string="name LIKE 'run pages %'")
+    kinds = MlflowClient(store_uri).search_runs([one.experiment_id for one in logged], "tags.`jrh.kind` = 'compare'")
+    assert not kinds
+
+
+def test_runs_on_different_suites_are_refused_with_what_differs(client, runs):
+    page = html.unescape(text(client, f"/compare?run={runs['oracle']}&run={runs['other']}", 422))
+    assert "are on different suites" in page
+    assert "1 conditions in the first only (markdown)" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "said"),
+    [
+        ("", 422, "got 0"),
+        ("?run={oracle}", 422, "got 1"),
+        ("?run={oracle}&run={oracle}", 422, "got 1"),
+        ("?run={oracle}&run=../../x", 404, "no such run"),
+        ("?run={oracle}&run=00000000", 404, "no such run"),
+        ("?run={oracle}&run=" + "0" * 32, 422, "There is no run"),
+        ("?run={oracle}&run={generation}", 422, "only evaluations can be compared"),
+        ("?run={oracle}&run={stranger}", 422, "cannot be compared"),
+        ("?" + "&".join(f"run={n:032x}" for n in range(MOST_COMPARED + 1)), 422, f"got {MOST_COMPARED + 1}"),
+    ],
+)
+def test_a_comparison_that_makes_no_sense_is_refused_in_words(client, runs, query, status, said):
+    page = text(client, f"/compare{query.format(**runs)}", status)
+    assert said in page
+    assert '<a href="/jrh/">' in page
+
+
+@pytest.mark.parametrize("path", ["/", "/datasheet/{oracle}", "/compare?run={oracle}&run={hostile}"])
+def test_pages_open_by_link_or_cookie_and_for_nobody_else(client, runs, path):
+    path = path.format(**runs)
+    status, headers, content = client.send("GET", path, token=False)
+    assert (status, headers["content-security-policy"]) == (401, CONTENT_SECURITY_POLICY)
+    assert runs["oracle"].encode() not in content
+    opened = client.send("GET", f"{path}{'&' if '?' in path else '?'}token={TOKEN}", token=False)
+    assert opened[0] == 200
+    kept = {"Cookie": opened[1]["set-cookie"].partition(";")[0]}
+    status, _, content = client.send("GET", path, token=False, headers=kept)
+    assert (status, TOKEN.encode() in content) == (200, False)
+    assert client.send("GET", path, headers={"Host": "evil.example"})[0] == 403
+    assert client.send("GET", path, headers={"Sec-Fetch-Site": "cross-site"})[0] == 403
+    assert client.send("POST", path)[0] == 405
+
+
+def test_the_link_of_the_list_leads_on_to_the_review_with_its_token(client, runs):
+    page = client.send("GET", f"/?token={TOKEN}", token=False)[2].decode()
+    assert f'<a href="review/?token={TOKEN}">' in page
+    assert '<a href="review/">' in text(client, "/")
+
+
+def test_only_the_policies_of_the_guard_leave_it(client, runs):
+    assert client.send("GET", "/")[1]["content-security-policy"] == FORM_POLICY
+    assert "form-action 'self'" in FORM_POLICY
+    assert client.send("GET", "/nowhere")[1]["content-security-policy"] == CONTENT_SECURITY_POLICY
+
+    async def lax(scope, receive, send):
+        headers = [(b"content-security-policy", b"default-src *")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    server = uvicorn.Server(uvicorn.Config(Guard(lax, token=TOKEN), log_level="critical", lifespan="off", ws="none"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        answered = Client(f"127.0.0.1:{listening.getsockname()[1]}", TOKEN).send("GET", "/")
+        server.should_exit = True
+        thread.join()
+    assert answered[1]["content-security-policy"] == CONTENT_SECURITY_POLICY
+
+
+def test_everything_else_is_answered_by_the_application_beside(client):
+    status, headers, _ = Client(client.address, "").send("GET", "/datasheet/x", token=False)
+    assert (status, headers["x-from"]) == (204, "mlflow")
+    assert "content-security-policy" not in headers
+
+
+def test_in_a_browser_two_ticks_compare_and_a_strangers_datasheet_does_nothing(client, runs, tmp_path):
+    link = f"http://{client.address}/jrh/"
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(f"{link}?token={TOKEN}")
+        page.screenshot(path=tmp_path / "list.png", full_page=True)
+        for name in ("oracle", "hostile"):
+            page.locator(f"input[value='{runs[name]}']").check()
+        page.get_by_role("button", name="Compare").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Comparison of 2 judges")
+        page.go_back()
+        page.locator(f"a[href='datasheet/{runs['oracle']}']").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Judge reliability: Oracle")
+        expect(page.locator("figure img").first).to_have_js_property("complete", True)
+        page.goto(f"{link}datasheet/{runs['stranger']}")
+        expect(page.locator("#said")).to_have_text("read me")
+        page.wait_for_timeout(300)
+        assert (page.title(), page.url) == ("calm", f"{link}datasheet/{runs['stranger']}")
+        assert page.evaluate("window.origin") == "null"
+
+
+def test_in_a_browser_the_reviewer_of_the_link_is_taken_once_and_remembered(tmp_path):
+    with served(ten(tmp_path / "suite")) as link, chromium() as browser:
+        page = browser.new_page()
+        page.goto(f"{link}&reviewer=Ada%20L")
+        expect(page.locator("#reviewer")).to_have_text("Ada L")
+        expect(page.locator("#your-name")).to_have_count(0)
+        assert "reviewer=" not in page.url
+        page.reload()
+        expect(page.locator("#reviewer")).to_have_text("Ada L")
