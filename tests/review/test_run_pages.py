@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from mlflow import MlflowClient
 from markupsafe import escape
+from mlflow import MlflowClient
 from playwright.sync_api import expect
 from starlette.applications import Starlette
 
@@ -87,7 +87,7 @@ def _named(name: str):
     def judge(presentation: jrh.Presentation) -> str:
         return "no"
 
-    judge.__name__ = name
+    judge.__name__ = judge.__qualname__ = name
     return judge
 
 
