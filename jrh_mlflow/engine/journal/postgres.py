@@ -89,7 +89,9 @@ class PostgresJournal(SpooledJournal):
     """
 
     def __init__(self, url: str) -> None:
-        self._url, self._address = url, read_address(url)
+        self._address = read_address(url)
+        # A function, because what holds the password must not show it when it is printed.
+        self._another = lambda: PostgresJournal(url)
         super().__init__(self._address.shown)
         with self._errors():
             self._open()
@@ -111,7 +113,7 @@ class PostgresJournal(SpooledJournal):
 
     def settle_dead(self) -> None:
         """Settle what the dead left behind, as every opening does."""
-        PostgresJournal(self._url).close()
+        self._another().close()
 
     def _find_rows(self, keys: Sequence[str]) -> dict[str, Row]:
         return self._ask(lambda connection: tables.find_answers(connection, keys))
