@@ -83,7 +83,10 @@ class Plan:
         return [job for job in self.jobs if isinstance(job.test, CodeTest)]
 
     def rewrites(self) -> Iterator[list[Job]]:
-        """Yield the other jobs, those of one bucket together: they are made one after the other."""
+        """Yield the other jobs, those of one bucket together: they are made one after the other.
+
+        What takes the most calls in a row comes first, so that no long chain is left when everything else is done.
+        """
         buckets: dict[tuple[str, str], list[Job]] = {}
         for job in self.jobs:
             if isinstance(job.test, CodeTest):
@@ -91,7 +94,7 @@ class Plan:
             name = job.target.bucket
             key = (job.test.name, f"/{job.place}" if name is None else name)
             buckets.setdefault(key, []).append(job)
-        yield from buckets.values()
+        yield from sorted(buckets.values(), key=_chain, reverse=True)
 
     def baselines(self) -> list[Item]:
         """One unperturbed item per seed: every test is read beside it."""
@@ -186,3 +189,8 @@ def _check_ids(jobs: Sequence[Job]) -> None:
                     f"Tests {seen[name]!r} and {job.test.name!r} both make an item {name!r}. Rename a seed or a test."
                 )
             seen[name] = job.test.name
+
+
+def _chain(jobs: list[Job]) -> int:
+    """Count the calls that follow one another: each text, and each confirmation."""
+    return sum(2 if isinstance(job.test, Rewrite) and job.test.confirm else 1 for job in jobs)

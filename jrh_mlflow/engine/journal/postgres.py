@@ -91,7 +91,7 @@ class PostgresJournal(SpooledJournal):
     def __init__(self, url: str) -> None:
         self._address = read_address(url)
         # A function, because what holds the password must not show it when it is printed.
-        self._another = lambda: PostgresJournal(url)
+        self._another: Callable[[], PostgresJournal] = lambda: PostgresJournal(url)
         super().__init__(self._address.shown)
         with self._errors():
             self._open()
