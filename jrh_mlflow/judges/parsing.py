@@ -251,15 +251,18 @@ def _verdict_range(text: str, span: Span) -> tuple[int, int] | None:
 
 
 def _tokens_from_the_end(text: str, logprobs: Sequence[Mapping[str, Any]]) -> Iterator[_Token]:
-    """Yield the tokens, the last one first, as long as they spell the text."""
+    """Yield the tokens, the last one first, as long as they spell the text.
+
+    Tokens after the text are passed over: an end of turn, or what a server cut off behind the answer's last brace.
+    """
     end = len(text)
-    for number, entry in enumerate(reversed(logprobs)):
+    for entry in reversed(logprobs):
         token, logprob = entry.get("token"), entry.get("logprob")
         if not isinstance(token, str) or not isinstance(logprob, int | float):
             return
         if not text.endswith(token, 0, end):
-            if number == 0:
-                continue  # the end-of-turn token is no part of the text
+            if end == len(text):
+                continue
             return
         yield _Token(begin=end - len(token), end=end, logprob=float(logprob), top=entry.get("top") or ())
         end -= len(token)

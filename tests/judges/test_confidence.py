@@ -38,6 +38,12 @@ def test_confidence_is_found_behind_an_end_of_turn_token_and_broken_tokens_befor
     assert confidence(*entries, text='{"reason": "é", "verdict": "B"}') == pytest.approx(0.5)
 
 
+def test_confidence_is_found_before_tokens_that_the_server_cut_off_behind_the_answer():
+    """As llama.cpp does under a schema: the model went on with a fence, and the text ends at the brace."""
+    entries = (('{"verdict": "', 0.9), ("B", 0.6), ('"', 0.8), ("}", 0.9), ("\n", 0.9), ("```", 0.9), ("", 0.3))
+    assert confidence(*entries, text='{"verdict": "B"}') == pytest.approx(0.6)
+
+
 @pytest.mark.parametrize(
     ("entries", "text"),
     [
