@@ -229,6 +229,7 @@ def test_filters_search_and_bulk_accept_take_what_they_say(frost: tuple[str, Pat
     expect(page.locator("#found")).to_have_text("7 items")
     page.locator("#filter-state").blur()
     expect(page.locator(".head .state")).to_contain_text("undecided")
+    expect(page.locator("#item")).to_have_attribute("aria-busy", "false")
     before = page.locator("#item-title").inner_text()
     press(page, "a")
     expect(page.locator("#found")).to_have_text("6 items")

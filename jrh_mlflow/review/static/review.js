@@ -69,8 +69,10 @@ export class Review {
       this.leave();
       return;
     }
+    byId("item").setAttribute("aria-busy", "true");
     const item = await this.store.item(index);
     if (turn !== this.turn) return;
+    byId("item").setAttribute("aria-busy", "false");
     this.item = item;
     this.place.remember(index);
     this.list.select(index);
@@ -82,6 +84,7 @@ export class Review {
 
   leave() {
     [this.item, this.editor] = [null, null];
+    byId("item").setAttribute("aria-busy", "false");
     this.list.select(null);
     const growing = this.store.suite.growing ? " More are being generated." : "";
     fill(byId("item"), el("p", { class: "nothing" }, `No item matches.${growing}`));
@@ -161,7 +164,8 @@ export class Review {
 
   /** Send a decision and, once it is saved, go on to the next item. */
   async decide(action, extra = {}) {
-    if (this.busy || !this.item) return;
+    // While another item loads, a key would decide the one that is still shown.
+    if (this.busy || !this.item || this.towards !== this.item.index) return;
     this.busy = true;
     const { index } = this.item;
     try {
