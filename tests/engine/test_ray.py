@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from jrh_mlflow.judges import as_judge
 from jrh_mlflow.schema.calls import CallRecord
 from tests.engine.journal_tools import BACKENDS, backend_of
 from tests.loopback import LoopbackServer, Reply
+from tests.waiting import wait_until
 
 MODEL = "openai/gpt-4o-mini"
 KEY = "sk-planted-secret-0123456789abcdef"
@@ -105,9 +107,10 @@ def after(n_records: int, act: Callable[[], object]) -> Callable[[CallRecord], N
     return on_record
 
 
-def actor_pids(address: str) -> list[int]:
-    owners = backend_of(address).execute(address, "SELECT owner FROM {}owners")
-    return [pid for (owner,) in owners if (pid := int(owner.partition("-")[0])) != os.getpid()]
+def in_flight(address: str) -> list[int]:
+    """The process of every call that waits for an answer right now."""
+    owners = backend_of(address).execute(address, "SELECT owner FROM {}calls WHERE state = 'reserved'")
+    return [int(owner.partition("-")[0]) for (owner,) in owners]
 
 
 def test_an_evaluation_on_ray_reads_as_at_home_and_is_not_paid_again(small: jrh.Suite, store_uri: str) -> None:
@@ -130,19 +133,24 @@ def test_actors_killed_in_the_middle_lose_nothing_and_pay_nothing_answered_twice
     small: jrh.Suite, tmp_path: Path, database: str
 ) -> None:
     address = BACKENDS[database].make(tmp_path)
-    killed: list[int] = []
+    held, killed = Counter[str](), set[int]()
 
-    def slow_at_first(body: dict[str, Any]) -> Reply:
-        return Reply(text=first_or_tie(body), delay=0.02 if killed else 0.3)
+    def hold_in_the_middle(body: dict[str, Any]) -> Reply:
+        hold = server.counts["requests"] > 20 and not killed
+        held["calls"] += hold
+        return Reply(text=first_or_tie(body), delay=2 if hold else 0.02)
 
-    def kill_two(_: CallRecord) -> None:
-        if not killed and len(pids := actor_pids(address)) == 3:
-            killed.extend(pids[:2])
-            for pid in killed:
-                os.kill(pid, signal.SIGKILL)
+    def kill_two() -> None:
+        # Every call in flight is held and at least two actors have one: none of them can be done before it dies.
+        wait_until(lambda: 0 < held["calls"] == len(pids := in_flight(address)) and len(set(pids)) > 1)
+        killed.update(sorted(set(in_flight(address)))[:2])
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
 
-    with LoopbackServer(reply=slow_at_first) as server:
-        done = ask(server, small, address, replicates=3, n_actors=3, on_record=kill_two)
+    with LoopbackServer(reply=hold_in_the_middle) as server, ThreadPoolExecutor(1) as beside:
+        killing = beside.submit(kill_two)
+        done = ask(server, small, address, replicates=3, n_actors=3)
+        killing.result()
         judge = judge_at(server)
         with open_journal(tmp_path / "home.db") as journal:
             home = ask_calls(

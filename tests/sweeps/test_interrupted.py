@@ -5,9 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import jrh_mlflow as jrh
@@ -16,6 +14,7 @@ from jrh_mlflow.sweeps.storage import open_study, quiet
 from jrh_mlflow.sweeps.study import Trials
 from tests.sweeps.slow_landscape import MODELS, options, space, suite
 from tests.sweeps.test_sweep import nested
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -31,14 +30,6 @@ def asked(file: Path) -> list[tuple[int, str]]:
     """Process and model of every call so far."""
     lines = file.read_text().splitlines() if file.exists() else []
     return [(int(pid), model) for pid, model in (line.split() for line in lines)]
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    for _ in range(1200):
-        if done():
-            return
-        time.sleep(0.05)
-    raise AssertionError("The sweep did not get that far.")
 
 
 def test_two_processes_share_a_sweep_and_when_both_are_killed_it_goes_on_where_it_was(
