@@ -14,6 +14,7 @@ from jrh_mlflow.engine.remote import NOT_SERVED
 from jrh_mlflow.engine.runner import ask_one, judge_threads
 from jrh_mlflow.generation.attempts import Opinion
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges.parsing import Reading
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.requests import Request, Response
@@ -80,11 +81,16 @@ class ModelValidator(Validator):
         # Two attempts with the same text must not both be paid: the second waits and reads the journal.
         async with self._asking.setdefault(key, asyncio.Lock()):
             kept = self._channel.kept(key)
-            return self._opinion(kept, call, cached=True) if kept is not None else await self._send(call, request, key)
+            if kept is not None:
+                return self._opinion(kept, self.judge.read(kept, call), cached=True)
+            return await self._send(call, request, key)
 
     async def _send(self, call: Call, request: Request, key: str) -> Opinion:
+        readings: list[Reading] = []
+
         def unusable(response: Response) -> str | None:
-            problem = self.judge.read(response, call).problem
+            readings.append(self.judge.read(response, call))
+            problem = readings[-1].problem
             return problem if problem in NOT_SERVED else None
 
         try:
@@ -93,10 +99,10 @@ class ModelValidator(Validator):
             unknown = {"input_tokens": None, "output_tokens": None, "cost_usd": None}
             billed: dict[str, Any] = unknown if error.kind in PERHAPS_BILLED else {}
             return Opinion(problem=f"call failed: {error}", **billed)
-        return self._opinion(response, call, cached=False)
+        return self._opinion(response, readings[-1], cached=False)
 
-    def _opinion(self, response: Response, call: Call, *, cached: bool) -> Opinion:
-        reading, cost = self.judge.read(response, call), self._channel.cost_micro(response)
+    def _opinion(self, response: Response, reading: Reading, *, cached: bool) -> Opinion:
+        cost = self._channel.cost_micro(response)
         return Opinion(
             answer=reading.answer or (None if reading.problem else reading.outcome),
             problem=reading.error[:_MAX_PROBLEM] if reading.error else None,

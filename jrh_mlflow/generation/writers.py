@@ -19,7 +19,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.attempts import Written
 from jrh_mlflow.generation.generator import Generator, ramp
 from jrh_mlflow.judges.answers import clean_text
-from jrh_mlflow.judges.parsing import PROBLEMS, read
+from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.perturb import NotApplicable, ReliabilityTest, Rewrite, Target
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.schema.secrets import blank_secrets
@@ -33,7 +33,6 @@ CODE_NAME = "code"
 _ATTEMPTS = 4
 _STRIDE = 1000
 """Room for the attempts of one text among the replicate numbers of a request."""
-_WITHOUT_TEXT = ("empty_choices", "empty_content", "content_filter", "refusal", "truncated")
 
 WriterFunction = Callable[[str, "float | None"], object]
 """`f(brief, temperature)`, sync or async; returns the text."""
@@ -163,7 +162,7 @@ class ModelWriter(Writer):
         if self._refused_before and self._went_on(brief, attempt, first):
             return Written(problem="no usable text in an earlier run", called=False, prompt_sha256=digest)
         try:
-            response = await self._channel.send(request, key, unusable=_problem)
+            response = await self._channel.send(request, key, unusable=text_problem)
         except LaneError as error:
             unknown = {"input_tokens": None, "output_tokens": None, "cost_usd": None}
             billed: dict[str, Any] = unknown if error.kind in PERHAPS_BILLED else {}
@@ -179,7 +178,7 @@ class ModelWriter(Writer):
         return bool(later and self._channel.journal.holds(later))
 
     def _written(self, response: Response, digest: str, *, cached: bool) -> Written:
-        problem, cost = _problem(response), self._channel.cost_micro(response)
+        problem, cost = text_problem(response), self._channel.cost_micro(response)
         return Written(
             text=None if problem else clean_text(response.text or "").strip(),
             problem=f"{problem}: {PROBLEMS[problem]}" if problem else None,
@@ -264,12 +263,6 @@ def as_generator(spec: object) -> Generator | WriterFunction | None:
         "A generator must be a model name, a Generator, a function f(brief, temperature) or 'offline', "
         f"but got {type(spec).__name__}."
     )
-
-
-def _problem(response: Response) -> str | None:
-    """Say why a response holds no text to use, by a code of `PROBLEMS`."""
-    problem = read(response, {}).problem
-    return problem if problem in _WITHOUT_TEXT else None
 
 
 def _brief(test: Rewrite, target: Target) -> str:

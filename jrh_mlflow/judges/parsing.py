@@ -114,6 +114,11 @@ def read(response: Response, names: Mapping[str, str]) -> Reading:
     return replace(reading, text=raw)
 
 
+def text_problem(response: Response) -> str | None:
+    """Say why a response holds no whole text, by a code of `PROBLEMS`; for texts that are no verdicts."""
+    return _provider_problem(response) or ("truncated" if _finish(response) in _LENGTH else None)
+
+
 def _finish(response: Response) -> str:
     return (response.finish_reason or "").strip().lower()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 NUMBER_WORDS = {
     word: str(value)
@@ -11,6 +12,8 @@ NUMBER_WORDS = {
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
     )
 }
+_TEXTS_AT_HAND = 16
+"""An original and its rewrite are looked at by one check after the other: what was read last is not read again."""
 _VAGUE = frozenset({"0", "1"})
 """`one` is mostly a pronoun, `zero` a figure of speech: as words they may stand for a number but never demand one."""
 
@@ -44,32 +47,35 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def words(text: str) -> list[str]:
+@lru_cache(_TEXTS_AT_HAND)
+def words(text: str) -> tuple[str, ...]:
     """Return the words as written, apostrophes kept: `don't` is one.
 
     Example:
         >>> words("It doesn't -- really -- cost $2.")
-        ['It', "doesn't", 'really', 'cost', '2']
+        ('It', "doesn't", 'really', 'cost', '2')
     """
-    return _WORD.findall(text)
+    return tuple(_WORD.findall(text))
 
 
-def numbers(text: str) -> set[str]:
+@lru_cache(_TEXTS_AT_HAND)
+def numbers(text: str) -> frozenset[str]:
     """Return the numbers written in digits, `1,000` and `1000` alike; the marks of a numbered list are layout.
 
     Example:
         >>> sorted(numbers("1. About 1,000 to 2.50"))
         ['1000', '2.5']
     """
-    return {_value(found) for found in _NUMBER.findall(_LIST_MARK.sub("", text))}
+    return frozenset(map(_value, _NUMBER.findall(_LIST_MARK.sub("", text))))
 
 
-def number_words(text: str) -> set[str]:
+@lru_cache(_TEXTS_AT_HAND)
+def number_words(text: str) -> frozenset[str]:
     """Return the numbers from zero to twelve that are written as words, as digits."""
-    return {NUMBER_WORDS[word] for word in map(str.lower, words(text)) if word in NUMBER_WORDS}
+    return frozenset(NUMBER_WORDS[word] for word in map(str.lower, words(text)) if word in NUMBER_WORDS)
 
 
-def firm_numbers(text: str) -> set[str]:
+def firm_numbers(text: str) -> frozenset[str]:
     """Return the numbers another text must agree on: digits, and number words from two on."""
     return numbers(text) | (number_words(text) - _VAGUE)
 

@@ -23,13 +23,22 @@ from jrh_mlflow.perturb._text import (
 
 _MAX_QUOTE = 60
 
+
+class _Patterns:
+    """Regular expressions, and one that finds whatever any of them does: most texts are done with after that one."""
+
+    def __init__(self, *patterns: str) -> None:
+        self.each = [re.compile(pattern, re.I | re.M) for pattern in patterns]
+        self.any = re.compile("|".join(patterns), re.I | re.M)
+
+
 _MADE = (
     r"(?:re-?writ\w+|re-?phras\w+|re-?word\w+|paraphras\w+|revis\w+|expand\w+|elaborat\w+|longer|short\w+"
     r"|condens\w+|compress\w+)"
 )
 _TEXT = r"(?:text|version|response|answer|essay|question|rubric|passage|paragraph|summary|rewrite|paraphrase)"
 _HERE = r"(?:here(?:['’]s| is| are)|below is|this is|the following is)\b"
-_OPENINGS = (
+_OPENING = _Patterns(
     r"(?:sure(?: thing)?|certainly|absolutely|of course|okay|ok|great|understood|got it|no problem)\s*[!,.:—–-]",
     rf"{_HERE}[^.\n]{{0,60}}\b(?:{_MADE}|{_TEXT})\b[^.\n]{{0,80}}:",
     rf"{_HERE}[^.\n]{{0,40}}\b{_MADE}\b",
@@ -37,7 +46,7 @@ _OPENINGS = (
     rf"{_TEXT}\s*\**:",
     rf"i(?:['’]ve| have) (?:now )?{_MADE}\b",
 )
-_REWRITING = (
+_REWRITING = _Patterns(
     rf"{_HERE}[^.\n]{{0,40}}\b(?:{_MADE}|edited|modified)\b",
     r"(?:the )?(?:edited|rewritten|revised|modified)\s*(?:message|text|version|response)\s*\W{0,3}:",
     r"i(?:['’]ve| have) (?:now )?(?:edited|rewritten|modified) (?:the|this) (?:message|text|response)\b",
@@ -46,7 +55,7 @@ _SERVICE = (
     r"(?:help|assist|comply|fulfil\w*|provide|generate|create|write|rewrite|produce|do (?:that|this|so)|answer|process"
     r"|participate|engage|support|continue|in good conscience|offer|share|with (?:that|this)|[.,!])"
 )
-_REFUSALS = (
+_REFUSAL = _Patterns(
     r"\bas an? (?:ai|artificial intelligence|(?:large )?language model)\b",
     r"\bi(?:['’]m| am) (?:just |only )?an? (?:ai|language model)\b",
     r"\bi(?:['’]m| am) (?:very |really |so )?sorry,? (?:but|i)\b",
@@ -54,7 +63,7 @@ _REFUSALS = (
     rf"\bi(?:['’]m| am) (?:unable|not able) to {_SERVICE}",
     r"\bi (?:must|have to) (?:respectfully )?(?:decline|refuse)\b",
 )
-_CLOSINGS = (
+_CLOSING = _Patterns(
     r"\blet me know (?:if|whether|what|how)\b",
     r"\bi hope this (?:helps|works|meets)\b",
     r"\bfeel free to (?:ask|reach|let|adjust)\b",
@@ -101,10 +110,9 @@ def about_the_editing(original: str, text: str) -> str | None:
     Pleasantries and refusals are what an assistant may well say, so they are no chatter here.
     """
     text = text.strip()
-    opening = text.lstrip("*_#> \t\n")
-    spoken = [begun[0] for pattern in _REWRITING if (begun := re.match(pattern, opening, re.I))]
-    if spoken and not any(re.match(pattern, original.lstrip("*_#> \t\n"), re.I) for pattern in _REWRITING):
-        return f"opening remark of the generator: {_cut(spoken[0])}"
+    begun = _opening(_REWRITING, original, text)
+    if begun:
+        return f"opening remark of the generator: {_cut(begun)}"
     return _wrapped(original, text)
 
 
@@ -122,25 +130,31 @@ def _wrapped(original: str, text: str) -> str | None:
 
 
 def _chatter(original: str, text: str) -> str | None:
-    head, opening = text[:_REFUSAL_WITHIN], text.lstrip("*_#> \t\n")
-    for pattern in _REFUSALS:
-        found = _new(pattern, head, original)
-        if found:
-            return f"refusal: {_cut(found)}"
-    for pattern in _OPENINGS:
-        begun = re.match(pattern, opening, re.I)
-        if begun and not re.match(pattern, original.lstrip("*_#> \t\n"), re.I):
-            return f"opening remark of the generator: {_cut(begun.group())}"
-    for pattern in _CLOSINGS:
-        found = _new(pattern, text[-_CLOSING_WITHIN:], original)
-        if found:
-            return f"closing remark of the generator: {_cut(found)}"
-    return None
+    found = _new(_REFUSAL, text[:_REFUSAL_WITHIN], original)
+    if found:
+        return f"refusal: {_cut(found)}"
+    begun = _opening(_OPENING, original, text)
+    if begun:
+        return f"opening remark of the generator: {_cut(begun)}"
+    found = _new(_CLOSING, text[-_CLOSING_WITHIN:], original)
+    return f"closing remark of the generator: {_cut(found)}" if found else None
 
 
-def _new(pattern: str, text: str, original: str) -> str | None:
-    found = re.search(pattern, text, re.I | re.M)
-    return found.group() if found and not re.search(pattern, original, re.I | re.M) else None
+def _new(patterns: _Patterns, text: str, original: str) -> str | None:
+    """Return what a pattern finds in the text and not in the original."""
+    if not patterns.any.search(text):
+        return None
+    hits = ((each, each.search(text)) for each in patterns.each)
+    return next((hit.group() for each, hit in hits if hit and not each.search(original)), None)
+
+
+def _opening(patterns: _Patterns, original: str, text: str) -> str | None:
+    """Return the pattern's words that open the text, but not the original."""
+    opening, before = (each.lstrip("*_#> \t\n") for each in (text, original))
+    if not patterns.any.match(opening):
+        return None
+    hits = ((each, each.match(opening)) for each in patterns.each)
+    return next((hit.group() for each, hit in hits if hit and not each.match(before)), None)
 
 
 def keeps_numbers(target: Target, text: str, bench: Bench) -> str | None:

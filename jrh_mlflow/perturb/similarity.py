@@ -6,11 +6,12 @@ A limit on similarity tells an echo from a rewrite and a rewrite from another su
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from itertools import count
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,11 @@ from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.perturb._base import Similarity
 
 Vector = NDArray[np.float64]
-_Weights = dict[str, float]
 Embed = Callable[[Sequence[str]], Any]
 """Texts in, one row of numbers per text out: a list of lists, an array, a tensor."""
 
 _MAX_CACHED = 4096
+_MAX_WORDS = 65_536
 
 
 class _Cache:
@@ -69,12 +70,23 @@ class TfidfSimilarity(Similarity):
         if one == other:
             return 1.0
         pairs = zip(self._vectors(one), self._vectors(other), strict=True)
-        cosines = [_cosine(first, second) for first, second in pairs if first or second]
+        cosines = [first.dot(second) for first, second in pairs if len(first.features) or len(second.features)]
         return _clip(sum(cosines) / len(cosines)) if cosines else 0.0
 
     def _vectors(self, text: str) -> list[_Weights]:
         found: list[_Weights] = self._cache.get(text, lambda: [part.vector(_encodable(text)) for part in self._parts])
         return found
+
+
+class _Weights(NamedTuple):
+    """The features of one text that there are, in order, and their weights."""
+
+    features: NDArray[np.intp]
+    weights: Vector
+
+    def dot(self, other: _Weights) -> float:
+        _, here, there = np.intersect1d(self.features, other.features, assume_unique=True, return_indices=True)
+        return float(self.weights[here] @ other.weights[there])
 
 
 class _Tfidf:
@@ -88,22 +100,29 @@ class _Tfidf:
         from sklearn.feature_extraction.text import CountVectorizer
 
         self._analyze = CountVectorizer(**how).build_analyzer()
-        in_texts = Counter(feature for text in corpus for feature in set(self._analyze(text)))
-        self._idf = {feature: 1 + math.log((1 + len(corpus)) / (1 + df)) for feature, df in in_texts.items()}
+        self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
+        self._numbering = Lock()
+        # Neither kind of feature spans a space, and words come again and again: each is taken apart once.
+        self._features = lru_cache(_MAX_WORDS)(self._take_apart)
+        in_texts = np.bincount(np.concatenate([self._counts(text)[0] for text in corpus]))
+        self._idf = 1 + np.log((1 + len(corpus)) / (1 + in_texts))
         self._unseen = 1 + math.log(1 + len(corpus))
 
     def vector(self, text: str) -> _Weights:
-        idf, unseen = self._idf, self._unseen
-        weights = {
-            feature: idf.get(feature, unseen) * (1.0 if count == 1 else 1 + math.log(count))
-            for feature, count in Counter(self._analyze(text)).items()
-        }
-        length = math.hypot(*weights.values())
-        return {feature: weight / length for feature, weight in weights.items()}
+        features, counts = self._counts(text)
+        n_known = int(np.searchsorted(features, len(self._idf)))
+        idf = np.full(len(features), self._unseen)
+        idf[:n_known] = self._idf[features[:n_known]]
+        weights = idf * (1 + np.log(counts))
+        return _Weights(features, weights / (np.linalg.norm(weights) or 1.0))
 
+    def _counts(self, text: str) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        words = text.split() or [""]
+        return np.unique(np.concatenate([self._features(word) for word in words]), return_counts=True)
 
-def _cosine(first: _Weights, second: _Weights) -> float:
-    return sum([first[feature] * second[feature] for feature in first.keys() & second.keys()])
+    def _take_apart(self, word: str) -> NDArray[np.intp]:
+        with self._numbering:
+            return np.array([self._numbers[feature] for feature in self._analyze(word)], dtype=np.intp)
 
 
 def _encodable(text: str) -> str:

@@ -159,8 +159,10 @@ def _groups(table: Table, column: str, ids: Sequence[str] | None) -> list[str | 
 
 
 def _replaced(text: str) -> dict[str, int]:
-    count = sum(before != after for before, after in zip(text, clean(text), strict=True))
-    return {"replaced_characters": count} if count else {}
+    cleaned = clean(text)
+    if cleaned == text:
+        return {}
+    return {"replaced_characters": sum(before != after for before, after in zip(text, cleaned, strict=True))}
 
 
 def _numbered(cells: Sequence[object], broken: Sequence[bool]) -> dict[int, object]:
