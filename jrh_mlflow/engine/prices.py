@@ -6,18 +6,17 @@ millionth, never overrun.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.judges.model_table import entry_of
 from jrh_mlflow.local.models import is_local
 from jrh_mlflow.local.server import context_tokens
 from jrh_mlflow.schema.requests import Request
@@ -33,8 +32,6 @@ SCHEMA_OVERHEAD_TOKENS = 640
 """Per request with a schema, for the text some providers put around it (Anthropic's tool prompt: up to 530)."""
 
 _MICRO = Decimal(1_000_000)
-_TABLE_FILE = "model_prices_and_context_window_backup.json"
-_CHAT_MODES = frozenset({"chat", "completion", "responses"})
 _OWN_MACHINE = frozenset({"ollama", "lemonade"})
 """Providers whose price of 0 is a fact; from the others it means that nobody filled it in."""
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
@@ -75,7 +72,7 @@ def price_of(model: str, overrides: Overrides | None = None) -> Price | None:
             return _from_override(name, overrides[name])
     if is_local(model):
         return Price(input_usd=0.0, output_usd=0.0)
-    entry = _entry(model)
+    entry = entry_of(model)
     return _from_entry(entry) if entry else None
 
 
@@ -83,7 +80,7 @@ def context_window(model: str) -> int | None:
     """Return the most input tokens a model takes, or None when the table does not say."""
     if is_local(model):
         return context_tokens()
-    entry = _entry(model) or {}
+    entry = entry_of(model) or {}
     for name in ("max_input_tokens", "max_tokens"):
         if isinstance(tokens := entry.get(name), int) and tokens > 0:
             return tokens
@@ -165,32 +162,3 @@ def _tiers(entry: Mapping[str, Any]) -> tuple[tuple[int, float, float], ...]:
             output_usd = entry.get(name.replace("input", "output", 1), entry["output_cost_per_token"])
             found.append((int(match[1]) * 1000, float(input_usd), float(output_usd)))
     return tuple(sorted(found))
-
-
-def _entry(model: str) -> Mapping[str, Any] | None:
-    table = _table()
-    if model in table:
-        return table[model]
-    provider, _, name = model.partition("/")
-    entry = table.get(name)
-    # Google's models are sold by `vertex_ai-language-models` and the like.
-    sold_by = str(entry.get("litellm_provider")) if entry else ""
-    return entry if sold_by == provider or sold_by.startswith(f"{provider}-") else None
-
-
-@cache
-def _table() -> dict[str, Mapping[str, Any]]:
-    """Read litellm's table once; without litellm there is none."""
-    spec = importlib.util.find_spec("litellm")
-    file = Path(spec.origin).with_name(_TABLE_FILE) if spec and spec.origin else None
-    if file is None or not file.is_file():
-        return {}
-    entries: dict[str, Any] = json.loads(file.read_bytes())
-    keep = re.compile(
-        r"(in|out)put_cost_per_(token|request|reasoning_token)(_above_\d+k_tokens)?|litellm_provider|max_.*"
-    )
-    return {
-        model: {name: value for name, value in entry.items() if keep.fullmatch(name)}
-        for model, entry in entries.items()
-        if entry.get("mode") in _CHAT_MODES
-    }

@@ -9,7 +9,8 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
-from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
+from jrh_mlflow.judges.logged_fields import address_of, checked_extra
+from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.local.models import canonical
 from jrh_mlflow.schema.requests import Request
 
