@@ -8,9 +8,13 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from jrh_mlflow.demo import measure_real_model, run_demo
+from jrh_mlflow.demo import Demo, measure_real_model, run_demo
 from jrh_mlflow.preparing import default_journal
+from jrh_mlflow.tracking.figures.canvas import save_figures
+from jrh_mlflow.tracking.figures.datasheet import datasheet_figures
 from jrh_mlflow.tracking.server import DATABASE, running_server
+
+PICTURES = "pictures"
 
 
 def build_example(folder: str | Path) -> None:
@@ -19,12 +23,20 @@ def build_example(folder: str | Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     with running_server(target, port=_free_port()) as url:
-        run_demo(url)
+        demo = run_demo(url)
         measure_real_model(url, default_journal())
+    _draw(demo, target / PICTURES)
     with sqlite3.connect(target / DATABASE) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.execute("VACUUM")
     connection.close()
+
+
+def _draw(demo: Demo, folder: Path) -> None:
+    """Draw what the README shows, under names that stay: the paper's judges side by side, and the graders."""
+    save_figures(datasheet_figures({one.judge.label: one.datasheet for one in demo.datasheets}), folder)
+    for name, png in demo.comparison.figures.items():
+        (folder / name).write_bytes(png)
 
 
 def _free_port() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import sqlite3
@@ -33,6 +34,13 @@ def test_the_example_holds_no_path_of_a_machine() -> None:
             content = file.read_bytes()
             assert b"/home/" not in content
             assert str(Path.home()).encode() + b"/" not in content
+
+
+def test_the_pictures_of_the_readme_are_there() -> None:
+    shown = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (EXAMPLE.parent / "README.md").read_text(encoding="utf-8"))
+    assert len(shown) >= 2
+    for name in shown:
+        assert (EXAMPLE.parent / name).read_bytes().startswith(b"\x89PNG"), name
 
 
 def test_the_example_opens_from_another_folder_with_its_artifacts(tmp_path: Path) -> None:

@@ -116,11 +116,11 @@ def decomposition(sheets: Sheets) -> Figure | None:
                 box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
                 text = "white" if dark else "black"
                 axes.text(left + width / 2, position, f"{width:.0%}", ha="center", va="center", color=text, bbox=box)
-    pairs = {reading.n for readings in rows.values() for reading in readings if isinstance(reading, Estimate)}
-    axes.set_yticks(range(len(rows)), [short(name) for name in rows])
+    pairs = [next(reading.n for reading in readings if isinstance(reading, Estimate)) for readings in rows.values()]
+    axes.set_yticks(range(len(rows)), [f"{short(name)}\nn = {n}" for name, n in zip(rows, pairs, strict=True)])
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
-    axes.set_xlabel(f"share of equal-quality pairs (n = {', '.join(map(str, sorted(pairs)))} per judge)")
+    axes.set_xlabel("share of equal-quality pairs")
     axes.set_title("What a judge does when both answers are equally good", loc="left")
     figure.legend(loc="lower center", ncol=2, frameon=False)
     axes.grid(visible=False)
