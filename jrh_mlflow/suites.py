@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jrh_mlflow.errors import SuiteError, suggest
 from jrh_mlflow.stimuli import Suite, datasheet_suite, read_suite
-from jrh_mlflow.stimuli.suite import MANIFEST_FILE
+from jrh_mlflow.stimuli.suite import MANIFEST_FILE, read_manifest
 
 BUILT_IN: dict[str, Callable[[], Suite]] = {
     "datasheet": datasheet_suite,
@@ -97,7 +97,7 @@ def mark_review(folder: Path, state: str | None, *, result: str | None = None) -
     The items and their hash stay as they are.
     """
     file = folder / MANIFEST_FILE
-    manifest = json.loads(file.read_text(encoding="utf-8"))
+    manifest = read_manifest(file, mend=True)
     kept = {key: value for key, value in (manifest.get("origin") or {}).items() if not key.startswith("review")}
     marks = {"review": state, "review_result": result}
     origin = {**kept, **{key: value for key, value in marks.items() if value is not None}}

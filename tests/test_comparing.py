@@ -209,7 +209,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id(runs, store_uri):
         (["right"], "at least two runs"),
         (["right", "right"], "is named twice"),
         (["right", "f" * 32], "There is no run ffffffff"),
-        (["right", "0123456789"], "No evaluation in this store begins with 0123456789"),
+        (["right", "0123456789"], "No finished evaluation in this store begins with 0123456789"),
         (["right", "my run"], "'my run' is no run"),
     ],
 )

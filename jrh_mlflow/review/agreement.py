@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jrh_mlflow.review.contents import NOT_ASKED, Entry
+from jrh_mlflow.review.contents import Entry
 from jrh_mlflow.review.states import DECIDED, REJECTED, Fold, State
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
@@ -28,11 +28,10 @@ def validator_agreement(entries: Iterable[Entry], fold: Fold) -> Reading:
         state = fold.of(entry.key).state
         if state.state not in DECIDED:
             continue
-        verdict = entry.item.meta.get("validator")
-        if verdict is None or verdict == NOT_ASKED:
+        if entry.verdict is None:
             excluded += 1
             continue
-        agreed.setdefault(entry.item.task, []).append(_agrees(str(verdict), entry, state))
+        agreed.setdefault(entry.item.task, []).append(_agrees(entry.verdict, entry, state))
     return _share(agreed, excluded)
 
 

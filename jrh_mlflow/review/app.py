@@ -42,6 +42,9 @@ _TYPES = {
 _FILES = {file.name: file for file in (Path(__file__).parent / "static").iterdir() if file.suffix in _TYPES}
 """All that is served: a request's path is looked up here and never becomes one."""
 
+_SAID = {"string_unicode": "holds half of a character (a lone surrogate), which no file can. Take it out."}
+"""Problems of what was sent in our own words, by pydantic's name for them."""
+
 _INDEX_MARK = "<!-- evaluations -->"
 _INDEX_LINK = '<a id="evaluations" href="../">Evaluations</a>'
 
@@ -101,7 +104,10 @@ def _add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def not_understood(_: Request, error: RequestValidationError) -> Response:
-        told = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:5]]
+        told = [
+            f"{'.'.join(str(part) for part in one['loc'])}: {_SAID.get(one['type'], one['msg'])}"
+            for one in error.errors()[:5]
+        ]
         return Json({"message": "; ".join(told)}, status_code=422)
 
     @app.exception_handler(StarletteHTTPException)

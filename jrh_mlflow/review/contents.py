@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,15 +12,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.partial import PARTIAL_FILE
 from jrh_mlflow.review.states import EXEMPT, UNDECIDED, Generated, Standing, State
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.stimuli.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_item, read_suite
+from jrh_mlflow.stimuli.suite import ITEMS_FILE, MANIFEST_FILE, Suite, mended, read_item, read_suite
+
+_log = logging.getLogger("jrh_mlflow")
 
 NOT_ASKED = "not asked"
 """The verdict of an item that no validator has seen, as generation writes it."""
 _BY_CODE = "code"
+_NO_TEXT = "holds bytes that are not UTF-8, or halves of a character: they are read as U+FFFD"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,8 @@ class Entry:
     item: Item
     source: Item | None
     """The unperturbed item it was made from, where the suite holds it."""
+    mended: bool = False
+    """Whether its line held what is no text, read as U+FFFD."""
     known_checks: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict, repr=False, compare=False)
     """Checks of texts that were looked at already."""
 
@@ -45,12 +52,19 @@ class Entry:
         return str(self.item.meta.get("test") or self.item.condition)
 
     @cached_property
+    def verdict(self) -> str | None:
+        """What the validator answered; None when it was not asked."""
+        found = self.item.meta.get("validator")
+        return None if found in (None, NOT_ASKED) else str(found)
+
+    @cached_property
     def checks(self) -> tuple[dict[str, Any], ...]:
         """The checks it is known to have been through: `name`, `passed`, and the `problem` there was."""
         found = [_check(one) for one in self.item.meta.get("checks") or ()]
-        verdict, expected = self.item.meta.get("validator"), self.item.expected
-        if verdict not in (None, NOT_ASKED) and expected is not None:
-            problem = None if str(verdict) == expected else f"answers {str(verdict)[:80]!r}, expected {expected!r}"
+        found += [{"name": "text", "passed": False, "problem": _NO_TEXT}] if self.mended else []
+        verdict, expected = self.verdict, self.item.expected
+        if verdict is not None and expected is not None:
+            problem = None if verdict == expected else f"answers {verdict[:80]!r}, expected {expected!r}"
             found.append({"name": "validator", "passed": problem is None, "problem": problem})
         return tuple(found)
 
@@ -138,6 +152,8 @@ class Content:
     entries: tuple[Entry, ...]
     """Those that are reviewed, in the order of the suite."""
     growing: bool = False
+    unreadable: int = 0
+    """Lines that are no items, of a suite that grows."""
     suite: Suite | None = None
 
     @cached_property
@@ -163,7 +179,7 @@ class FolderReader:
     folder: Path
     _stamp: object = None
     _content: Content | None = None
-    _parsed: dict[bytes, Item] = field(default_factory=dict)
+    _parsed: dict[bytes, Item | None] = field(default_factory=dict)
 
     def read(self) -> Content:
         """Return what the folder holds now.
@@ -184,28 +200,44 @@ class FolderReader:
         return self._finished()
 
     def _finished(self) -> Content:
-        suite = read_suite(self.folder)
-        lines = (self.folder / ITEMS_FILE).read_bytes().splitlines()
-        recorded = json.loads((self.folder / MANIFEST_FILE).read_text(encoding="utf-8"))["sha256"]
-        entries = _entries(zip(lines, suite.items, strict=True))
-        return Content(name=suite.name, sha256=str(recorded), items=suite.items, entries=entries, suite=suite)
+        suite = read_suite(self.folder, mend=True)
+        content = (self.folder / ITEMS_FILE).read_bytes()
+        entries = _entries(zip(content.splitlines(), suite.items, strict=True))
+        sha256 = hashlib.sha256(content).hexdigest()
+        return Content(name=suite.name, sha256=sha256, items=suite.items, entries=entries, suite=suite)
 
     def _growing(self, partial: Path) -> Content:
         whole, _, _ = partial.read_bytes().rpartition(b"\n")  # the last line may still be written
         lines = list(dict.fromkeys(whole.splitlines()))
         for number, line in enumerate(lines, 1):
             if line not in self._parsed:
-                self._parsed[line] = read_item(line, number, partial)
-        pairs = [(line, self._parsed[line]) for line in lines]
+                self._parsed[line] = _read_line(line, number, partial)
+        pairs = [(line, item) for line in lines if (item := self._parsed[line]) is not None]
         items = tuple(item for _, item in pairs)
-        return Content(name=self.folder.name, sha256=None, items=items, entries=_entries(pairs), growing=True)
+        return Content(
+            name=self.folder.name,
+            sha256=None,
+            items=items,
+            entries=_entries(pairs),
+            growing=True,
+            unreadable=len(lines) - len(pairs),
+        )
+
+
+def _read_line(line: bytes, number: int, partial: Path) -> Item | None:
+    """Read a line of a suite that grows; None when it is no item, which is logged once and shown as a count."""
+    try:
+        return read_item(mended(line), number, partial)
+    except SuiteError as error:
+        _log.warning("%s", error)
+        return None
 
 
 def _entries(pairs: Iterable[tuple[bytes, Item]]) -> tuple[Entry, ...]:
     pairs = list(pairs)
     sources = {item.task: item for _, item in pairs if item.condition == BASELINE}
     return tuple(
-        Entry(key=_key(line, item), item=item, source=sources.get(item.task))
+        Entry(key=_key(line, item), item=item, source=sources.get(item.task), mended=mended(line) != line)
         for line, item in pairs
         if item.kind != "pair" and item.condition != BASELINE
     )
@@ -220,8 +252,7 @@ def _check(found: object) -> dict[str, Any]:
 
 
 def _key(line: bytes, item: Item) -> str:
-    readable = item.id.encode("utf-8", "replace").decode()  # SQLite takes no lone surrogate
-    return f"{hashlib.sha256(line).hexdigest()[:16]} {readable}"
+    return f"{hashlib.sha256(line).hexdigest()[:16]} {item.id}"
 
 
 def _signatures(messages: Sequence[Message] | None) -> list[tuple[object, ...]]:

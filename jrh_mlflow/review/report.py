@@ -15,8 +15,9 @@ from jrh_mlflow.review.agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.contents import Entry
 from jrh_mlflow.review.result import Finished
 from jrh_mlflow.review.sources import Review
-from jrh_mlflow.review.states import STATES, Event, Fold
+from jrh_mlflow.review.states import ACCEPTED, DECIDED, EDITED, REJECTED, STATES, Event, Fold, Standing
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.review_traces import Decision, ReviewedItem, log_review_traces
 from jrh_mlflow.tracking.runs import first_tags
 from jrh_mlflow.tracking.store import Store, ending, note_tag
 
@@ -26,6 +27,10 @@ EVENTS = "decisions.csv"
 """One row per click, in order."""
 _EVENT_COLUMNS = ("number", "when", "who", "action", "item", "state", "label", "reason", "text", "text_before")
 _MAX_SHOWN = 2000
+_KEPT = (
+    "its metrics and decisions are complete, and the reviewed suite is in {path}. "
+    "Finishing the review again logs it again, as another run."
+)
 
 
 def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dict[str, Any]:
@@ -40,6 +45,7 @@ def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dic
         facts = _facts(review, done, entries, fold)
         rows = [_item_row(entry, fold) for entry in entries.values()]
         points = _points(facts["states"], entries, fold)
+        decided = _decided(done, entries, fold)
     parent = {"sha256": done.parent.sha256, "n_items": len(done.parent.items)}
     suite = {"name": done.suite.name, "sha256": done.suite.sha256, "n_items": len(done.suite)}
     tags = {"mlflow.loggedArtifacts": json.dumps([{"path": TABLE, "type": "table"}]), **note_tag(_note(facts))}
@@ -53,9 +59,42 @@ def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dic
         (folder / TABLE).write_text(_split(rows), encoding="utf-8")
         _write_events(folder / EVENTS, events)
         params = keys.grouped_params(suite=suite, parent=parent, review={"finished_by": who})
-        with store.errors(f"The reviewed suite is in {done.path}."):
+        with store.errors(f"The reviewed suite is in {done.path}; finishing the review again logs it again."):
             store.log(run_id, points=points, params=params, tags=tags, artifacts=folder, suite=done.suite)
+            # Last: traces are a view of the decisions, and a run must not lack its numbers because of one.
+            log_review_traces(store, run_id, decided, kept=_KEPT.format(path=done.path))
     return {"run_id": run_id, "link": store.link(run_id), "metrics": keys.last_values(points)}
+
+
+def _decided(done: Finished, entries: Mapping[int, Entry], fold: Fold) -> list[ReviewedItem]:
+    """Return the items with a decision; those that somebody edited or rejected come first."""
+    validator = str((done.parent.suite.origin if done.parent.suite else {}).get("validator") or "validator")
+    found = [
+        _reviewed_item(entry, standing, standing.by, validator)
+        for entry in entries.values()
+        if (standing := fold.of(entry.key)).by is not None and standing.state.state in DECIDED
+    ]
+    return sorted(found, key=lambda one: {one.state, *(each.state for each in one.decisions)} == {ACCEPTED})
+
+
+def _reviewed_item(entry: Entry, standing: Standing, by: Event, validator: str) -> ReviewedItem:
+    state = standing.state
+    own = [(who, mine) for who in standing.own if (mine := standing.mine(who))]
+    return ReviewedItem(
+        item=entry.item,
+        source=entry.source,
+        test=entry.test,
+        part=entry.part,
+        state=state.state,
+        by=by.who,
+        when=by.when,
+        label=None if state.state == REJECTED else state.label or entry.item.expected,
+        decisions=[Decision(who=who, state=mine.state, reason=mine.reason) for who, mine in own],
+        verdict=entry.verdict,
+        validator=validator,
+        edited_text=state.text if state.state == EDITED else None,
+        edited_message=state.message if state.state == EDITED else None,
+    )
 
 
 def _facts(review: Review, done: Finished, entries: Mapping[int, Entry], fold: Fold) -> dict[str, Any]:

@@ -88,8 +88,7 @@ def _reviewed(entry: Entry, fold: Fold) -> Item:
     if state.state == EDITED:
         generated = entry.generated(state.message)
         if state.text is not None:
-            # It may be what made the edit necessary: half of a surrogate pair, which no file can hold.
-            about["text_before"] = (generated.text or "").encode("utf-8", "replace").decode()
+            about["text_before"] = generated.text or ""
         about |= {"label_before": generated.label} if state.label is not None else {}
     item = entry.applied(state)
     return replace(item, meta={**item.meta, "review": about})

@@ -26,8 +26,12 @@ class Json(JSONResponse):
     """JSON in ASCII: a lone surrogate in a model's text is sent as its escape instead of breaking the answer."""
 
     def render(self, content: Any) -> bytes:
-        """Return the bytes of the answer."""
-        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+        """Return the bytes of the answer; NaN, which an item's meta may hold and JSON does not know, is null."""
+        try:
+            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+        except ValueError:
+            known = json.loads(json.dumps(content), parse_constant=lambda _: None)
+            return json.dumps(known, separators=(",", ":")).encode("ascii")
 
 
 def _shelf(request: Request) -> Shelf:

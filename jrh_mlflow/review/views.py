@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from jrh_mlflow.errors import JrhError
 from jrh_mlflow.review.agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.contents import Content, Entry
 from jrh_mlflow.review.rechecks import failed, rechecked
@@ -57,7 +58,12 @@ def suite_row(review: Review) -> dict[str, Any]:
     if review.run is not None and not review.decisions_file.exists():
         run = review.run
         return {**row, "name": run.name, "sha256": run.sha256, "n_items": run.n_items, "n_decided": 0}
-    content, entries = review.placed()
+    try:
+        content, entries = review.placed()
+    except JrhError as error:
+        # The others can be reviewed all the same.
+        name = review.run.name if review.run else review.folder.name
+        return {**row, "name": name, "sha256": None, "n_items": 0, "n_decided": 0, "problem": str(error)}
     with review.decisions.current() as fold:
         decided = sum(fold.of(entry.key).state.state in DECIDED for entry in entries.values())
     return {**row, "name": content.name, "sha256": content.sha256, "n_items": len(entries), "n_decided": decided}
@@ -80,6 +86,7 @@ def suite_page(review: Review) -> dict[str, Any]:
             "agreement": _agreement(entries, fold),
             "labels": list(content.labels),
             "growing": content.growing,
+            "unreadable": content.unreadable,
             "version": fold.last,
             "finished": dict(fold.finished.facts) if fold.finished else None,
         }

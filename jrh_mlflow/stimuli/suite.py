@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -23,6 +24,8 @@ SCHEMA_VERSION = 1
 ITEMS_FILE = "suite.jsonl"
 MANIFEST_FILE = "manifest.json"
 
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FIELDS = tuple(field.name for field in fields(Item))
 
 
@@ -92,8 +95,12 @@ class Suite:
         return folder
 
 
-def read_suite(path: str | Path) -> Suite:
+def read_suite(path: str | Path, *, mend: bool = False) -> Suite:
     """Read a saved suite from its folder (or its `suite.jsonl`), checking hash and gates.
+
+    Args:
+        path: The folder, or the file of its items.
+        mend: Read what is no text as U+FFFD (`mended`), so that somebody can look at it.
 
     Raises:
         SuiteError: when a file is missing, cut short, edited after hashing, or breaks a gate.
@@ -103,11 +110,29 @@ def read_suite(path: str | Path) -> Suite:
         folder = folder.parent
     if not (folder / ITEMS_FILE).is_file() or not (folder / MANIFEST_FILE).is_file():
         raise SuiteError(f"There is no suite in {folder}: it needs {ITEMS_FILE} and {MANIFEST_FILE}.")
-    manifest = _read_manifest(folder / MANIFEST_FILE)
+    manifest = read_manifest(folder / MANIFEST_FILE, mend=mend)
     content = (folder / ITEMS_FILE).read_bytes()
     _check_bytes(content, manifest, folder / ITEMS_FILE)
-    items = [read_item(line, number, folder / ITEMS_FILE) for number, line in enumerate(content.splitlines(), 1)]
+    lines = [mended(line) if mend else line for line in content.splitlines()]
+    items = [read_item(line, number, folder / ITEMS_FILE) for number, line in enumerate(lines, 1)]
     return Suite(name=str(manifest["name"]), items=items, origin=manifest.get("origin"))
+
+
+def mended(content: bytes) -> bytes:
+    r"""Return JSON with U+FFFD for what no text can hold: bytes that are not UTF-8, and escaped lone surrogates.
+
+    Example:
+        >>> mended(b'{"text": "a\\ud800b"}').decode() == '{"text": "a' + chr(0xFFFD) + 'b"}'
+        True
+    """
+    text = content.decode("utf-8", "replace")
+    if _ESCAPED_SURROGATE.search(text):
+        try:
+            read = json.dumps(json.loads(text), ensure_ascii=False)
+        except ValueError:
+            return text.encode()  # no JSON at all: whoever reads it says so
+        text = _SURROGATE.sub("\ufffd", read) if _SURROGATE.search(read) else text
+    return text.encode()
 
 
 def item_line(item: Item) -> bytes:
@@ -123,9 +148,15 @@ def item_line(item: Item) -> bytes:
         raise SuiteError(f"Item {item.id!r} holds a lone surrogate, which no file can. Clean its text.") from error
 
 
-def _read_manifest(file: Path) -> dict[str, Any]:
+def read_manifest(file: Path, *, mend: bool = False) -> dict[str, Any]:
+    """Read what a suite says about itself.
+
+    Raises:
+        SuiteError: when the file is no manifest, or another version's.
+    """
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
+        content = file.read_bytes()
+        manifest = json.loads((mended(content) if mend else content).decode("utf-8"))
     except ValueError as error:
         raise SuiteError(f"{file} is not valid JSON: {error}.") from error
     if not isinstance(manifest, dict) or not {"schema_version", "name", "sha256", "n_items"} <= manifest.keys():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.stimuli.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.run_suites import experiment_names, finished_runs
 from jrh_mlflow.tracking.speaking import shown_uri, speaking
 
 if TYPE_CHECKING:
@@ -92,18 +93,13 @@ def _find(client: MlflowClient, text: str) -> Run:
 
 def _completed(client: MlflowClient, prefix: str) -> str:
     """Find the one run whose id begins so."""
-    experiments = [one.experiment_id for one in client.search_experiments()]
-    ids: list[str] = []
-    token = None
-    while token != "":
-        page = client.search_runs(experiments, filter_string=f"tags.`{keys.TAG_KIND}` = 'evaluate'", page_token=token)
-        ids += [str(run.info.run_id) for run in page if run.info.run_id.startswith(prefix)]
-        token = page.token or ""
+    runs = finished_runs(client, "evaluate", list(experiment_names(client)))
+    ids = [str(run.info.run_id) for run in runs if run.info.run_id.startswith(prefix)]
     if len(ids) == 1:
         return ids[0]
     if ids:
         raise RecipeError(f"{len(ids)} runs begin with {prefix}: {', '.join(ids[:5])}. Give more digits.")
-    raise RecipeError(f"No evaluation in this store begins with {prefix}. Name the store with --tracking-uri.")
+    raise RecipeError(f"No finished evaluation in this store begins with {prefix}. Name the store with --tracking-uri.")
 
 
 def _load(client: MlflowClient, run: Run, uri: str) -> LoggedRun:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.pages.evaluations import EvaluationRow
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.run_suites import experiment_names, finished_runs
 from jrh_mlflow.tracking.speaking import speaking
 
 if TYPE_CHECKING:
@@ -34,12 +35,8 @@ def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[EvaluationRow]:
 
     with speaking(tracking_uri, problem="cannot be read", what_now=_NOTHING_CHANGED):
         client = MlflowClient(tracking_uri=tracking_uri)
-        experiments = _experiments(client)
-        if not experiments:
-            return []
-        chosen = f"tags.`{keys.TAG_KIND}` = 'evaluate' and attributes.status = 'FINISHED'"
-        newest = ["attributes.start_time DESC"]
-        found = client.search_runs(list(experiments), chosen, order_by=newest, max_results=most)
+        experiments = experiment_names(client)
+        found = finished_runs(client, "evaluate", list(experiments), most=most)
     return [_row(run, experiments[run.info.experiment_id]) for run in found if _RUN_ID.fullmatch(run.info.run_id)]
 
 
@@ -78,17 +75,6 @@ def _size(client: MlflowClient, run_id: str) -> int | None:
             return None
         raise
     return next((int(file.file_size or 0) for file in files if file.path == DATASHEET and not file.is_dir), None)
-
-
-def _experiments(client: MlflowClient) -> dict[str, str]:
-    """Names of all experiments by id."""
-    found: dict[str, str] = {}
-    token = None
-    while token != "":
-        page = client.search_experiments(page_token=token)
-        found |= {str(one.experiment_id): str(one.name) for one in page}
-        token = page.token or ""
-    return found
 
 
 def _row(run: Run, experiment: str) -> EvaluationRow:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.speaking import speaking
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+_PAGE = 200
+"""Runs asked for at once: each comes with all its metrics."""
+_EXPERIMENTS_AT_ONCE = 500
+"""Databases take only so many values in one query."""
 _SHA256 = re.compile("[0-9a-f]{64}")
 _RUN_ID = re.compile("[0-9a-f]{32}")
 
@@ -38,25 +46,48 @@ def suites_in_runs(tracking_uri: str, *, kind: str = "generate") -> list[RunSuit
     Raises:
         TrackingError: when MLflow cannot be reached.
     """
+    from mlflow import MlflowClient
+
     with speaking(tracking_uri, problem="cannot be read", what_now="Nothing was changed."):
-        found = [_run_suite(run) for run in _runs(tracking_uri, kind)]
+        client = MlflowClient(tracking_uri=tracking_uri)
+        found = [_run_suite(run) for run in finished_runs(client, kind, list(experiment_names(client)))]
     return [one for one in found if one is not None]
 
 
-def _runs(tracking_uri: str, kind: str) -> Iterator[Any]:
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=tracking_uri)
-    experiments = [one.experiment_id for one in client.search_experiments()]
-    chosen = f"tags.`{keys.TAG_KIND}` = '{kind}' and attributes.status = 'FINISHED'"
+def experiment_names(client: MlflowClient) -> dict[str, str]:
+    """Return the names of all experiments by id."""
+    found: dict[str, str] = {}
     token = None
-    while experiments and token != "":
-        page = client.search_runs(experiments, chosen, order_by=["attributes.start_time DESC"], page_token=token)
-        yield from page
+    while token != "":
+        page = client.search_experiments(page_token=token)
+        found |= {str(one.experiment_id): str(one.name) for one in page}
         token = page.token or ""
+    return found
 
 
-def _run_suite(run: Any) -> RunSuite | None:
+def finished_runs(client: MlflowClient, kind: str, experiments: Sequence[str], *, most: int | None = None) -> list[Run]:
+    """Return the finished runs of one kind, newest first: all of them, or the newest `most`."""
+    found = [
+        run
+        for start in range(0, len(experiments), _EXPERIMENTS_AT_ONCE)
+        for run in _runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE], most)
+    ]
+    return sorted(found, key=lambda run: -(run.info.start_time or 0))[:most]
+
+
+def _runs(client: MlflowClient, kind: str, experiments: Sequence[str], most: int | None) -> list[Run]:
+    chosen = f"tags.`{keys.TAG_KIND}` = '{kind}' and attributes.status = 'FINISHED'"
+    newest = ["attributes.start_time DESC"]
+    found: list[Run] = []
+    token = None
+    while token != "" and (most is None or len(found) < most):
+        page = client.search_runs(list(experiments), chosen, order_by=newest, max_results=_PAGE, page_token=token)
+        found += page
+        token = page.token or ""
+    return found
+
+
+def _run_suite(run: Run) -> RunSuite | None:
     """Read a run's params; None where they are not what our own runs write, since anybody may log a run."""
     params, run_id = run.data.params, str(run.info.run_id)
     sha256, n_items = params.get("suite.sha256", ""), params.get("suite.n_items", "")

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from jrh_mlflow.engine.plan import present
@@ -26,8 +26,8 @@ FEEDBACK = "met_expectation"
 
 _OUTPUTS = ("outcome", "answer", "rationale", "error")
 _SHOWN_ELSEWHERE = (*_OUTPUTS, "better", "expected")
-_MAX_PREVIEW = 1000
-_MAX_TAG = 250
+MAX_COLUMN = 1000
+MAX_TAG = 250
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,14 +49,8 @@ class TracedCall:
 
     @property
     def digest(self) -> str:
-        """Hash of run and call: trace, span and assessments are named by it, so that none is ever there twice."""
-        parts = (self.run_id, self.call.suite_item, self.call.order, str(self.call.replicate))
-        return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-    @property
-    def trace_id(self) -> str:
-        """MLflow's name of the trace."""
-        return f"tr-{self.digest[:32]}"
+        """Names trace, span and assessments."""
+        return digest_of(self.run_id, self.call.suite_item, self.call.order, str(self.call.replicate))
 
     def inputs(self) -> dict[str, Any]:
         """What the judge was shown, contents in the slots of this order; the id alone where there is no text."""
@@ -64,7 +58,7 @@ class TracedCall:
             return {"suite_item": self.call.suite_item}
         shown = present(self.item, cast(Order, self.call.order), self.criterion)
         parts = {name: getattr(shown, name) for name in ("instruction", "rubric", "first", "second", "response")}
-        parts["transcript"] = [_message(message) for message in shown.transcript or ()] or None
+        parts["transcript"] = [message_texts(message) for message in shown.transcript or ()] or None
         parts["answers"] = list(shown.answers)
         return {name: value for name, value in parts.items() if value is not None}
 
@@ -107,69 +101,134 @@ class _Texts:
     tags: dict[str, str]
 
 
-def trace_of(traced: TracedCall, secrets: Sequence[str]) -> tuple[TraceInfo, Span, int]:
-    """Return a call's trace, its span and about how many characters they hold; none of the secrets is in them."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """A trace of one span, in texts that are safe to store (`safe_texts`)."""
+
+    digest: str
+    """Names trace, span and assessments."""
+    run_id: str
+    experiment_id: str
+    start_ms: int
+    span: str
+    """Name of the span."""
+    about: str
+    """The first words of its line in MLflow's list."""
+    inputs: Mapping[str, Any]
+    outputs: Any
+    attributes: Mapping[str, Any]
+    tags: Mapping[str, str]
+    assessments: Sequence[Assessment]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    error: str | None = None
+    """What went wrong; None when nothing did."""
+
+
+Entities = tuple["TraceInfo", "Span", int]
+"""A trace, its span and about how many characters they hold."""
+
+
+def trace_of(traced: TracedCall, secrets: Sequence[str]) -> Entities:
+    """Return a call's trace; none of the secrets is in it."""
     parts = {name: getattr(traced, name) for name in ("judge", "expected")}
     parts |= {name: getattr(traced, name)() for name in ("inputs", "outputs", "attributes", "tags")}
-    texts = _Texts(**_safe(parts, secrets))
-    size = sum(len(str(value)) for value in (*texts.inputs.values(), *texts.outputs.values()))
-    return _info(traced, texts), _span(traced, texts), size
-
-
-def _info(traced: TracedCall, texts: _Texts) -> TraceInfo:
-    from mlflow.entities import TraceInfo, TraceLocation, TraceState
-
-    call = traced.call
-    metadata = {"mlflow.sourceRun": traced.run_id, "mlflow.trace_schema.version": "3"}
+    texts = _Texts(**safe_texts(parts, secrets))
+    call, metadata, attributes = traced.call, {}, dict(texts.attributes)
     if tokens := traced.tokens():
         metadata["mlflow.trace.tokenUsage"] = json.dumps(tokens)
-    if call.cost_usd is not None:
-        metadata["mlflow.trace.cost"] = json.dumps({"total_cost": call.cost_usd})
-    return TraceInfo(
-        trace_id=traced.trace_id,
-        trace_location=TraceLocation.from_experiment_id(traced.experiment_id),
-        request_time=traced.start_ms,
-        execution_duration=None if call.latency_s is None else round(1000 * call.latency_s),
-        state=TraceState.ERROR if call.outcome == "error" else TraceState.OK,
-        # The id first: in MLflow's list the tasks of a suite begin alike.
-        request_preview=_preview(f"{texts.tags['jrh.suite_item']} {call.order}".strip(), *texts.inputs.values()),
-        response_preview=_preview(*texts.outputs.values()),
-        trace_metadata=metadata,
-        tags={name: _column(text, _MAX_TAG) for name, text in texts.tags.items()},
-        assessments=_assessments(traced, texts),
-    )
-
-
-def _span(traced: TracedCall, texts: _Texts) -> Span:
-    from mlflow.entities import Span
-
-    call = traced.call
-    attributes = {
-        "mlflow.traceRequestId": traced.trace_id,
-        "mlflow.spanType": "EVALUATOR",
-        "mlflow.spanInputs": texts.inputs,
-        "mlflow.spanOutputs": texts.outputs,
-        **texts.attributes,
-    }
-    if tokens := traced.tokens():
         attributes["mlflow.chat.tokenUsage"] = tokens
     if call.cost_usd is not None:
+        metadata["mlflow.trace.cost"] = json.dumps({"total_cost": call.cost_usd})
         # The model is named with a cost only: without one MLflow would look up a price of its own.
         attributes["mlflow.llm.model"] = texts.attributes.get("jrh.model", texts.judge)
         attributes["mlflow.llm.cost"] = {"total_cost": call.cost_usd}
-    start_ns = traced.start_ms * 1_000_000
-    failed = call.outcome == "error"
+    draft = Draft(
+        digest=traced.digest,
+        run_id=traced.run_id,
+        experiment_id=traced.experiment_id,
+        start_ms=traced.start_ms,
+        span=texts.judge,
+        about=f"{texts.tags['jrh.suite_item']} {call.order}".strip(),
+        inputs=texts.inputs,
+        outputs=texts.outputs,
+        attributes=attributes,
+        tags=texts.tags,
+        assessments=_assessments(traced, texts),
+        metadata=metadata,
+        seconds=call.latency_s,
+        error=texts.outputs.get("error", "") if call.outcome == "error" else None,
+    )
+    return entities(draft)
+
+
+def entities(draft: Draft) -> Entities:
+    """Return a draft as what MLflow stores."""
+    parts = (*draft.inputs.values(), *_outputs(draft), *draft.attributes.values())
+    return _info(draft), _span(draft), sum(len(str(value)) for value in parts)
+
+
+def digest_of(*parts: str) -> str:
+    """Hash of run and call or item: what it names is never there twice."""
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def trace_id_of(digest: str) -> str:
+    """MLflow's name of the trace."""
+    return f"tr-{digest[:32]}"
+
+
+def numbered(found: Sequence[Assessment], digest: str) -> list[Assessment]:
+    """Name the assessments of a trace."""
+    for number, assessment in enumerate(found):
+        assessment.assessment_id = f"a-{digest[:31]}{number}"
+    return list(found)
+
+
+def _outputs(draft: Draft) -> list[Any]:
+    return list(draft.outputs.values()) if isinstance(draft.outputs, Mapping) else [draft.outputs]
+
+
+def _info(draft: Draft) -> TraceInfo:
+    from mlflow.entities import TraceInfo, TraceLocation, TraceState
+
+    return TraceInfo(
+        trace_id=trace_id_of(draft.digest),
+        trace_location=TraceLocation.from_experiment_id(draft.experiment_id),
+        request_time=draft.start_ms,
+        execution_duration=None if draft.seconds is None else round(1000 * draft.seconds),
+        state=TraceState.OK if draft.error is None else TraceState.ERROR,
+        # The id first: in MLflow's list the tasks of a suite begin alike.
+        request_preview=_preview(draft.about, *draft.inputs.values()),
+        response_preview=_preview(*_outputs(draft)),
+        trace_metadata={"mlflow.sourceRun": draft.run_id, "mlflow.trace_schema.version": "3", **draft.metadata},
+        tags={name: column(text, MAX_TAG) for name, text in draft.tags.items()},
+        assessments=list(draft.assessments),
+    )
+
+
+def _span(draft: Draft) -> Span:
+    from mlflow.entities import Span
+
+    attributes = {
+        "mlflow.traceRequestId": trace_id_of(draft.digest),
+        "mlflow.spanType": "EVALUATOR",
+        "mlflow.spanInputs": draft.inputs,
+        "mlflow.spanOutputs": draft.outputs,
+        **draft.attributes,
+    }
+    start_ns = draft.start_ms * 1_000_000
     return Span.from_dict(
         {
-            "trace_id": _base64(traced.digest[:32]),
-            "span_id": _base64(traced.digest[32:48]),
+            "trace_id": _base64(draft.digest[:32]),
+            "span_id": _base64(draft.digest[32:48]),
             "parent_span_id": None,
-            "name": _column(texts.judge, _MAX_TAG),
+            "name": column(draft.span, MAX_TAG),
             "start_time_unix_nano": start_ns,
-            "end_time_unix_nano": start_ns + round(1e9 * (call.latency_s or 0)),
+            "end_time_unix_nano": start_ns + round(1e9 * (draft.seconds or 0)),
             "status": {
-                "code": "STATUS_CODE_ERROR" if failed else "STATUS_CODE_OK",
-                "message": _column(texts.outputs.get("error", ""), _MAX_PREVIEW) if failed else "",
+                "code": "STATUS_CODE_OK" if draft.error is None else "STATUS_CODE_ERROR",
+                "message": column(draft.error or "", MAX_COLUMN),
             },
             "attributes": {name: json.dumps(value, ensure_ascii=False) for name, value in attributes.items()},
             "events": [],
@@ -183,7 +242,7 @@ def _assessments(traced: TracedCall, texts: _Texts) -> list[Assessment]:
 
     common = {
         "source": AssessmentSource(source_type="CODE", source_id="jrh_mlflow"),
-        "trace_id": traced.trace_id,
+        "trace_id": trace_id_of(traced.digest),
         "metadata": {"mlflow.assessment.sourceRunId": traced.run_id},
     }
     found: list[Assessment] = []
@@ -191,18 +250,17 @@ def _assessments(traced: TracedCall, texts: _Texts) -> list[Assessment]:
     said = texts.outputs.get("answer", traced.call.outcome)
     because = texts.outputs.get("rationale" if answered else "error")
     if texts.expected is not None:
-        found.append(Expectation(name=EXPECTATION, value=_column(texts.expected, _MAX_TAG), **common))
+        found.append(Expectation(name=EXPECTATION, value=column(texts.expected, MAX_TAG), **common))
         said = f"Expected {texts.expected}, got {said}"
     if texts.expected is not None or not answered:
         value = "no answer" if not answered else "no" if traced.failure else "yes"
-        rationale = _column(f"{said}: {because}" if because else f"{said}.", _MAX_PREVIEW)
+        rationale = column(f"{said}: {because}" if because else f"{said}.", MAX_COLUMN)
         found.append(Feedback(name=FEEDBACK, value=value, rationale=rationale, **common))
-    for number, assessment in enumerate(found):
-        assessment.assessment_id = f"a-{traced.digest[:31]}{number}"
-    return found
+    return numbered(found, traced.digest)
 
 
-def _message(message: Message) -> dict[str, str]:
+def message_texts(message: Message) -> dict[str, str]:
+    """Return a message as texts, without what is empty."""
     parts = {"role": message.role, "content": message.content, "tool_call_id": message.tool_call_id}
     if message.tool_calls:
         # As text: arguments may be nested deeper than MLflow's wire format goes.
@@ -213,23 +271,23 @@ def _message(message: Message) -> dict[str, str]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _safe(value: Any, secrets: Sequence[str]) -> Any:
+def safe_texts(value: Any, secrets: Sequence[str]) -> Any:
     """Take keys and lone surrogates out of every text inside."""
     if isinstance(value, str):
         return clean_text(blank_secrets(value, secrets))
     if isinstance(value, Mapping):
-        return {name: _safe(inner, secrets) for name, inner in value.items()}
-    return [_safe(inner, secrets) for inner in value] if isinstance(value, list) else value
+        return {name: safe_texts(inner, secrets) for name, inner in value.items()}
+    return [safe_texts(inner, secrets) for inner in value] if isinstance(value, list) else value
 
 
-def _column(text: str, most: int) -> str:
+def column(text: str, most: int) -> str:
     """Shorten a text for a column; the whole of it is in the span. Not every database takes NUL."""
     text = text.replace("\x00", "\ufffd")
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _preview(*parts: object) -> str:
-    return _column(" | ".join(str(part) for part in parts if part), _MAX_PREVIEW)
+    return column(" | ".join(str(part) for part in parts if part), MAX_COLUMN)
 
 
 def _base64(digits: str) -> str:

@@ -27,7 +27,8 @@ def transcripts_from_traces(
 
     A trace's conversation is that of the chat span with the longest one: its input messages and what it answered.
     Agents send the whole conversation with every call, so that is normally all of it. Chat spans with messages that
-    are not part of it are counted in `source["other_chat_spans"]`, with a warning.
+    are not part of it are counted in `source["other_chat_spans"]`, with a warning. Feedback is its scores (`scores.x`),
+    tags its metadata, expectations `metadata.expectations.x`; of several under one name the newest valid one counts.
 
     Args:
         source: Trace ids, or an experiment by its name or as `traces:/<name>`.
@@ -70,12 +71,14 @@ def transcript_of(trace: Trace) -> Transcript | None:
         warnings.warn(f"Trace {name} has {others} more conversations; the longest one is the transcript.", stacklevel=3)
     replaced = next(count for one, (_, count) in read if one is span)
     known = {"span": span.name, "other_chat_spans": others, "replaced_characters": replaced}
+    tags = {key: value for key, value in trace.info.tags.items() if not key.startswith("mlflow.")}
+    expected = _assessed(trace, "expectation")
     return Transcript(
         id=name,
         messages=messages,
         input=first_user_text(messages),
-        scores={one.name: one.value for one in trace.info.assessments or () if one.feedback is not None},
-        metadata={key: value for key, value in trace.info.tags.items() if not key.startswith("mlflow.")},
+        scores=_assessed(trace, "feedback"),
+        metadata={**tags, **({"expectations": expected} if expected else {})},
         source={
             "format": "mlflow_trace",
             "trace_id": name,
@@ -83,6 +86,18 @@ def transcript_of(trace: Trace) -> Transcript | None:
             **{key: value for key, value in known.items() if value},
         },
     )
+
+
+def _assessed(trace: Trace, kind: str) -> dict[str, Any]:
+    """Return the values of one kind of assessment by name: what was overridden or failed is none."""
+    found = [one for one in trace.info.assessments or () if getattr(one, kind) is not None and one.valid is not False]
+    given: dict[str, Any] = {}
+    for one in sorted(found, key=lambda each: each.create_time_ms or 0):
+        if one.name in given and given[one.name] != one.value:
+            what = f"Trace {trace.info.trace_id} has several values of {kind} {one.name!r}"
+            warnings.warn(f"{what}; the newest counts.", stacklevel=4)
+        given[one.name] = one.value
+    return given
 
 
 def _traces(source: str | Sequence[str], uri: str, most: int | None) -> Iterator[Trace]:

@@ -8,9 +8,8 @@ writing the same traces again changes nothing.
 
 from __future__ import annotations
 
-import hashlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, VACUUM
 from jrh_mlflow.tracking.measured import JudgeFacts, Measured
 from jrh_mlflow.tracking.store import Store
-from jrh_mlflow.tracking.trace_entities import TracedCall, trace_of
+from jrh_mlflow.tracking.trace_entities import Entities, TracedCall, digest_of, trace_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, TraceInfo
@@ -38,6 +37,7 @@ SECONDS_PER_EXAMPLE = 10
 """A run this long gets one more of each, so that traces stay a small share of the time a user waits."""
 TAG_TRACES = "jrh.traces"
 
+_KEPT = "its metrics and calls are complete. The same call again writes the missing ones."
 _BATCH = 100
 _BATCH_CHARACTERS = 4_000_000
 _THREADS = 4
@@ -77,7 +77,9 @@ def log_traces(store: Store, run_id: str, measured: Measured) -> int:
     reason = _why_none(store, measured)
     chosen = judged[:0] if reason else wanted if everything else sample(wanted, few=examples(measured.seconds))
     if len(chosen):
-        _write(store, run_id, _traced(store, run_id, measured, criterion, chosen))
+        secrets = known_secrets()
+        traced = _traced(store, run_id, measured, criterion, chosen)
+        write_traces(store, run_id, (trace_of(one, secrets) for one in traced), kept=_KEPT)
     what = "calls" if everything else "failures"
     store.client.set_tag(run_id, TAG_TRACES, f"{len(chosen)} of {len(wanted)} {what}{reason and f' ({reason})'}")
     return len(chosen)
@@ -136,7 +138,7 @@ def examples(seconds: float) -> int:
 def sample(failed: pd.DataFrame, *, few: int) -> pd.DataFrame:
     """Take `few` failures of each kind, the same ones every time, spread over the steps of the ladder."""
     identity = zip(failed["suite_item"], failed["order"], failed["replicate"], strict=True)
-    drawn = failed.assign(draw=[_sha256("\x1f".join(map(str, parts))) for parts in identity]).sort_values("draw")
+    drawn = failed.assign(draw=[digest_of(*map(str, parts)) for parts in identity]).sort_values("draw")
     drawn["turn"] = drawn.groupby(["condition", "failure", "delta"], dropna=False, sort=False).cumcount()
     taken = drawn.sort_values(["turn", "draw"]).groupby(["condition", "failure"], sort=False).head(few)
     in_order: pd.DataFrame = taken.sort_values("position")
@@ -157,6 +159,11 @@ def _why_none(store: Store, measured: Measured) -> str:
         return "simulated judge"
     if measured.traces != "all" and not measured.suite.has_texts:
         return "no texts"
+    return why_no_spans(store)
+
+
+def why_no_spans(store: Store) -> str:
+    """Say why a store takes no traces, to the user too; an empty string when it does."""
     if _takes_spans(store):
         return ""
     print("No traces are written: this MLflow store takes no spans. A database or a server does.", file=sys.stderr)
@@ -209,15 +216,19 @@ def _record(row: Mapping[str, Any]) -> CallRecord:
     return CallRecord(**{**texts, "delta": None, **{name: cell for name, cell in known.items() if not pd.isna(cell)}})
 
 
-def _write(store: Store, run_id: str, traced: Iterator[TracedCall]) -> None:
-    """Write traces in batches, then ask MLflow which of them it holds, whole."""
+def write_traces(store: Store, run_id: str, traces: Iterable[Entities], *, kept: str) -> None:
+    """Write traces of a run in batches, then ask MLflow which of them it holds, whole.
+
+    Raises:
+        TrackingError: when it does not hold every one; `kept` says what is safe all the same, and what to do.
+    """
     from mlflow.tracing.client import TracingClient
 
     client = TracingClient(store.uri)
     promised: dict[str, int] = {}
     experiment_id = ""
     with ThreadPoolExecutor(1 if store.uri.startswith("sqlite") else _THREADS, thread_name_prefix="jrh-traces") as pool:
-        for batch in _batches(traced):
+        for batch in _batches(traces):
             infos = [info for info, _ in batch]
             experiment_id = infos[0].experiment_id
             # The trace before its span: the other way round takes MLflow twice as long.
@@ -227,18 +238,13 @@ def _write(store: Store, run_id: str, traced: Iterator[TracedCall]) -> None:
     stored = _stored(store, run_id, experiment_id)
     whole = sum(stored.get(trace_id, -1) >= n_assessments for trace_id, n_assessments in promised.items())
     if whole < len(promised):
-        raise TrackingError(
-            f"MLflow holds {whole} of {len(promised)} traces of run {run_id}; its metrics and calls are complete. "
-            "The same call again writes the missing ones."
-        )
+        raise TrackingError(f"MLflow holds {whole} of {len(promised)} traces of run {run_id}; {kept}")
 
 
-def _batches(traced: Iterator[TracedCall]) -> Iterator[list[tuple[TraceInfo, Span]]]:
+def _batches(traces: Iterable[Entities]) -> Iterator[list[tuple[TraceInfo, Span]]]:
     batch: list[tuple[TraceInfo, Span]] = []
     characters = 0
-    secrets = known_secrets()
-    for one in traced:
-        info, span, size = trace_of(one, secrets)
+    for info, span, size in traces:
         if batch and (len(batch) == _BATCH or characters + size > _BATCH_CHARACTERS):
             yield batch
             batch, characters = [], 0
@@ -261,7 +267,3 @@ def _stored(store: Store, run_id: str, experiment_id: str) -> dict[str, int]:
         token = page.token
         if not token:
             return found
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -20,7 +21,7 @@ import uvicorn
 from jrh_mlflow.review.app import review_app
 from jrh_mlflow.review.sources import FolderShelf, Review, folder_review
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.stimuli.suite import Suite
+from jrh_mlflow.stimuli.suite import ITEMS_FILE, MANIFEST_FILE, Suite
 
 LABELS = ("fail", "pass")
 TOKEN = "a-token-for-tests-only"
@@ -72,6 +73,17 @@ def suite_items(n: int) -> list[Item]:
 def saved_suite(folder: Path, items: list[Item] | None = None, *, n: int = 4) -> Path:
     suite = Suite(name=folder.name, items=items or suite_items(n), origin={"builder": "generate"})
     return suite.save(folder)
+
+
+def rewritten(folder: Path, old: bytes, new: bytes) -> Path:
+    """Change the bytes of a saved suite, as no program of ours would, and hash it again."""
+    content = (folder / ITEMS_FILE).read_bytes()
+    assert old in content
+    (folder / ITEMS_FILE).write_bytes(content.replace(old, new))
+    manifest = json.loads((folder / MANIFEST_FILE).read_text())
+    manifest["sha256"] = hashlib.sha256((folder / ITEMS_FILE).read_bytes()).hexdigest()
+    (folder / MANIFEST_FILE).write_text(json.dumps(manifest))
+    return folder
 
 
 def opened(folder: Path) -> Review:

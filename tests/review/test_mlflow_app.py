@@ -167,8 +167,18 @@ def test_a_suite_of_a_run_is_reviewed_and_the_review_is_logged_beside_it(client,
     status, done = client.post(f"{api}/finish", {"reviewer": "Ann"})
     assert status == 200
     assert read_suite(done["path"]).origin["parent_sha256"] == suite.sha256
-    run = Store(f"http://{client.address}", "generations").client.get_run(done["run_id"])
+    store = Store(f"http://{client.address}", "generations")
+    run = store.client.get_run(done["run_id"])
     assert (run.data.tags["jrh.kind"], run.data.metrics["review/accepted"]) == ("review", 2)
+    traces = store.client.search_traces(locations=[store.experiment_id], run_id=done["run_id"])
+    assert run.data.tags["jrh.traces"] == f"{len(traces)} of 2 decided items"
+    for trace in traces:
+        found = {(one.name, one.source.source_type, one.source.source_id): one.value for one in trace.info.assessments}
+        assert found == {
+            ("review", "HUMAN", "Ann"): "accepted",
+            ("validator", "LLM_JUDGE", "validator"): "fail",
+            ("label", "HUMAN", "Ann"): "fail",
+        }
     assert client.get("/api/suites")[0]["n_decided"] == 2
 
 

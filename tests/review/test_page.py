@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from jrh_mlflow.stimuli.suite import read_suite
 from tests.review.browser import RESPONSE, agents, chromium, grow, perturbed, save, served, ten
+from tests.review.making import rewritten
 
 Open = Callable[..., Page]
 Serve = Callable[[Path], str]
@@ -25,7 +26,11 @@ HOSTILE = (
     "</textarea></title></style><iframe srcdoc='<script>parent.pwned=1</script>'></iframe>",
     "{{constructor.constructor('window.pwned=1')()}} ${window.pwned=1}",
     "user \u202egnp.exe\u202c and \u2066isolated\u2069, \u200bzero width, NUL \x00, bell \x07",
+    "BYTES",
+    "HALF",
 )
+BROKEN = {b"BYTES": b"not \xff\xfe UTF-8 \xc3", b"HALF": b"half \\ud83d and half \\ude00"}
+"""What stands in the file instead: bytes that are not UTF-8, and lone surrogates."""
 
 
 @pytest.fixture(scope="module")
@@ -241,16 +246,29 @@ def test_hostile_texts_stay_texts(tmp_path: Path, serve: Serve, visit: Open) -> 
         perturbed(number, f"test_{number}<b>", f"{text} {RESPONSE}", validator=f"<i>{text}", generator=text)
         for number, text in enumerate(HOSTILE)
     ]
-    url = serve(save(tmp_path / "hostile", pairs, name="<img src=x onerror=window.pwned=1>"))
-    page = visit(url, "<b onclick=window.pwned=1>Eve</b>")
+    folder = save(tmp_path / "hostile", pairs, name="<img src=x onerror=window.pwned=1>")
+    for old, new in BROKEN.items():
+        rewritten(folder, old, new)
+    page = visit(serve(folder), "<b onclick=window.pwned=1>Eve</b>")
     for number, text in enumerate(HOSTILE):
         expect(title(page)).to_have_text(re.compile(f"seed-000{number}"))
-        if number < len(HOSTILE) - 1:
+        if text.startswith("user"):
+            for sign in ("U+202E", "U+2066", "U+200B", "U+0000", "U+0007"):
+                expect(page.locator(".changed .sign", has_text=sign).first).to_be_visible()
+        elif text.encode() in BROKEN:
+            expect(page.locator("ins").first).to_contain_text({"BYTES": "not \ufffd", "HALF": "half \ufffd"}[text])
+            expect(page.locator("#item")).to_contain_text("are read as U+FFFD")
+        else:
             expect(page.locator("ins").first).to_contain_text(text[:8])
-        press(page, "d", "d", "e", "Escape", "r", "0", *"<u>", "Enter")
+        press(page, "d", "d", "e", "Escape")
+        press(page, *(["a"] if text == "HALF" else ["r", "0", *"<u>", "Enter"]))
     expect(counts(page)).to_contain_text(f"{len(HOSTILE)} of {len(HOSTILE)} decided")
-    for sign in ("U+202E", "U+2066", "U+200B", "U+0000", "U+0007"):
-        expect(page.locator(".changed .sign", has_text=sign).first).to_be_visible()
+    ask(page, "f")
+    press(page, "Enter")
+    expect(page.locator("#written")).to_be_visible()
+    press(page, "Escape")
+    (kept,) = [item for item in read_suite(tmp_path / "hostile-reviewed").items if item.condition != "baseline"]
+    assert kept.response == f"half \ufffd and half \ufffd {RESPONSE}"
     assert page.evaluate("() => window.pwned") is None
     assert page.locator("main b, main i, main u, main a, main iframe, main svg, main img").count() == 0
 

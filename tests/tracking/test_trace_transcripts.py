@@ -78,6 +78,22 @@ def test_the_conversation_of_an_agent_is_read_from_its_last_chat_span(experiment
     assert one.source == {"format": "mlflow_trace", "trace_id": trace_id, "state": "OK", "span": "chat"}
 
 
+def test_of_several_assessments_the_newest_valid_one_counts_and_expectations_are_found(experiment, store_uri):
+    from jrh_mlflow.transcripts.seeds import field
+
+    trace_id = agent(chats=[([ASK], completion(ANSWER))])
+    first = mlflow.log_feedback(trace_id=trace_id, name="polite", value="yes")
+    mlflow.override_feedback(trace_id=trace_id, assessment_id=first.assessment_id, value="no")
+    mlflow.log_expectation(trace_id=trace_id, name="label", value="met")
+    (one,) = transcripts_from_traces([trace_id], tracking_uri=store_uri)
+    assert one.scores == {"polite": "no"}
+    assert field(one, "metadata.expectations.label") == "met"
+    mlflow.log_feedback(trace_id=trace_id, name="polite", value="yes")
+    with pytest.warns(UserWarning, match="several values of feedback 'polite'; the newest counts"):
+        (again,) = transcripts_from_traces([trace_id], tracking_uri=store_uri)
+    assert again.scores == {"polite": "yes"}
+
+
 @pytest.mark.parametrize(
     "outputs", [completion(ANSWER), ANSWER, [ANSWER], {"messages": [ANSWER]}, ANSWER["content"], {"message": ANSWER}]
 )

@@ -29,11 +29,14 @@ async function start() {
 /** The suite of the address, or the first; several get a choice. */
 function chosen(suites) {
   const asked = Place.suite();
-  const key = suites.find((suite) => suite.key === asked)?.key ?? suites[0].key;
+  const readable = suites.filter((suite) => !suite.problem);
+  if (!readable.length) throw new Error(suites[0].problem);
+  const key = readable.find((suite) => suite.key === asked)?.key ?? readable[0].key;
   if (suites.length > 1) {
     const choice = byId("suite-choice");
-    const label = (suite) => `${suite.name}, ${plural(suite.n_items, "item")}`;
-    fill(choice, suites.map((suite) => el("option", { value: suite.key }, label(suite))));
+    const label = (suite) => `${suite.name}, ${suite.problem ? "cannot be read" : plural(suite.n_items, "item")}`;
+    const option = (suite) => el("option", { value: suite.key, disabled: Boolean(suite.problem) }, label(suite));
+    fill(choice, suites.map(option));
     choice.value = key;
     choice.hidden = false;
     byId("suite-name").classList.add("hidden");

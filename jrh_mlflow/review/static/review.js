@@ -1,7 +1,7 @@
 // What a reviewer can do on the page: one item at a time, decided by keyboard or touch.
 
 import { Refused } from "./api.js";
-import { byId, el, fill, number, words } from "./dom.js";
+import { byId, el, fill, number, plural, words } from "./dom.js";
 import { Drafts, Editor } from "./editor.js";
 import { fillFilters, say, showBulk, showFilter, showFound, showProgress, toast } from "./header.js";
 import { itemView } from "./item.js";
@@ -50,6 +50,8 @@ export class Review {
     byId("suite-name").textContent = suite.name;
     document.title = `Review ${suite.name}`;
     byId("growing").hidden = !suite.growing;
+    const unreadable = suite.unreadable ? `; ${plural(suite.unreadable, "line")} cannot be read` : "";
+    byId("growing").textContent = `still being generated${unreadable}`;
     byId("reviewer").textContent = this.reviewer;
     this.showCounts();
   }
