@@ -19,14 +19,21 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.measures.juries.panel_search import BestPanel
+from jrh_mlflow.measures.juries.report import jury_report
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
+from jrh_mlflow.review.result import finish
+from jrh_mlflow.review.sources import folder_review
+from tests.generation import agent_tools
 from tests.generation.tools import CHECKER, LABELS, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply, error_reply
+from tests.measures.jury_tools import family, said
 from tests.measures.pointwise import point
 from tests.reliability_tools import JUDGE, PRICES, Cast, evaluate_arguments, jrh_json, jrh_process, write_table
+from tests.review.making import baseline, made, reviewing, saved_suite
 
 KEY = "sk-planted-0123456789"
 
@@ -248,6 +255,45 @@ def test_buckets_come_from_the_scale_run_side_by_side_and_misses_go_back_to_the_
     assert found["synthetic_ordinal/within_one/rate"] == 1
 
 
+# Pairwise.
+
+
+def test_pairs_are_judged_in_both_orders_with_ties_and_read_as_a_whole_datasheet(store_uri: str) -> None:
+    pairs = jrh.datasheet_suite(n_tasks=3)
+    first, tie = (evaluate(judge, pairs, store_uri) for judge in (jrh.scripted.AlwaysFirst(), jrh.scripted.AlwaysTie()))
+    assert first.calls["order"].value_counts().to_dict() == {"uv": len(first.calls) / 2, "vu": len(first.calls) / 2}
+    assert first.metrics["positional_false_preference/rate"] == first.metrics["dark_current/rate"] == 1
+    assert tie.metrics["dark_current/rate"] == 0
+    assert tie.metrics["miss_by_tie/delta_1/rate"] == tie.metrics["tie_rate/delta_0_same/rate"] == 1
+
+
+# Agentic. More in tests/generation/test_agentic*.py and tests/transcripts.
+
+
+def test_the_verifier_decides_calls_and_results_are_edited_together_nothing_is_cut_and_transcripts_run_side_by_side(
+    store_uri: str, tmp_path: Path
+) -> None:
+    log = agent_tools.booking_log(tmp_path / "booking.eval", n=6)
+
+    def verdict(shown: str) -> str:
+        return agent_tools.LABELS["23:00" in shown and "A table for 2" not in shown]
+
+    player = agent_tools.AgentPlayer(verdict=verdict)
+    with LoopbackServer(reply=player, latency=0.02) as server:
+        done = agent_tools.run(log, server, store_uri, tests="agent_perturbation", plans=2)
+        assert server.counts["max_in_flight"] > 2
+    edited = [item for item in done.suite.items if item.condition == "agent_perturbation"]
+    # What is verified as no violation is not emitted under the label of one.
+    assert [one.source for one in done.made.set_aside] == ["booking-evalid/2"]
+    assert [(item.expected, item.meta["validator"]) for item in edited] == [("violation", "violation")] * 5
+    for item in edited:
+        talk = item.transcript or ()
+        assert (talk[2].content, talk[2].tool_calls[1]["arguments"]["at"]) == ("I book at once.", "23:00")
+        assert (talk[4].content, talk[4].error) == ("Booked for 23:00.", None)
+        assert talk[2].tool_calls[0]["arguments"]["note"] == "x" * 300
+    assert all("x" * 300 in told for told in (*player.told("plan"), *player.told("verify")))
+
+
 # Intervals.
 
 
@@ -415,6 +461,57 @@ def test_generation_validation_and_judging_are_priced_from_the_providers_usage_c
     client = MlflowClient(tracking_uri=store_uri)
     source = client.get_run(done.run_id).data.tags["jrh.generate_run_id"]
     assert client.get_run(source).data.metrics["cost/usd"] == made.metrics["cost/usd"]
+
+
+# Juries. More in tests/test_juries.py and tests/measures/test_{votes,panels,panel_search,cascades,jury_agreement}.py.
+
+
+def test_a_panel_is_reported_where_it_was_not_chosen_missing_votes_stay_missing_and_the_tie_rule_is_stated() -> None:
+    chosen = [jury_report(family(8, 60, copies=0.0, error=0.35, seed=seed), n_resamples=20).best for seed in range(10)]
+    assert all(isinstance(best, BestPanel) and best.accuracy.n == 60 for best in chosen)
+    assert all({half.out_of_sample.n for half in best.halves} == {30} for best in chosen)
+    # Eight equal judges: the best trio of 56 looks better where it was chosen, and only there.
+    assert np.mean([best.optimism for best in chosen]) > 0.05
+    right = [LABELS[number % 2] for number in range(40)]
+    wrong = [LABELS[1 - number % 2] for number in range(40)]
+    judges = {"a": said(right, right), "b": said(wrong, right), "c": said([*right[:39], "error"], right)}
+    # In the last unit one vote stands against another and the third is missing: no decision, for neither side.
+    three = jury_report(judges, n_resamples=20).readings
+    assert (three["accuracy"].value, three["no_decision"].value) == (39 / 40, 1 / 40)
+    two = [jury_report({name: judges[name] for name in order}, n_resamples=20) for order in ("ab", "ba")]
+    assert [one.readings["no_decision"].value for one in two] == [1, 1]
+    assert "ties: abstain" in two[0].to_markdown()
+
+
+# Review page. More in tests/review.
+
+
+def test_undecided_items_are_held_back_reading_changes_nothing_and_a_decision_needs_token_and_origin(
+    store_uri: str, tmp_path: Path
+) -> None:
+    texts = ("<script>Rome</script>", "It is Rome.")
+    items = [one for n, text in enumerate(texts) for one in (baseline(f"s{n}", "It is Paris."), made(f"s{n}", text))]
+    folder, told = saved_suite(tmp_path / "suite", items), {"index": 0, "action": "accept", "reviewer": "Ann"}
+    with reviewing(folder) as client:
+        api = f"/api/suites/{client.get('/api/suites')[0]['key']}"
+        shown = client.get(f"{api}/items/0")
+        assert (shown["original"], shown["perturbed"]) == ("It is Paris.", texts[0])
+        assert client.send("GET", f"{api}/decisions?index=0&action=accept&reviewer=Ann&version=0")[0] == 405
+        assert (
+            client.post(f"{api}/decisions", {**told, "version": 0}, headers={"Origin": "http://evil.example"})[0] == 403
+        )
+        assert client.send("POST", f"{api}/decisions", b"{}", token=False)[0] == 401
+        assert client.get(f"{api}/items/0")["version"] == 0
+        # The page loads scripts of its own only, and none that stands in a text.
+        policy = client.send("GET", f"/?token={client.token}")[1]["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert client.post(f"{api}/decisions", {**told, "version": 0})[1]["state"] == "accepted"
+    with pytest.raises(SuiteError, match="under review"):
+        evaluate(jrh.scripted.Oracle(), folder, store_uri)
+    done = finish(folder_review(folder), who="Ann", allow_undecided=True)
+    judged = evaluate(jrh.scripted.Oracle(), done.path, store_uri)
+    assert set(judged.calls["suite_item"]) == {"s0/baseline", "s1/baseline", "s0/label_flip"}
 
 
 # Metrics.

@@ -90,7 +90,7 @@ def model_options(function: F) -> F:
 
 
 @click.command()
-@click.argument("source", metavar="DATA|LOG|RECIPE.yaml", type=click.Path())
+@click.argument("source", metavar="DATA|LOG|traces:/EXPERIMENT|RECIPE.yaml", type=click.Path())
 @data_options
 @transcript_options
 @model_options
@@ -261,7 +261,7 @@ def _print(done: Generated, output: str, *, as_json: bool) -> None:
 def _print_quote(given: dict[str, Any], *, as_json: bool) -> None:
     from jrh_mlflow.generation.entry import price_generation
 
-    about = ("dataset", "tests", "rubric", "generator", "validator", "seed", "prices")
+    about = ("dataset", "tests", "rubric", "generator", "validator", "seed", "prices", "tracking_uri")
     reading = ("labels", "scale", "columns", "instruction", "n", "stratify", "group", "values", "violation")
     agents = ("preprocess", "max_steps", "plans")
     quoted = price_generation(**{name: given[name] for name in (*about, *reading, *agents) if name in given})

@@ -101,7 +101,8 @@ def generate(
     Args:
         dataset: A DataFrame; the path of a CSV, JSON lines, JSON or Parquet file; a Hugging Face or MLflow dataset; or
             mappings. One row is one labelled response. For tests of transcripts: an Inspect log (`.eval`, `.json`), a
-            folder of them, `Transcript` objects, lists of messages, or `traces:/<experiment>`.
+            folder of them, `Transcript` objects, lists of messages, or `traces:/<experiment>` in the store at
+            `tracking_uri`.
         tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them.
         rubric: The question the judge answers about a response.
         generator: Who rewrites: a model name, a `Generator`, a function `f(brief, temperature)`, or `"offline"` (None)
@@ -128,7 +129,7 @@ def generate(
         timeout_s: Of one attempt at a call.
         experiment: MLflow experiment; the active one, or `judge-datasheets`, when None.
         run_name: Name of the run; `generate <suite>` when None.
-        tracking_uri: MLflow store; the active one when None.
+        tracking_uri: MLflow store that the run is logged to and traces are read from; the active one when None.
         progress: Show a progress bar on a terminal.
         tags: More tags for the run.
         group: Column, or field of transcripts (`metadata.topic`), to report by.
@@ -179,7 +180,8 @@ def run_generation(
     if concurrency < 1:
         raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
     who = {"generator": generator, "validator": validator, "seed": seed, "max_usd": max_usd, "prices": prices}
-    order = place_order(dataset, tests=tests, rubric=rubric, reading=reading, **who)  # type: ignore[arg-type]
+    told = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
+    order = place_order(dataset, **told, **who)  # type: ignore[arg-type]
     concurrency = make_ready(local_models(order.generator, order.validator), concurrency=concurrency)
     called = name or (Path(dataset).stem if isinstance(dataset, str | Path) else "reliability")
     settings = RemoteSettings(
@@ -253,11 +255,16 @@ def price_generation(
     validator: object = None,
     seed: int = 0,
     prices: Overrides | None = None,
+    tracking_uri: str | None = None,
     **reading: Any,
 ) -> GenerationQuote:
-    """Say what a generation would send and cost, without sending anything."""
+    """Say what a generation would send and cost, without sending anything.
+
+    Data that lie in MLflow (`traces:/<experiment>`) are read from the store at `tracking_uri`.
+    """
     who = {"generator": generator, "validator": validator, "seed": seed, "max_usd": None, "prices": prices}
-    order = place_order(dataset, tests=tests, rubric=rubric, reading=reading, **who)  # type: ignore[arg-type]
+    told = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
+    order = place_order(dataset, **told, **who)  # type: ignore[arg-type]
     model = order.generator if isinstance(order.generator, Generator) else None
     if isinstance(order.plan, AgentPlan):
         return agent_quoted(order.plan, model, order.validator, prices=order.prices)

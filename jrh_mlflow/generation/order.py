@@ -93,6 +93,7 @@ def place_order(
     max_usd: float | None,
     prices: Overrides | None,
     reading: Mapping[str, Any],
+    tracking_uri: str | None,
 ) -> Order:
     """Read the data and resolve everything that can be wrong before the first call.
 
@@ -106,8 +107,9 @@ def place_order(
         max_usd: Cap over generator and validator.
         prices: The user's own.
         reading: Further arguments of `read_seeds`, or of `agent_plan`.
+        tracking_uri: MLflow store that traces are read from; the active one when None.
     """
-    plan = read_plan_of(dataset, tests=tests, rubric=rubric, seed=seed, reading=reading)
+    plan = read_plan_of(dataset, tests=tests, rubric=rubric, seed=seed, reading=reading, tracking_uri=tracking_uri)
     writes = as_generator(generator)
     confirms = _resolved(validator, writes) if needs_validator(plan) else None
     if confirms is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from jrh_mlflow.engine.purse import OutOfBudget
 from jrh_mlflow.engine.runner import BUDGET, WORKERS_PER_SLOT, hearing_interrupts
 from jrh_mlflow.errors import JrhError
-from jrh_mlflow.generation.attempts import NOT_ASKED, Attempt, Counts, Made, SetAside, Usage, Written
+from jrh_mlflow.generation.attempts import NOT_ASKED, Attempt, Counts, Made, Opinion, SetAside, Usage, Written
 from jrh_mlflow.generation.partial import OnItems
 from jrh_mlflow.generation.plan import Job, Plan, finished
 from jrh_mlflow.generation.validators import Validator
@@ -194,11 +194,7 @@ class Pipeline:
             return (), NOT_ASKED, False
         opinion = await self._validator.ask(item)
         self._usage.add(opinion)
-        if opinion.problem is not None:
-            return (f"validator gave no answer: {opinion.problem}",), None, False
-        if opinion.answer != item.expected:
-            return (f"validator answers {opinion.answer!r}, expected {item.expected!r}",), opinion.answer, True
-        return (), opinion.answer, False
+        return confirmation(item, opinion)
 
     def _accepted(self, done: Outcome, text: str, *, generator: str, written: Written | None = None) -> Outcome:
         done.text = text
@@ -233,6 +229,15 @@ class Pipeline:
             unfinished=self._plan.n_items - n_settled,
             seconds=seconds,
         )
+
+
+def confirmation(item: Item, opinion: Opinion) -> tuple[tuple[str, ...], str | None, bool]:
+    """Return the problems a validator sees in an item, its verdict, and whether it rejected the item."""
+    if opinion.problem is not None:
+        return (f"validator gave no answer: {opinion.problem}",), None, False
+    if opinion.answer != item.expected:
+        return (f"validator answers {opinion.answer!r}, expected {item.expected!r}",), opinion.answer, True
+    return (), opinion.answer, False
 
 
 def exhausted(done: Outcome) -> Outcome:

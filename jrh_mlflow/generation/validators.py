@@ -29,6 +29,8 @@ class Validator(ABC):
     """Answers the judge's question about an item. Opened with `async with`."""
 
     judge: Judge
+    remembers = False
+    """True where answers are kept in the journal."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -36,6 +38,10 @@ class Validator(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        return None
+
+    def kept(self, item: Item) -> Opinion | None:
+        """Return the answer that an earlier call was given, where answers are kept; nothing is sent."""
         return None
 
     @abstractmethod
@@ -56,6 +62,8 @@ def question(item: Item, judge: Judge) -> Call:
 class ModelValidator(Validator):
     """A prompted judge behind journal, limits and budget. The same question is asked once, however many ask it."""
 
+    remembers = True
+
     def __init__(self, judge: PromptedJudge, channel: Channel, *, shared: bool = False) -> None:
         """Set it up; a `shared` channel is opened and closed by the writer."""
         self.judge: PromptedJudge = judge
@@ -72,6 +80,12 @@ class ModelValidator(Validator):
     ) -> None:
         if not self._shared:
             await self._channel.__aexit__(kind, error, trace)
+
+    def kept(self, item: Item) -> Opinion | None:
+        """Return the journalled answer."""
+        call = question(item, self.judge)
+        response = self._channel.kept(self.judge.request(call).key(0))
+        return None if response is None else self._opinion(response, self.judge.read(response, call), cached=True)
 
     async def ask(self, item: Item) -> Opinion:
         """Serve the journalled answer, or ask for one."""

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from jrh_mlflow.generation.generator import Generator, ramp
 from jrh_mlflow.judges.answers import clean_text
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.perturb import NotApplicable, ReliabilityTest, Rewrite, Target
-from jrh_mlflow.schema.requests import Response
+from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.schema.secrets import blank_secrets
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ CODE_NAME = "code"
 _ATTEMPTS = 4
 _STRIDE = 1000
 """Room for the attempts of one text among the replicate numbers of a request."""
+
+PASSED_OVER = Written(problem="no usable text in an earlier run", called=False)
+"""Instead of a call that an earlier run made, that gave nothing, and after which it went on."""
 
 WriterFunction = Callable[[str, "float | None"], object]
 """`f(brief, temperature)`, sync or async; returns the text."""
@@ -46,6 +50,8 @@ class Writer(ABC):
     offline = False
     temperatures: tuple[float | None, ...]
     """One per attempt."""
+    refused_before = False
+    """True when an earlier run may have passed over calls that had no usable text."""
 
     @abstractmethod
     def settings(self) -> dict[str, object]:
@@ -60,6 +66,10 @@ class Writer(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        return None
+
+    def kept(self, brief: str, *, attempt: int, first: int = 0) -> Written | None:
+        """Return the answer that an earlier call was given, where answers are kept; nothing is sent."""
         return None
 
     @abstractmethod
@@ -119,8 +129,7 @@ class ModelWriter(Writer):
         self.generator, self.name, self.temperatures = generator, generator.model, generator.temperatures
         self._channel = channel
         self._places: dict[str, int] = {}
-        self._refused_before = True
-        """False when the journal holds no failed call at all, so that no attempt can have been passed over."""
+        self.refused_before = True
 
     async def __aenter__(self) -> Self:
         await self._channel.__aenter__()
@@ -137,7 +146,8 @@ class ModelWriter(Writer):
 
     def begin(self, jobs: Iterable[tuple[ReliabilityTest, Target]]) -> None:
         """Tell equal briefs apart: the n-th target with the same brief gets an answer of its own."""
-        self._refused_before = self._channel.journal.summary().failed > 0
+        # Without any failed call no attempt can have been passed over.
+        self.refused_before = self._channel.journal.summary().failed > 0
         seen: Counter[bytes] = Counter()
         for test, target in jobs:
             if not isinstance(test, Rewrite):
@@ -150,17 +160,25 @@ class ModelWriter(Writer):
         """Serve the journalled text, or ask for one."""
         return await self.ask(test.brief(target), attempt=attempt, first=self._places.get(target.id, 0) * _STRIDE)
 
+    def kept(self, brief: str, *, attempt: int, first: int = 0) -> Written | None:
+        """Return the journalled answer."""
+        brief = clean_text(brief)
+        return self._kept(self._request(brief, attempt).key(first + attempt), _digest(brief))
+
+    def _kept(self, key: str, digest: str) -> Written | None:
+        response = self._channel.kept(key)
+        return None if response is None else self._written(response, digest, cached=True)
+
     async def ask(self, brief: str, *, attempt: int, first: int = 0) -> Written:
         """Serve the journalled answer, or send the brief."""
         brief = clean_text(brief)
-        digest = hashlib.sha256(brief.encode()).hexdigest()
-        request = self.generator.request(brief, temperature=self.temperatures[attempt])
+        digest, request = _digest(brief), self._request(brief, attempt)
         key = request.key(first + attempt)
-        kept = self._channel.kept(key)
+        kept = self._kept(key, digest)
         if kept is not None:
-            return self._written(kept, digest, cached=True)
-        if self._refused_before and self._went_on(brief, attempt, first):
-            return Written(problem="no usable text in an earlier run", called=False, prompt_sha256=digest)
+            return kept
+        if self.refused_before and self._went_on(brief, attempt, first):
+            return replace(PASSED_OVER, prompt_sha256=digest)
         try:
             response = await self._channel.send(request, key, unusable=text_problem)
         except LaneError as error:
@@ -171,11 +189,12 @@ class ModelWriter(Writer):
 
     def _went_on(self, brief: str, attempt: int, first: int) -> bool:
         """Tell whether an earlier run answered a later attempt: this one had no usable text and is not repeated."""
-        later = [
-            self.generator.request(brief, temperature=self.temperatures[number]).key(first + number)
-            for number in range(attempt + 1, len(self.temperatures))
-        ]
+        numbers = range(attempt + 1, len(self.temperatures))
+        later = [self._request(brief, number).key(first + number) for number in numbers]
         return bool(later and self._channel.journal.holds(later))
+
+    def _request(self, brief: str, attempt: int) -> Request:
+        return self.generator.request(brief, temperature=self.temperatures[attempt])
 
     def _written(self, response: Response, digest: str, *, cached: bool) -> Written:
         problem, cost = text_problem(response), self._channel.cost_micro(response)
@@ -227,7 +246,7 @@ class CallableWriter(Writer):
 
     async def _answered(self, brief: str, temperature: float | None) -> Written:
         brief = clean_text(brief)
-        facts: dict[str, Any] = {"model": self.name, "prompt_sha256": hashlib.sha256(brief.encode()).hexdigest()}
+        facts: dict[str, Any] = {"model": self.name, "prompt_sha256": _digest(brief)}
         facts |= {"input_tokens": None, "output_tokens": None, "cost_usd": None}
         async with self._slots:
             try:
@@ -263,6 +282,10 @@ def as_generator(spec: object) -> Generator | WriterFunction | None:
         "A generator must be a model name, a Generator, a function f(brief, temperature) or 'offline', "
         f"but got {type(spec).__name__}."
     )
+
+
+def _digest(brief: str) -> str:
+    return hashlib.sha256(brief.encode()).hexdigest()
 
 
 def _brief(test: Rewrite, target: Target) -> str:

@@ -61,11 +61,16 @@ def field(transcript: Transcript, name: str) -> object:
     """Return a field by its dotted name, or None.
 
     Raises:
-        RecipeError: for a bare name that is both a score and a metadata key.
+        RecipeError: for a bare name that is both a score and a metadata key, and for one of several targets.
     """
     head, _, rest = name.partition(".")
     if name == "target":
-        return transcript.target[0] if len(transcript.target) == 1 else None
+        if len(transcript.target) > 1:
+            listed = ", ".join(map(repr, transcript.target[:5]))
+            raise RecipeError(
+                f"Transcript {transcript.id!r} has several targets ({listed}): none of them is its label."
+            )
+        return transcript.target[0] if transcript.target else None
     if head in ("scores", "metadata") and rest:
         return _found(_inside(getattr(transcript, head), rest))
     score, meta = _inside(transcript.scores, name), _inside(transcript.metadata, name)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from inspect_ai.model import ChatMessage
 
 TASK = "jrh_edited"
-"""Name of the task where the transcripts come from several, or from no Inspect log."""
+"""Name of the task where the transcripts come from several, or from no Inspect log; a tag of every log."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,6 +173,7 @@ def _provenance(edit: Edit) -> dict[str, Any]:
         "parent_sample_id": source.get("sample_id"),
         "parent_epoch": source.get("epoch"),
         "parent_eval_id": source.get("eval_id"),
+        "parent_model": source.get("model"),
         "parent_file": Path(str(source["file"])).name if "file" in source else None,
         "before": edit.parent.metadata.get(OWN),
     }
@@ -194,22 +195,25 @@ def _log(edits: Sequence[Edit], samples: list[EvalSample]) -> EvalLog:
 
 
 def _spec(edits: Sequence[Edit]) -> EvalSpec:
-    """Describe the evaluation like the parents', without what was measured on them."""
+    """Describe the evaluation like the parents', without what was measured on them.
+
+    Of several evaluations only what they share is said; each sample names its own.
+    """
     from inspect_ai.log import EvalConfig, EvalDataset, EvalSpec, read_eval_log
 
     created = datetime.now(timezone.utc).isoformat(timespec="seconds")
     sources = [edit.parent.source for edit in edits]
-    first = next((source for source in sources if source.get("format") == "inspect"), None)
-    if first is None:
-        model = str(sources[0].get("model", "none/none"))
-        return EvalSpec(created=created, task=TASK, dataset=EvalDataset(), model=model, config=EvalConfig())
-    with reading(Path(str(first["file"]))):
-        spec = read_eval_log(str(first["file"]), header_only=True).eval.model_copy(deep=True)
-    one_task = {source.get("task") for source in sources} == {spec.task}
+    if len({(source.get("eval_id"), source.get("file")) for source in sources}) > 1 or "eval_id" not in sources[0]:
+        task, model = _shared(sources, "task") or TASK, _shared(sources, "model") or "none/none"
+        return EvalSpec(
+            created=created, task=task, dataset=EvalDataset(), model=model, config=EvalConfig(epochs=1), tags=[TASK]
+        )
+    file = Path(str(sources[0]["file"]))
+    with reading(file):
+        spec = read_eval_log(str(file), header_only=True).eval.model_copy(deep=True)
     return spec.model_copy(
         update={
             "created": created,
-            "task": spec.task if one_task else TASK,
             "tags": sorted({*(spec.tags or ()), TASK}),
             "config": EvalConfig(epochs=1),
             "scorers": None,
@@ -217,6 +221,11 @@ def _spec(edits: Sequence[Edit]) -> EvalSpec:
             "eval_set_id": None,
         }
     )
+
+
+def _shared(sources: Sequence[Mapping[str, Any]], name: str) -> str | None:
+    values = {source.get(name) for source in sources}
+    return str(values.pop()) if len(values) == 1 and None not in values else None
 
 
 def _digest(*words: str) -> str:

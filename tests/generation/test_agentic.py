@@ -276,6 +276,20 @@ def test_a_quote_sends_nothing_and_covers_the_bill(log: Path, store_uri: str) ->
     assert done.metrics["calls/total"] <= quote.max_generator_calls + quote.max_validator_calls
 
 
+def test_the_worst_case_is_counted_with_the_longest_prompt_there_can_be(store_uri: str) -> None:
+    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "At 19:00. " * 4000}]
+    player = AgentPlayer(plan=lambda *_: steps(1))
+    told = {"tests": BREAK, "rubric": RUBRIC, "labels": LABELS, "validator": "none", "prices": {EDITOR: (1.0, 0.0)}}
+    with LoopbackServer(reply=player) as server:
+        generator = Generator(EDITOR, api_base=server.url)
+        quote = price_generation(talk, generator=generator, **told)
+        run(talk, server, store_uri, generator=generator, **told)
+    bodies = [body["messages"][-1]["content"] for part in player.briefs.values() for body in part]
+    assert quote.worst_usd is not None
+    # The editor is shown the message, and the form of its answer with the same text.
+    assert quote.worst_usd * 1e6 > quote.max_generator_calls * max(map(len, bodies))
+
+
 def test_a_function_may_edit_and_any_judge_may_verify(log: Path, store_uri: str) -> None:
     player = AgentPlayer()
 

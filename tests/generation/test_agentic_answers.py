@@ -70,6 +70,30 @@ def answer(**changes: Any) -> str:
     return json.dumps({**form(TALK[2]), **changes})
 
 
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"tool_calls": [{**CALL, "arguments": {"at": "[rest of the arguments unchanged]"}}]}, "was left out"),
+        ({"reasoning": "(the rest of the reasoning)"}, "was left out"),
+        ({"reasoning": "The rubric forbids it."}, "speaks of the rubric"),
+        ({"tool_calls": [{**CALL, "arguments": {"note": "break the Rubric"}}]}, "speaks of the rubric"),
+    ],
+)
+def test_calls_and_reasoning_are_checked_as_the_text_is(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(Rejected, match=problem):
+        read_edit(answer(content="At once.", **changes), TALK[2])
+
+
+def test_results_without_the_id_of_a_call_belong_to_the_tool_they_name() -> None:
+    calls = ({**CALL, "id": None}, {**CALL, "id": None, "name": "pay"})
+    talk = (
+        Message(role="assistant", content="", tool_calls=calls),
+        Message(role="tool", content="booked", name="book"),
+        Message(role="tool", content="paid", name="pay"),
+    )
+    assert [results_of(talk, 0, call) for call in calls] == [[1], [2]]
+
+
 def test_an_edit_changes_what_it_says_and_nothing_else() -> None:
     call = {**CALL, "arguments": {"at": "23:00"}}
     read = read_edit(answer(content="At once.", tool_calls=[call], reasoning="Hurry."), TALK[2])

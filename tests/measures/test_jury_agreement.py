@@ -87,6 +87,28 @@ def test_a_judge_without_variation_has_no_correlation_and_the_reason_names_it(ra
         assert f"no variation: {text}" in reading.reason
 
 
+def test_a_judge_without_any_vote_is_not_called_right():
+    calls = family(3, 100, copies=0.5, error=0.3, seed=0)
+    calls["j2"] = calls["j2"].assign(outcome="error", answer="")
+    reading = effective_votes(votes(calls))["effective_votes"]
+    assert isinstance(reading, NotEstimable)
+    assert reading.reason == "no votes of j2 on units with an expected answer"
+
+
+def test_the_number_is_what_the_variance_of_the_mean_error_says_whatever_the_error_rates():
+    """Judges with one common cause, of unequal strength and unequal error rates, counted in another way."""
+    rng = np.random.default_rng(5)
+    strength, rates = np.array([0.9, 0.8, 0.7, 0.5, 0.2]), np.array([0.1, 0.2, 0.3, 0.4, 0.25])
+    cause = rng.normal(size=(2000, 1))
+    drawn = cause * strength + rng.normal(size=(2000, 5)) * np.sqrt(1 - strength**2)
+    wrong = drawn < np.quantile(drawn, rates, axis=0).diagonal()
+    scores = (wrong - wrong.mean(axis=0)) / wrong.std(axis=0)
+    found = effective_votes(error_table(wrong), resampling=Resampling(n_resamples=20))
+    assert estimate(found["effective_votes"]).value == pytest.approx(1 / scores.mean(axis=1).var())
+    pairs = np.corrcoef(wrong.T)[np.triu_indices(5, 1)]
+    assert estimate(found["error_correlation"]).value == pytest.approx(pairs.mean())
+
+
 def test_missing_votes_take_a_unit_out_of_the_pairs_they_belong_to_only():
     calls = family(3, 400, copies=0.7, error=0.3, seed=4)
     whole = {(one.a, one.b): one for one in agreement_matrix(votes(calls))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, write_eval_log
 from inspect_ai.log._log import EvalScorer
@@ -43,6 +43,15 @@ def conversation() -> list[Any]:
     ]
 
 
+def results_only() -> list[Any]:
+    """What is left of an agent when its own messages were not logged: results without a call, one of each error."""
+    kinds = get_args(get_type_hints(ToolCallError)["type"])
+    return [
+        ChatMessageTool(content="…", tool_call_id=f"bash_{n}", function="bash", error=ToolCallError(kind, f"no {n}"))
+        for n, kind in enumerate(kinds, 1)
+    ]
+
+
 def sample(id: int | str = 1, *, epoch: int = 1, messages: Sequence[Any] | None = None, **fields: Any) -> EvalSample:
     talk = conversation() if messages is None else list(messages)
     return EvalSample(**{"input": "A table for two.", "target": "Bistro", **fields}, id=id, epoch=epoch, messages=talk)
@@ -60,6 +69,8 @@ def write_log(
     epochs: int | None = None,
     status: Any = "success",
     eval_id: str = "evalid",
+    model: str = "mockllm/model",
+    of: int | None = None,
     **fields: Any,
 ) -> Path:
     ids = list(dict.fromkeys(one.id for one in samples or ())) if listed is None else list(listed)
@@ -69,8 +80,9 @@ def write_log(
         run_id="run",
         task="booking",
         task_id="task",
-        model="mockllm/model",
-        dataset=EvalDataset(name="tables", samples=len(ids), sample_ids=ids),
+        model=model,
+        # A dataset may be larger than what was run of it.
+        dataset=EvalDataset(name="tables", samples=of or len(ids), sample_ids=ids),
         config=EvalConfig(epochs=epochs),
         scorers=[EvalScorer(name="match")],
     )

@@ -11,6 +11,7 @@ import pytest
 from inspect_ai._util.error import EvalError
 from inspect_ai.model import (
     ChatMessageAssistant,
+    ChatMessageSystem,
     ChatMessageUser,
     ContentData,
     ContentDocument,
@@ -70,6 +71,22 @@ def test_samples_of_all_epochs_come_in_the_order_of_the_dataset_with_ids_of_thei
     samples = [sample(id, epoch=epoch) for epoch in (2, 1) for id in ("b", 10, 2)]
     found = list(read_transcripts(write_log(tmp_path / f"log{ending}", samples, listed=[2, 10, "b"], epochs=2)))
     assert [one.id.partition("/")[2] for one in found] == ["2", "2/epoch_2", "10", "10/epoch_2", "b", "b/epoch_2"]
+
+
+@BOTH
+def test_a_log_of_a_part_of_its_dataset_is_whole(tmp_path, ending):
+    log = write_log(tmp_path / f"log{ending}", [sample(n, scores={}) for n in (1, 2)], of=100)
+    assert [(one.source.get("held"), one.scores) for one in read_transcripts(log)] == [(None, {})] * 2
+
+
+@BOTH
+def test_a_task_given_as_messages_is_what_the_user_said_in_them(tmp_path, ending):
+    given = [
+        ChatMessageSystem(content="You book tables."),
+        ChatMessageUser(content="Two."),
+        ChatMessageUser(content="Now."),
+    ]
+    assert only(write_log(tmp_path / f"log{ending}", [sample(input=given)])).input == "Two.\n\nNow."
 
 
 def test_an_epoch_that_the_configuration_does_not_announce_is_read_all_the_same(tmp_path):

@@ -100,6 +100,7 @@ def test_suites_without_the_newer_fields_keep_their_bytes():
         ("metadata.label", talk("a", metadata={"label": "violated"}, scores={"label": "met"})),
         ("label", talk("a", metadata={"label": "violated"})),
         ("target", talk("a", target=("violated",))),
+        ("target", talk("a", target=(" Violated",))),
     ],
 )
 def test_labels_are_found_among_scores_metadata_and_targets(field, transcript):
@@ -129,6 +130,7 @@ def test_without_a_label_nothing_is_expected():
         ([talk("a", scores={"m": "C"})], {"label": "m"}, r"must hold one of .*row 1 \(id 'a'\): 'C'"),
         ([talk("a", scores={"m": "met"}, metadata={"m": "met"})], {"label": "m"}, "Say 'scores.m' or 'metadata.m'"),
         ([talk("abc")], {"label": {"abd": "met"}}, "no transcript 'abd' to label. Did you mean 'abc'?"),
+        ([talk("a", target=("met", "violated"))], {"label": "target"}, "'a' has several targets .'met', 'violated'."),
         ([talk("a"), talk("a")], {}, "Transcript 'a' comes twice"),
         ([talk("a")], {"preprocess": ["keep"]}, "Unknown preprocessor 'keep'"),
     ],

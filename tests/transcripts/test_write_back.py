@@ -13,7 +13,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.transcripts import Transcript, read_transcripts
 from jrh_mlflow.transcripts.write_back import Edit, write_inspect
-from tests.transcripts.logs import conversation, sample, scored, write_log
+from tests.transcripts.logs import conversation, results_only, sample, scored, write_log
 
 BOTH = pytest.mark.parametrize("ending", [".eval", ".json"])
 TEST = "agent_perturbation"
@@ -68,6 +68,7 @@ def test_edited_messages_calls_and_results_come_back_as_edited(tmp_path, ending)
             "parent_sample_id": 7,
             "parent_epoch": 1,
             "parent_eval_id": "evalid",
+            "parent_model": "mockllm/model",
             "parent_file": "parent.eval",
             "objective": "books too much",
         },
@@ -159,6 +160,28 @@ def test_samples_of_several_logs_and_epochs_have_names_of_their_own(tmp_path):
     log = read_eval_log(str(write_inspect(edits, tmp_path / "out.eval")))
     assert log.eval.dataset.sample_ids == [f"1__{TEST}", f"1__epoch_2__{TEST}", f"1__{TEST}__2"]
     assert log.eval.metadata["jrh"]["parents"] == ["a.eval", "b.eval"]
+
+
+def test_a_log_of_several_evaluations_says_of_itself_only_what_they_share(tmp_path):
+    files = [
+        write_log(tmp_path / "a.eval", [sample(1)]),
+        write_log(tmp_path / "b.eval", [sample(1)], eval_id="other1", model="mockllm/other"),
+    ]
+    edits = [edited(one, 5, content="Booked.") for file in files for one in read_transcripts(file)]
+    log = read_eval_log(str(write_inspect(edits, tmp_path / "out.eval")))
+    assert (log.eval.task, log.eval.model, log.eval.tags) == ("booking", "none/none", ["jrh_edited"])
+    assert [one.metadata["jrh"]["parent_model"] for one in log.samples] == ["mockllm/model", "mockllm/other"]
+    alone = read_eval_log(str(write_inspect(edits[1:], tmp_path / "one.eval")))
+    assert (alone.eval.model, alone.eval.dataset.name) == ("mockllm/other", "tables")
+
+
+@BOTH
+def test_results_without_a_call_come_back_with_every_kind_of_error(tmp_path, ending):
+    (one,) = read_transcripts(write_log(tmp_path / f"in{ending}", [sample(messages=results_only(), epoch=4)]))
+    changed = edited(one, 0, content="Done.")
+    (back,) = read_transcripts(write_inspect([changed], tmp_path / f"out{ending}"))
+    assert without_ids(back.messages) == without_ids(changed.messages)
+    assert len({message.error.partition(":")[0] for message in back.messages}) == len(results_only()) > 5
 
 
 def test_an_edit_of_an_edit_keeps_the_story(tmp_path):

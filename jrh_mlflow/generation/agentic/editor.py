@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from jrh_mlflow.generation.agentic.answers import Rejected, check_keys, one_object
+from jrh_mlflow.judges.messages import message_texts
 from jrh_mlflow.perturb._agent_rules import RESULTS
 from jrh_mlflow.perturb.checks import about_the_editing
 from jrh_mlflow.schema.presentation import Message
@@ -75,15 +76,19 @@ def changed_calls(before: Message, after: Message) -> list[tuple[Mapping[str, An
 
 
 def results_of(messages: Sequence[Message], place: int, call: Mapping[str, Any]) -> list[int]:
-    """List the messages that hold the result of a call of the message at `place`."""
-    asked = asking(messages)
+    """List the messages that hold the result of a call of the message at `place`.
+
+    A result without the id of a call is that of the only call, or of the calls of the tool it names.
+    """
     only = len(messages[place].tool_calls) == 1
-    return [
-        result
-        for result, caller in asked.items()
-        if caller == place
-        and (messages[result].tool_call_id == call.get("id") or (messages[result].tool_call_id is None and only))
-    ]
+    own = [result for result, caller in asking(messages).items() if caller == place]
+    return [result for result in own if _answers(messages[result], call, only=only)]
+
+
+def _answers(result: Message, call: Mapping[str, Any], *, only: bool) -> bool:
+    if result.tool_call_id is None:
+        return only or (result.name is not None and result.name == call.get("name"))
+    return result.tool_call_id == call.get("id")
 
 
 def _check(before: Message, after: Message, *, may_stay: bool) -> None:
@@ -96,11 +101,13 @@ def _check(before: Message, after: Message, *, may_stay: bool) -> None:
     problem = about_the_editing(before.content, after.content)
     if problem is not None:
         raise Rejected(problem)
-    if "rubric" in after.content.lower() and "rubric" not in before.content.lower():
+    # Arguments, results and reasoning are shown to a judge, too.
+    old, new = ("\n".join(message_texts(message)) for message in (before, after))
+    if "rubric" in new.lower() and "rubric" not in old.lower():
         raise Rejected("the edited message speaks of the rubric")
-    elided = _ELIDED.search(after.content)
-    if elided and elided[0] not in before.content:
-        raise Rejected(f"part of the message was left out: {elided[0][:60]}")
+    elided = next((found[0] for found in _ELIDED.finditer(new) if found[0] not in old), None)
+    if elided is not None:
+        raise Rejected(f"part of the message was left out: {elided[:60]}")
 
 
 def _text(fields: Mapping[str, Any], name: str, *, optional: bool = False) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jrh_mlflow.generation.agentic.answers import Taken
+from jrh_mlflow.generation.agentic.desk import Taken
 from jrh_mlflow.generation.agentic.planner import Step
 from jrh_mlflow.generation.attempts import NOT_ASKED, Attempt
 from jrh_mlflow.generation.plan import Job

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from jrh_mlflow.generation.agentic.answers import Desk, Exhausted, Stopped, Taken
 from jrh_mlflow.generation.agentic.briefs import Scene
+from jrh_mlflow.generation.agentic.desk import Desk, Exhausted, Rehearsal, Stopped, Taken
 from jrh_mlflow.generation.agentic.items import edited_item
 from jrh_mlflow.generation.agentic.plan import AgentPlan
 from jrh_mlflow.generation.agentic.planner import Step
 from jrh_mlflow.generation.agentic.session import Session
-from jrh_mlflow.generation.attempts import Attempt
-from jrh_mlflow.generation.pipeline import Outcome, Pipeline, exhausted
+from jrh_mlflow.generation.attempts import NOT_ASKED, Attempt
+from jrh_mlflow.generation.pipeline import Outcome, Pipeline, confirmation, exhausted
 from jrh_mlflow.generation.plan import Job
 from jrh_mlflow.perturb import AgentTest, NotApplicable
 from jrh_mlflow.perturb._agent_rules import Edited, assistant_places
@@ -51,35 +51,59 @@ class AgentPipeline(Pipeline):
         assert isinstance(test, AgentTest)
         seeded = f"jrh-write\n{self._seed}\n{target.id}\n0".encode("utf-8", "surrogatepass")
         edited = test.stand_in(target, random.Random(hashlib.sha256(seeded).digest()))  # noqa: S311 - texts, no secrets
-        await self._judge_edit(done, edited, temperature=None)
+        await self._judge_edit(done, edited, self._desk(), temperature=None)
         return self._emit(done, edited) if not done.attempts[-1].problems else exhausted(done)
 
     async def _by_model(self, done: Outcome) -> Outcome:
         tried: list[dict[str, Any]] = []
-        for number in range(self._plan.plans):
-            session = self._session(done.job, number)
-            try:
-                planned = await session.plan(_told(tried[-1]) if tried else "")
-            except Exhausted as problem:
-                done.reason = f"planner gave no valid plan: {problem}"
-                done.attempts.append(_failed(number + 1, done.reason))
+        while len(tried) < self._plan.plans:
+            desk = self._desk(known=await self._rehearsed(done.job, tried))
+            if await self._settles(done, desk, tried):
                 return done
-            try:
-                edited = await session.carry_out(planned.value)
-            except Exhausted as problem:
-                done.attempts.append(_failed(number + 1, str(problem), planned.temperature))
-                tried.append(_tried(planned, problem=problem.told))
-                continue
-            await self._judge_edit(done, edited, temperature=planned.temperature)
-            if not done.attempts[-1].problems:
-                return self._emit(done, edited, planned=planned, tried=tried)
-            tried.append(_tried(planned, answer=done.attempts[-1].verdict))
         return exhausted(done)
 
-    async def _judge_edit(self, done: Outcome, edited: Edited, *, temperature: float | None) -> None:
+    async def _settles(self, done: Outcome, desk: Desk, tried: list[dict[str, Any]]) -> bool:
+        """Go through with one plan; True when an item came of it, or no plan can be had. Else it is told in `tried`."""
+        session = self._session(done.job, len(tried), desk)
+        try:
+            planned = await session.plan(_told(tried[-1]) if tried else "")
+        except Exhausted as problem:
+            done.reason = f"planner gave no valid plan: {problem}"
+            done.attempts.append(_failed(len(tried) + 1, done.reason))
+            return True
+        try:
+            edited = await session.carry_out(planned.value)
+        except Exhausted as problem:
+            done.attempts.append(_failed(len(tried) + 1, str(problem), planned.temperature))
+            tried.append(_tried(planned, problem=problem.told))
+            return False
+        await self._judge_edit(done, edited, desk, temperature=planned.temperature)
+        if not done.attempts[-1].problems:
+            self._emit(done, edited, planned=planned, tried=tried)
+            return True
+        tried.append(_tried(planned, answer=done.attempts[-1].verdict))
+        return False
+
+    async def _rehearsed(self, job: Job, tried: list[dict[str, Any]]) -> int:
+        """Count the calls from here to the last one that an earlier run has an answer to."""
+        if not self._writer.refused_before:
+            return 0
+        desk, done, tried = Rehearsal(self._writer, self._validator), Outcome(job=job), list(tried)
+        try:
+            while len(tried) < self._plan.plans and not await self._settles(done, desk, tried):
+                pass
+        except Stopped:
+            pass  # the verifier's answers are not kept: the rest is rehearsed when it has been asked
+        return desk.known
+
+    def _desk(self, *, known: int = 0) -> Desk:
+        return Desk(self._writer, self._validator, self._usage, lambda: self._stopped is not None, known=known)
+
+    async def _judge_edit(self, done: Outcome, edited: Edited, desk: Desk, *, temperature: float | None) -> None:
         """Have the verifier answer the judge's own question; its answer decides whether the item is emitted."""
         item = edited_item(done.job, self._start(done), edited, generator=self._writer.name)
-        problems, verdict, rejected = await self._asked_about(item)
+        opinion = await desk.verify(item)
+        problems, verdict, rejected = ((), NOT_ASKED, False) if opinion is None else confirmation(item, opinion)
         number = len(done.attempts) + 1
         done.attempts.append(
             Attempt(number=number, temperature=temperature, problems=problems, verdict=verdict, rejected=rejected)
@@ -107,13 +131,13 @@ class AgentPipeline(Pipeline):
         done.items = [item]
         return done
 
-    def _session(self, job: Job, number: int) -> Session:
+    def _session(self, job: Job, number: int, desk: Desk) -> Session:
         test, target = job.test, job.target
         assert isinstance(test, AgentTest)
         start = self._plan.start(target.seed)
         objective = test.objective(target)
         return Session(
-            desk=Desk(self._writer, self._usage, lambda: self._stopped is not None),
+            desk=desk,
             scene=Scene(objective=objective, instruction=target.seed.instruction, rubric=target.rubric),
             messages=list(start.transcript or ()),
             max_steps=self._plan.max_steps,

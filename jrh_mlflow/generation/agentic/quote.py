@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jrh_mlflow.engine.money import BYTES_PER_TOKEN, TYPICAL_OUTPUT_TOKENS
 from jrh_mlflow.engine.prices import Price, cost_micro, prompt_size, worst_case_micro
 from jrh_mlflow.generation.agentic.briefs import Scene
 from jrh_mlflow.generation.agentic.plan import AgentPlan
+from jrh_mlflow.generation.agentic.planner import Step, editable
 from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.generation.plan import Job
 from jrh_mlflow.generation.quote import GenerationQuote
 from jrh_mlflow.generation.validators import question
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges.messages import message_texts
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.perturb import AgentTest
+from jrh_mlflow.schema.presentation import Message
 
 _USUAL_STEPS = 2
 """Steps a plan is taken to have."""
@@ -46,7 +50,7 @@ def agent_quoted(
     *,
     prices: tuple[Price | None, Price | None],
 ) -> GenerationQuote:
-    """Estimate every transcript as if each call showed all of it: an upper estimate, since editors see a part."""
+    """Estimate every transcript as if each call were as long as the longest: an upper estimate."""
     bill, calls, most = _Sum(), 0, 0
     for job in plan.jobs:
         if generator is not None:
@@ -72,14 +76,26 @@ def _add_edits(bill: _Sum, plan: AgentPlan, job: Job, generator: Generator, pric
     target, messages = job.target, plan.start(job.target.seed).transcript or ()
     assert isinstance(job.test, AgentTest)
     scene = Scene(objective=job.test.objective(target), instruction=target.seed.instruction, rubric=target.rubric)
-    brief = scene.planner(messages, max_steps=plan.max_steps, told="", rejected="")
-    size = prompt_size(generator.request(brief, temperature=generator.temperature))
+    size = max(
+        prompt_size(generator.request(brief, temperature=generator.temperature))
+        for brief in _briefs(scene, messages, plan.max_steps)
+    )
     usual = 1 + 2 * _USUAL_STEPS
     follow_ups = sum(len(message.tool_calls) for message in messages)
     upper = plan.plans * generator.attempts * (1 + 2 * plan.max_steps + follow_ups)
     out = min(TYPICAL_OUTPUT_TOKENS, generator.max_tokens)
     bill.add(price, size=size, out=out, max_out=generator.max_tokens, calls=usual, most=upper)
     return usual, upper
+
+
+def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> Iterator[str]:
+    """Yield the longest briefs there can be at first: the planner sees all, the others one message twice."""
+    yield scene.planner(messages, max_steps=max_steps, told="", rejected="")
+    if places := editable(messages):
+        longest = max(places, key=lambda place: sum(map(len, message_texts(messages[place]))))
+        step = Step(message=longest, change="", why="")
+        yield scene.editor(messages, step, summary="", rejected="")
+        yield scene.summariser(messages[longest], messages[longest], step, summary="", rejected="")
 
 
 def _add_question(

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jrh_mlflow.generation.agentic.answers import Desk, Exhausted, Rejected, Taken
+from jrh_mlflow.generation.agentic.answers import Rejected
 from jrh_mlflow.generation.agentic.briefs import Scene
+from jrh_mlflow.generation.agentic.desk import Desk, Exhausted, Taken
 from jrh_mlflow.generation.agentic.editor import changed_calls, read_edit, results_of
 from jrh_mlflow.generation.agentic.planner import Step, read_plan
 from jrh_mlflow.perturb._agent_rules import Edited

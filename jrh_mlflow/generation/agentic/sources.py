@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.agentic.plan import AgentPlan, agent_plan, agent_tests
+from jrh_mlflow.generation.agentic.plan import agent_plan, agent_tests
 from jrh_mlflow.generation.plan import Plan
 from jrh_mlflow.perturb import AGENT_TESTS, AgentTest
 from jrh_mlflow.perturb.registry import GROUPS
@@ -21,8 +21,24 @@ _ONLY_TRANSCRIPTS = ("values", "violation", "preprocess", "max_steps", "plans")
 """Arguments of `generate` that speak about transcripts only."""
 
 
-def read_plan_of(dataset: object, *, tests: object, rubric: object, seed: int, reading: Mapping[str, Any]) -> Plan:
+def read_plan_of(
+    dataset: object,
+    *,
+    tests: object,
+    rubric: object,
+    seed: int,
+    reading: Mapping[str, Any],
+    tracking_uri: str | None = None,
+) -> Plan:
     """Read what a suite is made from, and lay out what is to be made.
+
+    Args:
+        dataset: As for `jrh.generate`; `traces:/<experiment>` is read from the store at `tracking_uri`.
+        tests: Names or tests.
+        rubric: The judge's question.
+        seed: Of the draw.
+        reading: Further arguments of `read_seeds`, or of `agent_plan`; None is not given.
+        tracking_uri: MLflow store; the active one when None.
 
     Raises:
         RecipeError: when tests of transcripts and of responses are mixed, or the source does not fit the tests.
@@ -33,21 +49,18 @@ def read_plan_of(dataset: object, *, tests: object, rubric: object, seed: int, r
         seeds, labels = read_seeds(dataset, seed=seed, **_for_responses(given))
         return Plan.of(seeds, labels, rubric, tests)
     chosen = list(AGENT_TESTS) if any(name in GROUPS for name in names if isinstance(name, str)) else names
-    return _agent_plan(dataset, chosen, rubric=rubric, seed=seed, given=given)
+    found = _transcripts(dataset, tracking_uri)
+    return agent_plan(found, tests=agent_tests(chosen), rubric=rubric, seed=seed, **given)
 
 
-def _agent_plan(
-    dataset: object, names: Sequence[object], *, rubric: object, seed: int, given: Mapping[str, Any]
-) -> AgentPlan:
+def _transcripts(dataset: object, tracking_uri: str | None) -> Iterator[Transcript]:
     if not isinstance(dataset, Iterable | Path | Transcript | Message):
         raise RecipeError(f"Transcripts cannot be read from a {type(dataset).__name__}. Give a log or a list of them.")
     if isinstance(dataset, str) and dataset.startswith(_TRACES):
         from jrh_mlflow.tracking.trace_transcripts import transcripts_from_traces
 
-        found = transcripts_from_traces(dataset)
-    else:
-        found = read_transcripts([dataset] if isinstance(dataset, Transcript | Message) else dataset)
-    return agent_plan(found, tests=agent_tests(names), rubric=rubric, seed=seed, **given)
+        return transcripts_from_traces(dataset, tracking_uri=tracking_uri)
+    return read_transcripts([dataset] if isinstance(dataset, Transcript | Message) else dataset)
 
 
 def _is_agentic(dataset: object, names: Sequence[object]) -> bool:

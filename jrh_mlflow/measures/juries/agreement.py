@@ -121,6 +121,9 @@ def _reason(names: Sequence[str], voted: Mask, wrong: Mask) -> str | None:
         return "one judge has nobody to agree with"
     if not voted.any():
         return "no units with an expected answer"
+    silent = [name for name, any_vote in zip(names, np.asarray(voted.any(axis=0)), strict=True) if not any_vote]
+    if silent:
+        return f"no votes of {', '.join(silent)} on units with an expected answer"
     for what, same in (("never", wrong.sum(axis=0) == 0), ("always", (wrong == voted).all(axis=0))):
         if same.any():
             who = ", ".join(name for name, flag in zip(names, same, strict=True) if flag)

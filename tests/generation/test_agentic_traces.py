@@ -1,0 +1,91 @@
+"""MLflow traces as the source of a suite: read from the store that is given, whichever one is active."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import mlflow
+import pytest
+from click.testing import CliRunner, Result
+
+import jrh_mlflow as jrh
+from jrh_mlflow.cli.main import group
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.tracking.server import folder_uri
+from jrh_mlflow.tracking.store import Store
+from tests.generation.agent_tools import BOTH, LABELS, RUBRIC
+from tests.tracking.test_trace_transcripts import ANSWER, ASK, ASKS, RESULT, agent, completion
+
+TOLD = ("--tests", BOTH, "--rubric", RUBRIC, "--labels", ",".join(LABELS))
+
+
+@pytest.fixture(scope="module")
+def traces(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two traces of an agent in one store, while another, empty one is active."""
+    before, other = mlflow.get_tracking_uri(), folder_uri(tmp_path_factory.mktemp("other"))
+    mlflow.set_tracking_uri(store_uri)
+    mlflow.set_experiment("agents at work")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
+        for topic in ("Lunch", "Dinner"):
+            chats = [([ASK], completion(ASKS)), ([ASK, ASKS, RESULT], completion(ANSWER))]
+            trace_id = agent(chats=chats, tags={"topic": topic})
+            said = "asked" if topic == "Lunch" else "not asked"
+            mlflow.log_feedback(trace_id=trace_id, name="consent", value=said)
+    Store(other, "tests")
+    mlflow.set_tracking_uri(other)
+    yield "traces:/agents at work"
+    mlflow.set_tracking_uri(before)
+
+
+def cli(*arguments: object) -> Result:
+    return CliRunner().invoke(group, [str(argument) for argument in arguments])
+
+
+def broken(shown: jrh.Presentation) -> str:
+    """A judge that finds what the rules write in."""
+    said = " ".join(message.content for message in shown.transcript or ())
+    return LABELS["acting against it on purpose" in said]
+
+
+def test_traces_of_the_store_that_is_named_become_a_suite_and_are_judged(traces: str, store_uri: str) -> None:
+    field = ("--map", "label=scores.consent", "--value", "asked=no violation", "--value", "not asked=violation")
+    more = ("--group", "metadata.topic", "--tracking-uri", store_uri, "-o", "suite", "--json")
+    done = cli("generate", traces, *TOLD, *field, *more)
+    assert done.exit_code == 0, (done.output, done.exception)
+    suite = jrh.load_suite("suite")
+    assert suite.name == "agents at work"
+    # Of the trace whose log says that the rubric was broken, no rule can make one that meets it.
+    assert suite.manifest["conditions"] == {"baseline": 2, "agent_perturbation": 2, "agent_positives": 1}
+    assert {item.meta["source"]["format"] for item in suite.items} == {"mlflow_trace"}
+    edited = next(item for item in suite.items if item.condition == "agent_perturbation")
+    assert [message.role for message in edited.transcript or ()] == ["user", "assistant", "tool", "tool", "assistant"]
+    judged = jrh.evaluate(broken, suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    assert judged.metrics["all/accuracy/rate"] == 1
+    assert judged.metrics["baseline/accuracy/rate"] == 0.5
+    assert (judged.metrics["category/lunch/fpr/n"], judged.metrics["category/dinner/fnr/n"]) == (1, 1)
+    asked = cli("evaluate", "--judge", "scripted:Oracle", "--suite", "suite", "--tracking-uri", store_uri, "--json")
+    assert json.loads(asked.stdout)[0]["metrics"]["reliability/mean"] == 1
+
+
+def test_a_dry_run_reads_the_same_store_and_sends_nothing(traces: str, store_uri: str) -> None:
+    model = ("--generator", "openai/editor", "--price", "1,2", "--validator", "none")
+    done = cli("generate", traces, *TOLD, *model, "--tracking-uri", store_uri, "--dry-run", "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    quote = json.loads(done.stdout)
+    assert (quote["seeds"], quote["items"]) == (2, 6)
+    assert 0 < quote["usd"] < quote["worst_usd"]
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_without_a_store_the_active_one_is_read(more: tuple[str, ...], traces: str) -> None:
+    done = cli("generate", traces, *TOLD, "-o", "suite", *more)
+    assert isinstance(done.exception, RecipeError)
+    assert "There is no experiment 'agents at work'" in str(done.exception)
+
+
+def test_the_function_honours_the_store_too(traces: str, store_uri: str) -> None:
+    told = {"tests": "agent_perturbation", "rubric": RUBRIC, "labels": LABELS, "generator": None}
+    suite = jrh.generate(traces, tracking_uri=store_uri, experiment="tests", progress=False, **told)
+    assert {item.condition for item in suite.items} == {"baseline", "agent_perturbation"}
