@@ -193,7 +193,9 @@ def _threshold_line(reading: Reading | None) -> str:
     left, right = reading.censoring.get("left", 0.0), reading.censoring.get("right", 0.0)
     low = "below the smallest step" if reading.cluster_low is None else f"{reading.cluster_low:.2f}"
     high = "beyond the largest step" if reading.cluster_high is None else f"{reading.cluster_high:.2f}"
-    interval = f"95 % by task from {low} to {high}; " if left < 1 and right < 1 and reading.censoring else ""
+    # With both ends beyond the steps the interval may lie on one side of them: then the shares alone say where.
+    known = reading.cluster_low is not None or reading.cluster_high is not None
+    interval = f"95 % by task from {low} to {high}; " if known else ""
     shares = f"{left:.0%} of resamples reach it at the smallest step, {right:.0%} never" if reading.censoring else ""
     return f"**{threshold_text(reading)}** ({interval}{shares or 'one task, no interval'})."
 

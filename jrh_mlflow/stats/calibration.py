@@ -170,7 +170,8 @@ def bin_codes(confidence: Array, *, n_bins: int = N_BINS, strategy: Strategy = "
         raise ValueError(
             f"`n_bins >= 1` and a strategy quantile or uniform are needed, but got {n_bins=}, {strategy=}."
         )
-    parts = np.linspace(0, 1, n_bins + 1)[1:-1]
+    # Of linspace the third tenth would be 0.30000000000000004, above a confidence of 0.3.
+    parts = np.arange(1, n_bins) / n_bins
     if strategy == "quantile" and len(confidence):
         parts = np.quantile(confidence, parts)
     codes: Codes = np.searchsorted(parts, confidence, side="right").astype(np.intp)

@@ -18,6 +18,7 @@ from jrh_mlflow.measures.policies.composite import (
 )
 from jrh_mlflow.measures.policies.decisions import decide
 from jrh_mlflow.schema.items import Item
+from tests.measures.pointwise import point
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +140,19 @@ def test_reliability_tests_are_parts_of_their_own_and_the_baseline_is_none() -> 
     found = tally(decide(calls), labels=("no", "yes"))
     assert values(found) == {"label_flip": 1.0, "typos": 0.0}
     assert found.value == 0.5
+
+
+def test_a_task_with_nothing_but_its_baseline_changes_no_interval_and_no_p_value() -> None:
+    def counts(answers: str, *, alone: int) -> Tally:
+        rows = [point("typos", said, "1", source=f"a{index}") for index, said in enumerate(answers)]
+        rows += [point("baseline", "1", "1", source=f"b{index}") for index in range(alone)]
+        return tally(decide(rows), labels=("0", "1"))
+
+    one, other = (
+        (reliability(counts("11101", alone=alone)), composite_difference(counts("11101", alone=alone), weak))
+        for alone, weak in ((0, counts("01100", alone=0)), (4, counts("01100", alone=4)))
+    )
+    assert one == other
 
 
 def test_a_suite_without_any_part_is_refused(suite: jrh.Suite) -> None:

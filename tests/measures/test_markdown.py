@@ -70,6 +70,16 @@ def test_one_task_has_no_clustered_interval_and_says_so():
     assert "**≤ 1** (one task, no interval)." in text
 
 
+def test_a_threshold_below_the_smallest_step_is_not_said_to_reach_beyond_the_largest():
+    # One task of ten reads 0.4: drawn five times or more, in 1 of 600 resamples, it takes the curve under 75 %.
+    answers = [("2", "1") if index % 10 == 0 and index >= 20 else ("1", "2") for index in range(50)]
+    sheet = jrh.measure(pairs(answers, n_tasks=10, condition="ladder", delta=1, better="u"), n_resamples=3000)
+    reading = estimate(sheet, "threshold_75")
+    assert 0.99 < reading.censoring["left"] < 1
+    assert (reading.cluster_low, reading.cluster_high) == (None, None)
+    assert "**≤ 1** (100% of resamples reach it at the smallest step, 0% never)." in sheet.to_markdown()
+
+
 def test_natural_pairs_have_a_section_of_their_own():
     text = jrh.measure(pairs([("1", "2")] * 4, condition="natural", better="u")).to_markdown()
     assert "### Natural pairs" in text

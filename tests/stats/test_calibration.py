@@ -81,6 +81,12 @@ def test_quantile_bins_are_equally_filled_and_uniform_ones_equally_long():
     assert bin_codes(np.array([0.0, 0.1, 0.95, 1.0]), strategy="uniform").tolist() == [0, 1, 9, 9]
 
 
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+def test_a_confidence_on_a_cut_is_of_the_upper_bin(strategy):
+    # Eleven confidences a tenth apart: each of the nine cuts is one of them, by quantile as by length.
+    assert bin_codes(np.arange(11) / 10, strategy=strategy).tolist() == [*range(10), 9]
+
+
 def test_a_calibrated_judge_reads_close_to_zero_and_an_overconfident_one_its_gap():
     assert expected_calibration_error(*simulated(40_000, over=0)) < 0.01
     assert expected_calibration_error(*simulated(40_000, over=0.2)) == pytest.approx(0.2, abs=0.01)

@@ -146,7 +146,8 @@ def tally(decisions: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Ta
     scores = _pair_scores(decisions) if bool(pairs.all()) else _point_scores(decisions, labels)
     if scores.empty:
         raise SuiteError("The composite `reliability` has no part on this suite: it has neither ladder nor tests.")
-    cells, tasks = sorted(set(scores["cell"])), sorted(set(decisions["task"]))
+    # A task without a part of the composite (a baseline alone) is no cluster of it.
+    cells, tasks = sorted(set(scores["cell"])), sorted(set(scores["task"]))
     column, row = scores["cell"].map(cells.index), scores["task"].map(tasks.index)
     usable = scores["score"].notna()
     hits, sizes = np.zeros((len(tasks), len(cells))), np.zeros((len(tasks), len(cells)))

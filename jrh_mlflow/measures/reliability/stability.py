@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jrh_mlflow.measures.ledger import refuse
+from jrh_mlflow.measures.ledger import Mask, Units, refuse
 from jrh_mlflow.measures.reliability.accuracy import Counted
 from jrh_mlflow.measures.reliability.points import PointTable
 from jrh_mlflow.measures.values import Array, Resampling, Sample, Statistics, ratio
@@ -26,51 +26,61 @@ def unanimity(calls: PointTable, name: str) -> Counted:
     """Items whose replicates are all the same answer; an item with an unusable replicate leaves the denominator."""
     again = repeated(calls)
     items = again.items(f"{name} items with two or more replicates")
-    return Counted(units=items.units, hits=unanimous(_ratings(again, abstain=float(len(again.scale.labels)))))
+    return Counted(units=items.units, hits=unanimous(_ratings(again, again.usable)))
 
 
 def stability_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
     """Unanimity, flip rate, Krippendorff's alpha and Gwet's AC1 of the items with two or more replicates.
 
     Flip rate is the mean over items of the share of replicate pairs that differ. An unusable replicate is missing
-    from its item; an abstention is an answer of its own, and missing from the alpha of a scale.
+    from its item; an abstention is an answer of its own, and missing from the alpha of a scale. A replicate left
+    alone has nothing to agree with: it is left out with the others.
     """
     again = repeated(calls)
     axes = {f"{name}/unanimity": unanimity(calls, name).reading}
-    reason = refuse(again.units(f"{name} calls on items with two or more replicates"))
-    if reason is not None:
-        return axes | {f"{name}/{axis}": reason for axis in AGREEMENT_VALUES}
-    found = _agreement(again, name, resampling)
+    what = f"{name} calls on items with two or more replicates"
+    found = _agreement(again, again.units(what), resampling)
+    if _level(calls) == "ordinal" and (again.outcome == "abstain").any():
+        found |= {"krippendorff_alpha": _agreement(again, again.verdicts(what), resampling)["krippendorff_alpha"]}
     return axes | {f"{name}/{axis}": reading for axis, reading in found.items()}
 
 
-def _agreement(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
-    n_labels = len(calls.scale.labels)
-    ratings = _ratings(calls, abstain=float(n_labels))
+def _agreement(calls: PointTable, units: Units, resampling: Resampling) -> dict[str, Reading]:
+    """Values of the items with two or more of the usable `units`, which are the calls."""
+    n_labels, level = len(calls.scale.labels), _level(calls)
+    ratings = _ratings(calls, units.usable)
     flips = disagreement(ratings)
     rated = ~np.isnan(flips)
-    items = calls.items(f"{name} items with two or more usable replicates")
-    units = replace(items.units, usable=rated)
-    codes = np.unique(calls.item)[rated]
-    level: Level = "ordinal" if calls.scale.kind == "ordinal" else "nominal"
-    graded = _ratings(calls, abstain=np.nan) if level == "ordinal" else ratings
+    items = calls.items("items")
+    reason = refuse(replace(units, usable=units.usable & rated[items.of_call]))
+    if reason is not None:
+        return dict.fromkeys(AGREEMENT_VALUES, reason)
     n_categories = max(2, n_labels + bool((calls.outcome == "abstain").any()))
     values = {
-        "flip_rate": float(flips[rated].mean()) if rated.any() else None,
-        "krippendorff_alpha": krippendorff_alpha(graded[rated], level=level),
+        "flip_rate": float(flips[rated].mean()),
+        "krippendorff_alpha": krippendorff_alpha(ratings[rated], level=level),
         "gwet_ac1": gwet_ac1(ratings[rated], n_categories=n_categories),
     }
     features, statistics = agreement_statistics(
-        ratings[rated], graded[rated], level=level, n_labels=n_labels, n_categories=n_categories
+        ratings[rated], level=level, n_labels=n_labels, n_categories=n_categories
+    )
+    sample = Sample(
+        units=replace(items.units, usable=rated, left_out=units.left_out),
+        features=features,
+        items=np.unique(calls.item)[rated],
     )
     without = "no variation: every replicate of every item is the same answer"
-    sample = Sample(units=units, features=features, items=codes)
     return sample.readings(values, statistics, resampling, without=without)
 
 
-def _ratings(calls: PointTable, *, abstain: float) -> Array:
-    """Items × replicates as places among the labels; NaN for what is unusable or was not asked."""
-    places = np.where(calls.outcome == "abstain", abstain, calls.scale.places(calls.answer))
+def _level(calls: PointTable) -> Level:
+    return "ordinal" if calls.scale.kind == "ordinal" else "nominal"
+
+
+def _ratings(calls: PointTable, usable: Mask) -> Array:
+    """Items × replicates as places among the labels, an abstention after them; NaN for what is unusable or missing."""
+    abstains = usable & (calls.outcome == "abstain")
+    places = np.where(abstains, float(len(calls.scale.labels)), calls.scale.places(calls.answer))
     items = calls.items("items")
     sizes = items.sizes
     order = np.argsort(items.of_call, kind="stable")
@@ -80,17 +90,13 @@ def _ratings(calls: PointTable, *, abstain: float) -> Array:
     return ratings
 
 
-def agreement_statistics(
-    ratings: Array, graded: Array, *, level: Level, n_labels: int, n_categories: int
-) -> tuple[Array, Statistics]:
+def agreement_statistics(ratings: Array, *, level: Level, n_labels: int, n_categories: int) -> tuple[Array, Statistics]:
     """Return what to sum over items (each with two or more ratings), and the three values as functions of the sums."""
     counts = _counts(ratings, n_labels + 1)
     shares = counts / counts.sum(axis=1, keepdims=True)
-    on_scale = _counts(graded, n_labels + 1)
-    on_scale = np.where(on_scale.sum(axis=1, keepdims=True) >= 2, on_scale, 0)
-    pairs = on_scale / np.maximum(on_scale.sum(axis=1, keepdims=True) - 1, 1)
-    coincidences = (on_scale[:, :, None] * pairs[:, None, :]).reshape(len(ratings), -1)
-    features = np.column_stack([np.ones(len(ratings)), disagreement(ratings), shares, on_scale, coincidences])
+    pairs = counts / (counts.sum(axis=1, keepdims=True) - 1)
+    coincidences = (counts[:, :, None] * pairs[:, None, :]).reshape(len(ratings), -1)
+    features = np.column_stack([np.ones(len(ratings)), disagreement(ratings), shares, counts, coincidences])
     width = n_labels + 1
 
     def statistics(sums: Array) -> dict[str, Array]:
