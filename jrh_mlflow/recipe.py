@@ -98,6 +98,8 @@ _RUN_KEYS = (
     "tokens_per_minute",
     "timeout_s",
 )
+_COUNTS = ("replicates", "concurrency")
+_AMOUNTS = ("max_usd", "requests_per_minute", "tokens_per_minute", "timeout_s")
 _KEYS = ("judge", "suite", "criteria", *_RUN_KEYS)
 _GENERATION_KEYS = (*(name for name in inspect.signature(generate).parameters if name != "progress"), "output")
 
@@ -112,22 +114,30 @@ class Recipe:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def load_recipe(path: str | Path) -> Recipe:
+def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> Recipe:
     """Read a recipe in YAML; paths in it are relative to the recipe.
 
+    Args:
+        path: The recipe.
+        judge: Arguments of `PromptedJudge` that override those of the recipe's judge.
+
     Raises:
-        RecipeError: for a key that is not known, with the nearest one that is.
+        RecipeError: for a key that is not known, with the nearest one that is, or a value that makes no sense.
     """
     path = Path(path)
     fields = _known_keys(_read_yaml(path), _KEYS, where=str(path))
     if "judge" not in fields:
         raise RecipeError(f"{path} has no `judge`.")
     suite, criteria, prices = fields.get("suite"), fields.get("criteria"), fields.get("prices")
-    options = {key: fields[key] for key in _RUN_KEYS if key in fields}
+    options = {key: fields[key] for key in _RUN_KEYS if fields.get(key) is not None}
+    for key, value in options.items():
+        _check_value(key, value, where=str(path))
     if prices is not None:
         options["prices"] = _prices(prices, where=str(path))
+    if criteria is not None and not isinstance(criteria, list):
+        raise RecipeError(f"{path}: `criteria` must be a list, as in [allowed, strict], but is {criteria!r}.")
     return Recipe(
-        judge=_recipe_judge(fields["judge"], path),
+        judge=_recipe_judge(fields["judge"], path, judge or {}),
         suite=None if suite is None else _beside(path, str(suite)),
         criteria=None if criteria is None else tuple(map(str, criteria)),
         options=options,
@@ -188,21 +198,57 @@ def _read_yaml(path: Path) -> object:
         raise RecipeError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
 
 
-def _recipe_judge(data: object, path: Path) -> Judge:
-    if isinstance(data, str):
-        return judge_from_text(data) if ":" in data and "/" not in data.partition(":")[0] else as_judge(data)
-    fields = dict(_known_keys(data, ("callable", "scripted", *_JUDGE_KEYS), where=f"{path}, judge"))
+def _recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None = None) -> Judge:
+    fields = dict(_known_keys(_in_full(data), ("callable", "scripted", *_JUDGE_KEYS), where=f"{path}, judge"))
+    fields |= overrides or {}
     ways = [key for key in ("callable", "scripted", "model") if key in fields]
     if len(ways) != 1:
         raise RecipeError(f"{path}, judge: give one of `model`, `callable` or `scripted`, not {len(ways)} of them.")
     if ways == ["model"]:
-        return PromptedJudge(**fields)
+        return _prompted(fields, where=f"{path}, judge")
     criterion = fields.pop("tie_criterion", None)
     text = str(fields.pop(ways[0]))
     if fields:
         raise RecipeError(f"{path}, judge: {', '.join(fields)} need(s) a `model`.")
     judge = judge_from_text(f"scripted:{text}") if ways == ["scripted"] else judge_from_text(_beside(path, text))
     return judge.with_criterion(criterion) if criterion else judge
+
+
+def _in_full(data: object) -> object:
+    """Return a judge that is written as one text as the mapping it stands for."""
+    if not isinstance(data, str):
+        return data
+    where, colon, name = data.partition(":")
+    if not colon or "/" in where:
+        return {"model": data}
+    return {"scripted": name} if where == "scripted" else {"callable": data}
+
+
+def _prompted(fields: dict[str, Any], *, where: str) -> PromptedJudge:
+    for key in ("temperature", "max_tokens", "seed"):
+        # YAML takes 1e-1 for a text.
+        if not isinstance(fields.get(key), int | float | None):
+            raise RecipeError(f"{where}: `{key}` must be a number, but is {fields[key]!r}.")
+    try:
+        return PromptedJudge(**fields)
+    except ValueError as error:
+        raise RecipeError(f"{where}: {error}") from error
+
+
+def _check_value(key: str, value: object, *, where: str) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if key in _COUNTS:
+        fits, rule = isinstance(value, int) and number and value >= 1, "a whole number, 1 or more"
+    elif key in _AMOUNTS:
+        fits, rule = isinstance(value, int | float) and number and value > 0, "a number above 0"
+    elif key == "seed":
+        fits, rule = isinstance(value, int) and number, "a whole number"
+    elif key in ("tags", "prices"):
+        fits, rule = isinstance(value, dict), "a mapping"
+    else:
+        fits, rule = isinstance(value, str), "a text"
+    if not fits:
+        raise RecipeError(f"{where}: `{key}` must be {rule}, but is {value!r}.")
 
 
 def _known_keys(data: object, known: tuple[str, ...], *, where: str) -> Mapping[str, Any]:

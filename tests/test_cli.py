@@ -52,6 +52,38 @@ def test_evaluate_prints_json_and_logs_the_run(tmp_path: Path, store_uri: str) -
     assert facts["metrics"]["calls/total"] == 680
 
 
+def test_options_that_were_given_override_the_recipe_and_defaults_do_not(tmp_path: Path, store_uri: str) -> None:
+    import mlflow
+
+    jrh("suite", "build", "-o", "small", "--n-tasks", "1", "--depth", "1", cwd=tmp_path)
+    text = "judge: scripted:Qwen32B\nsuite: small\nseed: 5\nreplicates: 3\n"
+    (tmp_path / "recipe.yaml").write_text(text, encoding="utf-8")
+    given = ("--replicates", "2", "--criterion", "strict", "--tracking-uri", store_uri, "--json")
+    done = jrh("evaluate", "recipe.yaml", *given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (facts,) = json.loads(done.stdout)
+    logged = mlflow.MlflowClient(store_uri).get_run(facts["run_id"]).data.params
+    assert (logged["run.seed"], logged["run.replicates"]) == ("5", "2")
+    assert logged["judge.tie_criterion"] == "strict"
+
+
+def test_a_dry_run_of_a_recipe_takes_model_and_price_from_the_options(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("judge: openai/unpriced\nsuite: datasheet-short\n", encoding="utf-8")
+    usd = []
+    for more in ((), ("--price", "1,2"), ("--price", "1,2", "--rubric", "A long rubric. " * 50)):
+        done = jrh("evaluate", "recipe.yaml", "--dry-run", "--json", *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        usd.append(json.loads(done.stdout)["usd"])
+    assert usd[0] is None
+    assert 0 < usd[1] < usd[2]
+
+
+def test_texts_in_a_table_begin_below_one_another(tmp_path: Path) -> None:
+    header, *rows = jrh("suite", "tasks", cwd=tmp_path).stdout.splitlines()
+    start = header.index("about")
+    assert all(row[start - 2 : start] == "  " and row[start] != " " for row in rows)
+
+
 def test_shift_prints_the_table(tmp_path: Path, store_uri: str) -> None:
     done = jrh("shift", "--judge", "scripted:Qwen32B", "--tracking-uri", store_uri, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -108,16 +140,27 @@ def test_natural_pairs_become_a_suite(tmp_path: Path, store_uri: str) -> None:
             4,
             "Nothing was asked yet",
         ),
-        (("evaluate", "--resume", "nowhere"), 4, "holds no kept evaluation"),
+        (("evaluate", "--resume", "nowhere"), 2, "'nowhere' does not exist"),
+        (("evaluate", "--judge", "scripted:Oracle", "--api-base", "x"), 2, "--api-base: only with --model"),
+        (("evaluate", "--model", "a/b", "--requests-per-minute", "0"), 2, "'--requests-per-minute': 0.0 is not"),
+        (("evaluate", "--model", "a/b", "--timeout", "-1"), 2, "'--timeout': -1.0 is not"),
+        (("evaluate", "--model", "a/b", "--max-usd", "-1"), 2, "'--max-usd': -1.0 is not"),
+        (("sweep", "space.yaml", "--max-usd", "0"), 2, "'--max-usd': 0.0 is not"),
+        (("suite", "build", "-o", "x", "--n-tasks", "0"), 2, "'--n-tasks': 0 is not"),
+        (("suite", "build", "-o", "taken", "--n-tasks", "1"), 2, "File exists: 'taken'"),
+        (("suite", "from-pairs", "taken", "-o", "x", "--map", "better"), 2, "--map takes ROLE=COLUMN"),
         (("replay", "missing.csv"), 2, "There is no file"),
         (("suite", "show", "missing"), 2, "There is no suite"),
-        (("ui", "."), 4, "is not a store"),
+        (("replay", "taken", "--map", "item"), 2, "--map takes ROLE=COLUMN"),
+        (("ui", "."), 2, ". is not a store"),
+        (("ui", "nowhere"), 2, "nowhere is not a store"),
         (("validate", "--seeds", "3"), 2, "at least 20"),
     ],
 )
 def test_bad_input_is_one_line_and_an_exit_code(
     arguments: tuple[str, ...], code: int, text: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
     done = jrh(*arguments, cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert text in done.stderr

@@ -53,6 +53,15 @@ def test_scripted_judges_criteria_and_prices_are_read(tmp_path: Path) -> None:
         ("judge: {scripted: Oracle, temperature: 1}", "temperature need"),
         ("judge: {scripted: Orakle}", "Did you mean 'Oracle'"),
         ("judge: a/b\nprices: {a/b: 3}", "`prices` must map"),
+        ("judge: {model: a/b, temperature: 1e-1}", "judge: `temperature` must be a number, but is '1e-1'"),
+        ("judge: {model: a/b, max_tokens: 0}", "recipe.yaml, judge: `max_tokens"),
+        ("judge: a/b\nconcurrency: many", "`concurrency` must be a whole number, 1 or more, but is 'many'"),
+        ("judge: a/b\nreplicates: 0", "`replicates` must be a whole number, 1 or more, but is 0"),
+        ("judge: a/b\nmax_usd: -1", "`max_usd` must be a number above 0, but is -1"),
+        ("judge: a/b\nseed: true", "`seed` must be a whole number, but is True"),
+        ("judge: a/b\ntags: [x]", "`tags` must be a mapping"),
+        ("judge: a/b\nexperiment: 7", "`experiment` must be a text, but is 7"),
+        ("judge: a/b\ncriteria: strict", "`criteria` must be a list, as in [allowed, strict], but is 'strict'"),
         ("- a", "a mapping was expected"),
         ("judge: [", "cannot be read"),
     ],
@@ -61,6 +70,19 @@ def test_a_wrong_recipe_says_what_is_wrong_with_it(text: str, message: str, tmp_
     with pytest.raises(RecipeError) as caught:
         load_recipe(write(tmp_path, text))
     assert message in str(caught.value)
+
+
+def test_a_key_without_a_value_is_left_to_its_default(tmp_path: Path) -> None:
+    assert load_recipe(write(tmp_path, "judge: a/b\nconcurrency:\n")).options == {}
+
+
+def test_arguments_of_a_model_override_the_recipe(tmp_path: Path) -> None:
+    path = write(tmp_path, "judge: {model: a/b, temperature: 1, rubric: Be fair.}\n")
+    judge = load_recipe(path, judge={"temperature": 0.5, "api_base": "http://127.0.0.1:9/v1"}).judge
+    assert isinstance(judge, PromptedJudge)
+    assert (judge.temperature, judge.api_base, judge.rubric) == (0.5, "http://127.0.0.1:9/v1", "Be fair.")
+    with pytest.raises(RecipeError, match="temperature need"):
+        load_recipe(write(tmp_path, "judge: scripted:Oracle\n"), judge={"temperature": 0.5})
 
 
 def test_a_missing_recipe_is_one_clear_line(tmp_path: Path) -> None:

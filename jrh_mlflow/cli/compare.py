@@ -47,13 +47,13 @@ def compare(
         alpha=alpha,
         log=not no_log,
     )
-    if html is not None:
-        html.write_text(done.to_html(), encoding="utf-8")
     if as_json:
         click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-        return
-    click.echo(done.to_markdown())
+    else:
+        click.echo(done.to_markdown())
     if html is not None:
-        click.echo(f"HTML: {html}")
+        # After the tables: they are shown even when the file cannot be written.
+        html.write_text(done.to_html(), encoding="utf-8")
+        click.echo(f"HTML: {html}", err=as_json)
     if done.link is not None:
-        click.echo(done.link)
+        click.echo(done.link, err=as_json)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from jrh_mlflow.cli.judging import judge_options, price_from_option, prompted_judge_from_options
-from jrh_mlflow.cli.options import as_json, print_evaluations, tracking
+from jrh_mlflow.cli.judging import (
+    extra_fields,
+    judge_options,
+    price_from_option,
+    prompted_judge_from_options,
+    text_or_file,
+)
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, print_evaluations, tracking
 from jrh_mlflow.errors import BudgetError, JudgeError
 
 if TYPE_CHECKING:
@@ -30,14 +37,14 @@ def run_options(function: F) -> F:
         click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out."),
         click.option("--replicates", type=click.IntRange(1), help="How often each presentation is asked. [1]"),
         click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight. [32]"),
-        click.option("--max-usd", type=float, help="Never spend more than this."),
+        click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this."),
         click.option(
             "--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."
         ),
         click.option("--journal", type=click.Path(), help="Where paid answers are kept. [.jrh/journal.db]"),
-        click.option("--requests-per-minute", type=float, help="Of the endpoint; delays, never drops."),
-        click.option("--tokens-per-minute", type=float),
-        click.option("--timeout", "timeout_s", type=float, help="Seconds for one attempt. [120]"),
+        click.option("--requests-per-minute", type=ABOVE_ZERO, help="Of the endpoint; delays, never drops."),
+        click.option("--tokens-per-minute", type=ABOVE_ZERO, help="Of the endpoint."),
+        click.option("--timeout", "timeout_s", type=ABOVE_ZERO, help="Seconds for one attempt. [120]"),
         click.option("--backend", help="Where calls run: local, or ray for the cluster of RAY_ADDRESS. [local]"),
         click.option("--traces", help="Which calls become MLflow traces: failures, all or none. [failures]"),
         click.option("--run-name", help="Name of the MLflow run."),
@@ -52,7 +59,12 @@ def run_options(function: F) -> F:
 @click.argument("recipe_file", metavar="[RECIPE.yaml]", required=False, type=click.Path())
 @judge_options
 @run_options
-@click.option("--resume", "folder", type=click.Path(), help="Log an evaluation kept on disk while MLflow was down.")
+@click.option(
+    "--resume",
+    "folder",
+    type=click.Path(exists=True, file_okay=False),
+    help="Log an evaluation kept on disk while MLflow was down.",
+)
 @tracking
 @as_json
 def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **options: Any) -> None:
@@ -116,50 +128,61 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **o
     _end(list(done.arms.values()))
 
 
-_JUDGE_OPTIONS = (
-    "model",
-    "prompt",
-    "rubric",
-    "criterion",
-    "temperature",
-    "max_tokens",
-    "judge_seed",
-    "api_base",
-    "extra",
-    "name",
-    "answer_style",
-    "structured",
-    "logprobs",
-)
+_JUDGE_ARGUMENTS = {
+    "model": "model",
+    "prompt": "prompt",
+    "rubric": "rubric",
+    "criterion": "tie_criterion",
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "judge_seed": "seed",
+    "api_base": "api_base",
+    "extra": "extra",
+    "name": "name",
+    "answer_style": "answer_style",
+    "structured": "structured",
+    "logprobs": "logprobs",
+}
+"""Options of a prompted judge, and what `PromptedJudge` calls them."""
 
 
 def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
     """Join a recipe file and the options given beside it."""
     from jrh_mlflow.recipe import Recipe, load_recipe
 
-    judging = {name: options.pop(name) for name in _JUDGE_OPTIONS}
+    typed = _typed()
+    judging = {name: options.pop(name) for name in _JUDGE_ARGUMENTS}
     judge_text, price, suite = options.pop("judge_text"), options.pop("price"), options.pop("suite")
-    given = {name: value for name, value in options.items() if value is not None}
-    if judging["model"] and price:
-        given["prices"] = price_from_option(judging["model"], price)
+    given = {name: value for name, value in options.items() if name in typed}
     if sum(way is not None for way in (recipe_file, judge_text, judging["model"])) != 1:
         raise click.UsageError("Give one of --model, --judge, --resume or a recipe.")
-    if recipe_file is not None:
-        written = load_recipe(recipe_file)
-        return Recipe(
-            judge=written.judge.with_criterion(judging["criterion"]) if judging["criterion"] else written.judge,
-            suite=suite or written.suite,
-            criteria=written.criteria,
-            options={**written.options, **given},
+    if recipe_file is None:
+        recipe = Recipe(judge=_judge(judge_text, judging, typed), suite=suite, options=given)
+    else:
+        told = {**judging, "rubric": text_or_file(judging["rubric"]), "extra": extra_fields(judging["extra"])}
+        written = load_recipe(
+            recipe_file, judge={argument: told[name] for name, argument in _JUDGE_ARGUMENTS.items() if name in typed}
         )
-    return Recipe(judge=_judge(judge_text, judging), suite=suite, options=given)
+        recipe = replace(written, suite=suite or written.suite, options={**written.options, **given})
+    if price:
+        recipe.options["prices"] = price_from_option(str(recipe.judge.settings()["model"]), price)
+    return recipe
 
 
-def _judge(judge_text: str | None, judging: dict[str, Any]) -> Judge:
+def _typed() -> set[str]:
+    """Return the names of the options that were given, which a default is not."""
+    context = click.get_current_context()
+    return {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+
+
+def _judge(judge_text: str | None, judging: dict[str, Any], typed: set[str]) -> Judge:
     from jrh_mlflow.recipe import judge_from_text
 
     if judge_text is None:
         return prompted_judge_from_options(**judging)
+    if stray := sorted(typed & set(_JUDGE_ARGUMENTS) - {"criterion"}):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in stray)
+        raise click.UsageError(f"{names}: only with --model. A judge of your own is set up in its code.")
     judge = judge_from_text(judge_text)
     return judge.with_criterion(judging["criterion"]) if judging["criterion"] else judge
 

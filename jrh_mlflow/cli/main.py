@@ -81,3 +81,7 @@ def main() -> None:
     except JrhError as error:
         click.echo(f"jrh: {' '.join(str(error).split())}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        # A folder that cannot be written to, a full disk: nothing that a traceback explains better.
+        click.echo(f"jrh: {error}.", err=True)
+        sys.exit(JrhError.exit_code)

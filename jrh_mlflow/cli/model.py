@@ -69,5 +69,5 @@ def list_models(as_json: bool) -> None:
         ]
         for one in KNOWN.values()
     ]
-    print_table(["model", "about", "licence", "size", "fetched", "path"], rows)
+    print_table(["model", "about", "licence", "size", "fetched", "path"], rows, left=6)
     click.echo(f"Any other: {PREFIX}<path of a .gguf file>.")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 
 
@@ -22,18 +23,32 @@ def tracking(function: F) -> F:
     options = (
         click.option("--experiment", help="MLflow experiment; the active one when left out."),
         click.option("--tracking-uri", help="MLflow store or server; the active one when left out."),
-        click.option("--seed", default=0, show_default=True, help="Of the bootstrap behind the threshold's interval."),
+        click.option("--seed", default=0, show_default=True, help="Of everything drawn at random."),
     )
     for option in reversed(options):
         function = option(function)
     return function
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns, the first to the left and the others to the right."""
+def column_mapping(pairs: Sequence[str]) -> dict[str, str]:
+    """Read the ROLE=COLUMN pairs of --map."""
+    columns: dict[str, str] = {}
+    for pair in pairs:
+        role, sign, column = pair.partition("=")
+        if not sign or not column:
+            raise click.UsageError(f"--map takes ROLE=COLUMN, but got {pair!r}.")
+        columns[role] = column
+    return columns
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
+    """Print aligned columns, the first `left` of them to the left and the others to the right."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
     for row in (header, *rows):
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        cells = [
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         click.echo("  ".join(cells).rstrip())
 
 

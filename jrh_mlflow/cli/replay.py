@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import click
 
-from jrh_mlflow.cli.options import as_json, print_evaluations, tracking
+from jrh_mlflow.cli.options import as_json, column_mapping, print_evaluations, tracking
 
 
 @click.command()
 @click.argument("file", type=click.Path())
-@click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="Which column plays which role; see below.")
-@click.option("--winner", type=click.Choice(["content", "slot"]), default="content", show_default=True)
+@click.option(
+    "--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="Which column plays which role, of those above."
+)
+@click.option(
+    "--winner",
+    type=click.Choice(["content", "slot"]),
+    default="content",
+    show_default=True,
+    help="Whether an answer names the response itself or the place it stood in.",
+)
 @click.option("--first", default="1", show_default=True, help="How the file spells the first content (or slot).")
 @click.option("--second", default="2", show_default=True, help="How it spells the second.")
 @click.option("--tie", "ties", multiple=True, default=("tie",), show_default=True, help="How it spells a tie.")
@@ -38,16 +46,10 @@ def replay(
 
     Example: jrh replay judgments.csv --map item=id --map better=gold --map uv=order_ab --map vu=order_ba
     """
-    from jrh_mlflow.errors import RecipeError
     from jrh_mlflow.replay import Mapped
     from jrh_mlflow.replay import replay as run
 
-    columns = {}
-    for pair in pairs:
-        role, sign, column = pair.partition("=")
-        if not sign or not column:
-            raise RecipeError(f"--map takes ROLE=COLUMN, but got {pair!r}.")
-        columns[role] = column
+    columns = column_mapping(pairs)
     mapping = Mapped(columns=columns, winner=winner, first=first, second=second, tie=ties, condition=condition)
     done = run(file, mapping if columns else None, experiment=experiment, tracking_uri=tracking_uri, seed=seed)
     print_evaluations(done, as_json=as_json)

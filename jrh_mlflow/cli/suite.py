@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from jrh_mlflow.cli.options import as_json, print_table
+from jrh_mlflow.cli.options import as_json, column_mapping, print_table
 
 
 @click.group()
@@ -21,8 +21,8 @@ def suite() -> None:
 
 @suite.command()
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
-@click.option("--n-tasks", default=10, show_default=True)
-@click.option("--depth", default=5, show_default=True, help="Requirements per task.")
+@click.option("--n-tasks", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--depth", type=click.IntRange(1), default=5, show_default=True, help="Requirements per task.")
 @click.option("--half-steps", is_flag=True, help="Also pairs half a step apart.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--tasks", type=click.Path(), help="Your own tasks: a YAML file or a folder of them.")
@@ -58,7 +58,7 @@ def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, secon
     from jrh_mlflow.stimuli import natural_suite
     from jrh_mlflow.tables import read_table
 
-    columns = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    columns = column_mapping(pairs)
     built = natural_suite(read_table(file), columns=columns, better_values=(first, second), name=name)
     built.save(output)
     click.echo(f"{built.name}: {len(built)} pairs, sha256 {built.sha256}, in {output}")
@@ -114,4 +114,4 @@ def tasks(example: bool) -> None:
         file = resources.files("jrh_mlflow.stimuli").joinpath("tasks/support_reply.yaml")
         click.echo(file.read_text(encoding="utf-8"), nl=False)
         return
-    print_table(["task", "about"], [[task.id, task.title] for task in built_in_tasks()])
+    print_table(["task", "about"], [[task.id, task.title] for task in built_in_tasks()], left=2)

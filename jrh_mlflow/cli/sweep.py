@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, tracking
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, tracking
 from jrh_mlflow.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("space", metavar="SPACE.yaml", type=click.Path(dir_okay=False))
 @click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out.")
 @click.option("--n-trials", type=click.IntRange(1), help="Configurations to try, earlier ones included. [all]")
-@click.option("--max-usd", type=float, help="Never spend more than this on all trials together.")
+@click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this on all trials together.")
 @click.option("--storage", help="Optuna storage URL, such as postgresql://…; a file under .jrh/sweeps when left out.")
 @click.option(
     "--worker", is_flag=True, help="Join a sweep that another process started, with its cap, and only run trials."
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 @click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight. [32]")
 @click.option("--price", "price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens; repeatable.")
 @click.option("--journal", help="Where paid answers are kept, a path or postgresql://… [.jrh/journal.db]")
-@click.option("--requests-per-minute", type=float, help="Of the endpoint; delays, never drops.")
-@click.option("--timeout", "timeout_s", type=float, help="Seconds for one attempt. [120]")
+@click.option("--requests-per-minute", type=ABOVE_ZERO, help="Of the endpoint; delays, never drops.")
+@click.option("--timeout", "timeout_s", type=ABOVE_ZERO, help="Seconds for one attempt. [120]")
 @click.option("--run-name", help="Name of the parent run.")
 @click.option("--dry-run", is_flag=True, help="Print configurations, calls and dollars; send nothing.")
 @tracking

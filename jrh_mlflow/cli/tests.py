@@ -41,7 +41,7 @@ def tests(name: str | None, as_json: bool) -> None:
         )
         return
     test = chosen[name]
-    print_table(["test", test.name], [["what changes", rows[0][3]], ["expected", rows[0][2]]])
+    print_table(["test", test.name], [["what changes", rows[0][3]], ["expected", rows[0][2]]], left=2)
     if isinstance(test, Rewrite):
         confirmed = "; a validator must give the expected answer" if test.confirm else ""
         click.echo(f"Written by a generator model{confirmed}. Without a model, rules stand in. The prompt:\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -14,6 +16,8 @@ def ui(store: str | None, port: int, copy: bool) -> None:
 
     Example: jrh ui mlruns_example --copy
     """
-    from jrh_mlflow.tracking.server import serve
+    from jrh_mlflow.tracking.server import DATABASE, serve
 
+    if store is not None and "://" not in store and not (Path(store) / DATABASE).is_file():
+        raise click.UsageError(f"{store} is not a store: there is no {DATABASE} in it.")
     serve(store, port=port, copy=copy)
