@@ -61,60 +61,61 @@ class TfidfSimilarity(Similarity):
     name = "tfidf"
 
     def __init__(self, corpus: Sequence[str], *, max_cached: int = _MAX_CACHED) -> None:
-        texts = [_encodable(text) for text in corpus] or [""]
-        self._parts = [_Tfidf(texts, analyzer="word"), _Tfidf(texts, analyzer="char_wb", ngram_range=(3, 4))]
+        self._tfidf = _Tfidf([_encodable(text) for text in corpus] or [""])
         self._cache = _Cache(max_cached)
 
     def between(self, one: str, other: str) -> float:
         """Return the mean cosine over words and character n-grams, from 0 to 1."""
         if one == other:
             return 1.0
-        pairs = zip(self._vectors(one), self._vectors(other), strict=True)
-        cosines = [first.dot(second) for first, second in pairs if len(first.features) or len(second.features)]
-        return _clip(sum(cosines) / len(cosines)) if cosines else 0.0
+        first, second = self._weights(one), self._weights(other)
+        kinds = first.kinds | second.kinds
+        _, here, there = np.intersect1d(first.features, second.features, assume_unique=True, return_indices=True)
+        return _clip(float(first.weights[here] @ second.weights[there]) / len(kinds)) if kinds else 0.0
 
-    def _vectors(self, text: str) -> list[_Weights]:
-        found: list[_Weights] = self._cache.get(text, lambda: [part.vector(_encodable(text)) for part in self._parts])
+    def _weights(self, text: str) -> _Weights:
+        found: _Weights = self._cache.get(text, lambda: self._tfidf.weights(_encodable(text)))
         return found
 
 
 class _Weights(NamedTuple):
-    """The features of one text that there are, in order, and their weights."""
+    """The features of one text, in order, and their weights: of unit length for each kind there is."""
 
     features: NDArray[np.intp]
     weights: Vector
-
-    def dot(self, other: _Weights) -> float:
-        _, here, there = np.intersect1d(self.features, other.features, assume_unique=True, return_indices=True)
-        return float(self.weights[here] @ other.weights[there])
+    kinds: frozenset[int]
 
 
 class _Tfidf:
-    """One kind of feature, with the weights of a corpus: scikit-learn's analyzers and its formula.
+    """Features with the weights of a corpus, by scikit-learn's analyzers and formula.
 
     `w = (1 + ln count) (1 + ln((1 + n) / (1 + df)))`, of unit length. Not its sparse matrices: they are made for many
     texts at once, and take four times as long for one.
     """
 
-    def __init__(self, corpus: Sequence[str], **how: Any) -> None:
+    def __init__(self, corpus: Sequence[str]) -> None:
         from sklearn.feature_extraction.text import CountVectorizer
 
-        self._analyze = CountVectorizer(**how).build_analyzer()
-        self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
+        kinds = ({"analyzer": "word"}, {"analyzer": "char_wb", "ngram_range": (3, 4)})
+        self._analyzers = [CountVectorizer(**how).build_analyzer() for how in kinds]
+        # Words have even numbers, character n-grams odd ones.
+        self._numbers: list[defaultdict[str, int]] = [defaultdict(count(kind, 2).__next__) for kind in (0, 1)]
         self._numbering = Lock()
-        # Neither kind of feature spans a space, and words come again and again: each is taken apart once.
+        # No feature spans a space, and words come again and again: each is taken apart once.
         self._features = lru_cache(_MAX_WORDS)(self._take_apart)
         in_texts = np.bincount(np.concatenate([self._counts(text)[0] for text in corpus]))
         self._idf = 1 + np.log((1 + len(corpus)) / (1 + in_texts))
         self._unseen = 1 + math.log(1 + len(corpus))
 
-    def vector(self, text: str) -> _Weights:
+    def weights(self, text: str) -> _Weights:
         features, counts = self._counts(text)
         n_known = int(np.searchsorted(features, len(self._idf)))
         idf = np.full(len(features), self._unseen)
         idf[:n_known] = self._idf[features[:n_known]]
         weights = idf * (1 + np.log(counts))
-        return _Weights(features, weights / (np.linalg.norm(weights) or 1.0))
+        kind = features % 2
+        squares = np.bincount(kind, weights=weights**2, minlength=2)
+        return _Weights(features, weights / np.sqrt(squares)[kind], frozenset(np.flatnonzero(squares).tolist()))
 
     def _counts(self, text: str) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         words = text.split() or [""]
@@ -122,7 +123,8 @@ class _Tfidf:
 
     def _take_apart(self, word: str) -> NDArray[np.intp]:
         with self._numbering:
-            return np.array([self._numbers[feature] for feature in self._analyze(word)], dtype=np.intp)
+            pairs = zip(self._analyzers, self._numbers, strict=True)
+            return np.array([known[each] for analyze, known in pairs for each in analyze(word)], dtype=np.intp)
 
 
 def _encodable(text: str) -> str:
