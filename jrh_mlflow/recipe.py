@@ -19,6 +19,7 @@ from jrh_mlflow.generation.entry import generate
 from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.generation.order import NO_VALIDATOR
 from jrh_mlflow.judges import Judge, as_judge, scripted
+from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 
 _SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle")
@@ -35,7 +36,12 @@ def judge_from_text(text: str) -> Judge:
         raise RecipeError(f"A judge is given as scripted:NAME, module:function or file.py:function, but got {text!r}.")
     if where == "scripted":
         return _scripted(name)
-    return as_judge(function_from_text(text))
+    function = function_from_text(text)
+    judge = as_judge(function)
+    if isinstance(judge, CallableJudge) and judge.name == getattr(function, "__name__", None):
+        # In many files the function is called `judge`: the file tells them apart.
+        judge.name = f"{Path(where).stem if where.endswith('.py') else where}:{name}"
+    return judge
 
 
 def function_from_text(text: str) -> Any:

@@ -47,7 +47,7 @@ def test_evaluate_prints_json_and_logs_the_run(tmp_path: Path, store_uri: str) -
     done = jrh("evaluate", *arguments, "--tracking-uri", store_uri, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (facts,) = json.loads(done.stdout)
-    assert facts["judge"] == "judge"
+    assert facts["judge"] == "own_judge:judge"
     assert facts["simulated"] is False
     assert facts["metrics"]["calls/total"] == 680
 

@@ -30,7 +30,7 @@ def test_the_shipped_recipe_is_a_capped_prompted_judge() -> None:
 def test_paths_are_relative_to_the_recipe(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def judge(shown):\n    return 'tie'\n", encoding="utf-8")
     recipe = load_recipe(write(tmp_path, "judge:\n  callable: mine.py:judge\n  tie_criterion: strict\n"))
-    assert recipe.judge.name == "judge"
+    assert recipe.judge.name == "mine:judge"
     assert recipe.judge.tie_criterion.name == "strict"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from jrh_mlflow.cli.judging import extra_fields, or_none, price_from_option, text_or_file
-from jrh_mlflow.cli.options import as_json, print_table
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, print_table
 from jrh_mlflow.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -66,19 +66,19 @@ def model_options(function: F) -> F:
         click.option("--api-base", help="Address of the generator's endpoint, in the OpenAI dialect."),
         click.option("--temperature", type=or_none(float), metavar="NUMBER|none", help="Of the first attempt. [0.7]"),
         click.option("--max-temperature", type=float, help="Of the last attempt. [1.3]"),
-        click.option("--attempts", type=int, help="Most attempts per text. [4]"),
-        click.option("--max-tokens", type=int, help="Longest text. [2048]"),
+        click.option("--attempts", type=click.IntRange(1), help="Most attempts per text. [4]"),
+        click.option("--max-tokens", type=click.IntRange(1), help="Longest text. [2048]"),
         click.option("--generator-seed", type=int, help="Sent to the provider."),
         click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
         click.option("--validator", help="Model that confirms labels, levels and edits; the generator's own, or none."),
         click.option("--validator-api-base", help="Address of the validator's endpoint."),
-        click.option("--max-usd", type=float, help="Never spend more than this, on both models together."),
+        click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this, on both models together."),
         click.option("--price", multiple=True, metavar="[MODEL=]IN,OUT", help="Dollars per million tokens."),
         click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight to each model. [32]"),
         click.option("--journal", type=click.Path(), help="Where paid answers are kept. [.jrh/journal.db]"),
-        click.option("--requests-per-minute", type=float, help="Of the endpoint; delays, never drops."),
-        click.option("--tokens-per-minute", type=float),
-        click.option("--timeout", "timeout_s", type=float, help="Seconds for one attempt at a call. [120]"),
+        click.option("--requests-per-minute", type=ABOVE_ZERO, help="Of the endpoint; delays, never drops."),
+        click.option("--tokens-per-minute", type=ABOVE_ZERO, help="Of the endpoint."),
+        click.option("--timeout", "timeout_s", type=ABOVE_ZERO, help="Seconds for one attempt at a call. [120]"),
         click.option("--experiment", help="MLflow experiment; the active one when left out."),
         click.option("--tracking-uri", help="MLflow store or server; the active one when left out."),
         click.option("--run-name", help="Name of the MLflow run."),
