@@ -32,6 +32,10 @@ from jrh_mlflow.suites import reviews_folder
 
 PREFIX = "/jrh"
 
+# MLflow's server imports litellm, which asks the network for prices; without a network the two wait for each other and
+# nothing ever comes up. `mlflow server` imports this module before, in the process that starts all others.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
 
 def create_app() -> ASGIApp:
     """Return MLflow's application with the review beside it."""
