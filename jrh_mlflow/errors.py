@@ -8,7 +8,7 @@
     ├── JudgeError              the judge cannot be used, or its service failed          (exit code 4)
     ├── JournalError            the journal of paid calls cannot be opened or written
     ├── TrackingError           MLflow cannot be reached or refused what was logged      (exit code 4)
-    ├── BudgetError             a cap makes no sense or has been reached                 (exit code 3)
+    ├── BudgetError             a cap has been reached, or covers no call                (exit code 3)
     └── GateError               a check that was asked for did not pass                  (exit code 1)
 
 A programmer's mistake (a negative count, an unknown keyword) is a plain `ValueError`.
@@ -59,7 +59,7 @@ class TrackingError(JrhError):
 
 
 class BudgetError(JrhError):
-    """A spending cap makes no sense, or has been reached."""
+    """A spending cap has been reached, or covers no call."""
 
     exit_code = 3
 

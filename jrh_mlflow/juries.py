@@ -96,7 +96,8 @@ def jury(
         rule: `majority`, `weighted` (log-odds of each judge's accuracy, cross-fitted) or `unanimous`.
         ties: What a draw becomes: `abstain` (no decision), `tie` (pairs), `lowest`, `highest`, `median` (ordered
             labels) or `first`.
-        min_votes: Fewer votes make a unit unusable; more than half of the panel when None.
+        min_votes: Fewer votes make a unit unusable; more than half of the panel when None. A best panel of fewer
+            judges needs all of its votes.
         size: Of the best panel; three when there are more than three runs.
         max_usd: Dollars per 1,000 judgments that the best panel or the cascade may cost.
         cascade: Runs (as in `runs`) or judges of a cascade, the cheap one or two first, the strong one last.

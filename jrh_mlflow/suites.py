@@ -24,8 +24,12 @@ def _built_in(name: str) -> Suite:
     return BUILT_IN[name]()
 
 
-def load_suite(path_or_uri: str | Path) -> Suite:
+def load_suite(path_or_uri: str | Path, *, tracking_uri: str | None = None) -> Suite:
     """Load a suite from a folder, from `runs:/<id>/suite`, or by a built-in name.
+
+    Args:
+        path_or_uri: Folder, address or name.
+        tracking_uri: MLflow store of the run; the active one when None.
 
     Raises:
         SuiteError: when there is none, or when its file is cut short, edited or breaks a gate.
@@ -36,18 +40,18 @@ def load_suite(path_or_uri: str | Path) -> Suite:
     if text.startswith(("runs:/", "mlflow-artifacts:/", "models:/")):
         from jrh_mlflow.tracking.store import download
 
-        return read_suite(download(text))
+        return read_suite(download(text, tracking_uri=tracking_uri))
     if not Path(text).exists():
         known = ", ".join(BUILT_IN)
         raise SuiteError(f"There is no suite {text!r}.{suggest(text, BUILT_IN)} Built in: {known}. Or give a folder.")
     return read_suite(text)
 
 
-def as_suite(suite: Suite | str | Path | None) -> Suite:
+def as_suite(suite: Suite | str | Path | None, *, tracking_uri: str | None = None) -> Suite:
     """Take a suite as it is, load one by name or path, or build the default one."""
     if isinstance(suite, Suite):
         return suite
-    return load_suite("datasheet" if suite is None else suite)
+    return load_suite("datasheet" if suite is None else suite, tracking_uri=tracking_uri)
 
 
 def reviews_folder() -> Path:
@@ -83,7 +87,8 @@ def hold_back(suite: Suite) -> None:
     if state == "open":
         raise SuiteError(
             f"Suite {suite.name!r} is under review, and undecided items reach no judge. "
-            "`jrh review SUITE --finish` writes the reviewed suite; `--withdraw` ends the review without one."
+            "`jrh review SUITE --finish --reviewer NAME` writes the reviewed suite, with `--allow-undecided` without "
+            "the undecided items; `jrh review SUITE --withdraw` ends the review without one."
         )
 
 

@@ -23,7 +23,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     """
     path = Path(path)
     if not path.is_file():
-        raise RecipeError(f"There is no file {path}.")
+        raise RecipeError(f"There is no file {path}. Check the path; a recipe may say where to get its file.")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = _READERS.get(suffixes[-1]) if suffixes else None
     if kind is None:

@@ -126,6 +126,14 @@ def test_natural_pairs_become_a_suite(tmp_path: Path, store_uri: str) -> None:
     assert json.loads(done.stdout)[0]["metrics"]["natural/accuracy/rate"] == 1.0
 
 
+def test_the_suite_of_a_run_comes_from_the_store_that_was_named(store_uri: str, tmp_path: Path) -> None:
+    asked = ("evaluate", "--judge", "scripted:Oracle", "--tracking-uri", store_uri, "--json", "--suite")
+    first = json.loads(jrh(*asked, "datasheet-short", cwd=tmp_path).stdout)[0]
+    again = jrh(*asked, f"runs:/{first['run_id']}/suite", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)[0]["suite"] == first["suite"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -138,8 +146,11 @@ def test_natural_pairs_become_a_suite(tmp_path: Path, store_uri: str) -> None:
         (
             ("evaluate", "--judge", "scripted:Oracle", "--tracking-uri", "http://127.0.0.1:9"),
             4,
-            "Nothing was asked yet",
+            "Start it, or check --tracking-uri. Nothing was asked yet.",
         ),
+        (("evaluate", "--judge", "scripted:Oracle", "--suite", "runs:/deadbeef/suite"), 2, "with --tracking-uri"),
+        (("evaluate", "--model", "openai/gpt-4o-mini", "--max-usd", "nan"), 2, "positive amount, but got nan"),
+        (("evaluate", "--model", "openai/gpt-4o-mini", "--max-usd", "inf"), 2, "positive amount, but got inf"),
         (("evaluate", "--resume", "nowhere"), 2, "'nowhere' does not exist"),
         (("evaluate", "--judge", "scripted:Oracle", "--api-base", "x"), 2, "--api-base: only with --model"),
         (("evaluate", "--model", "a/b", "--requests-per-minute", "0"), 2, "'--requests-per-minute': 0.0 is not"),
@@ -149,7 +160,7 @@ def test_natural_pairs_become_a_suite(tmp_path: Path, store_uri: str) -> None:
         (("suite", "build", "-o", "x", "--n-tasks", "0"), 2, "'--n-tasks': 0 is not"),
         (("suite", "build", "-o", "taken", "--n-tasks", "1"), 2, "File exists: 'taken'"),
         (("suite", "from-pairs", "taken", "-o", "x", "--map", "better"), 2, "--map takes ROLE=COLUMN"),
-        (("replay", "missing.csv"), 2, "There is no file"),
+        (("replay", "missing.csv"), 2, "There is no file missing.csv. Check the path"),
         (("suite", "show", "missing"), 2, "There is no suite"),
         (("replay", "taken", "--map", "item"), 2, "--map takes ROLE=COLUMN"),
         (("ui", "."), 2, ". is not a store"),

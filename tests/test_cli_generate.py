@@ -175,7 +175,7 @@ def test_a_recipe_that_cannot_be_followed_says_where(change: tuple[str, str], te
         (("answers.csv", "--rubric", "Q?", "-o", "x", "--attempts", "2"), "--attempts need"),
         (("answers.csv", "--rubric", "Q?", "-o", "x", "--map", "label"), "ROLE=COLUMN"),
         (("answers.csv", "--rubric", "Q?", "-o", "x", "--price", "1,2"), "name the model"),
-        (("nowhere.csv", "--rubric", "Q?", "-o", "x"), "There is no file"),
+        (("nowhere.csv", "--rubric", "Q?", "-o", "x"), "There is no file nowhere.csv. Check the path"),
         (("answers.csv", "--rubric", "Q?", "-o", "x", "--requests-per-minute", "0"), "not in the range x>0"),
         (("answers.csv", "--rubric", "Q?", "-o", "x", "--timeout", "-3"), "not in the range x>0"),
         (("answers.csv", "--rubric", "Q?", "-o", "x", "--max-usd", "-1"), "not in the range x>0"),

@@ -243,7 +243,7 @@ def test_what_is_not_a_finished_evaluation_is_refused(points, runs, store_uri):
 
 def test_a_store_that_cannot_be_reached_is_a_tracking_error_that_hides_the_password(monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with pytest.raises(TrackingError, match="cannot be read") as refused:
+    with pytest.raises(TrackingError, match="cannot be reached") as refused:
         jrh.compare(["a" * 32, "b" * 32], tracking_uri="http://me:secret@127.0.0.1:9")
     assert "secret" not in str(refused.value)
 

@@ -227,7 +227,14 @@ def test_runs_on_different_suites_are_refused_with_what_differs(runs, store_uri)
         (["j0", "j1"], {"rule": "plurality"}, "Unknown rule"),
         (["j0", "j1"], {"unsure": "confidence"}, "is for a cascade"),
         (["j0", "j1"], {"max_usd": 2.0}, "name its size"),
-        (["j0", "j1"], {"size": 5}, "cannot be chosen from 2 judges"),
+        (["j0", "j1"], {"size": 5}, "cannot be chosen from 2 judges: give 1 to 2"),
+        (["j0", "j1", "j2", "j3"], {"size": 0}, "A panel of 0 cannot be chosen from 4 judges"),
+        (["j0", "j1", "j2", "j3"], {"size": 9, "max_usd": 5.0}, "A panel of 9 cannot be chosen from 4 judges"),
+        (["j0", "unpriced"], {"size": 2, "max_usd": 5.0}, r"price of 1 of 2 judges is unknown \(unpriced\)"),
+        (["j0", "j1", "j2", "j3"], {"max_usd": -1.0}, r"more than \$0 per 1,000 judgments, but got -1"),
+        (["j0", "j1"], {"max_usd": float("inf"), "size": 1}, "but got inf"),
+        (["j0", "j1"], {"max_usd": 0.0, "cascade": ["j0", "j1"]}, "but got 0"),
+        (["j0", "j1", "j2", "j3"], {"min_votes": 99}, "`1 <= min_votes <= 4`"),
     ],
 )
 def test_what_is_no_jury_is_refused_before_a_run_is_made(names, options, text, runs, store_uri):

@@ -17,7 +17,7 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
+from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.evaluation import price_evaluation
 from jrh_mlflow.preparing import default_journal
 from tests.loopback import Faults, LoopbackServer
@@ -205,9 +205,9 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"max_usd": 0}, BudgetError, "positive amount"),
-        ({"max_usd": float("nan")}, BudgetError, "positive amount"),
-        ({"max_usd": -1}, BudgetError, "positive amount"),
+        ({"max_usd": 0}, RecipeError, "positive amount"),
+        ({"max_usd": float("nan")}, RecipeError, "positive amount"),
+        ({"max_usd": -1}, RecipeError, "positive amount"),
         (
             {"max_usd": 1, "judge": jrh.PromptedJudge("openai/my-own", api_base="http://127.0.0.1:9/v1")},
             RecipeError,

@@ -215,7 +215,7 @@ def test_a_file_without_a_column_is_refused_by_the_name_of_the_column(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, store_uri: str) -> None:
     done = generate(RECIPES / "harmbench.yaml", store_uri, "--generator", "offline", "--validator", "none")
     assert isinstance(done.exception, RecipeError)
-    assert "There is no file harmbench.csv" in str(done.exception)
+    assert "There is no file harmbench.csv. Check the path; a recipe may say where to get" in str(done.exception)
 
 
 def test_a_corpus_with_one_row_per_discourse_element_is_refused_for_its_repeated_ids(

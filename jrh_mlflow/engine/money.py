@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.prices import Overrides, Price, cost_micro, price_of, prompt_size, worst_case_micro
-from jrh_mlflow.errors import BudgetError, RecipeError
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.items import Call
@@ -39,13 +39,12 @@ def checked_cap(max_usd: float | None, judge: Judge, price: Price | None) -> int
     """Return a cap in micro-dollars.
 
     Raises:
-        BudgetError: for a cap that is no positive amount.
-        RecipeError: for a cap on a judge whose calls cannot be priced beforehand.
+        RecipeError: for a cap that is no positive amount, or on a judge whose calls cannot be priced beforehand.
     """
     if max_usd is None:
         return None
     if not (math.isfinite(max_usd) and max_usd > 0):
-        raise BudgetError(f"`max_usd` must be a positive amount, but got {max_usd!r}.")
+        raise RecipeError(f"`max_usd` must be a positive amount, but got {max_usd!r}.")
     if not isinstance(judge, PromptedJudge):
         raise RecipeError(f"A cap needs calls that are priced beforehand, and {judge.name!r} is a {judge.kind} judge.")
     if price is None:

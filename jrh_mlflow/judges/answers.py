@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 from jrh_mlflow.schema.presentation import Answer
 
 TIE, ABSTAIN = "tie", "abstain"
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A reply that stands for no answer, of a judge that was asked in words of its own."""
+
+    value: object
+    asked: tuple[str, ...]
+    """The answers as the judge was asked for them, e.g. A, B and tie."""
 
 
 def read_answer(returned: object, answers: tuple[str, ...]) -> tuple[str, str, str | None]:
@@ -23,12 +33,14 @@ def read_answer(returned: object, answers: tuple[str, ...]) -> tuple[str, str, s
         ('unparsed', '', "3 is not one of '1', '2', 'tie'")
     """
     value = returned.value if isinstance(returned, Answer) else returned
+    if isinstance(value, Unread):
+        return "unparsed", "", _not_one_of(value.value, value.asked)
     text = _as_text(value)
     found = _by_name(answers).get(text) if text is not None else None
     if found is None:
         if text == ABSTAIN:
             return "abstain", "", None
-        return "unparsed", "", f"{_shown(value)} is not one of {', '.join(map(repr, answers))}"
+        return "unparsed", "", _not_one_of(value, answers)
     if found.casefold() == TIE:
         return "tie", "", None
     return "verdict", found, None
@@ -37,6 +49,10 @@ def read_answer(returned: object, answers: tuple[str, ...]) -> tuple[str, str, s
 @lru_cache(maxsize=256)
 def _by_name(answers: tuple[str, ...]) -> dict[str, str]:
     return {answer.strip().casefold(): answer for answer in answers}
+
+
+def _not_one_of(value: object, answers: tuple[str, ...]) -> str:
+    return f"{_shown(value)} is not one of {', '.join(map(repr, answers))}"
 
 
 def _shown(value: object) -> str:

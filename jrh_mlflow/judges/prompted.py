@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
 
 AUTOMATIC = "pairwise"
 """The default prompt: for anything that is not a pair the built-in one that fits is taken."""
+_NONE = type(None)
+SETTINGS: dict[str, tuple[tuple[type, ...], str]] = {
+    "model": ((str,), "a name"),
+    "prompt": ((str, Path), "a name, a file or a text"),
+    "rubric": ((str, _NONE), "a text"),
+    "tie_criterion": ((str, Criterion), "a name or a sentence"),
+    "temperature": ((Real, _NONE), "a number"),
+    "max_tokens": ((Integral, _NONE), "a whole number"),
+    "seed": ((Integral, _NONE), "a whole number"),
+    "name": ((str, _NONE), "a text"),
+    "api_base": ((str, _NONE), "an address"),
+    "extra": ((Mapping, _NONE), "a mapping"),
+    "structured": ((bool, _NONE), "true or false"),
+    "answer_style": ((str,), "a name"),
+    "logprobs": ((bool,), "true or false"),
+}
+"""Arguments of a `PromptedJudge`: what each may be, and how that is said."""
 
 
 class PromptedJudge(Judge):
@@ -78,7 +96,21 @@ class PromptedJudge(Judge):
             answer_style: What the slots are called in the prompt: `letters` (A, B) or `digits` (1, 2).
             logprobs: Ask for token probabilities and read the verdict's confidence from them.
         """
-        _check(model, temperature=temperature, max_tokens=max_tokens, answer_style=answer_style)
+        check_settings(
+            model=model,
+            prompt=prompt,
+            rubric=rubric,
+            tie_criterion=tie_criterion,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            seed=seed,
+            name=name,
+            api_base=api_base,
+            extra=extra,
+            structured=structured,
+            answer_style=answer_style,
+            logprobs=logprobs,
+        )
         self.model, self.name = canonical(model), name or shown_name(model)
         self.template = rendering.load_template(prompt)
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
@@ -196,7 +228,31 @@ def answer_schema(names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _check(model: str, *, temperature: float | None, max_tokens: int | None, answer_style: str) -> None:
+def check_settings(**given: object) -> None:
+    """Refuse arguments of a `PromptedJudge` that are of the wrong kind or out of range.
+
+    Raises:
+        ValueError: naming the argument.
+        RecipeError: for an unknown answer style, with the nearest known one.
+    """
+    for name, value in given.items():
+        kinds, what = SETTINGS[name]
+        # True is a whole number to Python.
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            # These two may hold a key, and errors are printed.
+            got = type(value).__name__ if name in ("api_base", "extra") else repr(value)
+            raise ValueError(f"`{name}` must be {what}, but is {got}.")
+    _check_ranges(**given)
+
+
+def _check_ranges(
+    *,
+    model: Any = "-",
+    temperature: Any = None,
+    max_tokens: Any = None,
+    answer_style: Any = "letters",
+    **_: object,
+) -> None:
     if not model.strip():
         raise ValueError("`model` must name a model, but is empty.")
     if temperature is not None and not (math.isfinite(temperature) and temperature >= 0):

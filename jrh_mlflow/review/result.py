@@ -47,7 +47,8 @@ def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finish
         last, finished = fold.last, fold.finished
     if left_out[UNDECIDED] and not allow_undecided:
         raise ConflictError(
-            f"{left_out[UNDECIDED]} of {len(entries)} items are undecided. Decide them, or finish without them."
+            f"{left_out[UNDECIDED]} of {len(entries)} items are undecided. "
+            "Decide them, or finish without them: --allow-undecided."
         )
     path = _saved(suite, review.result)
     if finished is None or finished.facts.get("sha256") != suite.sha256:

@@ -55,6 +55,8 @@ def checked_objectives(objectives: Mapping[str, str]) -> None:
     if not isinstance(objectives, Mapping) or not objectives:
         raise RecipeError("`objectives` map a metric to maximize or minimize, and there is none.")
     for metric, direction in objectives.items():
+        if not isinstance(metric, str):
+            raise RecipeError(f"An objective is the name of a metric, but got {metric!r}.")
         if direction not in DIRECTIONS:
             raise RecipeError(
                 f"The objective {metric!r} has the direction {direction!r}.{suggest(str(direction), DIRECTIONS)} "

@@ -10,7 +10,6 @@ import yaml
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges.callables import CallableJudge
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.rendering import BUILT_IN
 from jrh_mlflow.recipe import judge_from_text
 from jrh_mlflow.sweeps.space import REGISTRY, SPACE_KEYS, JudgeOf, Space
@@ -47,9 +46,6 @@ def as_space(
     given = _known(space, SPACE_KEYS, where=where)
     if isinstance(given.get("judge"), str):
         given["judge"] = _function(str(given["judge"]), folder)
-    for spec in given.get("models") or ():
-        if isinstance(spec, Mapping):
-            _known(spec, tuple(_judge_arguments()), where=f"{where}, models")
     if isinstance(given.get("prompts"), list | tuple):
         given["prompts"] = [_prompt(one, folder, tracking_uri) for one in given["prompts"]]
     return Space(**given)
@@ -64,12 +60,6 @@ def _known(data: object, known: tuple[str, ...], *, where: str) -> dict[str, Any
     return dict(data)
 
 
-def _judge_arguments() -> list[str]:
-    import inspect
-
-    return list(inspect.signature(PromptedJudge).parameters)
-
-
 def _function(text: str, folder: Path | None) -> JudgeOf:
     file, colon, name = text.partition(":")
     beside = (folder or Path()) / file
@@ -79,7 +69,9 @@ def _function(text: str, folder: Path | None) -> JudgeOf:
     return judge.function  # type: ignore[return-value]
 
 
-def _prompt(spec: object, folder: Path | None, tracking_uri: str | None) -> str:
+def _prompt(spec: object, folder: Path | None, tracking_uri: str | None) -> object:
+    if not isinstance(spec, str | Path):
+        return spec  # the space says what is wrong with it
     text = str(spec)
     if text.startswith(REGISTRY):
         from jrh_mlflow.tracking.sweeps import registered_prompt

@@ -15,6 +15,7 @@ from jrh_mlflow.preparing import ready_judge, resolve_judge
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.suites import as_suite
 from jrh_mlflow.sweeps.loading import as_space
+from jrh_mlflow.sweeps.metric_names import check_names
 from jrh_mlflow.sweeps.remeasure import halves
 from jrh_mlflow.sweeps.space import Configuration, Space
 
@@ -64,6 +65,7 @@ def price_sweep(
     chosen, on = as_space(space, tracking_uri=tracking_uri), as_suite(suite)
     pair = any(item.kind == "pair" for item in on.items)
     search, holdout = halves(on, seed=seed)
+    check_names(chosen, search)
     grid = chosen.configurations(pair=pair, seed=seed)
     judges = _judges(chosen, grid)
     quotes = [_quoted(chosen, one, search, journal=journal, prices=prices) for one in judges.values()]

@@ -18,6 +18,7 @@ from jrh_mlflow.preparing import default_journal, resolve_judge
 from jrh_mlflow.stimuli.suite import Suite
 from jrh_mlflow.suites import as_suite
 from jrh_mlflow.sweeps.loading import as_space
+from jrh_mlflow.sweeps.metric_names import check_names
 from jrh_mlflow.sweeps.remeasure import halves
 from jrh_mlflow.sweeps.space import Space
 from jrh_mlflow.sweeps.storage import default_storage, open_study
@@ -86,6 +87,7 @@ def set_up(
     chosen, on = as_space(space, tracking_uri=tracking_uri), as_suite(suite)
     pair = any(item.kind == "pair" for item in on.items)
     search, holdout = halves(on, seed=seed)
+    check_names(chosen, search)
     _check_cap(chosen, max_usd, as_evaluate.get("prices"), pair=pair)
     name = study_name(chosen, on, seed)
     store = Store(tracking_uri, experiment)

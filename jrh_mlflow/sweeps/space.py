@@ -8,16 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import product
 from typing import Any
 
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.callables import CallableJudge
-from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.prompted import SETTINGS, PromptedJudge, check_settings
 from jrh_mlflow.measures.policies.decisions import calls_per_decision, checked_policy
 from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, Constraint, checked_objectives, read_constraint
@@ -37,6 +37,13 @@ _LISTS = (
     "orders",
     "constraints",
 )
+_SETTINGS = {
+    "prompts": "prompt",
+    "tie_criteria": "tie_criterion",
+    "temperatures": "temperature",
+    "rubrics": "rubric",
+}
+"""Lists of values of one argument of `PromptedJudge`."""
 REGISTRY = "prompts:/"
 _LONGEST = 120
 """A choice that takes more characters to write is named by a digest: MLflow cuts params without a word."""
@@ -113,17 +120,18 @@ class Space:
 
     def __post_init__(self) -> None:
         for name in _LISTS:
-            value = getattr(self, name)
-            if isinstance(value, str | Mapping) or not hasattr(value, "__iter__"):
-                raise RecipeError(f"`{name}` of a space must be a list, but is {value!r}.")
+            object.__setattr__(self, name, _listed(name, getattr(self, name)))
+        for name, setting in _SETTINGS.items():
+            for one in getattr(self, name):
+                _check_setting(name, {setting: one})
         object.__setattr__(self, "prompts", [_prompt_text(one) for one in self.prompts])
+        object.__setattr__(self, "choices", _checked_choices(self.choices))
+        if self.judge is not None and not callable(self.judge):
+            raise RecipeError(f"`judge` of a space is a function from chosen values to a judge, not {self.judge!r}.")
         if bool(self.models) == (self.judge is not None):
             raise RecipeError("A space has either `models` or, for judges of your own, `choices` and `judge`.")
         if self.judge is None and self.choices:
             raise RecipeError("`choices` need a `judge`: a function from the chosen values to a judge.")
-        taken = sorted({*self.choices} & {*_POLICY})
-        if taken:
-            raise RecipeError(f"{taken[0]!r} is a policy of its own: give it beside `choices`, not among them.")
         for one in self.votes:
             checked_policy(vote=one, orders="both")
         for one in self.orders:
@@ -132,7 +140,8 @@ class Space:
             raise RecipeError(f"`replicates` must be whole numbers of 1 or more, but got {list(self.replicates)}.")
         checked_objectives(self.objectives)
         self.axes  # noqa: B018 - names that clash are refused here
-        self.limits  # noqa: B018
+        if len({str(limit) for limit in self.limits}) < len(self.limits):
+            raise RecipeError(f"`constraints` of a space has one twice: {', '.join(map(str, self.limits))}.")
 
     @cached_property
     def limits(self) -> tuple[Constraint, ...]:
@@ -150,7 +159,7 @@ class Space:
                 "model": [_named_model(one) for one in self.models],
                 "prompt": [(rendering.load_template(one).name, one) for one in self.prompts],
                 "tie_criterion": [(criterion(one).name, one) for one in self.tie_criteria],
-                "temperature": [(_plain_name(one), one) for one in self.temperatures],
+                "temperature": [("None" if one is None else str(float(one)), one) for one in self.temperatures],
                 "rubric": [(_rubric_name(one), one) for one in self.rubrics],
             }
         own["replicates"] = [(str(n), n) for n in self.replicates]
@@ -217,10 +226,39 @@ SPACE_KEYS = tuple(each.name for each in fields(Space))
 
 
 def _named_model(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    given = {"model": spec} if isinstance(spec, str) else dict(spec)
+    given = {"model": spec} if isinstance(spec, str) else dict(spec) if isinstance(spec, Mapping) else {}
+    for key in given:
+        if key not in SETTINGS:
+            known = ", ".join(SETTINGS)
+            raise RecipeError(f"`models` of a space: unknown key {key!r}.{suggest(str(key), SETTINGS)} Known: {known}.")
     if not isinstance(given.get("model"), str):
         raise RecipeError(f"A model of a space is a name or a mapping with `model`, but got {spec!r}.")
+    _check_setting("models", given)
     return str(given.get("name") or given["model"]), given
+
+
+def _listed(name: str, value: object) -> list[Any]:
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise RecipeError(f"`{name}` of a space must be a list, but is {value!r}.")
+    return list(value)
+
+
+def _check_setting(name: str, given: Mapping[str, Any]) -> None:
+    try:
+        check_settings(**given)
+    except ValueError as error:
+        raise RecipeError(f"`{name}` of a space: {error}") from error
+
+
+def _checked_choices(choices: object) -> dict[str, list[Any]]:
+    if not isinstance(choices, Mapping):
+        raise RecipeError(f"`choices` of a space must map names to lists of values, but is {choices!r}.")
+    for name in choices:
+        if not isinstance(name, str) or not name:
+            raise RecipeError(f"`choices` of a space: the name of an axis must be a text, but is {name!r}.")
+        if name in _POLICY:
+            raise RecipeError(f"{name!r} is a policy of its own: give it beside `choices`, not among them.")
+    return {name: _listed(f"choices.{name}", values) for name, values in choices.items()}
 
 
 def _prompt_text(spec: object) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import JudgeError
+from jrh_mlflow.judges.answers import Unread, read_answer
 from jrh_mlflow.schema.presentation import Answer, Presentation
 from jrh_mlflow.schema.secrets import blank_secrets, environment_secrets
 
@@ -77,6 +79,20 @@ def answer_for(value: object, shown: Presentation, words: Mapping[str, str]) -> 
         if word in alike and word not in labels and len(same) == 1:
             return same[0]
     return value
+
+
+def in_asked_words(scorer: Any, given: Answer, shown: Presentation, words: Mapping[str, str]) -> Answer:
+    """Return an answer as it is; one that stands for none of `shown.answers` with what the scorer was asked for."""
+    if read_answer(given, shown.answers)[0] != "unparsed":
+        return given
+    declared = [value for value in get_args(getattr(scorer, "feedback_value_type", None)) if isinstance(value, str)]
+    common = ["A", "B", "tie"] if shown.kind == "pair" else list(shown.answers)
+    asked = [
+        word
+        for word in (declared or list(words) or common)
+        if read_answer(answer_for(word, shown, words), shown.answers)[0] != "unparsed"
+    ]
+    return replace(given, value=Unread(given.value, tuple(asked) or shown.answers))
 
 
 def as_word(value: object) -> str | None:

@@ -14,7 +14,7 @@ from jrh_mlflow.judges._base import Judge
 from jrh_mlflow.judges.answers import ABSTAIN, TIE, read_answer
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.schema.presentation import Answer, Presentation
-from jrh_mlflow.tracking.mlflow_feedback import as_word, read_feedback, total, without_secrets
+from jrh_mlflow.tracking.mlflow_feedback import as_word, in_asked_words, read_feedback, total, without_secrets
 from jrh_mlflow.tracking.mlflow_fields import Part, check, fields
 
 _NOT_JSON = "Failed to parse response from judge model."
@@ -135,16 +135,18 @@ class _Panel:
     def _ask(self, scorer: Any, shown: Presentation) -> Answer:
         try:
             returned = scorer.run(**fields(scorer, shown, self.parts))
-            return read_feedback(scorer, returned, shown, self.words)
+            given = read_feedback(scorer, returned, shown, self.words)
         except Exception as error:
             text = str(error)
             safe = without_secrets(text, scorer)
             if text.startswith(_NOT_JSON):
                 # The model did answer, only not in the form MLflow asked for: not a failed call.
-                return Answer(safe)
-            if safe != text:
+                given = Answer(safe)
+            elif safe != text:
                 raise JudgeError(f"{type(error).__name__}: {safe}") from None
-            raise
+            else:
+                raise
+        return in_asked_words(scorer, given, shown, self.words)
 
     def _ballot(self, scorer: Any, shown: Presentation) -> _Ballot:
         try:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jrh_mlflow.errors import TrackingError
@@ -57,18 +58,32 @@ def server_environment() -> dict[str, str]:
 
 
 def serve(store: str | None, *, port: int, copy: bool = False) -> None:
-    """Serve a store until Ctrl-C; with `copy`, a temporary copy of the folder."""
-    with _maybe_copy(store, copy=copy) as served:
+    """Serve a store until Ctrl-C or SIGTERM; with `copy`, a temporary copy of the folder."""
+    with suppress(KeyboardInterrupt), _ended_by_sigterm(), _maybe_copy(store, copy=copy) as served:
         command = server_command(served, port=port)
         print(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
+        process = subprocess.Popen(command, env=server_environment())  # noqa: S603 - our own arguments
         try:
-            subprocess.run(command, env=server_environment(), check=True)  # noqa: S603 - our own arguments
-        except KeyboardInterrupt:
-            return
-        except subprocess.CalledProcessError as error:
-            raise TrackingError(
-                f"The MLflow server ended with code {error.returncode}. Is port {port} taken?"
-            ) from error
+            code = process.wait()
+        finally:
+            process.terminate()
+            process.wait()
+        if code != 0:
+            raise TrackingError(f"The MLflow server ended with code {code}. Is port {port} taken?")
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Take SIGTERM for Ctrl-C, so that what was started and copied does not outlive this process."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

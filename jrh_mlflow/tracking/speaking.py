@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import TrackingError
 
+_LONGEST_REASON = 300
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -35,8 +37,32 @@ def speaking(uri: str, *, problem: str, what_now: str) -> Iterator[None]:
         with _settings():
             yield
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
-        text = " ".join(str(error).replace(uri, shown_uri(uri)).split())
-        raise TrackingError(f"MLflow at {shown_uri(uri)} {problem}: {text[:300]}. {what_now}") from error
+        if (lost := _lost_connection(error)) is not None:
+            raise TrackingError(
+                f"The MLflow store at {shown_uri(uri)} cannot be reached: {lost}. "
+                f"Start it, or check --tracking-uri. {what_now}"
+            ) from error
+        raise TrackingError(f"MLflow at {shown_uri(uri)} {problem}: {reason(error, uri)}. {what_now}") from error
+
+
+def reason(error: BaseException, uri: str) -> str:
+    """Say why in one line of whole words, without the password of the store's address and without the full stop."""
+    text = str(error).replace(uri, shown_uri(uri))
+    return textwrap.shorten(text, _LONGEST_REASON, placeholder=" …").rstrip(".")
+
+
+def _lost_connection(error: BaseException) -> str | None:
+    """Return what the system said when a server could not be reached, or None when it was."""
+    from requests.exceptions import ConnectionError as NoConnection
+    from requests.exceptions import Timeout
+
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    if not any(isinstance(cause, NoConnection | Timeout) for cause in causes):
+        return None
+    said = [cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror]
+    return said[-1] if said else "no answer"
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.tracking.keys import TAG_NOTE, TAG_PARENT, TAG_RUN_NAME, Point
-from jrh_mlflow.tracking.speaking import shown_uri, speaking
+from jrh_mlflow.tracking.speaking import reason, shown_uri, speaking
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -143,11 +143,23 @@ def note_tag(text: str) -> dict[str, str]:
 
 
 def download(uri: str, *, tracking_uri: str | None = None) -> Path:
-    """Bring an artifact folder (`runs:/<id>/suite`) onto this machine."""
+    """Bring the folder of a suite (`runs:/<id>/suite`) onto this machine.
+
+    Raises:
+        SuiteError: when the store has no such run, or the run no such folder.
+        TrackingError: when the store cannot be reached or read.
+    """
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    try:
-        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri))
-    except (MlflowException, OSError) as error:
-        raise TrackingError(f"{uri} cannot be read: {' '.join(str(error).split())[:300]}.") from error
+    store = tracking_uri or mlflow.get_tracking_uri()
+    with speaking(store, problem=f"does not give {uri}", what_now="Nothing was asked yet."):
+        try:
+            return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=store))
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            raise SuiteError(
+                f"There is no {uri} in the store at {shown_uri(store)}: {reason(error, store)}. "
+                "Check the id, or name the store with --tracking-uri."
+            ) from error

@@ -163,7 +163,7 @@ def _transcript(file: Path, log: EvalLog, sample: EvalSample, held: str | None) 
         "held": held,
         "error": None if sample.error is None else sample.error.message,
         "limit": None if sample.limit is None else sample.limit.type,
-        "unresolved_attachments": _unresolved(name, messages),
+        "unresolved_attachments": _unresolved(name, messages) or None,
     }
     return Transcript(
         id=name,
@@ -172,7 +172,7 @@ def _transcript(file: Path, log: EvalLog, sample: EvalSample, held: str | None) 
         target=(sample.target,) if isinstance(sample.target, str) else tuple(sample.target),
         scores={scorer: _plain_score(score.value) for scorer, score in (sample.scores or {}).items()},
         metadata=dict(sample.metadata),
-        source={key: value for key, value in known.items() if value not in (None, 0)},
+        source={key: value for key, value in known.items() if value is not None},
     )
 
 

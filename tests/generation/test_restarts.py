@@ -13,7 +13,7 @@ import pytest
 from mlflow import MlflowClient
 
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
+from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.generation.entry import price_generation
 from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -145,7 +145,7 @@ def test_the_cap_covers_both_models_is_never_exceeded_and_a_higher_one_continues
     [
         ({"prices": {CHECKER: (1.0, 1.0)}}, RecipeError, WRITER),
         ({"prices": {WRITER: (1.0, 1.0)}}, RecipeError, CHECKER),
-        ({"prices": PRICES, "max_usd": 0}, BudgetError, "positive"),
+        ({"prices": PRICES, "max_usd": 0}, RecipeError, "positive"),
         ({"prices": PRICES, "validator": lambda presentation: "pass"}, RecipeError, "priced beforehand"),
         ({"generator": lambda brief, temperature: "x"}, RecipeError, "priced beforehand"),
         ({"concurrency": 0}, ValueError, "concurrency"),

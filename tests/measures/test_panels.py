@@ -194,7 +194,8 @@ def test_accuracy_by_condition_has_the_baseline_too():
         ({"vote": "majorty"}, "Unknown rule 'majorty'. Did you mean 'majority'?"),
         ({"ties": "frist"}, "Unknown ties 'frist'. Did you mean 'first'?"),
         ({"ties": "tie"}, "is for pairs"),
-        ({"min_votes": 0}, "min_votes >= 1"),
+        ({"min_votes": 0}, "1 <= min_votes <= "),
+        ({"min_votes": 99}, "must hold: got 99"),
     ],
 )
 def test_a_rule_that_cannot_be_used_is_refused(rule, text):

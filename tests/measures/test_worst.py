@@ -58,9 +58,38 @@ def test_of_several_wrong_replicates_the_furthest_answer_is_shown():
     assert worst_items(rows, items(rows))[0].given == "1"
 
 
+def test_of_one_source_and_test_the_worst_item_only_is_told():
+    rows = [
+        point("synthetic_ordinal", "1", "4", number=1),
+        point("synthetic_ordinal", "2", "4", number=2),
+        *repeats("stochastic_stability", ["2", "3", "2"], "4"),
+        *repeats("stochastic_stability_deep", ["3"] * 9 + ["4"], "4"),
+        point("stochastic_stability", "3", "4", source="s1"),
+    ]
+    found = [one.item for one in worst_items(rows, items(rows))]
+    assert found == ["s0/synthetic_ordinal/1", "s0/stochastic_stability", "s1/stochastic_stability"]
+
+
+def test_an_item_that_was_asked_often_is_no_worse_for_it():
+    rows = [
+        point("baseline", "4", "4", source="a"),
+        point("typos", "3", "4", source="a"),
+        *repeats("stochastic_stability_deep", ["3", "3", "unparsed"], "4", source="b"),
+        *repeats("stochastic_stability", ["3", "3", "4"], "4", source="a"),
+    ]
+    found = [one.item for one in worst_items(rows, items(rows))]
+    assert found == ["a/typos", "b/stochastic_stability_deep", "a/stochastic_stability"]
+
+
 def test_labels_without_a_scale_are_all_off_by_one():
     rows = [point("typos", "no", "yes")]
     assert worst_items(rows, items(rows, ("no", "yes")))[0].error_size == 1
+
+
+def test_items_with_different_labels_are_told_too():
+    rows = [point("typos", "no", "yes", source="a"), point("typos", "1", "4", source="b")]
+    both = items(rows[:1], ("no", "yes")) | items(rows[1:])
+    assert [one.item for one in worst_items(rows, both)] == ["a/typos", "b/typos"]
 
 
 def test_a_reworded_question_is_shown_instead_of_the_response():

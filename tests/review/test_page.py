@@ -399,3 +399,21 @@ def test_the_page_is_accessible(frost: tuple[str, Path], visit: Open, scheme: st
         found[name] = Axe().run(page).response["violations"]
     assert {name: [(one["id"], one["nodes"][0]["html"]) for one in bad] for name, bad in found.items() if bad} == {}
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (420, 800), (768, 1024), (1280, 800)])
+def test_every_button_is_inside_the_window_and_the_progress_can_be_seen(
+    frost: tuple[str, Path], visit: Open, width: int, height: int
+) -> None:
+    page = visit(frost[0], name="A Reviewer Of Many Names", viewport={"width": width, "height": height})
+    for place in (".top", ".actions"):
+        around = page.locator(place).evaluate("(node) => node.getBoundingClientRect().toJSON()")
+        assert (around["top"] >= 0, around["bottom"] <= height) == (True, True)
+        for button in page.locator(f"{place} button:visible").all():
+            box = button.evaluate("(node) => node.getBoundingClientRect().toJSON()")
+            inside = {side: box[side] >= around[side] for side in ("left", "top")}
+            inside |= {side: box[side] <= around[side] for side in ("right", "bottom")}
+            assert all(inside.values()), (button.inner_text(), inside)
+    assert page.locator("#bar").evaluate("(node) => node.clientWidth") >= 0.15 * width
+    assert page.locator("#counts").inner_text().startswith("0 of 10 decided")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width

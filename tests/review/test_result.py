@@ -105,7 +105,7 @@ def test_a_suite_under_review_reaches_no_judge_until_it_is_finished(tmp_path, st
     review = reviewed(tmp_path)
     loaded_before = load_suite(review.folder)
     for suite in (review.folder, str(review.folder), loaded_before):
-        with pytest.raises(SuiteError, match=r"under review.*jrh review SUITE --finish"):
+        with pytest.raises(SuiteError, match=r"under review.* SUITE --finish --reviewer NAME`.*--allow-undecided"):
             evaluate(Oracle(), suite, tracking_uri=store_uri, experiment="review", progress=False)
     done = finish(review, who="Ann", allow_undecided=True)
     with pytest.raises(SuiteError, match="was reviewed: use 'suite-reviewed'"):

@@ -165,7 +165,7 @@ def test_a_run_without_a_datasheet_is_told_apart_from_a_broken_store(client, run
     assert '<a href="/jrh/">' in page
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with serving("http://127.0.0.1:9") as broken:
-        assert "cannot be read" in text(broken, f"/datasheet/{runs['oracle']}", 502)
+        assert "cannot be reached" in text(broken, f"/datasheet/{runs['oracle']}", 502)
 
 
 def test_only_run_ids_are_asked_for(store_uri):

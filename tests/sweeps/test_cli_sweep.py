@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
@@ -61,6 +63,29 @@ def test_a_dry_run_prices_and_logs_nothing(tmp_path: Path) -> None:
     known = json.loads(run(*where, "--price", "my/model=1,2", "--n-trials", "1", "--json").stdout)
     assert known["grid_worst_usd"] > known["grid_usd"] > known["trials_usd"] > 0
     assert not (tmp_path / ".jrh" / "sweeps").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("objectives: {relibility: maximize}", "no metric 'relibility'. Did you mean 'reliability'?"),
+        ("constraints: ['dark_current <= 0.1']", "no metric 'dark_current'. Did you mean 'dark_current/rate'?"),
+        ("constraints: ['label_flip/accuracy/rate >= 0.9']", "no metric 'label_flip/accuracy/rate'."),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_metric_that_no_run_can_have_is_refused_before_anything_is_asked(
+    space: str, store_uri: str, tmp_path: Path, text: str, message: str, options: tuple[str, ...]
+) -> None:
+    client = MlflowClient(tracking_uri=store_uri)
+    with Path(space).open("a", encoding="utf-8") as file:
+        file.write(text + "\n")
+    where = ("--suite", str(tmp_path / "suite"), "--tracking-uri", store_uri, "--experiment", "misspelt")
+    with pytest.raises(RecipeError) as refused:
+        run(space, *where, *options)
+    assert message in str(refused.value)
+    assert client.get_experiment_by_name("misspelt") is None
+    assert not (Path(os.environ["JRH_HOME"]) / "sweeps").exists()
 
 
 def test_what_is_wrong_is_said(space: str, store_uri: str, tmp_path: Path) -> None:

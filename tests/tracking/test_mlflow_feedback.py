@@ -54,6 +54,19 @@ def test_a_value_outside_the_declared_type_is_unparsed(chat: ChatServer, outside
     assert repr(outside) in (record.error or "")
 
 
+def test_what_cannot_be_read_is_told_in_the_answers_that_were_asked_for(chat: ChatServer) -> None:
+    chat.reply = lambda _: verdict("loopback")
+    assert ask(from_mlflow(compare()), pair_call()).error == "'loopback' is not one of 'A', 'B', 'tie'"
+    chat.reply = lambda _: verdict("tie")
+    assert ask(from_mlflow(compare()), pair_call(answers=FORCED_ANSWERS)).error == "'tie' is not one of 'A', 'B'"
+    assert ask(from_mlflow(says("C")), pair_call()).error == "'C' is not one of 'A', 'B', 'tie'"
+    own = from_mlflow(says("C"), answers={"left": "1", "right": "2"})
+    assert ask(own, pair_call()).error == "'C' is not one of 'left', 'right'"
+    assert ask(from_mlflow(says("C")), graded_call("pass", "fail")).error == "'C' is not one of 'pass', 'fail'"
+    votes = ask(from_mlflow([says("C", name="odd"), says("A"), says("A")]), pair_call()).rationale or ""
+    assert "odd: no vote. 'C' is not one of 'A', 'B', 'tie'" in votes
+
+
 @pytest.mark.parametrize("prose", ["I prefer A.", "tie", "", "{'result': 'A'}"])
 def test_a_reply_that_is_no_json_is_unparsed_with_its_text_kept(chat: ChatServer, prose: str) -> None:
     chat.reply = lambda _: prose

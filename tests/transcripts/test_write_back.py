@@ -49,6 +49,16 @@ def test_an_unchanged_transcript_comes_back_with_equal_messages_and_new_ids(tmp_
 
 
 @BOTH
+def test_a_sample_whose_id_is_zero_is_read_and_written_back(tmp_path, ending):
+    (one,) = read_transcripts(write_log(tmp_path / f"parent{ending}", [sample(0)]))
+    assert one.source["sample_id"] == 0
+    assert "unresolved_attachments" not in one.source
+    (back,) = read_transcripts(write_inspect([edited(one, 1, content="Hi")], tmp_path / f"out{ending}"))
+    assert back.source["sample_id"] == f"0__{TEST}"
+    assert back.metadata["jrh"]["parent_sample_id"] == 0
+
+
+@BOTH
 def test_edited_messages_calls_and_results_come_back_as_edited(tmp_path, ending):
     one = parent(tmp_path, scores=scored(match="C"), metadata={"kind": "easy"})
     call = {**one.messages[2].tool_calls[0], "arguments": {"people": 200}}

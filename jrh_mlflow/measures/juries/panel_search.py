@@ -212,13 +212,20 @@ class _Search:
         )
 
     def _check(self) -> None:
-        if not 1 <= self.size <= len(self.judges):
-            raise RecipeError(f"A panel of {self.size} cannot be chosen from {len(self.judges)} judges with a price.")
+        check_limit(self.max_usd)
+        n_judges = len(self.prices)
+        if not 1 <= self.size <= n_judges:
+            raise RecipeError(f"A panel of {self.size} cannot be chosen from {n_judges} judges: give 1 to {n_judges}.")
         if self.max_usd is None:
             return
+        if self.size > len(self.judges):
+            raise RecipeError(
+                f"No panel of {self.size} can be held under ${self.max_usd:g}: the price of {len(self.unpriced)} of "
+                f"{n_judges} judges is unknown ({', '.join(self.unpriced)}). Leave the limit out, or measure them with "
+                "a price."
+            )
         cheapest = sum(sorted(self.prices[name] or 0.0 for name in self.judges)[: self.size])
-        # Also refuses NaN.
-        if not self.max_usd > 0 or cheapest > self.max_usd:
+        if cheapest > self.max_usd:
             raise RecipeError(
                 f"No panel of {self.size} costs at most ${self.max_usd:g} per 1,000 judgments: the cheapest costs "
                 f"${cheapest:.4g}."
@@ -250,6 +257,12 @@ class _Search:
             values = {one: score(one) for one in wider}
             panel = min(values, key=lambda one: (math.isnan(values[one]), *self._rank(one, values[one])))
         return tuple(sorted(panel, key=self.judges.index))
+
+
+def check_limit(max_usd: float | None) -> None:
+    """Refuse a limit that no panel can keep, or that is none."""
+    if max_usd is not None and not 0 < max_usd < math.inf:
+        raise RecipeError(f"A limit is an amount of more than $0 per 1,000 judgments, but got {max_usd:g}.")
 
 
 def _scorer(part: VoteTable, rule: Rule) -> Score:

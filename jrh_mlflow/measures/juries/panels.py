@@ -53,7 +53,7 @@ class Rule:
     vote: str = "majority"
     ties: str = "abstain"
     min_votes: int | None = None
-    """Fewer votes make a unit unusable; None: more than half of the panel."""
+    """Fewer votes make a unit unusable; None: more than half of the panel. A smaller panel needs all of its votes."""
     seed: int = 0
     """Of the halves behind cross-fitted weights."""
 
@@ -70,8 +70,9 @@ class Rule:
         for what, value, known in (("rule", self.vote, RULES), ("ties", self.ties, TIES)):
             if value not in known:
                 raise RecipeError(f"Unknown {what} {value!r}.{suggest(str(value), known)} Known: {', '.join(known)}.")
-        if self.min_votes is not None and self.min_votes < 1:
-            raise RecipeError(f"`min_votes >= 1` must hold, but got {self.min_votes}.")
+        n_judges = len(table.judges)
+        if self.min_votes is not None and not 1 <= self.min_votes <= n_judges:
+            raise RecipeError(f"`1 <= min_votes <= {n_judges}`, the number of judges, must hold: got {self.min_votes}.")
         if self.ties in ("lowest", "highest", "median") and not (table.pointwise and table.scale.ordered):
             raise RecipeError(f"Ties {self.ties!r} needs labels with a known order; here: {table.scale.labels}.")
         if self.ties == "tie" and table.pointwise:

@@ -13,7 +13,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.juries.agreement import Agreement, agreement_matrix, effective_votes
 from jrh_mlflow.measures.juries.cascades import Cascade, cascade
 from jrh_mlflow.measures.juries.panel_scores import condition_readings, panel_calls, panel_readings
-from jrh_mlflow.measures.juries.panel_search import BestPanel, best_panel
+from jrh_mlflow.measures.juries.panel_search import BestPanel, best_panel, check_limit
 from jrh_mlflow.measures.juries.panels import PanelAnswers, Rule, panel_answer, vote_weights
 from jrh_mlflow.measures.juries.tables import jury_markdown, jury_tables
 from jrh_mlflow.measures.juries.votes import NOT_ASKED, VoteTable, votes
@@ -168,6 +168,7 @@ def _check_asked(
     n_judges: int, *, size: int | None, max_usd: float | None, steps: Sequence[str], unsure: str | None
 ) -> None:
     """Refuse settings that nothing would read: a limit that limits nothing looks kept."""
+    check_limit(max_usd)
     if unsure is not None and not steps:
         raise RecipeError(f"The signal {unsure!r} is for a cascade: name its judges.")
     if max_usd is not None and size is None and n_judges <= TRIO and not steps:
@@ -209,7 +210,7 @@ def _best(
     if size is None and n_sources < needed:
         reason = f"{n_sources} source(s) with an expected answer: choosing on one half needs {needed} or more"
         return NotEstimable(reason=reason)
-    return best_panel(table, size or TRIO, max_usd=max_usd, rule=rule, seed=seed)
+    return best_panel(table, TRIO if size is None else size, max_usd=max_usd, rule=rule, seed=seed)
 
 
 def _notes(table: VoteTable, given: PanelAnswers, rule: Rule, seats: Mapping[str, Seat]) -> tuple[str, ...]:

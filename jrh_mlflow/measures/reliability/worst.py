@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.measures.reliability.points import PointTable, point_table
-from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.items import BASELINE, STABILITY
 from jrh_mlflow.schema.presentation import Message, message_text
 
 
@@ -58,9 +58,11 @@ class WorstItem:
 
 
 def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, ItemLike], n: int = 10) -> list[WorstItem]:
-    """Return the `n` worst items: by size of the error, then wrong replicates, then a right baseline first, then id.
+    """Return the `n` worst items: by size of the error, then share of wrong replicates, then a right baseline, then id.
 
-    Only verdicts can be wrong: abstained, unparsed and failed calls are no errors of judgment.
+    Of the items that one test made of one source only the worst is told, and both designs of `stochastic_stability`
+    are one test: the list is to show different errors. Only verdicts can be wrong: abstained, unparsed and failed
+    calls are no errors of judgment.
 
     Args:
         calls: Call records, as for `measure`.
@@ -77,18 +79,29 @@ def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item
     if strange:
         raise CallsError(f"{len(strange)} item(s) of the calls are not in the suite: {', '.join(strange[:5])}.")
     names = sorted(set(frame["suite_item"]))
-    table = point_table(frame, labels=next((item.answers for item in items.values() if item.answers), None))
+    labels = {item.answers for item in items.values() if item.answers}
+    table = point_table(frame, labels=labels.pop() if len(labels) == 1 else None)
     baselines = {item.task: item for item in items.values() if item.condition == BASELINE}
     wrong = np.flatnonzero((table.outcome == "verdict") & (table.expected != "") & ~table.right)
     size = _sizes(table)
     by_item: dict[int, list[int]] = {}
     for row in wrong:
         by_item.setdefault(int(table.item[row]), []).append(int(row))
-    ranked = sorted(by_item.items(), key=lambda found: _rank(table, size, found[1], names[found[0]]))
+    answered = np.bincount(table.item[table.usable], minlength=len(names))
+    ranked = sorted(by_item, key=lambda code: _rank(table, size, by_item[code], int(answered[code]), names[code]))
     return [
-        _worst(names[code], items, baselines, table, row=max(rows, key=lambda row: size[row]), size=size)
-        for code, rows in ranked[:n]
+        _worst(names[code], items, baselines, table, row=max(by_item[code], key=lambda row: size[row]), size=size)
+        for code in _different(ranked, [items[name] for name in names])[:n]
     ]
+
+
+def _different(ranked: Iterable[int], items: Sequence[ItemLike]) -> list[int]:
+    """Keep the first item of each source and test."""
+    kept: dict[tuple[str, str], int] = {}
+    for code in ranked:
+        test = items[code].condition
+        kept.setdefault((items[code].task, STABILITY if test.startswith(STABILITY) else test), code)
+    return list(kept.values())
 
 
 def _sizes(table: PointTable) -> list[float]:
@@ -98,9 +111,12 @@ def _sizes(table: PointTable) -> list[float]:
     return [float(one) for one in np.nan_to_num(distance)]
 
 
-def _rank(table: PointTable, size: list[float], rows: list[int], name: str) -> tuple[float, int, bool, str]:
+def _rank(
+    table: PointTable, size: list[float], rows: list[int], n_answered: int, name: str
+) -> tuple[float, float, bool, str]:
     was_right = table.base_answer[rows[0]] != "" and table.base_answer[rows[0]] == table.base_expected[rows[0]]
-    return -max(size[row] for row in rows), -len(rows), not was_right, name
+    # A share, not a count: tests that ask ten times would come before all that ask once.
+    return -max(size[row] for row in rows), -len(rows) / n_answered, not was_right, name
 
 
 def _worst(

@@ -55,7 +55,7 @@ def psychometric(sheets: Sheets) -> Figure | None:
     curves = {name: points for name, sheet in sheets.items() if (points := _curve(sheet))}
     if not curves:
         return None
-    figure, axes = canvas(8, 4.8, left=0.85)
+    figure, axes = canvas(8, 4.8, left=0.85, right=0.65)
     spread = 0.06 * (len(curves) - 1)
     for index, (name, points) in enumerate(curves.items()):
         shift = (index / max(1, len(curves) - 1) - 0.5) * spread if len(curves) > 1 else 0.0
@@ -74,10 +74,12 @@ def psychometric(sheets: Sheets) -> Figure | None:
             capsize=4,
             label=f"{short(name)}   Δ75 {threshold}",
         )
+    # Named in the margin: inside the axes a bar can stand anywhere.
+    margin = axes.get_yaxis_transform()
     axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
-    axes.text(0.995, 0.755, "75 %", transform=axes.get_yaxis_transform(), ha="right", va="bottom", color="#555555")
+    axes.text(1.01, 0.75, "75 %", transform=margin, ha="left", va="center", color="#555555")
     axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
-    axes.text(0.995, 0.505, "coin", transform=axes.get_yaxis_transform(), ha="right", va="bottom", color="#777777")
+    axes.text(1.01, 0.5, "coin", transform=margin, ha="left", va="center", color="#777777")
     axes.set_xticks(sorted({step for points in curves.values() for step, _ in points}))
     axes.set_ylim(-0.02, 1.03)
     axes.set_xlabel("quality difference δ (requirements met)")

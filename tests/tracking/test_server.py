@@ -1,0 +1,51 @@
+"""`jrh ui` as a real process with a real MLflow server behind it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jrh_mlflow.tracking.server import _wait_until_up, folder_uri
+from jrh_mlflow.tracking.store import Store
+from tests.waiting import wait_until
+
+JRH = (sys.executable, "-c", "from jrh_mlflow.cli import main; main()")
+
+
+def _alive(group: int) -> bool:
+    """Whether a process of the group still runs."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_the_server_and_the_copy_end_with_the_command(ending: signal.Signals, tmp_path: Path) -> None:
+    Store(folder_uri(tmp_path / "store"), "tests")
+    (tmp_path / "copies").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [*JRH, "ui", str(tmp_path / "store"), "--copy", "--port", str(port)],
+        env={**os.environ, "TMPDIR": str(tmp_path / "copies")},
+        start_new_session=True,
+    )
+    try:
+        _wait_until_up(f"http://127.0.0.1:{port}/health", process)
+        assert list((tmp_path / "copies").glob("jrh-ui-*/store/mlflow.db"))
+        process.send_signal(ending)
+        assert process.wait(timeout=60) == 0
+        wait_until(lambda: not _alive(process.pid))
+        assert not list((tmp_path / "copies").glob("jrh-ui-*"))
+    finally:
+        if _alive(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,66 @@
+"""A store that cannot be reached, and what a store does not have: said in whole words, with what to do."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+import jrh_mlflow as jrh
+from jrh_mlflow.errors import SuiteError, TrackingError
+from jrh_mlflow.tracking.speaking import reason, speaking
+from jrh_mlflow.tracking.store import Store, download
+
+
+def _closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def test_a_store_that_cannot_be_reached_is_said_in_whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    uri = f"http://127.0.0.1:{_closed_port()}"
+    whole = (
+        f"The MLflow store at {uri} cannot be reached: Connection refused. "
+        "Start it, or check --tracking-uri. Nothing was asked yet."
+    )
+    with pytest.raises(TrackingError) as stored:
+        Store(uri)
+    assert str(stored.value) == whole
+    with pytest.raises(TrackingError) as downloaded:
+        download("runs:/deadbeef/suite", tracking_uri=uri)
+    assert str(downloaded.value) == whole
+
+
+def test_a_server_that_is_silent_cannot_be_reached_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(TrackingError, match=r"cannot be reached: .*\. Start it"):
+            Store(uri)
+
+
+def test_a_long_reason_ends_with_a_whole_word_and_without_the_password() -> None:
+    uri = "postgresql://me:secret@db/mlflow"
+    said = reason(ValueError(f"{uri} refused " + "metric " * 100), uri)
+    assert said.startswith("postgresql://me:***@db/mlflow refused metric")
+    assert said.endswith("metric …")
+    with (
+        pytest.raises(TrackingError, match=r"did not take it: No space\. Go on\.$"),
+        speaking(uri, problem="did not take it", what_now="Go on."),
+    ):
+        raise OSError("No space.")
+
+
+@pytest.mark.parametrize("run", ["deadbeef", "0123456789abcdef0123456789abcdef"])
+def test_a_suite_of_a_run_that_does_not_exist_is_bad_input(run: str, store_uri: str) -> None:
+    with pytest.raises(SuiteError, match=rf"no runs:/{run}/suite in the store at .*name the store with --tracking-uri"):
+        download(f"runs:/{run}/suite", tracking_uri=store_uri)
+
+
+def test_a_run_without_a_suite_is_bad_input(store_uri: str) -> None:
+    run = Store(store_uri, "tests").create_run("empty", tags={})
+    with pytest.raises(SuiteError, match="There is no runs:"):
+        jrh.load_suite(f"runs:/{run}/suite", tracking_uri=store_uri)
