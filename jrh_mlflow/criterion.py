@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import BudgetError, RecipeError
 from jrh_mlflow.evaluation import Evaluation, evaluate
 from jrh_mlflow.measures.datasheet.shift import criterion_axes
 from jrh_mlflow.measures.markdown import interval_text, table
@@ -68,7 +68,7 @@ def criterion_shift(
     names = [arm.tie_criterion.name for arm in arms]
     if len(set(names)) < len(names):
         raise RecipeError(f"The criteria of a shift must differ, but got {', '.join(names)}.")
-    on = as_suite(suite)
+    on = as_suite(suite, tracking_uri=tracking_uri)
     facts = JudgeFacts.of(arms[0])
     store = Store(tracking_uri, experiment)
     parent = store.create_run(
@@ -79,6 +79,8 @@ def criterion_shift(
         evaluations: dict[str, Evaluation] = {}
         for arm in arms:
             spent = sum(one.cost_usd or 0.0 for one in evaluations.values())
+            if max_usd is not None and 0 < max_usd <= spent:
+                raise BudgetError(f"The first {len(evaluations)} of {len(arms)} arms spent the cap of ${max_usd}.")
             evaluations[arm.tie_criterion.name] = evaluate(
                 arm,
                 on,

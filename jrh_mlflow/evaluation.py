@@ -142,7 +142,7 @@ def evaluate(
     if replicates < 1 or concurrency < 1:
         raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
     checked_traces(traces)
-    asked, on = ready_judge(judge, suite)
+    asked, on = ready_judge(judge, suite, tracking_uri=tracking_uri)
     price = judge_price(asked, prices)
     cap = checked_cap(max_usd, asked, price)
     concurrency = make_ready(local_models(asked), concurrency=concurrency, backend=backend)

@@ -18,9 +18,11 @@ from jrh_mlflow.suites import as_suite, hold_back
 from jrh_mlflow.tracking.mlflow_judges import from_mlflow, is_mlflow_judge
 
 
-def ready_judge(judge: object, suite: Suite | str | Path | None) -> tuple[Judge, Suite]:
+def ready_judge(
+    judge: object, suite: Suite | str | Path | None, *, tracking_uri: str | None = None
+) -> tuple[Judge, Suite]:
     """Resolve judge and suite, and check that the one can be asked about the other."""
-    asked, on = resolve_judge(judge), as_suite(suite)
+    asked, on = resolve_judge(judge), as_suite(suite, tracking_uri=tracking_uri)
     hold_back(on)
     if not on.has_texts:
         raise SuiteError(f"Suite {on.name!r} was replayed from recorded judgments and has no texts to ask about.")

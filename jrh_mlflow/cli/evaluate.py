@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from jrh_mlflow.evaluation import Evaluation
     from jrh_mlflow.judges import Judge
     from jrh_mlflow.recipe import Recipe
-    from jrh_mlflow.stimuli import Suite
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,7 +89,7 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **optio
     if dry_run:
         _print_quote(recipe, as_json=as_json)
         return
-    done = evaluation.evaluate(recipe.judge, _suite(recipe), **recipe.options)
+    done = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
     print_evaluations([done], as_json=as_json)
     _end([done])
 
@@ -119,7 +118,7 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **o
         raise click.UsageError("A shift takes --criteria, once per arm.")
     recipe = _recipe(recipe_file, options)
     arms = criteria or recipe.criteria or ("allowed", "strict")
-    done = criterion_shift(recipe.judge, _suite(recipe), criteria=arms, **recipe.options)
+    done = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
     if as_json:
         facts = {"run_id": done.run_id, "arms": {name: one.run_id for name, one in done.arms.items()}}
         click.echo(json.dumps({**facts, "metrics": done.metrics, "link": done.link}, indent=1))
@@ -170,13 +169,6 @@ def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
     return recipe
 
 
-def _suite(recipe: Recipe) -> Suite:
-    """Load the suite; one of a run from the store that the evaluation goes to."""
-    from jrh_mlflow.suites import as_suite
-
-    return as_suite(recipe.suite, tracking_uri=recipe.options.get("tracking_uri"))
-
-
 def _typed() -> set[str]:
     """Return the names of the options that were given, which a default is not."""
     context = click.get_current_context()
@@ -197,10 +189,12 @@ def _judge(judge_text: str | None, judging: dict[str, Any], typed: set[str]) -> 
 
 def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
     from jrh_mlflow.evaluation import price_evaluation
+    from jrh_mlflow.suites import as_suite
 
     known = ("replicates", "journal", "prices")
     given = {name: recipe.options[name] for name in known if name in recipe.options}
-    quoted = price_evaluation(recipe.judge, _suite(recipe), **given)
+    on = as_suite(recipe.suite, tracking_uri=recipe.options.get("tracking_uri"))
+    quoted = price_evaluation(recipe.judge, on, **given)
     if as_json:
         click.echo(json.dumps(asdict(quoted), indent=1))
         return

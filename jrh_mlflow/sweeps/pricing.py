@@ -62,7 +62,7 @@ def price_sweep(
     Stops make a sweep cheaper; replicates for an undecided front and the held-out half make it dearer, at most by as
     many calls as the search itself makes and by the front's own calls.
     """
-    chosen, on = as_space(space, tracking_uri=tracking_uri), as_suite(suite)
+    chosen, on = as_space(space, tracking_uri=tracking_uri), as_suite(suite, tracking_uri=tracking_uri)
     pair = any(item.kind == "pair" for item in on.items)
     search, holdout = halves(on, seed=seed)
     check_names(chosen, search)

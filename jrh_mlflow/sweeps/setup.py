@@ -84,7 +84,7 @@ def set_up(
 ) -> Iterator[Ready]:
     """Check everything that can be checked before anything is asked, then open study and parent run."""
     _check_arguments(as_evaluate, n_trials=n_trials, max_usd=max_usd, join=join)
-    chosen, on = as_space(space, tracking_uri=tracking_uri), as_suite(suite)
+    chosen, on = as_space(space, tracking_uri=tracking_uri), as_suite(suite, tracking_uri=tracking_uri)
     pair = any(item.kind == "pair" for item in on.items)
     search, holdout = halves(on, seed=seed)
     check_names(chosen, search)
