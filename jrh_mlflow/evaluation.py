@@ -15,7 +15,7 @@ from jrh_mlflow.engine.backends import asking
 from jrh_mlflow.engine.channel import RemoteSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.money import Quote, checked_cap, judge_price, quote
-from jrh_mlflow.engine.own_models import local_models, make_ready, model_clock
+from jrh_mlflow.engine.own_models import ModelClock, local_models, make_ready
 from jrh_mlflow.engine.runner import BUDGET, StopRule, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge
@@ -169,7 +169,7 @@ def evaluate(
     with calm_collector(), ending(store, run_id), opened_journal(journal, asked) as book:
         if book is not None and remote.budget is not None:
             book.open_budget(remote.budget, cap)
-        started, clock = time.perf_counter(), model_clock(asked)
+        started, clock = time.perf_counter(), ModelClock(local_models(asked))
         came, total = _ask(
             asked, on, book, remote, ask=ask, replicates=replicates, stop=stop, progress=progress, shuffle=shuffle
         )
@@ -179,7 +179,7 @@ def evaluate(
             calls=_measurable(came, max_usd=max_usd),
             run={"seed": seed, "replicates": replicates, "concurrency": concurrency, "max_usd": max_usd},
             seconds=time.perf_counter() - started,
-            cpu_seconds=None if clock is None else max(0.0, (model_clock(asked) or 0.0) - clock),
+            cpu_seconds=clock.seconds(),
             tags=dict(tags or {}),
             truncated=f"{came.stopped}: {len(came.records)} of {total} calls" if came.stopped else None,
             traces=traces,

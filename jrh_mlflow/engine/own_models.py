@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.local.models import is_local
 from jrh_mlflow.local.server import cpu_seconds, prepare, slots
 
@@ -34,6 +32,12 @@ def make_ready(models: Iterable[str], *, concurrency: int, backend: str = "local
     return concurrency
 
 
-def model_clock(judge: Judge) -> float | None:
-    """Return the processor time local models have used so far; None for a judge that does not run on this machine."""
-    return cpu_seconds() if isinstance(judge, PromptedJudge) and is_local(judge.model) else None
+class ModelClock:
+    """The processor time that models on this machine use from now on."""
+
+    def __init__(self, models: Sequence[str]) -> None:
+        self._before = cpu_seconds() if models else None
+
+    def seconds(self) -> float | None:
+        """Return what was used so far; None when no model runs on this machine."""
+        return None if self._before is None else max(0.0, cpu_seconds() - self._before)

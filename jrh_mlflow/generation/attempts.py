@@ -124,6 +124,8 @@ class Made:
     unfinished: int = 0
     """Items that were neither made nor set aside because generation was stopped."""
     seconds: float = 0.0
+    cpu_seconds: float | None = None
+    """Of models on this machine; None when there is none."""
     notes: Sequence[str] = field(default_factory=tuple)
     """What a reader of the suite should know first."""
 

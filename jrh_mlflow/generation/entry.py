@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.channel import RemoteSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.own_models import local_models, make_ready
+from jrh_mlflow.engine.own_models import ModelClock, local_models, make_ready
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.generation.agentic.pipeline import AgentPipeline
 from jrh_mlflow.generation.agentic.plan import AgentPlan
@@ -182,7 +182,8 @@ def run_generation(
     who = {"generator": generator, "validator": validator, "seed": seed, "max_usd": max_usd, "prices": prices}
     told = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
     order = place_order(dataset, **told, **who)  # type: ignore[arg-type]
-    concurrency = make_ready(local_models(order.generator, order.validator), concurrency=concurrency)
+    own = local_models(order.generator, order.validator)
+    concurrency = make_ready(own, concurrency=concurrency)
     called = name or (Path(dataset).stem if isinstance(dataset, str | Path) else "reliability")
     settings = RemoteSettings(
         concurrency=concurrency,
@@ -199,7 +200,9 @@ def run_generation(
     run = {"seed": seed, "concurrency": concurrency, "max_usd": max_usd, "similarity": measure.name}
     with calm_collector(), ending(store, run_id):
         with _bar(called, total=order.plan.n_items, show=progress) as tick:
+            clock = ModelClock(own)
             made, writer = _make(order, settings, measure, journal, on_done=tick, on_items=on_items)
+            made = replace(made, cpu_seconds=clock.seconds())
         suite = Suite(name=called, items=made.items, origin=suite_origin(order, made, run_id, writer.settings(), run))
         params = {
             "generator": writer.settings(),

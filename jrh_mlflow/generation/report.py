@@ -39,6 +39,7 @@ def log_generation(
             "tokens/input": made.usage.input_tokens,
             "tokens/output": made.usage.output_tokens,
             "cost/usd": made.usage.cost_usd,
+            "time/cpu_seconds": made.cpu_seconds,
         },
         seconds=made.seconds,
     )

@@ -218,7 +218,8 @@ def generation_points(
     Args:
         totals: `items`, `set_aside`, `attempts`, `validator_rejected`.
         tests: Per test `items` and `set_aside`.
-        usage: `calls/total`, `calls/cached`, `tokens/input`, `tokens/output`, `cost/usd`, of generator and validator.
+        usage: `calls/total`, `calls/cached`, `tokens/input`, `tokens/output`, `cost/usd`, `time/cpu_seconds`, of
+            generator and validator.
         seconds: From the first text to the last.
     """
     values: dict[str, float | None] = {f"generate/{name}": value for name, value in totals.items()}

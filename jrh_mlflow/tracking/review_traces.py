@@ -41,7 +41,7 @@ EDITED_TEXT = "edited_text"
 """Expectation: what a reviewer made of the text."""
 
 MOST_TRACES = 500
-"""Whoever finishes a review waits for them: 1,000 took 13 CPU seconds on SQLite, and 37 seconds on a busy disk."""
+"""Whoever finishes a review waits for them, and each takes MLflow several statements."""
 
 _FROM_META = ("generator", "attempts", "similarity")
 

@@ -104,6 +104,7 @@ def test_the_checks_set_bad_rewrites_of_a_real_model_aside(smollm2: Path, store_
     assert all(attempt.problems for one in aside.values() for attempt in one.attempts)
     assert seed["response"] not in {item.response for item in made.values()}
     assert (done.metrics["calls/total"], done.metrics["cost/usd"]) == (2, 0)
+    assert done.metrics["time/cpu_seconds"] > 0
     assert done.suite.origin["generator"]["model"] == MODEL
 
 
