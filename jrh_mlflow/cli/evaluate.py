@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -17,7 +16,7 @@ from jrh_mlflow.cli.judging import (
     prompted_judge_from_options,
     text_or_file,
 )
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, print_evaluations, tracking
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, print_evaluations, together, tracking
 from jrh_mlflow.errors import BudgetError, JudgeError
 
 if TYPE_CHECKING:
@@ -25,34 +24,19 @@ if TYPE_CHECKING:
     from jrh_mlflow.judges import Judge
     from jrh_mlflow.recipe import Recipe
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def run_options(function: F) -> F:
-    """Add the options that say how a judge is asked; the names are those of `jrh.evaluate`."""
-    options = (
-        click.option(
-            "--judge", "judge_text", help="Instead of --model: scripted:NAME, module:function, file.py:function."
-        ),
-        click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out."),
-        click.option("--replicates", type=click.IntRange(1), help="How often each presentation is asked. [1]"),
-        click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight. [32]"),
-        click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this."),
-        click.option(
-            "--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."
-        ),
-        click.option("--journal", type=click.Path(), help="Where paid answers are kept. [.jrh/journal.db]"),
-        click.option("--requests-per-minute", type=ABOVE_ZERO, help="Of the endpoint; delays, never drops."),
-        click.option("--tokens-per-minute", type=ABOVE_ZERO, help="Of the endpoint."),
-        click.option("--timeout", "timeout_s", type=ABOVE_ZERO, help="Seconds for one attempt. [120]"),
-        click.option("--backend", help="Where calls run: local, or ray for the cluster of RAY_ADDRESS. [local]"),
-        click.option("--traces", help="Which calls become MLflow traces: failures, all or none. [failures]"),
-        click.option("--run-name", help="Name of the MLflow run."),
-        click.option("--dry-run", is_flag=True, help="Print calls, tokens and dollars; send nothing."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+run_options = together(
+    click.option("--judge", "judge_text", help="Instead of --model: scripted:NAME, module:function, file.py:function."),
+    click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out."),
+    click.option("--replicates", type=click.IntRange(1), help="How often each presentation is asked. [1]"),
+    click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this."),
+    click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."),
+    limits,
+    click.option("--backend", help="Where calls run: local, or ray for the cluster of RAY_ADDRESS. [local]"),
+    click.option("--traces", help="Which calls become MLflow traces: failures, all or none. [failures]"),
+    click.option("--run-name", help="Name of the MLflow run."),
+    click.option("--dry-run", is_flag=True, help="Print calls, tokens and dollars; send nothing."),
+)
+"""How a judge is asked; the names are those of `jrh.evaluate`."""
 
 
 @click.command()

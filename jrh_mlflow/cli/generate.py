@@ -4,89 +4,69 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jrh_mlflow.cli.judging import extra_fields, or_none, price_from_option, text_or_file
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, print_table
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, print_table, store, together
 from jrh_mlflow.errors import BudgetError
 
 if TYPE_CHECKING:
     from jrh_mlflow.generation.entry import Generated
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_tokens", "generator_seed", "extra")
 """Options that need a generator model."""
 
 
-def data_options(function: F) -> F:
-    """Add the options about the data and the tests."""
-    options = (
-        click.option("-o", "--output", type=click.Path(), help="Folder to write the suite to."),
-        click.option("--rubric", help="The question the judge answers about a response; @FILE reads it from a file."),
-        click.option("--tests", help='"paper", "all", or names joined by commas; `jrh tests` lists them. [paper]'),
-        click.option("--labels", metavar="A,B", help="The labels, the better one or the one to be detected last."),
-        click.option("--scale", metavar="LOW-HIGH", help="An ordinal scale, as in 1-6, or its levels: low,mid,high."),
-        click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, response, label, id."),
-        click.option("--instruction", help="The task all responses answer, when the data have no column for it."),
-        click.option("--n", type=click.IntRange(1), help="How many rows to draw."),
-        click.option("--stratify", help="Column or role whose values share the draw, such as label."),
-        click.option("--name", help="Of the suite; the file's name when left out."),
-        click.option("--seed", type=int, help="Of the draw and of everything written by code. [0]"),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+data_options = together(
+    click.option("-o", "--output", type=click.Path(), help="Folder to write the suite to."),
+    click.option("--rubric", help="The question the judge answers about a response; @FILE reads it from a file."),
+    click.option("--tests", help='"paper", "all", or names joined by commas; `jrh tests` lists them. [paper]'),
+    click.option("--labels", metavar="A,B", help="The labels, the better one or the one to be detected last."),
+    click.option("--scale", metavar="LOW-HIGH", help="An ordinal scale, as in 1-6, or its levels: low,mid,high."),
+    click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, response, label, id."),
+    click.option("--instruction", help="The task all responses answer, when the data have no column for it."),
+    click.option("--n", type=click.IntRange(1), help="How many rows to draw."),
+    click.option("--stratify", help="Column or role whose values share the draw, such as label."),
+    click.option("--name", help="Of the suite; the file's name when left out."),
+    click.option("--seed", type=int, help="Of the draw and of everything written by code. [0]"),
+)
+"""The data and the tests."""
 
 
-def transcript_options(function: F) -> F:
-    """Add the options that only transcripts need, and the group to report by."""
-    options = (
-        click.option("--group", metavar="FIELD", help="Column or field (metadata.topic) to report by."),
-        click.option("--preprocess", metavar="STEPS", help="Of transcripts: drop_reasoning,keep_last:10, …"),
-        click.option("--violation", metavar="LABEL", help="Of transcripts: the label for a broken rubric. [the last]"),
-        click.option("--value", "cells", multiple=True, metavar="CELL=LABEL", help="What a cell of the label means."),
-        click.option("--max-steps", type=click.IntRange(1), help="Of transcripts: most edits of one plan. [4]"),
-        click.option("--plans", type=click.IntRange(1), help="Of transcripts: plans tried for each. [3]"),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+transcript_options = together(
+    click.option("--group", metavar="FIELD", help="Column or field (metadata.topic) to report by."),
+    click.option("--preprocess", metavar="STEPS", help="Of transcripts: drop_reasoning,keep_last:10, …"),
+    click.option("--violation", metavar="LABEL", help="Of transcripts: the label for a broken rubric. [the last]"),
+    click.option("--value", "cells", multiple=True, metavar="CELL=LABEL", help="What a cell of the label means."),
+    click.option("--max-steps", type=click.IntRange(1), help="Of transcripts: most edits of one plan. [4]"),
+    click.option("--plans", type=click.IntRange(1), help="Of transcripts: plans tried for each. [3]"),
+)
+"""What only transcripts need, and the group to report by."""
 
 
-def model_options(function: F) -> F:
-    """Add the options about generator, validator, money and MLflow."""
-    options = (
-        click.option("--generator", help="A litellm model name; offline (rules, no model) when left out."),
-        click.option("--api-base", help="Address of the generator's endpoint, in the OpenAI dialect."),
-        click.option("--temperature", type=or_none(float), metavar="NUMBER|none", help="Of the first attempt. [0.7]"),
-        click.option("--max-temperature", type=float, help="Of the last attempt. [1.3]"),
-        click.option("--attempts", type=click.IntRange(1), help="Most attempts per text. [4]"),
-        click.option("--max-tokens", type=click.IntRange(1), help="Longest text. [2048]"),
-        click.option("--generator-seed", type=int, help="Sent to the provider."),
-        click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
-        click.option("--validator", help="Model that confirms labels, levels and edits; the generator's own, or none."),
-        click.option("--validator-api-base", help="Address of the validator's endpoint."),
-        click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this, on both models together."),
-        click.option("--price", multiple=True, metavar="[MODEL=]IN,OUT", help="Dollars per million tokens."),
-        click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight to each model. [32]"),
-        click.option("--journal", type=click.Path(), help="Where paid answers are kept. [.jrh/journal.db]"),
-        click.option("--requests-per-minute", type=ABOVE_ZERO, help="Of the endpoint; delays, never drops."),
-        click.option("--tokens-per-minute", type=ABOVE_ZERO, help="Of the endpoint."),
-        click.option("--timeout", "timeout_s", type=ABOVE_ZERO, help="Seconds for one attempt at a call. [120]"),
-        click.option("--experiment", help="MLflow experiment; the active one when left out."),
-        click.option("--tracking-uri", help="MLflow store or server; the active one when left out."),
-        click.option("--run-name", help="Name of the MLflow run."),
-        click.option("--dry-run", is_flag=True, help="Print items, calls and dollars; send nothing."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+model_options = together(
+    click.option("--generator", help="A litellm model name; offline (rules, no model) when left out."),
+    click.option("--api-base", help="Address of the generator's endpoint, in the OpenAI dialect."),
+    click.option("--temperature", type=or_none(float), metavar="NUMBER|none", help="Of the first attempt. [0.7]"),
+    click.option("--max-temperature", type=float, help="Of the last attempt. [1.3]"),
+    click.option("--attempts", type=click.IntRange(1), help="Most attempts per text. [4]"),
+    click.option("--max-tokens", type=click.IntRange(1), help="Longest text. [2048]"),
+    click.option("--generator-seed", type=int, help="Sent to the provider."),
+    click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
+    click.option("--validator", help="Model that confirms labels, levels and edits; the generator's own, or none."),
+    click.option("--validator-api-base", help="Address of the validator's endpoint."),
+    click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this, on both models together."),
+    click.option("--price", multiple=True, metavar="[MODEL=]IN,OUT", help="Dollars per million tokens."),
+    limits,
+    store,
+    click.option("--run-name", help="Name of the MLflow run."),
+    click.option("--dry-run", is_flag=True, help="Print items, calls and dollars; send nothing."),
+)
+"""Generator, validator, money and MLflow."""
 
 
 @click.command()

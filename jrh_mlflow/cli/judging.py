@@ -9,38 +9,44 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from jrh_mlflow.cli.options import together
+
 if TYPE_CHECKING:
     from jrh_mlflow.judges.prompted import PromptedJudge
 
-F = TypeVar("F", bound=Callable[..., Any])
 N = TypeVar("N", int, float)
 
 _NUMBER = "NUMBER|none"
 """`none` leaves it to the provider."""
 
 
-def judge_options(function: F) -> F:
-    """Add the options of a prompted judge; the command passes them on to `prompted_judge_from_options`."""
-    options = (
-        click.option(
-            "--model", help="A litellm name (openai/gpt-4o-mini, hosted_vllm/NAME), local/smollm2, local/FILE.gguf."
-        ),
-        click.option("--prompt", help="pairwise, label, ordinal, transcript or a template file; by default what fits."),
-        click.option("--rubric", help="What to judge by, before the suite's own rubric; @FILE reads it from a file."),
-        click.option("--criterion", help="Tie criterion: forced, allowed, strict, or a sentence of your own."),
-        click.option("--temperature", type=or_none(float), metavar=_NUMBER, default=0.0, show_default=True),
-        click.option("--max-tokens", type=or_none(int), metavar=_NUMBER, default=1024, show_default=True),
-        click.option("--judge-seed", type=int, help="Sent to the provider."),
-        click.option("--api-base", help="Address of an endpoint that speaks the OpenAI dialect."),
-        click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the request; repeatable."),
-        click.option("--name", help="What the judge is called in reports; the model's name when left out."),
-        click.option("--answer-style", default="letters", show_default=True, help="Slots as letters or digits."),
-        click.option("--structured/--no-structured", default=None, help="Ask for a JSON schema; where known to work."),
-        click.option("--logprobs", is_flag=True, help="Ask for token probabilities: the verdict's confidence."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+def or_none(number: Callable[[str], N]) -> Callable[[str], N | None]:
+    """Read a number, or `none` for leaving it to the provider."""
+
+    def read(text: str) -> N | None:
+        return None if text == "none" else number(text)
+
+    return read
+
+
+judge_options = together(
+    click.option(
+        "--model", help="A litellm name (openai/gpt-4o-mini, hosted_vllm/NAME), local/smollm2, local/FILE.gguf."
+    ),
+    click.option("--prompt", help="pairwise, label, ordinal, transcript or a template file; by default what fits."),
+    click.option("--rubric", help="What to judge by, before the suite's own rubric; @FILE reads it from a file."),
+    click.option("--criterion", help="Tie criterion: forced, allowed, strict, or a sentence of your own."),
+    click.option("--temperature", type=or_none(float), metavar=_NUMBER, default=0.0, show_default=True),
+    click.option("--max-tokens", type=or_none(int), metavar=_NUMBER, default=1024, show_default=True),
+    click.option("--judge-seed", type=int, help="Sent to the provider."),
+    click.option("--api-base", help="Address of an endpoint that speaks the OpenAI dialect."),
+    click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the request; repeatable."),
+    click.option("--name", help="What the judge is called in reports; the model's name when left out."),
+    click.option("--answer-style", default="letters", show_default=True, help="Slots as letters or digits."),
+    click.option("--structured/--no-structured", default=None, help="Ask for a JSON schema; where known to work."),
+    click.option("--logprobs", is_flag=True, help="Ask for token probabilities: the verdict's confidence."),
+)
+"""Of a prompted judge; the command passes them on to `prompted_judge_from_options`."""
 
 
 def prompted_judge_from_options(
@@ -103,15 +109,6 @@ def price_from_option(model: str, price: str | None) -> dict[str, tuple[float, f
     except ValueError:
         raise click.UsageError(f"--price takes IN,OUT, dollars per million tokens, but got {price!r}.") from None
     return {model: (given, made)}
-
-
-def or_none(number: Callable[[str], N]) -> Callable[[str], N | None]:
-    """Read a number, or `none` for leaving it to the provider."""
-
-    def read(text: str) -> N | None:
-        return None if text == "none" else number(text)
-
-    return read
 
 
 def text_or_file(text: str | None) -> str | None:

@@ -18,16 +18,33 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 
 
-def tracking(function: F) -> F:
-    """Add the options that say where in MLflow a run goes."""
-    options = (
-        click.option("--experiment", help="MLflow experiment; the active one when left out."),
-        click.option("--tracking-uri", help="MLflow store or server; the active one when left out."),
-        click.option("--seed", default=0, show_default=True, help="Of everything drawn at random."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that adds options in the order they are given."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+store = together(
+    click.option("--experiment", help="MLflow experiment; the active one when left out."),
+    click.option("--tracking-uri", help="MLflow store or server; the active one when left out."),
+)
+"""Where in MLflow a run goes."""
+
+tracking = together(store, click.option("--seed", default=0, show_default=True, help="Of everything drawn at random."))
+
+limits = together(
+    click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight, to each model. [32]"),
+    click.option("--journal", help="Where paid answers are kept, a path or postgresql://… [.jrh/journal.db]"),
+    click.option("--requests-per-minute", type=ABOVE_ZERO, help="Of the endpoint; delays, never drops."),
+    click.option("--tokens-per-minute", type=ABOVE_ZERO, help="Of the endpoint."),
+    click.option("--timeout", "timeout_s", type=ABOVE_ZERO, help="Seconds for one attempt at a call. [120]"),
+)
+"""How models are asked."""
 
 
 def column_mapping(pairs: Sequence[str]) -> dict[str, str]:

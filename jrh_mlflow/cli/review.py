@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json
+from jrh_mlflow.cli.options import as_json, store
 
 
 @click.command()
@@ -19,8 +19,7 @@ from jrh_mlflow.cli.options import as_json
 @click.option("--allow-undecided", is_flag=True, help="With --finish: leave undecided items out.")
 @click.option("--withdraw", "withdrawing", is_flag=True, help="End the review; the suite can be judged as it was made.")
 @click.option("--no-log", is_flag=True, help="Do not log a finished review to MLflow.")
-@click.option("--experiment", help="MLflow experiment; the active one when left out.")
-@click.option("--tracking-uri", help="MLflow store or server; the active one when left out.")
+@store
 @as_json
 def review(suites: tuple[str, ...], as_json: bool, finishing: bool, withdrawing: bool, **options: Any) -> None:
     """Review generated items in the browser: accept, edit or reject each, by keyboard.

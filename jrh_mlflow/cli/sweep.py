@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, tracking
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, tracking
 from jrh_mlflow.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 )
 @click.option("--max-replicates", type=click.IntRange(1), default=4, show_default=True, help="While undecided.")
 @click.option("--no-early-stop", is_flag=True, help="Ask every trial to its end.")
-@click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight. [32]")
 @click.option("--price", "price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens; repeatable.")
-@click.option("--journal", help="Where paid answers are kept, a path or postgresql://… [.jrh/journal.db]")
-@click.option("--requests-per-minute", type=ABOVE_ZERO, help="Of the endpoint; delays, never drops.")
-@click.option("--timeout", "timeout_s", type=ABOVE_ZERO, help="Seconds for one attempt. [120]")
+@limits
 @click.option("--run-name", help="Name of the parent run.")
 @click.option("--dry-run", is_flag=True, help="Print configurations, calls and dollars; send nothing.")
 @tracking
