@@ -15,10 +15,10 @@ from jrh_mlflow.engine.purse import Purse
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.agentic.sources import read_plan_of
 from jrh_mlflow.generation.generator import Generator
+from jrh_mlflow.generation.own_writer import CallableWriter
 from jrh_mlflow.generation.plan import Plan, needs_validator, rubric_sha256
 from jrh_mlflow.generation.validators import JudgeValidator, ModelValidator, Validator
 from jrh_mlflow.generation.writers import (
-    CallableWriter,
     ModelWriter,
     OfflineWriter,
     Writer,

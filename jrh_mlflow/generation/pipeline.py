@@ -171,7 +171,7 @@ class Pipeline:
         else:
             problems = self._problems(job, written.text or "", earlier)
         if not problems:
-            problems, verdict, rejected = await self._confirmed(job, written)
+            problems, verdict, rejected = await self._confirmed(job, written, number)
         return Attempt(number=number, temperature=temperature, problems=problems, verdict=verdict, rejected=rejected)
 
     def _problems(self, job: Job, text: str, earlier: tuple[str, ...]) -> tuple[str, ...]:
@@ -181,12 +181,30 @@ class Pipeline:
         bare = isinstance(job.test, Rewrite) and len(words(text)) < 2 and len(words(job.target.original)) >= _FEW_WORDS
         return tuple(problem for problem in (*found, "a single word" if bare else None) if problem)
 
-    async def _confirmed(self, job: Job, written: Written) -> tuple[tuple[str, ...], str | None, bool]:
+    async def _confirmed(self, job: Job, written: Written, number: int) -> tuple[tuple[str, ...], str | None, bool]:
         """Return problems, verdict and whether the validator rejected the text."""
         assert isinstance(job.test, Rewrite)
         if not job.test.confirm:
             return (), NOT_ASKED, False
-        return await self._asked_about(finished(job, written.text or "", generator=self._writer.name)[0])
+        item = self._item(job, written.text)
+        if self._went_on(job, job.test, item, number):
+            return ("validator gave no answer in an earlier run",), None, False
+        return await self._asked_about(item)
+
+    def _item(self, job: Job, text: str | None) -> Item:
+        return finished(job, text or "", generator=self._writer.name)[0]
+
+    def _went_on(self, job: Job, test: Rewrite, item: Item, number: int) -> bool:
+        """Tell whether an earlier run had no answer about this text and one about a later text: it is not asked again.
+
+        So that the same suite comes out, whatever the validator would say now.
+        """
+        validator = self._validator
+        if validator is None or not self._writer.refused_before or validator.kept(item) is not None:
+            return False
+        later = range(number, len(self._writer.temperatures))
+        texts = (self._writer.kept_text(test, job.target, attempt=attempt) for attempt in later)
+        return any(text is not None and validator.kept(self._item(job, text)) is not None for text in texts)
 
     async def _asked_about(self, item: Item) -> tuple[tuple[str, ...], str | None, bool]:
         """Have the validator answer the judge's question about a finished item."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import inspect
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,12 +15,11 @@ from jrh_mlflow.engine.channel import PERHAPS_BILLED, Channel
 from jrh_mlflow.engine.lanes import LaneError
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.attempts import Written
-from jrh_mlflow.generation.generator import Generator, ramp
+from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.judges.answers import clean_text
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.perturb import NotApplicable, ReliabilityTest, Rewrite, Target
 from jrh_mlflow.schema.requests import Request, Response
-from jrh_mlflow.schema.secrets import blank_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -31,7 +27,7 @@ if TYPE_CHECKING:
 OFFLINE = "offline"
 OFFLINE_NAME = "offline rules"
 CODE_NAME = "code"
-_ATTEMPTS = 4
+ATTEMPTS = 4
 _STRIDE = 1000
 """Room for the attempts of one text among the replicate numbers of a request."""
 
@@ -72,6 +68,10 @@ class Writer(ABC):
         """Return the answer that an earlier call was given, where answers are kept; nothing is sent."""
         return None
 
+    def kept_text(self, test: Rewrite, target: Target, *, attempt: int) -> str | None:
+        """Return the text of an earlier run, where texts are kept; nothing is sent."""
+        return None
+
     @abstractmethod
     async def ask(self, brief: str, *, attempt: int, first: int = 0) -> Written:
         """Answer a brief.
@@ -105,7 +105,7 @@ class OfflineWriter(Writer):
     name = OFFLINE_NAME
     offline = True
 
-    def __init__(self, seed: int, *, attempts: int = _ATTEMPTS) -> None:
+    def __init__(self, seed: int, *, attempts: int = ATTEMPTS) -> None:
         self.seed = seed
         self.temperatures = (None,) * attempts
 
@@ -158,12 +158,20 @@ class ModelWriter(Writer):
 
     async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
         """Serve the journalled text, or ask for one."""
-        return await self.ask(test.brief(target), attempt=attempt, first=self._places.get(target.id, 0) * _STRIDE)
+        return await self.ask(test.brief(target), attempt=attempt, first=self._first(target))
+
+    def kept_text(self, test: Rewrite, target: Target, *, attempt: int) -> str | None:
+        """Return the journalled text."""
+        kept = self.kept(test.brief(target), attempt=attempt, first=self._first(target))
+        return None if kept is None else kept.text
+
+    def _first(self, target: Target) -> int:
+        return self._places.get(target.id, 0) * _STRIDE
 
     def kept(self, brief: str, *, attempt: int, first: int = 0) -> Written | None:
         """Return the journalled answer."""
         brief = clean_text(brief)
-        return self._kept(self._request(brief, attempt).key(first + attempt), _digest(brief))
+        return self._kept(self._request(brief, attempt).key(first + attempt), brief_sha256(brief))
 
     def _kept(self, key: str, digest: str) -> Written | None:
         response = self._channel.kept(key)
@@ -172,7 +180,7 @@ class ModelWriter(Writer):
     async def ask(self, brief: str, *, attempt: int, first: int = 0) -> Written:
         """Serve the journalled answer, or send the brief."""
         brief = clean_text(brief)
-        digest, request = _digest(brief), self._request(brief, attempt)
+        digest, request = brief_sha256(brief), self._request(brief, attempt)
         key = request.key(first + attempt)
         kept = self._kept(key, digest)
         if kept is not None:
@@ -210,62 +218,6 @@ class ModelWriter(Writer):
         )
 
 
-class CallableWriter(Writer):
-    """A function of the user's. What it raises, or returns that is no text, is the attempt's problem."""
-
-    def __init__(self, function: WriterFunction, *, concurrency: int) -> None:
-        self.function, self._concurrency = function, concurrency
-        self.name = str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
-        self.temperatures = ramp(0.7, 1.3, _ATTEMPTS)
-        call = getattr(function, "__call__", None)  # noqa: B004 - the method itself is inspected, not its presence
-        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-
-    def settings(self) -> dict[str, object]:
-        """Name the function and the ramp it is called with."""
-        first, last = self.temperatures[0], self.temperatures[-1]
-        ramped = {"temperature": first, "max_temperature": last, "attempts": len(self.temperatures)}
-        return {"model": self.name, "kind": "callable", **ramped}
-
-    async def __aenter__(self) -> Self:
-        self._slots = asyncio.Semaphore(self._concurrency)
-        self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="jrh-writer")
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._threads.shutdown()
-
-    async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
-        """Call the function with the brief."""
-        return await self._answered(test.brief(target), temperature)
-
-    async def ask(self, brief: str, *, attempt: int, first: int = 0) -> Written:
-        """Call the function with the brief."""
-        return await self._answered(brief, self.temperatures[attempt])
-
-    async def _answered(self, brief: str, temperature: float | None) -> Written:
-        brief = clean_text(brief)
-        facts: dict[str, Any] = {"model": self.name, "prompt_sha256": _digest(brief)}
-        facts |= {"input_tokens": None, "output_tokens": None, "cost_usd": None}
-        async with self._slots:
-            try:
-                returned = await self._call(brief, temperature)
-            except Exception as error:
-                return Written(problem=blank_secrets(clean_text(f"{type(error).__name__}: {error}")), **facts)
-        if not isinstance(returned, str):
-            return Written(problem=f"{type(returned).__name__} instead of a text", **facts)
-        return Written(text=clean_text(returned).strip(), **facts)
-
-    async def _call(self, brief: str, temperature: float | None) -> object:
-        if self._is_async:
-            returned = self.function(brief, temperature)
-        else:
-            loop = asyncio.get_running_loop()
-            returned = await loop.run_in_executor(self._threads, self.function, brief, temperature)
-        return await returned if inspect.isawaitable(returned) else returned
-
-
 def as_generator(spec: object) -> Generator | WriterFunction | None:
     """Resolve what a user gives: a model name, a `Generator`, a function, or `offline` / None for the rules.
 
@@ -284,7 +236,8 @@ def as_generator(spec: object) -> Generator | WriterFunction | None:
     )
 
 
-def _digest(brief: str) -> str:
+def brief_sha256(brief: str) -> str:
+    """Hash what a writer was told."""
     return hashlib.sha256(brief.encode()).hexdigest()
 
 

@@ -63,6 +63,23 @@ def test_a_refused_item_is_asked_again_on_the_next_run(store_uri: str) -> None:
         assert len(run(rows(1), server, store_uri, tests="semantic_paraphrase").suite) == 2
 
 
+def test_a_text_the_validator_refused_is_passed_over_again_once_a_later_one_was_confirmed(store_uri: str) -> None:
+    asked: list[str] = []
+
+    def refuse_the_first(expected: str) -> str | Reply:
+        asked.append(expected)
+        return Reply(refusal="No.") if len(asked) == 1 else expected
+
+    player = Player(rows(1), tests="label_flip", answer=refuse_the_first)
+    with LoopbackServer(reply=player) as server:
+        first = run(rows(1), server, store_uri, tests="label_flip")
+        sent = server.counts["requests"]
+        second = run(rows(1), server, store_uri, tests="label_flip")
+    assert first.suite.items[1].meta["attempts"] == 2
+    assert (sent, server.counts["requests"]) == (4, 4)
+    assert second.suite.sha256 == first.suite.sha256
+
+
 def test_equal_rows_get_texts_of_their_own(store_uri: str) -> None:
     twins = [rows(1)[0], {**rows(1)[0], "id": "twin"}]
     player = Player(twins[:1], tests="semantic_paraphrase")
