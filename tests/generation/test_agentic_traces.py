@@ -23,7 +23,7 @@ TOLD = ("--tests", BOTH, "--rubric", RUBRIC, "--labels", ",".join(LABELS))
 @pytest.fixture(scope="module")
 def traces(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Two traces of an agent in one store, while another, empty one is active."""
-    before, other = mlflow.get_tracking_uri(), folder_uri(tmp_path_factory.mktemp("other"))
+    other = folder_uri(tmp_path_factory.mktemp("other"))
     mlflow.set_tracking_uri(store_uri)
     mlflow.set_experiment("agents at work")
     with pytest.MonkeyPatch.context() as patch:
@@ -36,7 +36,8 @@ def traces(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     Store(other, "tests")
     mlflow.set_tracking_uri(other)
     yield "traces:/agents at work"
-    mlflow.set_tracking_uri(before)
+    # Not what `get_tracking_uri` said before: a store that is set outranks the environment of every later test.
+    mlflow.set_tracking_uri(None)
 
 
 def cli(*arguments: object) -> Result:

@@ -28,12 +28,11 @@ ANSWER = {"role": "assistant", "content": "Bistro has a table."}
 @pytest.fixture
 def experiment(store_uri: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
-    before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(store_uri)
     name = f"traces {request.node.name}"
     mlflow.set_experiment(name)
     yield name
-    mlflow.set_tracking_uri(before)
+    mlflow.set_tracking_uri(None)
 
 
 def completion(message: dict[str, Any]) -> dict[str, Any]:
