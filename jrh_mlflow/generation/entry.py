@@ -179,9 +179,9 @@ def run_generation(
     """
     if concurrency < 1:
         raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
-    who = {"generator": generator, "validator": validator, "seed": seed, "max_usd": max_usd, "prices": prices}
-    told = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
-    order = place_order(dataset, **told, **who)  # type: ignore[arg-type]
+    who: dict[str, Any] = {"generator": generator, "validator": validator, "prices": prices, "max_usd": max_usd}
+    told: dict[str, Any] = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
+    order = place_order(dataset, seed=seed, **told, **who)
     own = local_models(order.generator, order.validator)
     concurrency = make_ready(own, concurrency=concurrency)
     called = name or (Path(dataset).stem if isinstance(dataset, str | Path) else "reliability")
@@ -265,9 +265,9 @@ def price_generation(
 
     Data that lie in MLflow (`traces:/<experiment>`) are read from the store at `tracking_uri`.
     """
-    who = {"generator": generator, "validator": validator, "seed": seed, "max_usd": None, "prices": prices}
-    told = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
-    order = place_order(dataset, **told, **who)  # type: ignore[arg-type]
+    who: dict[str, Any] = {"generator": generator, "validator": validator, "prices": prices, "max_usd": None}
+    told: dict[str, Any] = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
+    order = place_order(dataset, seed=seed, **told, **who)
     model = order.generator if isinstance(order.generator, Generator) else None
     if isinstance(order.plan, AgentPlan):
         return agent_quoted(order.plan, model, order.validator, prices=order.prices)

@@ -163,7 +163,7 @@ def _ladder(estimates: Mapping[str, Reading]) -> list[str]:
     rows = []
     for step in steps:
         target = estimates[f"target_sensitivity/{step}"]
-        cells = [_with_interval(estimates[f"{axis}/{step}"]) for axis in _LADDER_COLUMNS]
+        cells = [with_interval(estimates[f"{axis}/{step}"]) for axis in _LADDER_COLUMNS]
         n = f"{target.n} (−{target.excluded})" if target.excluded else str(target.n)
         rows.append([step.removeprefix("delta_"), *cells, value_text(estimates[f"d_prime/{step}"]), n])
     header = ["delta", *(f"{label}" for label in _LADDER_COLUMNS.values()), "d'", "n calls"]
@@ -177,13 +177,15 @@ def _ladder(estimates: Mapping[str, Reading]) -> list[str]:
     ]
 
 
-def _with_interval(reading: Reading) -> str:
+def with_interval(reading: Reading) -> str:
+    """Write a value with its interval by cluster, or `n/a`."""
     if isinstance(reading, NotEstimable):
         return "n/a"
-    return f"{reading.value:.3f} {_short_interval(reading.cluster_low, reading.cluster_high)}"
+    return f"{reading.value:.3f} {short_interval(reading.cluster_low, reading.cluster_high)}"
 
 
-def _short_interval(low: float | None, high: float | None) -> str:
+def short_interval(low: float | None, high: float | None) -> str:
+    """Write an interval with two digits, or a dash where there is none."""
     return "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from jrh_mlflow.engine.journal import open_journal
 from tests.generation.agent_tools import LABELS, MARKS, PRICES, AgentPlayer, booking_log, edited, run, steps
 from tests.loopback import LoopbackServer, Reply
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 4
@@ -175,8 +175,7 @@ def test_ended_half_way_and_started_again_no_answered_call_is_repeated(
         player.answered.clear()
         command = [sys.executable, "-c", CHILD, str(server.port), journal, store_uri, str(log)]
         child = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-        while child.poll() is None and len(player.answered) < once.total() // 2:
-            time.sleep(0.005)
+        wait_until(lambda: child.poll() is not None or len(player.answered) >= once.total() // 2)
         os.kill(child.pid, ends)
         assert child.wait() != 0
         assert len(player.answered) < once.total()

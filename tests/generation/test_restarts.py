@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from tests.generation.tools import CHECKER, LABELS, PRICES, RUBRIC, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply, error_reply
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 TESTS = ["label_flip", "semantic_paraphrase", "verbosity_bias_long"]
@@ -105,8 +105,7 @@ def test_killed_half_way_and_started_again_it_pays_no_answer_twice(store_uri: st
         whole = run(rows(12), server, store_uri, tests=TESTS, journal="whole.db", prices=PRICES)
         total, start = server.counts["requests"], server.counts["answered"]
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(server.port), journal, store_uri], cwd=ROOT)
-        while child.poll() is None and server.counts["answered"] < start + total // 3:
-            time.sleep(0.005)
+        wait_until(lambda: child.poll() is not None or server.counts["answered"] >= start + total // 3)
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         assert server.counts["answered"] < start + total
@@ -122,8 +121,7 @@ def test_ctrl_c_settles_what_is_in_flight_and_marks_the_run(store_uri: str, tmp_
     with LoopbackServer(reply=player, latency=0.2) as server:
         command = [sys.executable, "-c", CHILD, str(server.port), journal, store_uri]
         child = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-        while child.poll() is None and server.counts["answered"] < 6:
-            time.sleep(0.01)
+        wait_until(lambda: child.poll() is not None or server.counts["answered"] >= 6)
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)
     assert child.returncode != 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.measures.markdown import confidence_lines, table
+from jrh_mlflow.measures.markdown import confidence_lines, short_interval, table, with_interval
 from jrh_mlflow.measures.reliability.doses import dose_of
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION
@@ -92,7 +92,7 @@ def _headline(report: ReliabilityReport) -> list[str]:
         if accuracy is None:
             continue
         others = [_value(report.estimates.get(f"{test}/{axis}")) for axis in ("consistency", "moved", "pass")]
-        rows.append([code(test), _with_interval(accuracy), *others, str(accuracy.n), str(accuracy.excluded)])
+        rows.append([code(test), with_interval(accuracy), *others, str(accuracy.n), str(accuracy.excluded)])
     header = ["test", "accuracy [95 % by source]", "consistent", "moved", "pass", "n calls", "left out"]
     return [*table(header, rows), ""] if rows else []
 
@@ -103,7 +103,7 @@ def _across(report: ReliabilityReport) -> list[str]:
     if mean is None or least is None or most is None:
         return ["Across tests: n/a, no test has a number.", ""]
     sd = "" if summary["sd"] is None else f" ± {summary['sd']:.3f} (sd)"
-    interval = _ends(summary["mean_ci_low"], summary["mean_ci_high"])
+    interval = short_interval(summary["mean_ci_low"], summary["mean_ci_high"])
     return [
         f"Across {n_tests:g} of {len(report.scores)} tests: mean **{mean:.3f}**{sd}, 95 % by source {interval}; "
         f"min {least:.3f}, max {most:.3f}. A test's score is its accuracy; of stability the unanimous items; of error "
@@ -139,7 +139,7 @@ def _categories(categories: Mapping[str, Mapping[str, Reading]]) -> list[str]:
     rows = [
         [
             code(group),
-            *(_with_interval(axes[axis]) if axis in axes else "–" for axis in shown),
+            *(with_interval(axes[axis]) if axis in axes else "–" for axis in shown),
             str(axes["accuracy"].n),
             str(axes["accuracy"].excluded),
         ]
@@ -155,7 +155,7 @@ def _doses(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:
     found.sort(key=lambda test: dose_of(test) or 0)
     readings = [report.estimates[f"{test}/decline"] for test in found]
     rows = [
-        [str(dose_of(test)), _with_interval(reading), str(reading.n), str(reading.excluded)]
+        [str(dose_of(test)), with_interval(reading), str(reading.n), str(reading.excluded)]
         for test, reading in zip(found, readings, strict=True)
     ]
     monotone = report.estimates[f"{ERROR_INJECTION}/monotone"]
@@ -164,7 +164,7 @@ def _doses(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:
         [
             *table(["dose", "below own baseline [95 % by source]", "n calls", "left out"], rows),
             "",
-            f"Never rises with the dose, ends below the baseline: {_with_interval(monotone)} of {monotone.n} sources.",
+            f"Never rises with the dose, ends below the baseline: {with_interval(monotone)} of {monotone.n} sources.",
         ],
     )
 
@@ -234,13 +234,3 @@ def _value(reading: Reading | None) -> str:
     if reading is None:
         return "–"
     return f"{reading.value:.3f}" if isinstance(reading, Estimate) else "n/a"
-
-
-def _with_interval(reading: Reading) -> str:
-    if isinstance(reading, NotEstimable):
-        return "n/a"
-    return f"{reading.value:.3f} {_ends(reading.cluster_low, reading.cluster_high)}"
-
-
-def _ends(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
