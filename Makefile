@@ -41,7 +41,7 @@ chromium:
 	fi
 
 example: $(VENV)/.installed
-	$(BIN)/python -m jrh_mlflow.example mlruns_example
+	$(BIN)/python -m jrh_mlflow.demo mlruns_example
 
 validate: $(VENV)/.installed
 	$(BIN)/jrh validate

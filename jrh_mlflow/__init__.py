@@ -9,55 +9,55 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jrh_mlflow.comparing import Comparison, compare
-    from jrh_mlflow.criterion import CriterionShift, criterion_shift
     from jrh_mlflow.errors import JrhError
-    from jrh_mlflow.evaluation import Evaluation, evaluate
-    from jrh_mlflow.generation.entry import generate
-    from jrh_mlflow.generation.generator import Generator
+    from jrh_mlflow.evaluation.compare import Comparison, compare
+    from jrh_mlflow.evaluation.criterion_shift import CriterionShift, criterion_shift
+    from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
+    from jrh_mlflow.evaluation.jury import Jury, jury
+    from jrh_mlflow.generation.generate import generate
+    from jrh_mlflow.generation.writers import Generator
     from jrh_mlflow.judges import scripted
     from jrh_mlflow.judges.prompted import PromptedJudge
-    from jrh_mlflow.juries import Jury, jury
-    from jrh_mlflow.measures import Datasheet, ReliabilityReport, measure
+    from jrh_mlflow.resolve import load_suite
+    from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
     from jrh_mlflow.schema.estimates import Estimate, NotEstimable
     from jrh_mlflow.schema.presentation import Answer, Message, Presentation
-    from jrh_mlflow.stimuli import Suite, datasheet_suite, natural_suite
-    from jrh_mlflow.suites import load_suite
-    from jrh_mlflow.sweeps.entry import sweep
+    from jrh_mlflow.suites import Suite, datasheet_suite, natural_suite
     from jrh_mlflow.sweeps.report import Sweep
     from jrh_mlflow.sweeps.space import Space
-    from jrh_mlflow.tracking.mlflow_judges import from_mlflow
+    from jrh_mlflow.sweeps.sweep import sweep
+    from jrh_mlflow.tracking.scorers import from_mlflow
 
 _HOMES = {
     "Answer": "schema.presentation",
-    "Comparison": "comparing",
-    "CriterionShift": "criterion",
-    "Datasheet": "measures",
+    "Comparison": "evaluation.compare",
+    "CriterionShift": "evaluation.criterion_shift",
+    "Datasheet": "results",
     "Estimate": "schema.estimates",
-    "Evaluation": "evaluation",
-    "Generator": "generation.generator",
+    "Evaluation": "evaluation.evaluate",
+    "Generator": "generation.writers",
     "JrhError": "errors",
-    "Jury": "juries",
+    "Jury": "evaluation.jury",
     "Message": "schema.presentation",
     "NotEstimable": "schema.estimates",
     "Presentation": "schema.presentation",
     "PromptedJudge": "judges.prompted",
-    "ReliabilityReport": "measures",
+    "ReliabilityReport": "results",
     "Space": "sweeps.space",
-    "Suite": "stimuli",
+    "Suite": "suites",
     "Sweep": "sweeps.report",
-    "compare": "comparing",
-    "criterion_shift": "criterion",
-    "datasheet_suite": "stimuli",
-    "evaluate": "evaluation",
-    "from_mlflow": "tracking.mlflow_judges",
-    "generate": "generation.entry",
-    "jury": "juries",
-    "load_suite": "suites",
-    "measure": "measures",
-    "natural_suite": "stimuli",
+    "compare": "evaluation.compare",
+    "criterion_shift": "evaluation.criterion_shift",
+    "datasheet_suite": "suites",
+    "evaluate": "evaluation.evaluate",
+    "from_mlflow": "tracking.scorers",
+    "generate": "generation.generate",
+    "jury": "evaluation.jury",
+    "load_suite": "resolve",
+    "measure": "results",
+    "natural_suite": "suites",
     "scripted": "judges",
-    "sweep": "sweeps.entry",
+    "sweep": "sweeps.sweep",
 }
 
 __all__ = [

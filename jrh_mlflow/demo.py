@@ -1,8 +1,13 @@
 """The demo: the paper's four judges, a criterion shift, a reliability suite and a real small model; no key."""
+# MERGED-DOC: """`make example`: the store in `mlruns_example`, written through a server so that it opens anywhere."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import socket
+import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,13 +15,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.comparing import Comparison, compare
-from jrh_mlflow.criterion import CriterionShift, criterion_shift
-from jrh_mlflow.evaluation import Evaluation, evaluate
-from jrh_mlflow.generation.entry import generate
+from jrh_mlflow.evaluation.compare import Comparison, compare
+from jrh_mlflow.evaluation.criterion_shift import CriterionShift, criterion_shift
+from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
+from jrh_mlflow.generation.generate import generate
 from jrh_mlflow.judges import scripted
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.tracking.server import artifacts_uri, folder_uri
+from jrh_mlflow.reports.figures.canvas import save_figures
+from jrh_mlflow.reports.figures.datasheet import datasheet_figures
+from jrh_mlflow.resolve import default_journal
+from jrh_mlflow.tracking.server import DATABASE, artifacts_uri, folder_uri, running_server
 from jrh_mlflow.tracking.store import Store
 
 EXPERIMENT = "judge-datasheet-demo"
@@ -49,7 +57,7 @@ def graders() -> list[scripted.Grader]:
 @contextmanager
 def demo_replies() -> Iterator[tuple[Path, str]]:
     """Lend the package's 24 labelled replies as a file, with the question a judge answers about them."""
-    stimuli = resources.files("jrh_mlflow.stimuli")
+    stimuli = resources.files("jrh_mlflow.suites")
     rubric = stimuli.joinpath("demo_rubric.txt").read_text(encoding="utf-8")
     with resources.as_file(stimuli.joinpath("demo_replies.csv")) as path:
         yield path, rubric
@@ -98,3 +106,38 @@ def measure_real_model(tracking_uri: str, journal: str | Path) -> Evaluation:
 def demo_store(folder: str | Path) -> Store:
     """Open the demo's own store."""
     return Store(folder_uri(folder), EXPERIMENT, artifacts=artifacts_uri(folder))
+
+
+PICTURES = "pictures"
+
+
+def build_example(folder: str | Path) -> None:
+    """Write a fresh store with all that the demo measures, and with no path of this machine in it."""
+    target = Path(folder)
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    with running_server(target, port=_free_port()) as url:
+        demo = run_demo(url)
+        measure_real_model(url, default_journal())
+    _draw(demo, target / PICTURES)
+    with sqlite3.connect(target / DATABASE) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.execute("VACUUM")
+    connection.close()
+
+
+def _draw(demo: Demo, folder: Path) -> None:
+    """Draw what the README shows, under names that stay: the paper's judges side by side, and the graders."""
+    save_figures(datasheet_figures({one.judge.label: one.datasheet for one in demo.datasheets}), folder)
+    for name, png in demo.comparison.figures.items():
+        (folder / name).write_bytes(png)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    build_example(sys.argv[1] if len(sys.argv) > 1 else "mlruns_example")

@@ -15,12 +15,13 @@ from typing import Any
 import yaml
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.generation.entry import generate
-from jrh_mlflow.generation.generator import Generator
-from jrh_mlflow.generation.order import NO_VALIDATOR
-from jrh_mlflow.judges import Judge, as_judge, scripted
+from jrh_mlflow.generation.generate import generate
+from jrh_mlflow.generation.settings import NO_VALIDATOR
+from jrh_mlflow.generation.writers import Generator
+from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.resolve import as_judge
 
 _SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle")
 

@@ -33,7 +33,7 @@ def judge(shown: jrh.Presentation) -> str:
 
 if __name__ == "__main__":
     register(Emoji())  # now `tests=` and recipes know the name; a test for everybody is one line in perturb/registry.py
-    seeds = str(resources.files("jrh_mlflow.stimuli") / "demo_replies.csv")
+    seeds = str(resources.files("jrh_mlflow.suites") / "demo_replies.csv")
     question, columns = "May this reply be sent as it is?", {"label": "verdict"}
     suite = jrh.generate(seeds, tests=["emoji", "typos"], rubric=question, columns=columns, generator="offline")
     print(jrh.evaluate(judge, suite).report.to_markdown(title="A judge that likes smiles"))

@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from jrh_mlflow import Datasheet, Estimate, NotEstimable, Suite
 from jrh_mlflow.engine import plan_calls, run_calls
-from jrh_mlflow.judges import as_judge
+from jrh_mlflow.resolve import as_judge
 from jrh_mlflow.schema.calls import CallRecord
 
 Row = dict[str, Any]

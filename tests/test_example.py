@@ -88,7 +88,7 @@ def test_an_interrupted_server_keeps_nothing_from_being_logged(tmp_path: Path, m
         jrh.evaluate(judge, suite, tracking_uri=url, experiment="kept")
     with running_server(folder, port=port):
         (kept,) = (tmp_path / ".jrh" / "outbox").iterdir()
-        from jrh_mlflow.evaluation import resume
+        from jrh_mlflow.evaluation.evaluate import resume
 
         done = resume(kept)
         client = MlflowClient(tracking_uri=url)

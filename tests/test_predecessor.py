@@ -20,12 +20,12 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import RecipeError, SuiteError
-from jrh_mlflow.generation.generator import Generator
+from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures.juries.panel_search import BestPanel
-from jrh_mlflow.measures.juries.report import jury_report
+from jrh_mlflow.measures.jury.panel_search import BestPanel
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
-from jrh_mlflow.review.result import finish
+from jrh_mlflow.results.jury import jury_report
+from jrh_mlflow.review.report import finish
 from jrh_mlflow.review.sources import folder_review
 from tests.generation import agent_tools
 from tests.generation.tools import CHECKER, LABELS, WRITER, Player, rows, run
@@ -267,7 +267,7 @@ def test_pairs_are_judged_in_both_orders_with_ties_and_read_as_a_whole_datasheet
     assert tie.metrics["miss_by_tie/delta_1/rate"] == tie.metrics["tie_rate/delta_0_same/rate"] == 1
 
 
-# Agentic. More in tests/generation/test_agentic*.py and tests/transcripts.
+# Agentic. More in tests/generation/test_agentic*.py and tests/suites/transcripts.
 
 
 def test_the_verifier_decides_calls_and_results_are_edited_together_nothing_is_cut_and_transcripts_run_side_by_side(
@@ -463,7 +463,7 @@ def test_generation_validation_and_judging_are_priced_from_the_providers_usage_c
     assert client.get_run(source).data.metrics["cost/usd"] == made.metrics["cost/usd"]
 
 
-# Juries. More in tests/test_juries.py and tests/measures/test_{votes,panels,panel_search,cascades,jury_agreement}.py.
+# Juries. More in tests/evaluation/test_jury.py and tests/measures/test_{votes,panels,panel_search,cascades,jury_agreement}.py.
 
 
 def test_a_panel_is_reported_where_it_was_not_chosen_missing_votes_stay_missing_and_the_tie_rule_is_stated() -> None:

@@ -26,8 +26,8 @@ from jrh_mlflow.generation.plan import Plan
 from jrh_mlflow.generation.writers import by_rule
 from jrh_mlflow.perturb import Rewrite
 from jrh_mlflow.recipe import load_generation
-from jrh_mlflow.stimuli.seeds import read_seeds
-from jrh_mlflow.tables import read_table
+from jrh_mlflow.suites.responses import read_seeds
+from jrh_mlflow.suites.tables import read_table
 from tests.loopback import LoopbackServer
 
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -36,7 +36,7 @@ INVARIANT = [
     *("format_invariance_1", "format_invariance_2", "format_invariance_3"),
     *("semantic_paraphrase", "verbosity_bias_long", "verbosity_bias_short", "stochastic_stability"),
 ]
-REPLIES = read_table(str(resources.files("jrh_mlflow.stimuli") / "demo_replies.csv")).to_dict("records")
+REPLIES = read_table(str(resources.files("jrh_mlflow.suites") / "demo_replies.csv")).to_dict("records")
 
 
 def persuade() -> pd.DataFrame:

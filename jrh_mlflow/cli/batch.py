@@ -55,8 +55,7 @@ def export(
     """
     from jrh_mlflow.engine.batch import export_batch
     from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.preparing import default_journal
-    from jrh_mlflow.suites import as_suite
+    from jrh_mlflow.resolve import as_suite, default_journal
 
     asked, on = prompted_judge_from_options(**judge), as_suite(suite)
     with open_journal(journal or default_journal()) as book:
@@ -92,7 +91,7 @@ def import_(
     """
     from jrh_mlflow.engine.batch import import_batch
     from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.preparing import default_journal
+    from jrh_mlflow.resolve import default_journal
 
     asked = prompted_judge_from_options(**judge)
     prices = price_from_option(asked.model, price)

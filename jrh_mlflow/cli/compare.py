@@ -36,7 +36,7 @@ def compare(
 
     Example: jrh compare 3f2a9c01 b71d4e22 --html comparison.html
     """
-    from jrh_mlflow.comparing import compare as run
+    from jrh_mlflow.evaluation.compare import compare as run
 
     done = run(
         list(runs),

@@ -12,7 +12,7 @@ from jrh_mlflow.cli.options import print_comparison
 from jrh_mlflow.errors import JrhError
 
 if TYPE_CHECKING:
-    from jrh_mlflow.evaluation import Evaluation
+    from jrh_mlflow.evaluation.evaluate import Evaluation
 
 
 @click.command()
@@ -52,7 +52,7 @@ def demo(store: str, port: int, quick: bool) -> None:
 def _real_model(tracking_uri: str, store: str) -> list[Evaluation]:
     """Measure the real model, or say in one line why it is left out: the demo succeeds without it."""
     from jrh_mlflow.demo import REAL_NAME, REAL_SUITE, measure_real_model
-    from jrh_mlflow.suites import load_suite
+    from jrh_mlflow.resolve import load_suite
 
     n_calls = load_suite(REAL_SUITE).manifest["n_calls"]
     click.echo(f"measuring {REAL_NAME} on {REAL_SUITE}: {n_calls} calls on this machine's cores, some minutes")

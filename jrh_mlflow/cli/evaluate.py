@@ -20,7 +20,7 @@ from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, print_evaluation
 from jrh_mlflow.errors import BudgetError, JudgeError
 
 if TYPE_CHECKING:
-    from jrh_mlflow.evaluation import Evaluation
+    from jrh_mlflow.evaluation.evaluate import Evaluation
     from jrh_mlflow.judges import Judge
     from jrh_mlflow.recipe import Recipe
 
@@ -62,7 +62,7 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **optio
              jrh evaluate --judge recipes/own_judge.py:judge
              jrh evaluate recipes/openai_judge.yaml
     """
-    from jrh_mlflow import evaluation
+    from jrh_mlflow.evaluation import evaluate as evaluation
 
     if folder is not None:
         print_evaluations([evaluation.resume(folder, tracking_uri=options["tracking_uri"])], as_json=as_json)
@@ -94,7 +94,7 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **o
 
     Example: jrh shift --judge scripted:Qwen32B --criteria allowed --criteria strict
     """
-    from jrh_mlflow.criterion import criterion_shift
+    from jrh_mlflow.evaluation.criterion_shift import criterion_shift
 
     if options.pop("dry_run"):
         raise click.UsageError("--dry-run prices one arm at a time: use `jrh evaluate --dry-run --criterion …`.")
@@ -172,8 +172,8 @@ def _judge(judge_text: str | None, judging: dict[str, Any], typed: set[str]) -> 
 
 
 def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
-    from jrh_mlflow.evaluation import price_evaluation
-    from jrh_mlflow.suites import as_suite
+    from jrh_mlflow.evaluation.evaluate import price_evaluation
+    from jrh_mlflow.resolve import as_suite
 
     known = ("replicates", "journal", "prices")
     given = {name: recipe.options[name] for name in known if name in recipe.options}

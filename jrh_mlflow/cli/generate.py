@@ -15,7 +15,7 @@ from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, print_table, sto
 from jrh_mlflow.errors import BudgetError
 
 if TYPE_CHECKING:
-    from jrh_mlflow.generation.entry import Generated
+    from jrh_mlflow.generation.generate import Generated
 
 _SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_tokens", "generator_seed", "extra")
 """Options that need a generator model."""
@@ -96,8 +96,8 @@ def generate(source: str, as_json: bool, dry_run: bool, **options: Any) -> None:
         return
     if output is None:
         raise click.UsageError("Give -o FOLDER, where the suite is written.")
-    from jrh_mlflow.generation.entry import run_generation
-    from jrh_mlflow.generation.partial import partial_file
+    from jrh_mlflow.generation.generate import run_generation
+    from jrh_mlflow.generation.pipeline import partial_file
 
     # `jrh review` may look at the items while the others are being made.
     with partial_file(Path(output)) as on_items:
@@ -164,7 +164,7 @@ def _scale(text: str) -> tuple[object, ...]:
 
 def _generator(model: str | None, sampling: dict[str, Any], *, written: object) -> object:
     """Join the options with the recipe's generator; another model keeps the recipe's sampling settings."""
-    from jrh_mlflow.generation.generator import Generator
+    from jrh_mlflow.generation.writers import Generator
 
     base = Generator(written) if isinstance(written, str) and written != "offline" else written
     if model == "offline" or (model is None and not isinstance(base, Generator)):
@@ -239,7 +239,7 @@ def _print(done: Generated, output: str, *, as_json: bool) -> None:
 
 
 def _print_quote(given: dict[str, Any], *, as_json: bool) -> None:
-    from jrh_mlflow.generation.entry import price_generation
+    from jrh_mlflow.generation.generate import price_generation
 
     about = ("dataset", "tests", "rubric", "generator", "validator", "seed", "prices", "tracking_uri")
     reading = ("labels", "scale", "columns", "instruction", "n", "stratify", "group", "values", "violation")

@@ -56,7 +56,7 @@ def jury(
 
     Example: jrh jury 3f2a9c01 b71d4e22 90ac51f7 --ties abstain --cascade 3f2a9c01,90ac51f7
     """
-    from jrh_mlflow.juries import jury as run
+    from jrh_mlflow.evaluation.jury import jury as run
 
     done = run(
         list(runs),

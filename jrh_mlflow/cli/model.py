@@ -29,7 +29,7 @@ def fetch(name: str) -> None:
 
     Example: jrh model fetch smollm2
     """
-    from jrh_mlflow.local.fetch import fetch_model
+    from jrh_mlflow.models.local.fetch import fetch_model
 
     click.echo(fetch_model(name))
 
@@ -41,8 +41,8 @@ def list_models(as_json: bool) -> None:
 
     Example: jrh model list
     """
-    from jrh_mlflow.local.fetch import MEGA, is_fetched
-    from jrh_mlflow.local.models import KNOWN, PREFIX, model_path
+    from jrh_mlflow.models.local.fetch import MEGA, is_fetched
+    from jrh_mlflow.models.local.names import KNOWN, PREFIX, model_path
 
     if as_json:
         facts = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from jrh_mlflow.evaluation import Evaluation
+    from jrh_mlflow.evaluation.evaluate import Evaluation
     from jrh_mlflow.schema.estimates import Reading
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,7 +71,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: i
 
 def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool) -> None:
     """Print what was measured: one table for several judges, the whole datasheet for one."""
-    from jrh_mlflow.measures import Datasheet
+    from jrh_mlflow.results import Datasheet
 
     if as_json:
         click.echo(json.dumps([_facts(one) for one in evaluations], indent=1, ensure_ascii=False))
@@ -115,7 +115,7 @@ def print_comparison(evaluations: Sequence[Evaluation]) -> None:
 
 def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a side-by-side table: values with their interval by cluster, and the threshold."""
-    from jrh_mlflow.measures.markdown import threshold_text
+    from jrh_mlflow.reports.markdown import threshold_text
     from jrh_mlflow.schema.estimates import Estimate
 
     shown = [_shown(one) for one in evaluations]
@@ -137,7 +137,7 @@ def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[
 
 def _shown(one: Evaluation) -> dict[str, Reading]:
     """Return the readings that sum an evaluation up, by what a reader calls them."""
-    from jrh_mlflow.measures import Datasheet
+    from jrh_mlflow.results import Datasheet
 
     estimates = one.sheet.estimates
     if isinstance(one.sheet, Datasheet):

@@ -46,8 +46,8 @@ def replay(
 
     Example: jrh replay judgments.csv --map item=id --map better=gold --map uv=order_ab --map vu=order_ba
     """
-    from jrh_mlflow.replay import Mapped
-    from jrh_mlflow.replay import replay as run
+    from jrh_mlflow.evaluation.replay import Mapped
+    from jrh_mlflow.evaluation.replay import replay as run
 
     columns = column_mapping(pairs)
     mapping = Mapped(columns=columns, winner=winner, first=first, second=second, tie=ties, condition=condition)

@@ -34,7 +34,7 @@ def build(
 
     Example: jrh suite build --tasks my_tasks/ --n-tasks 4 -o my_suite
     """
-    from jrh_mlflow.stimuli import datasheet_suite
+    from jrh_mlflow.suites import datasheet_suite
 
     built = datasheet_suite(n_tasks=n_tasks, depth=depth, half_steps=half_steps, seed=seed, tasks=tasks, name=name)
     built.save(output)
@@ -55,8 +55,8 @@ def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, secon
 
     Example: jrh suite from-pairs pairs.csv --map instruction=input --map better=label -o my_pairs
     """
-    from jrh_mlflow.stimuli import natural_suite
-    from jrh_mlflow.tables import read_table
+    from jrh_mlflow.suites import natural_suite
+    from jrh_mlflow.suites.tables import read_table
 
     columns = column_mapping(pairs)
     built = natural_suite(read_table(file), columns=columns, better_values=(first, second), name=name)
@@ -72,7 +72,7 @@ def show(path_or_uri: str, as_json: bool) -> None:
 
     Example: jrh suite show datasheet
     """
-    from jrh_mlflow.suites import load_suite
+    from jrh_mlflow.resolve import load_suite
 
     manifest = load_suite(path_or_uri).manifest
     if as_json:
@@ -92,8 +92,8 @@ def export_inspect(path_or_uri: str, logs: tuple[str, ...], output: str) -> None
 
     Example: jrh suite export-inspect my_suite --log original.eval -o edited.eval
     """
-    from jrh_mlflow.generation.agentic.export import export_inspect as write
-    from jrh_mlflow.suites import load_suite
+    from jrh_mlflow.generation.agentic.sources import export_inspect as write
+    from jrh_mlflow.resolve import load_suite
 
     edits = write(load_suite(path_or_uri), logs, output)
     n_messages = sum(len(edit.places) for edit in edits)
@@ -108,10 +108,10 @@ def tasks(example: bool) -> None:
 
     Example: jrh suite tasks --example > my_task.yaml
     """
-    from jrh_mlflow.stimuli.tasks import built_in_tasks
+    from jrh_mlflow.suites.tasks import built_in_tasks
 
     if example:
-        file = resources.files("jrh_mlflow.stimuli").joinpath("tasks/support_reply.yaml")
+        file = resources.files("jrh_mlflow.suites").joinpath("tasks/support_reply.yaml")
         click.echo(file.read_text(encoding="utf-8"), nl=False)
         return
     print_table(["task", "about"], [[task.id, task.title] for task in built_in_tasks()], left=2)

@@ -60,7 +60,7 @@ def sweep(
     elif worker:
         _join(space, given, early_stop=not no_early_stop, as_json=as_json)
     else:
-        from jrh_mlflow.sweeps.entry import sweep as run
+        from jrh_mlflow.sweeps.sweep import sweep as run
 
         done = run(space, early_stop=not no_early_stop, max_replicates=max_replicates, **given)
         _print_sweep(done, as_json=as_json)
@@ -74,7 +74,7 @@ def _print_sweep(done: Sweep, *, as_json: bool) -> None:
 
 
 def _join(space: str, given: dict[str, Any], *, early_stop: bool, as_json: bool) -> None:
-    from jrh_mlflow.sweeps.entry import join_sweep
+    from jrh_mlflow.sweeps.sweep import join_sweep
     from jrh_mlflow.sweeps.trials import BudgetReached
 
     given.pop("run_name", None)

@@ -24,8 +24,8 @@ def validate(seeds: int, as_json: bool) -> None:
     """
     from tqdm import tqdm
 
-    from jrh_mlflow import validation
     from jrh_mlflow.errors import GateError
+    from jrh_mlflow.evaluation import validate as validation
 
     if seeds < 20:
         raise click.UsageError("--seeds must be at least 20: coverage from fewer says nothing.")

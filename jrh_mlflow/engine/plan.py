@@ -13,7 +13,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Call, Item, Order
 from jrh_mlflow.schema.presentation import Presentation
-from jrh_mlflow.stimuli.suite import Suite
+from jrh_mlflow.suites.suite import Suite
 
 
 def plan_calls(suite: Suite, judge: Judge, *, replicates: int, shuffle: int | None = None) -> Iterator[Call]:

@@ -16,20 +16,21 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from jrh_mlflow.engine.channel import RemoteSettings
+from jrh_mlflow.engine.budget import OutOfBudget
+from jrh_mlflow.engine.client import RemoteSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.plan import presentation_sha256
-from jrh_mlflow.engine.purse import OutOfBudget
-from jrh_mlflow.engine.remote import Remote, identity
+from jrh_mlflow.engine.prompted import Remote, identity
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.answers import clean_text, read_answer
+from jrh_mlflow.judges.answers import read_answer
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import Answer
 from jrh_mlflow.schema.secrets import blank_secrets
+from jrh_mlflow.text import clean_text
 
 BUDGET = "budget"
 """`Asked.stopped` when the cap was reached."""

@@ -1,24 +1,27 @@
 """All targets of all tests through one pool of workers: write, check, confirm, retry on the ramp, or set aside."""
+# MERGED-DOC: """What a generation that still runs has made so far, for a review that does not wait for its end."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from jrh_mlflow.engine.purse import OutOfBudget
+from jrh_mlflow.engine.budget import OutOfBudget
 from jrh_mlflow.engine.runner import BUDGET, WORKERS_PER_SLOT, hearing_interrupts
 from jrh_mlflow.errors import JrhError
-from jrh_mlflow.generation.attempts import NOT_ASKED, Attempt, Counts, Made, Opinion, SetAside, Usage, Written
-from jrh_mlflow.generation.partial import OnItems
+from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, Opinion, SetAside, Usage, Written
 from jrh_mlflow.generation.plan import Job, Plan, finished
 from jrh_mlflow.generation.validators import Validator
 from jrh_mlflow.generation.writers import CODE_NAME, Writer, by_rule
 from jrh_mlflow.perturb import Bench, NotApplicable, Rewrite, Similarity
 from jrh_mlflow.perturb._base import item_id
-from jrh_mlflow.perturb._text import words
+from jrh_mlflow.perturb.english import words
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.suites.suite import item_line
 
 _CODE_ATTEMPTS = 4
 _FEW_WORDS = 8
@@ -287,3 +290,33 @@ def _counts(test: str, outcomes: Sequence[Outcome]) -> Counts:
         attempts=sum(len(done.attempts) for done in own),
         validator_rejected=sum(attempt.rejected for done in own for attempt in done.attempts),
     )
+
+
+PARTIAL_FILE = "items.partial.jsonl"
+"""Lines as in `suite.jsonl`: baselines first, then items in the order they are finished."""
+
+OnItems = Callable[[Sequence[Item]], None]
+
+
+@contextmanager
+def partial_file(folder: Path) -> Iterator[OnItems]:
+    """Append items to the folder's partial file inside the block; it goes when the block ends well.
+
+    When it fails, the file stays only where a review has begun; the next generation into the folder starts it anew.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / PARTIAL_FILE
+    try:
+        with file.open("wb") as sink:
+
+            def write(items: Sequence[Item]) -> None:
+                sink.write(b"".join(item_line(item) for item in items))
+                sink.flush()
+
+            yield write
+    except BaseException:
+        if set(folder.iterdir()) == {file}:
+            file.unlink()
+            folder.rmdir()
+        raise
+    file.unlink()

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.attempts import NOT_ASKED, Attempt, Written
+from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Written
 from jrh_mlflow.perturb import CodeTest, ReliabilityTest, Rewrite, Target, find_tests
 from jrh_mlflow.perturb._base import item_id
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.seeds import Labels, Seed
-from jrh_mlflow.stimuli.seeds import dataset_sha256
+from jrh_mlflow.suites.responses import dataset_sha256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,5 @@
 """A generation as Markdown and as the artifacts, metrics and params of an MLflow run."""
+# MERGED-DOC: """What a suite and its run say about how they were made."""
 
 from __future__ import annotations
 
@@ -8,14 +9,18 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.generation.attempts import Made, SetAside, set_aside_row
-from jrh_mlflow.measures.markdown import table
+from jrh_mlflow.generation.outcomes import Made, SetAside, set_aside_row
+from jrh_mlflow.generation.plan import rubric_sha256
+from jrh_mlflow.generation.settings import Order
+from jrh_mlflow.generation.writers import OFFLINE, Generator
+from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
-from jrh_mlflow.stimuli.suite import Suite
+from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store, note_tag
 
@@ -158,3 +163,48 @@ def _plain(text: str, *, cut: bool = True) -> str:
         flat = flat[: _MAX_SHOWN - 1] + "…"
     # `table` escapes the bar itself.
     return _MARKDOWN.sub(lambda found: found[0] if found[0] == "|" else f"\\{found[0]}", html.escape(flat, quote=False))
+
+
+def suite_origin(
+    order: Order, made: Made, run_id: str, writer: Mapping[str, object], run: Mapping[str, object]
+) -> dict[str, Any]:
+    """Return the origin of a generated suite, for its manifest."""
+    plan = order.plan
+    missing = f"{made.stopped}: {made.unfinished} of {plan.n_items} items not made" if made.stopped else None
+    return {
+        "builder": "generate",
+        "dataset_sha256": plan.sha256,
+        "rubric_sha256": rubric_sha256(plan.rubric),
+        "n_seeds": len(plan.seeds),
+        **{key: value for key, value in plan.settings().items() if value is not None},
+        "tests": {name: asdict(counts) for name, counts in made.tests.items()},
+        "generator": {key: value for key, value in writer.items() if value is not None},
+        "validator": order.validator.name if order.validator else "not asked",
+        "similarity": run["similarity"],
+        "seed": order.seed,
+        "n_set_aside": len(made.set_aside),
+        "generate_run_id": run_id,
+        "truncated": missing,
+    }
+
+
+def about_data(order: Order, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is logged of the data, as params `dataset.*`."""
+    plan = order.plan
+    return {
+        "sha256": plan.sha256,
+        "n_seeds": len(plan.seeds),
+        "labels": ",".join(plan.labels.answers),
+        "ordinal": str(plan.labels.ordinal).lower(),
+        "rubric_sha256": rubric_sha256(plan.rubric),
+        "n": reading.get("n"),
+        "stratify": reading.get("stratify"),
+        **plan.settings(),
+    }
+
+
+def writer_name(order: Order) -> str:
+    """Return who writes, as the run's tag says it."""
+    if order.generator is None:
+        return OFFLINE
+    return order.generator.model if isinstance(order.generator, Generator) else "callable"

@@ -7,15 +7,15 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.channel import PERHAPS_BILLED, Channel
-from jrh_mlflow.engine.lanes import LaneError
+from jrh_mlflow.engine.client import PERHAPS_BILLED, Channel
 from jrh_mlflow.engine.plan import present
-from jrh_mlflow.engine.remote import NOT_SERVED
+from jrh_mlflow.engine.prompted import NOT_SERVED
 from jrh_mlflow.engine.runner import ask_one, judge_threads
-from jrh_mlflow.generation.attempts import Opinion
+from jrh_mlflow.generation.outcomes import Opinion
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.parsing import Reading
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.models.transports import LaneError
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.requests import Request, Response
 

@@ -1,28 +1,138 @@
-"""Who writes: a generator model, a function of the user's, or rules that need no model."""
+"""The model that writes perturbed items, and how it is sampled."""
+# MERGED-DOC: """Who writes: a generator model, a function of the user's, or rules that need no model."""
+# MERGED-DOC: """A function of the user's that writes."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import inspect
+import json
+import math
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.channel import PERHAPS_BILLED, Channel
-from jrh_mlflow.engine.lanes import LaneError
+from jrh_mlflow.engine.client import PERHAPS_BILLED, Channel
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.attempts import Written
-from jrh_mlflow.generation.generator import Generator
-from jrh_mlflow.judges.answers import clean_text
+from jrh_mlflow.generation.outcomes import Written
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
+from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
+from jrh_mlflow.models.local.names import canonical
+from jrh_mlflow.models.transports import LaneError
 from jrh_mlflow.perturb import NotApplicable, ReliabilityTest, Rewrite, Target
 from jrh_mlflow.schema.requests import Request, Response
+from jrh_mlflow.schema.secrets import blank_secrets
+from jrh_mlflow.text import clean_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+MAX_ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A litellm model name with the sampling settings of a generator.
+
+    Example:
+        >>> Generator("openai/gpt-4o-mini", temperature=0.7, max_temperature=1.3, attempts=4).temperatures
+        (0.7, 0.9, 1.1, 1.3)
+    """
+
+    model: str
+    _: KW_ONLY
+    api_base: str | None = None
+    """An endpoint that speaks the OpenAI dialect; `openai/…` reads OPENAI_BASE_URL when None."""
+    max_tokens: int = 2048
+    temperature: float | None = 0.7
+    """Of the first attempt; None leaves it to the provider on every attempt."""
+    max_temperature: float = 1.3
+    """Of the last attempt; those between are spaced evenly."""
+    attempts: int = 4
+    seed: int | None = None
+    """Sent to the provider, where it takes one."""
+    extra: Mapping[str, Any] | None = None
+    """Further fields of the request body; they are logged, so a key among them is refused."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, str) or not self.model.strip():
+            raise ValueError(f"`model` must name a model, but is {self.model!r}.")
+        if self.max_tokens < 1:
+            raise ValueError(f"`max_tokens >= 1` must hold, but got {self.max_tokens}.")
+        if not 1 <= self.attempts <= MAX_ATTEMPTS:
+            raise ValueError(f"`1 <= attempts <= {MAX_ATTEMPTS}` must hold, but got {self.attempts}.")
+        _check_ramp(self.temperature, self.max_temperature)
+        object.__setattr__(self, "model", canonical(self.model))
+        object.__setattr__(self, "api_base", address_of(self.model, self.api_base))
+        object.__setattr__(self, "extra", checked_extra(self.extra or {}, of="Generator"))
+
+    @property
+    def temperatures(self) -> tuple[float | None, ...]:
+        """The temperature of each attempt: even steps from the first to the maximum."""
+        return ramp(self.temperature, self.max_temperature, self.attempts)
+
+    def request(self, brief: str, *, temperature: float | None) -> Request:
+        """Return what is sent: the brief as one message of the user."""
+        return Request(
+            model=self.model,
+            messages=({"role": "user", "content": brief},),
+            temperature=temperature,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+            api_base=self.api_base,
+            extra=self.extra or {},
+        )
+
+    def settings(self) -> dict[str, object]:
+        """Everything that can change a text, and no key; logged as params `generator.*`."""
+        extra = self.extra or {}
+        return {
+            "model": self.model,
+            "kind": "model",
+            "api_base": self.api_base,
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "max_temperature": None if self.temperature is None else self.max_temperature,
+            "attempts": self.attempts,
+            "seed": self.seed,
+            **{f"extra.{key}": json.dumps(value, ensure_ascii=False) for key, value in extra.items()},
+        }
+
+    def as_judge(self) -> PromptedJudge:
+        """Return the same model as a judge: the validator when nobody names another one."""
+        return PromptedJudge(self.model, api_base=self.api_base)
+
+
+def ramp(start: float | None, highest: float, attempts: int) -> tuple[float | None, ...]:
+    """Return `attempts` temperatures in even steps, the last one exactly the highest; one attempt has the start.
+
+    Example:
+        >>> ramp(0.5, 1.0, 3)
+        (0.5, 0.75, 1.0)
+    """
+    if start is None or attempts == 1:
+        return (start,) * attempts
+    # In fractions, because 0.7 + 0.6 / 3 is 0.8999999999999999 in binary.
+    low, high = Fraction(repr(float(start))), Fraction(repr(float(highest)))
+    return tuple(float(low + (high - low) * number / (attempts - 1)) for number in range(attempts))
+
+
+def _check_ramp(start: float | None, highest: float) -> None:
+    if start is None:
+        return
+    if not (math.isfinite(start) and math.isfinite(highest) and 0 <= start <= highest):
+        raise ValueError(
+            f"`0 <= temperature <= max_temperature` must hold, but got temperature={start}, max_temperature={highest}."
+        )
+
 
 OFFLINE = "offline"
 OFFLINE_NAME = "offline rules"
@@ -246,3 +356,59 @@ def _brief(test: Rewrite, target: Target) -> str:
         return test.brief(target)
     except NotApplicable as reason:
         return f"not applicable: {reason}"
+
+
+class CallableWriter(Writer):
+    """A function of the user's. What it raises, or returns that is no text, is the attempt's problem."""
+
+    def __init__(self, function: WriterFunction, *, concurrency: int) -> None:
+        self.function, self._concurrency = function, concurrency
+        self.name = str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
+        self.temperatures = ramp(0.7, 1.3, ATTEMPTS)
+        call = getattr(function, "__call__", None)  # noqa: B004 - the method itself is inspected, not its presence
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+    def settings(self) -> dict[str, object]:
+        """Name the function and the ramp it is called with."""
+        first, last = self.temperatures[0], self.temperatures[-1]
+        ramped = {"temperature": first, "max_temperature": last, "attempts": len(self.temperatures)}
+        return {"model": self.name, "kind": "callable", **ramped}
+
+    async def __aenter__(self) -> Self:
+        self._slots = asyncio.Semaphore(self._concurrency)
+        self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="jrh-writer")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._threads.shutdown()
+
+    async def write(self, test: Rewrite, target: Target, *, temperature: float | None, attempt: int) -> Written:
+        """Call the function with the brief."""
+        return await self._answered(test.brief(target), temperature)
+
+    async def ask(self, brief: str, *, attempt: int, first: int = 0) -> Written:
+        """Call the function with the brief."""
+        return await self._answered(brief, self.temperatures[attempt])
+
+    async def _answered(self, brief: str, temperature: float | None) -> Written:
+        brief = clean_text(brief)
+        facts: dict[str, Any] = {"model": self.name, "prompt_sha256": brief_sha256(brief)}
+        facts |= {"input_tokens": None, "output_tokens": None, "cost_usd": None}
+        async with self._slots:
+            try:
+                returned = await self._call(brief, temperature)
+            except Exception as error:
+                return Written(problem=blank_secrets(clean_text(f"{type(error).__name__}: {error}")), **facts)
+        if not isinstance(returned, str):
+            return Written(problem=f"{type(returned).__name__} instead of a text", **facts)
+        return Written(text=clean_text(returned).strip(), **facts)
+
+    async def _call(self, brief: str, temperature: float | None) -> object:
+        if self._is_async:
+            returned = self.function(brief, temperature)
+        else:
+            loop = asyncio.get_running_loop()
+            returned = await loop.run_in_executor(self._threads, self.function, brief, temperature)
+        return await returned if inspect.isawaitable(returned) else returned

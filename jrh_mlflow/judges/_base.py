@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from jrh_mlflow.schema.items import Call, Item
-    from jrh_mlflow.stimuli.suite import Suite
+    from jrh_mlflow.suites.suite import Suite
 
 
 class Judge(ABC):

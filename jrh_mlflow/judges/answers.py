@@ -62,11 +62,6 @@ def _shown(value: object) -> str:
         return f"an object of {type(value).__qualname__} that cannot be printed"
 
 
-def clean_text(text: str) -> str:
-    """Replace lone surrogates, which neither Parquet nor SQLite can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _as_text(value: object) -> str | None:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()

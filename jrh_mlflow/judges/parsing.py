@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jrh_mlflow.judges.answers import ABSTAIN, clean_text, read_answer
+from jrh_mlflow.judges.answers import ABSTAIN, read_answer
 from jrh_mlflow.judges.json_objects import MAX_DEPTH, Span, UnreadableError, decode, spans, string_end
 from jrh_mlflow.schema.requests import Response
+from jrh_mlflow.text import clean_text
 
 PROBLEMS: Mapping[str, str] = {
     "empty_choices": "the response has no choice",

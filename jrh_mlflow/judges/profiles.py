@@ -14,7 +14,7 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges._base import Judge
 from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, LADDER, VACUUM, Call, Item
-from jrh_mlflow.stimuli.suite import Suite
+from jrh_mlflow.suites.suite import Suite
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from jrh_mlflow.perturb._added import Addition, beside
 from jrh_mlflow.perturb._base import Target
+from jrh_mlflow.perturb.padding import Addition, beside
 
 _BEFORE = (
     "As a professor who has taught this subject for decades, I can say the following with confidence.",

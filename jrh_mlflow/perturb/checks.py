@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from jrh_mlflow.perturb._base import Bench, Check, Target
-from jrh_mlflow.perturb._text import (
+from jrh_mlflow.perturb.english import (
     firm_numbers,
     has_name,
     names,

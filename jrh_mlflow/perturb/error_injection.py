@@ -3,18 +3,19 @@
 Doses nest: dose 2 has the error of dose 1 at the same place, and one more. Errors stand in different sentences, so that
 none undoes another (`prices are high` → `not low`).
 """
+# MERGED-DOC: """The errors that can be put into a text, by kind."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target
-from jrh_mlflow.perturb._errors import Error, candidates
-from jrh_mlflow.perturb._spans import apply
-from jrh_mlflow.perturb._text import words
 from jrh_mlflow.perturb.checks import differs
+from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, Span, apply, sentence_ends, sentences, untouchable, words
 from jrh_mlflow.schema.items import ERROR_INJECTION
 from jrh_mlflow.schema.seeds import Labels, Seed
 
@@ -81,3 +82,166 @@ def planned(text: str, seed_id: str) -> list[Error]:
                 plan.append(error)
                 taken |= error.sentences
     return plan
+
+
+_PAIRS = (
+    "increase decrease|increases decreases|increased decreased|increasing decreasing|rise fall|rises falls|rose fell"
+    "|rising falling|high low|higher lower|highest lowest|more less|most least|large small|larger smaller"
+    "|largest smallest|big tiny|long short|longer shorter|fast slow|faster slower|hot cold|warm cool|hotter colder"
+    "|before after|above below|inside outside|always never|early late|earlier later|old new|older younger"
+    "|first last|true false|right wrong|correct incorrect|good bad|better worse|best worst|positive negative"
+    "|strong weak|stronger weaker|rich poor|safe dangerous|easy difficult|easier harder|simple complex|cheap expensive"
+    "|win lose|won lost|begin end|begins ends|began ended|start stop|starts stops|open closed|allow forbid"
+    "|allows forbids|allowed forbidden|accept reject|accepts rejects|accepted rejected|gain loss|gains losses"
+    "|love hate|loves hates|north south|northern southern|east west|eastern western|success failure|succeed fail"
+    "|succeeded failed|possible impossible|common rare|public private|wet dry|day night|summer winter|often rarely"
+    "|add remove|adds removes|added removed|maximum minimum|increasingly decreasingly|helpful harmful|legal illegal"
+)
+ANTONYMS = {
+    one: other
+    for pair in _PAIRS.split("|")
+    for one, other in (tuple(pair.split(" ")), tuple(reversed(pair.split(" "))))
+}
+_NONSENSE = (
+    "The moon confirms this every Tuesday by humming in a low voice.",
+    "For this reason all rivers have been replaced by folded maps.",
+    "It follows that the colour blue weighs more than a locked door.",
+    "Experts agree that bicycles dream of this when it rains upwards.",
+    "This is why most stairs are made of yesterday.",
+    "The same was proved by a spoon that had forgotten its own name.",
+    "As a result, silence now has to be boiled before use.",
+    "Every second cloud has signed a contract about it with the alphabet.",
+)
+_COUNTS = tuple(word for word, value in NUMBER_WORDS.items() if int(value) > 1)
+_WORD = re.compile(r"[^\W\d_]+")
+_NUMBER = re.compile(r"(?<![\w.,])[0-9]+(?:[.,][0-9]+)*(?![\w])")
+_LIST_MARK = re.compile(r"[0-9]+[.):](?:\s|$)")
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
+_AFFIRMED = re.compile(r"\b(?:is|are|was|were|can|could|will|would|should|must)\b(?= [\w])")
+_NEGATED = re.compile(
+    r"\b(?:is|are|was|were|can|could|will|would|should|must|do|does|did|has|have|had)"
+    r"(?P<no> not|n['’]t)\b(?! (?:only|just|merely))"
+)
+_CANNOT = re.compile(r"\bcan(?P<no>not|['’]t)\b")
+_ANY_NEGATION = re.compile(r"n['’]t\b|\b(?:not|no|never|none|neither|nor|nothing|nobody|cannot|without|hardly)\b", re.I)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Error:
+    """One error, made of one edit or, when two facts change places, of two."""
+
+    kind: str
+    edits: tuple[Edit, ...]
+    sentences: frozenset[int]
+    """Numbers of the sentences it makes wrong; none for a sentence that is put in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reading:
+    """A text with what the finders look at."""
+
+    text: str
+    sentences: list[Span]
+    mask: bytearray
+
+    def matches(self, pattern: re.Pattern[str]) -> list[tuple[int, re.Match[str]]]:
+        """Return what a pattern finds outside code and links, each with the number of its sentence."""
+        return [
+            (number, match)
+            for number, span in enumerate(self.sentences)
+            for match in pattern.finditer(self.text, *span)
+            if not any(self.mask[match.start() : match.end()])
+        ]
+
+    def numbers(self) -> list[tuple[int, re.Match[str]]]:
+        """Return the numbers that are not the mark of a list."""
+        starts = {start for start, _ in self.sentences}
+        return [
+            (number, match)
+            for number, match in self.matches(_NUMBER)
+            if not (match.start() in starts and _LIST_MARK.match(self.text, match.start()))
+        ]
+
+
+def candidates(text: str, rng: random.Random) -> dict[str, list[Error]]:
+    """Return every error that can be put into a text, by kind."""
+    reading = _Reading(text=text, sentences=sentences(text), mask=untouchable(text))
+    return {kind: finder(reading, rng) for kind, finder in _FINDERS.items()}
+
+
+def _wrong_numbers(reading: _Reading, rng: random.Random) -> list[Error]:
+    digits = [(number, match, _other_number(match.group(), rng)) for number, match in reading.numbers()]
+    spelled = [
+        (number, match, rng.choice([word for word in _COUNTS if word != match.group()]))
+        for number, match in reading.matches(_WORD)
+        if match.group() in _COUNTS
+    ]
+    return [_replaced("number", number, match, new) for number, match, new in [*digits, *spelled]]
+
+
+def _other_number(number: str, rng: random.Random) -> str:
+    """Change one digit; the first never becomes 0."""
+    place = rng.choice([place for place, character in enumerate(number) if character.isdigit()])
+    digit = rng.choice([digit for digit in "123456789" if digit != number[place]])
+    return number[:place] + digit + number[place + 1 :]
+
+
+def _antonyms(reading: _Reading, rng: random.Random) -> list[Error]:
+    found = []
+    for number, match in reading.matches(_WORD):
+        other = ANTONYMS.get(match.group().lower())
+        if other is not None:
+            found.append(
+                _replaced("antonym", number, match, other.capitalize() if match.group()[0].isupper() else other)
+            )
+    return found
+
+
+def _negations(reading: _Reading, rng: random.Random) -> list[Error]:
+    """Drop a sentence's only negation, or put one in where there is none; questions are left alone."""
+    counts = [len(_ANY_NEGATION.findall(reading.text, *span)) for span in reading.sentences]
+    found = []
+    for pattern, wanted in ((_AFFIRMED, 0), (_NEGATED, 1), (_CANNOT, 1)):
+        for number, match in reading.matches(pattern):
+            if counts[number] != wanted or reading.text[reading.sentences[number][1] - 1] in "?？":
+                continue
+            start, end = match.span("no") if wanted else (match.end(), match.end())
+            edit = (start, end, "" if wanted else " not")
+            found.append(Error(kind="negation", edits=(edit,), sentences=frozenset({number})))
+    return found
+
+
+def _swaps(reading: _Reading, rng: random.Random) -> list[Error]:
+    """Let the numbers, or the names, of two sentences change places."""
+    found = []
+    for facts in (reading.numbers(), reading.matches(_NAME)):
+        first = dict(reversed(facts))
+        for (one, here), (other, there) in pairwise(sorted(first.items())):
+            if here.group() != there.group():
+                edits = ((*here.span(), there.group()), (*there.span(), here.group()))
+                found.append(Error(kind="swap", edits=edits, sentences=frozenset({one, other})))
+    return found
+
+
+def _nonsense(reading: _Reading, rng: random.Random) -> list[Error]:
+    places = sentence_ends(reading.text)
+    separator = " " if places else "\n\n"
+    places = places or [len(reading.text)]
+    additions = [(rng.choice(places), sentence) for sentence in _NONSENSE]
+    return [
+        Error(kind="nonsense", edits=((place, place, separator + sentence),), sentences=frozenset())
+        for place, sentence in additions
+    ]
+
+
+def _replaced(kind: str, number: int, match: re.Match[str], new: str) -> Error:
+    return Error(kind=kind, edits=((*match.span(), new),), sentences=frozenset({number}))
+
+
+_FINDERS: dict[str, Callable[[_Reading, random.Random], list[Error]]] = {
+    "number": _wrong_numbers,
+    "antonym": _antonyms,
+    "negation": _negations,
+    "swap": _swaps,
+    "nonsense": _nonsense,
+}

@@ -10,8 +10,8 @@ import random
 from abc import abstractmethod
 
 from jrh_mlflow.perturb._base import Bench, CodeTest, NotApplicable, Target
-from jrh_mlflow.perturb._spans import Edit, apply, fences, gaps, lines, opens_fence, prose_lines, sentences, some
 from jrh_mlflow.perturb.checks import same_words
+from jrh_mlflow.perturb.english import Edit, apply, fences, gaps, lines, opens_fence, prose_lines, sentences, some
 
 _INDENTS = ("  ", "    ", "      ", "        ", "\t")
 

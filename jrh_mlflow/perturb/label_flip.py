@@ -7,11 +7,10 @@ import re
 from collections.abc import Sequence
 
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
-from jrh_mlflow.perturb._rules import each_sentence
-from jrh_mlflow.perturb._spans import sentences
-from jrh_mlflow.perturb._text import words
 from jrh_mlflow.perturb.checks import differs, length_ratio, no_wrapping, not_empty, similar
-from jrh_mlflow.perturb.wording import EVASIONS, HEDGES, OPPOSITES, POINTS, STOP_WORDS, VERBS
+from jrh_mlflow.perturb.english import sentences, words
+from jrh_mlflow.perturb.rules import each_sentence
+from jrh_mlflow.perturb.words import EVASIONS, HEDGES, OPPOSITES, POINTS, STOP_WORDS, VERBS
 from jrh_mlflow.schema.seeds import Labels, Seed
 
 _MIN_WORDS = 8

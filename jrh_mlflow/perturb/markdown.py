@@ -6,8 +6,7 @@ import random
 import re
 
 from jrh_mlflow.perturb._base import Bench, CodeTest, NotApplicable, Target
-from jrh_mlflow.perturb._spans import Edit, Span, apply, prose_lines, sentences, untouchable
-from jrh_mlflow.perturb._text import words
+from jrh_mlflow.perturb.english import Edit, Span, apply, prose_lines, sentences, untouchable, words
 
 _CHUNK = re.compile(r"\S+")
 _MARKS = frozenset({"-", "*", "+", "#", "##", "###", "####", "#####", "######"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from jrh_mlflow.perturb._added import Addition, beside
 from jrh_mlflow.perturb._base import Bench, Target
 from jrh_mlflow.perturb.checks import differs
+from jrh_mlflow.perturb.padding import Addition, beside
 from jrh_mlflow.schema.seeds import Labels, Seed
 
 _BEFORE = (

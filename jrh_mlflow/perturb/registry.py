@@ -9,17 +9,16 @@ from jrh_mlflow.perturb._base import ReliabilityTest
 from jrh_mlflow.perturb.agents import AGENT_TESTS
 from jrh_mlflow.perturb.authority import Authority
 from jrh_mlflow.perturb.error_injection import ErrorInjection
-from jrh_mlflow.perturb.filler import Filler
 from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.markdown import Markdown
+from jrh_mlflow.perturb.padding import Filler
+from jrh_mlflow.perturb.paraphrase import SemanticParaphrase, VerbosityLong, VerbosityShort
 from jrh_mlflow.perturb.prompt_injection import PromptInjection
 from jrh_mlflow.perturb.rubric_paraphrase import RubricParaphrase
-from jrh_mlflow.perturb.semantic_paraphrase import SemanticParaphrase
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.typos import Typos
-from jrh_mlflow.perturb.verbosity_bias import VerbosityLong, VerbosityShort
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, PAIR_CONDITIONS, SYNTHETIC_ORDINAL
 from jrh_mlflow.schema.seeds import Labels
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
-from jrh_mlflow.perturb._rules import reworded
-from jrh_mlflow.perturb._text import words
 from jrh_mlflow.perturb.checks import (
     differs,
     keeps_answers,
@@ -20,6 +18,8 @@ from jrh_mlflow.perturb.checks import (
     not_empty,
     similar,
 )
+from jrh_mlflow.perturb.english import words
+from jrh_mlflow.perturb.rules import reworded
 from jrh_mlflow.schema.seeds import Labels, Seed
 
 _QUESTION = re.compile(r"[^.?!\n]+\?")

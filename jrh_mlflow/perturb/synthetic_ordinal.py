@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
-from jrh_mlflow.perturb._rules import lengthened, reworded
-from jrh_mlflow.perturb._spans import sentences
-from jrh_mlflow.perturb._text import words
 from jrh_mlflow.perturb.checks import no_wrapping, not_empty, similar, unlike_earlier
-from jrh_mlflow.perturb.wording import ELABORATIONS, VAGUENESS
+from jrh_mlflow.perturb.english import sentences, words
+from jrh_mlflow.perturb.rules import lengthened, reworded
+from jrh_mlflow.perturb.words import ELABORATIONS, VAGUENESS
 from jrh_mlflow.schema.items import SYNTHETIC_ORDINAL
 from jrh_mlflow.schema.seeds import Labels, Seed
 

@@ -6,9 +6,8 @@ import random
 import re
 
 from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target
-from jrh_mlflow.perturb._spans import Edit, apply, untouchable
-from jrh_mlflow.perturb._text import NUMBER_WORDS
 from jrh_mlflow.perturb.checks import differs, keeps_names, keeps_numbers
+from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, apply, untouchable
 
 _CHUNK = re.compile(r"\S+")
 _OPENING, _CLOSING = "\"'“‘(*_[", "\"'”’)*_].,;:!?…"

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.generation.partial import PARTIAL_FILE
+from jrh_mlflow.generation.pipeline import PARTIAL_FILE
 from jrh_mlflow.review.states import EXEMPT, UNDECIDED, Generated, Standing, State
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.stimuli.suite import ITEMS_FILE, MANIFEST_FILE, Suite, mended, read_item, read_suite
+from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, mended, read_item, read_suite
 
 _log = logging.getLogger("jrh_mlflow")
 

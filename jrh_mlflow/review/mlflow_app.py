@@ -22,13 +22,12 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jrh_mlflow.errors import ReviewError, TrackingError
+from jrh_mlflow.resolve import reviews_folder
 from jrh_mlflow.review.app import bare_app
 from jrh_mlflow.review.guard import Guard, new_token
-from jrh_mlflow.review.report import log_review
-from jrh_mlflow.review.result import Finished
+from jrh_mlflow.review.report import Finished, log_review
 from jrh_mlflow.review.run_pages import run_routes
 from jrh_mlflow.review.sources import Review, RunShelf
-from jrh_mlflow.suites import reviews_folder
 
 PREFIX = "/jrh"
 
@@ -39,7 +38,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 def create_app() -> ASGIApp:
     """Return MLflow's application with the review beside it."""
-    from jrh_mlflow.tracking.application import mlflow_application, static_prefix
+    from jrh_mlflow.tracking.server import mlflow_application, static_prefix
 
     token = server_token()
     hosts = [host.strip() for host in os.environ.get("JRH_REVIEW_HOSTS", "").split(",") if host.strip()]
@@ -91,7 +90,7 @@ def _shelf(tracking_uri: str) -> RunShelf:
 
 def _own_address(scope: Scope) -> str:
     """Return the address of the server itself: its own API is the one way to a store and its artifacts that holds."""
-    from jrh_mlflow.tracking.application import static_prefix
+    from jrh_mlflow.tracking.server import static_prefix
 
     server = scope.get("server")
     if not server or server[1] is None:

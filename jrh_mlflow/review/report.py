@@ -1,4 +1,5 @@
-"""A finished review as the metrics, tables and artifacts of an MLflow run."""
+"""The reviewed suite: what was accepted as it is, what was edited as it was edited, and nothing else."""
+# MERGED-DOC: """A finished review as the metrics, tables and artifacts of an MLflow run."""
 
 from __future__ import annotations
 
@@ -6,20 +7,162 @@ import csv
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.measures.markdown import table
-from jrh_mlflow.review.agreement import reviewer_agreement, validator_agreement
-from jrh_mlflow.review.contents import Entry
-from jrh_mlflow.review.result import Finished
+import numpy as np
+
+from jrh_mlflow.errors import ReviewError, SuiteError
+from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.review.contents import Content, Entry
 from jrh_mlflow.review.sources import Review
-from jrh_mlflow.review.states import ACCEPTED, DECIDED, EDITED, REJECTED, STATES, Event, Fold, Standing
+from jrh_mlflow.review.states import (
+    ACCEPTED,
+    DECIDED,
+    EDITED,
+    EXEMPT,
+    REJECTED,
+    STATES,
+    UNDECIDED,
+    ConflictError,
+    Event,
+    Fold,
+    Standing,
+    State,
+)
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.items import Item
+from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
+from jrh_mlflow.stats.proportions import cluster_wilson, wilson
+from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.publish import first_tags
 from jrh_mlflow.tracking.review_traces import Decision, ReviewedItem, log_review_traces
-from jrh_mlflow.tracking.runs import first_tags
 from jrh_mlflow.tracking.store import Store, ending, note_tag
+
+_LEFT_OUT = (REJECTED, UNDECIDED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A review that was brought to its end."""
+
+    suite: Suite
+    path: Path
+    left_out: dict[str, int]
+    """How many items were `rejected`, and how many `undecided`."""
+    parent: Content
+
+
+def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finished:
+    """Write the reviewed suite beside its parent and return it.
+
+    A suite that was written before is left as it is; another one gets the next free name.
+
+    Raises:
+        ConflictError: while items still arrive, or when items are undecided and that was not allowed.
+        ReviewError: when nothing was accepted.
+    """
+    content, entries = review.placed()
+    if content.growing:
+        raise ConflictError("Items still arrive: finish the review when generation has ended.")
+    with review.decisions.current() as fold:
+        suite, left_out = reviewed_suite(content, entries, fold)
+        last, finished = fold.last, fold.finished
+    if left_out[UNDECIDED] and not allow_undecided:
+        raise ConflictError(
+            f"{left_out[UNDECIDED]} of {len(entries)} items are undecided. "
+            "Decide them, or finish without them: --allow-undecided."
+        )
+    path = _saved(suite, review.result)
+    if finished is None or finished.facts.get("sha256") != suite.sha256:
+        review.decisions.finish(who, {"sha256": suite.sha256, "name": path.name, "left_out": left_out}, last=last)
+    review.hold()
+    review.mark(str(content.sha256), "finished", result=path.name)
+    return Finished(suite=suite, path=path, left_out=left_out, parent=content)
+
+
+def reviewed_suite(content: Content, entries: Mapping[int, Entry], fold: Fold) -> tuple[Suite, dict[str, int]]:
+    """Return the suite that the decisions so far lead to, and how many items it leaves out."""
+    of_item = {id(entry.item): entry for entry in entries.values()}
+    kept: list[Item] = []
+    counts: Counter[str] = Counter()
+    for item in content.items:
+        entry = of_item.get(id(item))
+        if entry is None:
+            kept.append(item)
+            continue
+        state = entry.shown_state(fold.of(entry.key))
+        counts[state] += 1
+        if state not in _LEFT_OUT:
+            kept.append(_reviewed(entry, fold))
+    if counts and counts.keys() <= set(_LEFT_OUT):
+        raise ReviewError("Nothing was accepted: the reviewed suite would hold no perturbed item.")
+    name = content.name if content.name.endswith("-reviewed") else f"{content.name}-reviewed"
+    suite = Suite(name=name, items=kept, origin=_origin(content, counts, fold))
+    return suite, {state: counts[state] for state in _LEFT_OUT}
+
+
+def _reviewed(entry: Entry, fold: Fold) -> Item:
+    """Return an item as decided, with who decided it and what it was before."""
+    standing = fold.of(entry.key)
+    if standing.by is None or entry.shown_state(standing) == EXEMPT:
+        return entry.item
+    state, by = standing.state, standing.by
+    about: dict[str, Any] = {"state": state.state, "by": by.who, "when": by.when}
+    if state.state == EDITED:
+        generated = entry.generated(state.message)
+        if state.text is not None:
+            about["text_before"] = generated.text or ""
+        about |= {"label_before": generated.label} if state.label is not None else {}
+    item = entry.applied(state)
+    return replace(item, meta={**item.meta, "review": about})
+
+
+def _origin(content: Content, counts: Mapping[str, int], fold: Fold) -> dict[str, Any]:
+    parent = dict(content.suite.origin) if content.suite else {}
+    kept = {key: value for key, value in parent.items() if not key.startswith("review")}
+    return {
+        **kept,
+        "builder": "review",
+        "parent_builder": parent.get("builder"),
+        "parent_sha256": content.sha256,
+        "parent_name": content.name,
+        "reviewed_by": fold.reviewers,
+        "decisions": dict(counts),
+        "n_events": fold.last,
+    }
+
+
+def _saved(suite: Suite, wanted: Path) -> Path:
+    """Write a suite under the first free name, whole or not at all; the same suite is not written twice."""
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    number = 1
+    with tempfile.TemporaryDirectory(dir=wanted.parent, prefix=".review-") as folder:
+        draft = suite.save(Path(folder) / "suite")
+        while True:
+            path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+            if path.exists():
+                if _holds(path, suite):
+                    return path
+                number += 1
+                continue
+            try:
+                return draft.rename(path)
+            except OSError as error:
+                if not path.exists():  # otherwise another process took the name in this moment
+                    raise ReviewError(f"The reviewed suite cannot be written to {path}: {error}.") from error
+
+
+def _holds(path: Path, suite: Suite) -> bool:
+    try:
+        return read_suite(path).sha256 == suite.sha256
+    except SuiteError:
+        return False
+
 
 TABLE = "decisions.json"
 """One row per item, as `mlflow.load_table` and the MLflow UI read it."""
@@ -170,3 +313,90 @@ def _note(facts: Mapping[str, Any]) -> str:
         )
     lines = ["# Review", "", *table(["state", "items"], rows), "", told, "", f"Reviewers: {len(facts['reviewers'])}."]
     return "\n".join(lines) + "\n"
+
+
+def validator_agreement(entries: Iterable[Entry], fold: Fold) -> Reading:
+    """Share of decided items on which the validator's verdict is the reviewers' decision.
+
+    A kept item agrees when the verdict is the label it carries after review; a rejected one when the validator had not
+    given the expected answer either. The denominator are decided items that a validator answered; `excluded` counts
+    decided ones that it did not.
+    """
+    agreed: dict[str, list[bool]] = {}
+    excluded = 0
+    for entry in entries:
+        state = fold.of(entry.key).state
+        if state.state not in DECIDED:
+            continue
+        if entry.verdict is None:
+            excluded += 1
+            continue
+        agreed.setdefault(entry.item.task, []).append(_agrees(entry.verdict, entry, state))
+    return _share(agreed, excluded)
+
+
+def reviewer_agreement(entries: Mapping[int, Entry], fold: Fold) -> dict[str, Any] | None:
+    """For each two reviewers the share of items both decided that both keep or both reject, kappa and AC1.
+
+    Returns:
+        None with fewer than two reviewers, or when no two decided the same item.
+    """
+    pairs = [_pair(one, other, entries, fold) for one, other in combinations(fold.reviewers, 2)]
+    pairs = [pair for pair in pairs if pair["n"]]
+    if not pairs:
+        return None
+    disputed = [place for place, entry in entries.items() if _disputed(entry, fold)]
+    return {"reviewers": pairs, "disputed": disputed}
+
+
+def _agrees(verdict: str, entry: Entry, state: State) -> bool:
+    if state.state == REJECTED:
+        return verdict != entry.item.expected
+    return verdict == (state.label or entry.item.expected)
+
+
+def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:
+    successes = np.array([sum(found) for found in agreed.values()], dtype=float)
+    sizes = np.array([len(found) for found in agreed.values()], dtype=float)
+    if not len(sizes):
+        return NotEstimable(reason="no decided item has a validator's verdict", excluded=excluded)
+    right, n = int(successes.sum()), int(sizes.sum())
+    low, high = wilson(right, n)
+    cluster = cluster_wilson(successes, sizes)
+    return Estimate(
+        value=right / n,
+        n=n,
+        excluded=excluded,
+        ci_low=low,
+        ci_high=high,
+        cluster_low=cluster[0] if cluster else None,
+        cluster_high=cluster[1] if cluster else None,
+        n_clusters=len(sizes),
+        method="wilson",
+        unit="item",
+        numerator=right,
+    )
+
+
+def _pair(one: str, other: str, entries: Mapping[int, Entry], fold: Fold) -> dict[str, Any]:
+    both = [
+        (mine.state, theirs.state)
+        for entry in entries.values()
+        if (mine := fold.of(entry.key).mine(one)) and (theirs := fold.of(entry.key).mine(other))
+    ]
+    kept = np.array([[state != REJECTED for state in pair] for pair in both], dtype=float).reshape(-1, 2)
+    return {
+        "reviewers": [one, other],
+        "n": len(both),
+        "rate": float((kept[:, 0] == kept[:, 1]).mean()) if both else None,
+        # On two categories Cohen's kappa with quadratic weights is Cohen's kappa.
+        "kappa": quadratic_kappa(kept[:, 0], kept[:, 1], n_levels=2) if both else None,
+        "ac1": gwet_ac1(kept, n_categories=2) if both else None,
+        "same_decision": float(np.mean([mine == theirs for mine, theirs in both])) if both else None,
+    }
+
+
+def _disputed(entry: Entry, fold: Fold) -> bool:
+    standing = fold.of(entry.key)
+    kept = {mine.state != REJECTED for who in standing.own if (mine := standing.mine(who))}
+    return len(kept) > 1

@@ -85,14 +85,14 @@ async def _in(pool: ThreadPoolExecutor, work: Callable[..., str | bytes], *value
 
 
 def _index(store: str, review: str) -> str:
-    from jrh_mlflow.pages.evaluations import evaluations_page
-    from jrh_mlflow.tracking.run_evaluations import evaluations_in_runs
+    from jrh_mlflow.reports.html import evaluations_page
+    from jrh_mlflow.tracking.read import evaluations_in_runs
 
     return evaluations_page(evaluations_in_runs(store, most=MOST_ROWS), review=review, most=MOST_ROWS)
 
 
 def _datasheet(store: str, run_id: str) -> bytes:
-    from jrh_mlflow.tracking.run_evaluations import datasheet_html
+    from jrh_mlflow.tracking.read import datasheet_html
 
     page = datasheet_html(store, run_id) if _RUN_ID.fullmatch(run_id) else None
     if page is None:
@@ -101,7 +101,7 @@ def _datasheet(store: str, run_id: str) -> bytes:
 
 
 def _compared(store: str, runs: list[str]) -> str:
-    from jrh_mlflow.comparing import compare
+    from jrh_mlflow.evaluation.compare import compare
 
     return compare(runs, tracking_uri=store, log=False).to_html()
 
@@ -126,7 +126,7 @@ def _review_link(request: Request) -> str:
 
 
 def _problem(request: Request, status: int, message: str) -> Response:
-    from jrh_mlflow.pages.evaluations import problem_page
+    from jrh_mlflow.reports.html import problem_page
 
     index = f"{request.scope.get('root_path', '')}/"
     return _page(problem_page(message, title="This page cannot be shown", index=index), FORM_POLICY, status)

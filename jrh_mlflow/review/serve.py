@@ -10,11 +10,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jrh_mlflow.errors import ReviewError, TrackingError
-from jrh_mlflow.generation.partial import PARTIAL_FILE
-from jrh_mlflow.review.result import Finished, finish
+from jrh_mlflow.generation.pipeline import PARTIAL_FILE
+from jrh_mlflow.review.report import Finished, finish
 from jrh_mlflow.review.sources import FolderShelf, Review, RunShelf, Shelf
 from jrh_mlflow.review.states import UNDECIDED
-from jrh_mlflow.stimuli.suite import ITEMS_FILE
+from jrh_mlflow.suites.suite import ITEMS_FILE
 
 LOOPBACK = "127.0.0.1"
 
@@ -64,7 +64,7 @@ class _RunOf(RunShelf):
     """The suite of one run."""
 
     def __init__(self, uri: str, tracking_uri: str | None) -> None:
-        from jrh_mlflow.tracking.run_suites import active_uri
+        from jrh_mlflow.tracking.read import active_uri
 
         super().__init__(tracking_uri or active_uri())
         self._run_id = uri.removeprefix("runs:/").partition("/")[0]

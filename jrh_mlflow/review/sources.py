@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.errors import ReviewError
+from jrh_mlflow.resolve import mark_hash, mark_review, reviews_folder
 from jrh_mlflow.review.contents import Content, Entry, FolderReader
 from jrh_mlflow.review.decisions import Decisions
-from jrh_mlflow.suites import mark_hash, mark_review, reviews_folder
 
 if TYPE_CHECKING:
-    from jrh_mlflow.tracking.run_suites import RunSuite
+    from jrh_mlflow.tracking.read import RunSuite
 
 DECISIONS_FILE = "review.db"
 
@@ -137,7 +137,7 @@ class RunShelf(Shelf):
 
     def reviews(self) -> list[Review]:
         """Return the suites that generations logged, each once, the newest first."""
-        from jrh_mlflow.tracking.run_suites import suites_in_runs
+        from jrh_mlflow.tracking.read import suites_in_runs
 
         found = {one.sha256: one for one in reversed(suites_in_runs(self._uri))}
         return [self._review(one) for one in reversed(found.values())]

@@ -8,11 +8,18 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from jrh_mlflow.errors import JrhError
-from jrh_mlflow.review.agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.contents import Content, Entry
 from jrh_mlflow.review.rechecks import failed, rechecked
+from jrh_mlflow.review.report import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review
-from jrh_mlflow.review.states import DECIDED, STATES, Event, Fold, Standing, plain
+from jrh_mlflow.review.states import (
+    DECIDED,
+    STATES,
+    Event,
+    Fold,
+    Standing,
+    plain,
+)
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.presentation import Message, saved_message
 

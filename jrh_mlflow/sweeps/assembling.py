@@ -8,9 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.datasheet.operating import OperatingPoint, operating_point, resolution_shifts
-from jrh_mlflow.measures.policies.composite import parts, reliability
-from jrh_mlflow.pages.sweep import Dot, sweep_page
+from jrh_mlflow.measures.composite import parts, reliability
+from jrh_mlflow.measures.datasheet.criterion import OperatingPoint, operating_point, resolution_shifts
+from jrh_mlflow.reports.figures.canvas import save_figures
+from jrh_mlflow.reports.figures.sweep import sweep_figures
+from jrh_mlflow.reports.sweep import description
+from jrh_mlflow.reports.sweep_page import Dot, sweep_page
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.sweeps.front import (
     Tie,
@@ -25,20 +28,16 @@ from jrh_mlflow.sweeps.front import (
     ties,
 )
 from jrh_mlflow.sweeps.report import Member, Sweep
-from jrh_mlflow.sweeps.results import Result
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials
-from jrh_mlflow.sweeps.telling import description
-from jrh_mlflow.sweeps.trials import Bench
+from jrh_mlflow.sweeps.trials import Bench, Result
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.figures.canvas import save_figures
-from jrh_mlflow.tracking.figures.sweep import sweep_figures
 from jrh_mlflow.tracking.store import note_tag
 from jrh_mlflow.tracking.sweeps import log_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jrh_mlflow.sweeps.setup import Ready
+    from jrh_mlflow.sweeps.sweep import Ready
 
 _NO_MAP = "only told for reliability against cost with known prices"
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from jrh_mlflow.measures.policies.composite import CompositeDifference, composite_difference
+from jrh_mlflow.measures.composite import CompositeDifference, composite_difference
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.stats.fronts import front_probability, hypervolume, hypervolume_interval, pareto
 from jrh_mlflow.stats.paired import holm
 from jrh_mlflow.sweeps.goals import COST, is_map
-from jrh_mlflow.sweeps.results import Result
+from jrh_mlflow.sweeps.trials import Result
 
 if TYPE_CHECKING:
     from optuna import Study

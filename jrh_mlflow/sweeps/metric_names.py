@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.measures import Datasheet, ReliabilityReport, measure
-from jrh_mlflow.measures.policies.composite import part_of, tally
-from jrh_mlflow.measures.policies.decisions import decide
-from jrh_mlflow.measures.reliability.categories import by_category
+from jrh_mlflow.measures.composite import part_of, tally
+from jrh_mlflow.measures.policies import decide
+from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
+from jrh_mlflow.results.categories import by_category
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.stimuli.suite import Suite
+from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY
 from jrh_mlflow.sweeps.space import Space
 from jrh_mlflow.tracking import keys

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.engine import count_calls
-from jrh_mlflow.engine.money import Quote
-from jrh_mlflow.evaluation import price_evaluation
+from jrh_mlflow.engine.budget import Quote
+from jrh_mlflow.evaluation.evaluate import price_evaluation
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.preparing import ready_judge, resolve_judge
-from jrh_mlflow.stimuli.suite import Suite
-from jrh_mlflow.suites import as_suite
-from jrh_mlflow.sweeps.loading import as_space
+from jrh_mlflow.resolve import as_suite, ready_judge, resolve_judge
+from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.metric_names import check_names
-from jrh_mlflow.sweeps.remeasure import halves
-from jrh_mlflow.sweeps.space import Configuration, Space
+from jrh_mlflow.sweeps.refine import halves
+from jrh_mlflow.sweeps.space import Configuration, Space, as_space
 
 _JUDGE = ("model", "prompt", "tie_criterion", "temperature", "rubric")
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.datasheet.operating import OperatingPoint, ResolutionShift
-from jrh_mlflow.measures.markdown import interval_text, table
-from jrh_mlflow.measures.policies.composite import parts, reliability
+from jrh_mlflow.measures.composite import parts, reliability
+from jrh_mlflow.measures.datasheet.criterion import OperatingPoint, ResolutionShift
+from jrh_mlflow.reports.markdown import interval_text, table
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.sweeps.front import Tie
-from jrh_mlflow.sweeps.results import Result
 from jrh_mlflow.sweeps.space import Configuration
+from jrh_mlflow.sweeps.trials import Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,7 +182,7 @@ class Sweep:
 
     def to_markdown(self) -> str:
         """Rank the front, and say what it rests on."""
-        from jrh_mlflow.sweeps.telling import sweep_markdown
+        from jrh_mlflow.reports.sweep import sweep_markdown
 
         return sweep_markdown(self)
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jrh_mlflow.measures.policies.composite import cell_weights, pair_cell, pair_hit
-from jrh_mlflow.measures.policies.decisions import Vote, cast_vote, decision_of
-from jrh_mlflow.measures.reliability.doses import dose_of
-from jrh_mlflow.measures.reliability.scale import plain
+from jrh_mlflow.measures.composite import cell_weights, pair_cell, pair_hit
+from jrh_mlflow.measures.policies import Vote, cast_vote, decision_of
+from jrh_mlflow.measures.reliability.answers import plain
+from jrh_mlflow.measures.reliability.ordinal import dose_of
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import BASELINE, STABILITY, Item
 from jrh_mlflow.stats.fronts import dominated_with_confidence

@@ -1,24 +1,27 @@
 """One configuration, measured: an `evaluate` run nested under the sweep's, read through the configuration's policy."""
+# MERGED-DOC: """What a configuration measured on one half of the suite, small enough to live in the study."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from jrh_mlflow.engine.plan import item_order
 from jrh_mlflow.engine.runner import BUDGET, StopRule
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
-from jrh_mlflow.evaluation import Evaluation, evaluate
+from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.measures.datasheet.operating import operating_counts
-from jrh_mlflow.measures.policies.composite import parts, reliability, tally
-from jrh_mlflow.measures.policies.decisions import decide
-from jrh_mlflow.preparing import resolve_judge
+from jrh_mlflow.measures.composite import Tally, parts, reliability, tally
+from jrh_mlflow.measures.datasheet.criterion import operating_counts
+from jrh_mlflow.measures.policies import decide
+from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable
-from jrh_mlflow.stimuli.suite import Suite
+from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked
-from jrh_mlflow.sweeps.results import Result, usd_per_call
 from jrh_mlflow.sweeps.space import Configuration, Space
 from jrh_mlflow.sweeps.stopping import DOMINATED, DominatedStop, Rival
 from jrh_mlflow.sweeps.study import RESULT, STOPPED, TrialFailed, Trials, result_of
@@ -184,3 +187,57 @@ def _stop_rule(
     judge.begin(suite)
     items = [item for item in item_order(suite, bench.seed) if judge.covers(item)]
     return DominatedStop(items=items, policy=configuration.policy, rivals=rivals) if rivals else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One configuration, measured."""
+
+    key: str
+    """Of the configuration."""
+    run_id: str
+    tally: Tally
+    usd_per_1k: float | None
+    """Dollars of 1,000 judgments under the configuration's policy; None when a price is unknown."""
+    n_calls: int
+    """Calls that were made for it; what the journal served is not among them."""
+    repeats: int = 1
+    """How many decisions were made about each item."""
+    truncated: str | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Objectives and constrained metrics."""
+    feasible: bool = True
+    operating: Mapping[str, Any] | None = None
+    """Counts behind the operating point."""
+    simulated: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "key": self.key,
+            "run_id": self.run_id,
+            "tally": self.tally.to_dict(),
+            "usd_per_1k": self.usd_per_1k,
+            "n_calls": self.n_calls,
+            "repeats": self.repeats,
+            "truncated": self.truncated,
+            "values": dict(self.values),
+            "feasible": self.feasible,
+            "operating": None if self.operating is None else dict(self.operating),
+            "simulated": self.simulated,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Result:
+        """Read what `to_dict` wrote."""
+        return cls(**{**data, "tally": Tally.from_dict(data["tally"])})
+
+
+def usd_per_call(calls: pd.DataFrame) -> float | None:
+    """Mean dollars of the calls that were answered; None when the price of one of them is unknown.
+
+    A call that failed for good has no bill to read, and would not be made again in use.
+    """
+    answered = calls[calls["outcome"].isin(USABLE)]
+    costs = pd.to_numeric(answered["cost_usd"], errors="coerce")
+    return None if answered.empty or bool(costs.isna().any()) else float(costs.mean())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.measures import Datasheet, ReliabilityReport
+from jrh_mlflow.results import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import Estimate, Reading
 

@@ -1,22 +1,68 @@
-"""The outbox: a finished evaluation is on disk, whole, before MLflow is spoken to, and leaves when MLflow has it."""
+"""A finished evaluation, complete in itself: no live judge, no store."""
+# MERGED-DOC: """The outbox: a finished evaluation is on disk, whole, before MLflow is spoken to, and leaves when MLflow has it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from jrh_mlflow.errors import TrackingError
-from jrh_mlflow.stimuli.suite import read_suite
-from jrh_mlflow.tracking.measured import JudgeFacts, Measured
+from jrh_mlflow.home import home
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.suites.suite import Suite, read_suite
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeFacts:
+    """What is logged of a judge; no live object in it."""
+
+    name: str
+    simulated: bool
+    settings: dict[str, Any]
+    prompt: str
+
+    @classmethod
+    def of(cls, judge: Judge) -> JudgeFacts:
+        """Read the facts off a judge."""
+        prompt = judge.prompt()
+        settings: dict[str, Any] = {
+            **judge.settings(),
+            "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest(),
+        }
+        return cls(name=judge.name, simulated=judge.simulated, settings=settings, prompt=prompt)
+
+    @property
+    def label(self) -> str:
+        """The name shown to people; a simulated judge says so wherever it is shown."""
+        return f"{self.name} (simulated)" if self.simulated else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A judge's calls on a suite."""
+
+    judge: JudgeFacts
+    suite: Suite
+    calls: pd.DataFrame
+    run: Mapping[str, Any]
+    """Settings of the run (`seed`, `replicates`, …), logged as params `run.*`."""
+    seconds: float
+    cpu_seconds: float | None = None
+    """Processor time of a model on this machine; None for any other judge."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    truncated: str | None = None
+    """Why calls are missing, or None."""
+    traces: str = "none"
+    """Which calls become MLflow traces: `failures`, `all` or `none`."""
+
 
 _FACTS_FILE = "evaluation.json"
 _CALLS_FILE = "calls.parquet"
@@ -24,7 +70,7 @@ _CALLS_FILE = "calls.parquet"
 
 def outbox_home() -> Path:
     """Where evaluations wait for MLflow: `$JRH_HOME/outbox`, by default `.jrh/outbox` in the working directory."""
-    return Path(os.environ.get("JRH_HOME", ".jrh")) / "outbox"
+    return home() / "outbox"
 
 
 def outbox_key(*parts: object) -> str:

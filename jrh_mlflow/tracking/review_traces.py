@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.lanes._base import known_secrets
+from jrh_mlflow.models.transports._base import known_secrets
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.store import Store
-from jrh_mlflow.tracking.trace_entities import (
+from jrh_mlflow.tracking.traces import (
     MAX_COLUMN,
     MAX_TAG,
+    TAG_TRACES,
     Draft,
     Entities,
     column,
@@ -25,8 +26,9 @@ from jrh_mlflow.tracking.trace_entities import (
     numbered,
     safe_texts,
     trace_id_of,
+    why_no_spans,
+    write_traces,
 )
-from jrh_mlflow.tracking.traces import TAG_TRACES, why_no_spans, write_traces
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment

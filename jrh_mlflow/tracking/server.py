@@ -1,4 +1,5 @@
 """An MLflow store in a folder, and the server that shows it."""
+# MERGED-DOC: """MLflow's own web application, for servers that put pages beside it."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from jrh_mlflow.errors import TrackingError
 
@@ -130,3 +132,17 @@ def _maybe_copy(store: str | None, *, copy: bool) -> Iterator[str | None]:
         return
     with tempfile.TemporaryDirectory(prefix="jrh-ui-") as folder:
         yield str(shutil.copytree(store, Path(folder) / "store"))
+
+
+def mlflow_application() -> Any:
+    """Return the ASGI application that `mlflow server` itself runs."""
+    from mlflow.server.fastapi_app import app
+
+    return app
+
+
+def static_prefix() -> str:
+    """Return the path that `mlflow server --static-prefix` puts before all others, or an empty text."""
+    from mlflow.server.handlers import STATIC_PREFIX_ENV_VAR
+
+    return os.environ.get(STATIC_PREFIX_ENV_VAR, "").rstrip("/")

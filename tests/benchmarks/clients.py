@@ -31,7 +31,7 @@ def _bodies(n_calls: int) -> list[dict[str, Any]]:
     """The very requests our lanes send, schema included, so that every client carries the same load."""
     import jrh_mlflow as jrh
     from jrh_mlflow.engine import plan_calls
-    from jrh_mlflow.engine.lanes._dialect import request_fields
+    from jrh_mlflow.models.transports.dialect import request_fields
 
     suite, judge = jrh.datasheet_suite(), jrh.PromptedJudge(MODEL, max_tokens=64)
     requests = [judge.request(call) for call in plan_calls(suite, judge, replicates=1)]
@@ -92,8 +92,8 @@ def _litellm(url: str, n_calls: int) -> dict[str, float]:
 
 def _ours(url: str, n_calls: int, *, lane: str) -> dict[str, float]:
     import jrh_mlflow as jrh
-    from jrh_mlflow.engine import channel
-    from jrh_mlflow.stimuli.suite import Suite
+    from jrh_mlflow.engine import client as channel
+    from jrh_mlflow.suites.suite import Suite
 
     # 250 items x 2 orders x replicates.
     replicates = n_calls // 500

@@ -25,7 +25,7 @@ def main() -> int:
     os.environ["OPENAI_API_KEY"] = "sk-benchmark"
     import jrh_mlflow as jrh
     from jrh_mlflow.engine import ask_calls, plan_calls
-    from jrh_mlflow.engine.channel import RemoteSettings
+    from jrh_mlflow.engine.client import RemoteSettings
     from jrh_mlflow.engine.journal import open_journal
 
     suite = jrh.datasheet_suite()

@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--actors", type=int, nargs="+", default=[2])
     options = parser.parse_args()
     os.environ.update(OPENAI_API_KEY="sk-benchmark", LITELLM_LOCAL_MODEL_COST_MAP="True")
-    from jrh_mlflow.engine.backends.ray_cluster import cluster
+    from jrh_mlflow.engine.ray.fleet import cluster
     from tests.loopback import LoopbackProcess
 
     limit = options.calls * LATENCY_S / options.in_flight
@@ -56,9 +56,9 @@ def _measure(url: str, n_calls: int, in_flight: int, *, n_actors: int | None) ->
     """Return seconds for all calls, and seconds from the first record to the last."""
     import jrh_mlflow as jrh
     from jrh_mlflow.engine import ask_calls, plan_calls
-    from jrh_mlflow.engine.backends.ray_fleet import ask_calls_on_ray
     from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.stimuli.suite import Suite
+    from jrh_mlflow.engine.ray.fleet import ask_calls_on_ray
+    from jrh_mlflow.suites.suite import Suite
 
     judge = jrh.PromptedJudge(MODEL, api_base=url, max_tokens=64)
     suite = Suite(name="benchmark", items=jrh.datasheet_suite().items[: min(250, n_calls // 2)])

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine.batch import BatchSummary, export_batch, import_batch
-from jrh_mlflow.engine.batch_files import NumberedFiles
-from jrh_mlflow.engine.channel import RemoteSettings
+from jrh_mlflow.engine.batch import BatchSummary, NumberedFiles, export_batch, import_batch
+from jrh_mlflow.engine.client import RemoteSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.plan import count_calls, plan_calls
-from jrh_mlflow.engine.remote import Numbering
+from jrh_mlflow.engine.prompted import Numbering
 from jrh_mlflow.engine.runner import ask_calls
 from jrh_mlflow.errors import RecipeError
 from tests.engine.batch_tools import play_provider, read, varied, write

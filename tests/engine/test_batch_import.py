@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine.batch import ImportSummary, export_batch, import_batch
-from jrh_mlflow.engine.batch_outcomes import read_result
+from jrh_mlflow.engine.batch import ImportSummary, export_batch, import_batch, read_result
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.engine.prices import cost_micro, price_of
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.models.prices import cost_micro, price_of
 from jrh_mlflow.schema.requests import Response
 from tests.engine.batch_tools import Line, answered, completion, http_error, read, write
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.engine.batch_outcomes import Failure, read_result
+from jrh_mlflow.engine.batch import Failure, read_result
 from jrh_mlflow.schema.requests import Response
 from tests.engine.batch_tools import Line, completion, http_error
 

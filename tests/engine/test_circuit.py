@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.engine.circuit import ADVICE, Circuit
-from jrh_mlflow.engine.lanes._base import Kind, LaneError
+from jrh_mlflow.engine.retries import ADVICE, Circuit
 from jrh_mlflow.errors import JudgeError
+from jrh_mlflow.models.transports._base import Kind, LaneError
 
 
 def fail(

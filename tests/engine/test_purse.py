@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.engine import purse as purses
+from jrh_mlflow.engine import budget as purses
+from jrh_mlflow.engine.budget import OutOfBudget, Purse
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.engine.purse import OutOfBudget, Purse
 from tests.engine.journal_tools import start_python
 
 DYING = """

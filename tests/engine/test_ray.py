@@ -17,12 +17,12 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import Asked, ask_calls, plan_calls
-from jrh_mlflow.engine.backends.ray_fleet import ask_calls_on_ray
-from jrh_mlflow.engine.channel import RemoteSettings
+from jrh_mlflow.engine.client import RemoteSettings
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.prices import price_of, prompt_size, worst_case_micro
+from jrh_mlflow.engine.ray.fleet import ask_calls_on_ray
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.judges import as_judge
+from jrh_mlflow.models.prices import price_of, prompt_size, worst_case_micro
+from jrh_mlflow.resolve import as_judge
 from jrh_mlflow.schema.calls import CallRecord
 from tests.engine.journal_tools import BACKENDS, backend_of
 from tests.loopback import LoopbackServer, Reply

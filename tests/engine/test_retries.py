@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.engine.lanes._base import RETRYABLE, Kind, LaneError
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import RetryPolicy, send_with_retries
+from jrh_mlflow.models.transports._base import RETRYABLE, Kind, LaneError
 from tests.engine.virtual_time import now, run
 
 HOPELESS: tuple[Kind, ...] = ("auth", "bad_request", "not_found", "too_long")

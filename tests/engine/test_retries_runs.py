@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from jrh_mlflow.engine.lanes._base import LaneError
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import RetryPolicy, send_with_retries
+from jrh_mlflow.models.transports._base import LaneError
 from tests.engine.virtual_time import now, run
 
 

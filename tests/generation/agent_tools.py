@@ -11,11 +11,11 @@ from typing import Any
 from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageTool, ChatMessageUser
 from inspect_ai.tool import ToolCall, ToolCallError
 
-from jrh_mlflow.generation.entry import Generated, run_generation
-from jrh_mlflow.generation.generator import Generator
+from jrh_mlflow.generation.generate import Generated, run_generation
+from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from tests.loopback import LoopbackServer, Reply
-from tests.transcripts.logs import sample, scored, write_log
+from tests.suites.transcripts.logs import sample, scored, write_log
 
 EDITOR, VERIFIER = "openai/editor", "openai/verifier"
 PRICES = {EDITOR: (10.0, 20.0), VERIFIER: (10.0, 20.0)}

@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from jrh_mlflow.generation.agentic.answers import Rejected, one_object
-from jrh_mlflow.generation.agentic.briefs import Scene, neighbours
-from jrh_mlflow.generation.agentic.editor import changed_calls, form, read_edit, results_of
-from jrh_mlflow.generation.agentic.planner import Step, read_plan
+from jrh_mlflow.generation.agentic.editor import (
+    Rejected,
+    Scene,
+    Step,
+    changed_calls,
+    form,
+    neighbours,
+    one_object,
+    read_edit,
+    read_plan,
+    results_of,
+)
 from jrh_mlflow.schema.presentation import Message
 
 CALL = {"id": "c1", "name": "book", "arguments": {"at": "19:00"}}

@@ -13,12 +13,12 @@ from inspect_ai.log import read_eval_log
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.agentic.export import export_inspect
-from jrh_mlflow.perturb._agent_rules import BREACH_TOOL
-from jrh_mlflow.transcripts import read_transcripts
+from jrh_mlflow.generation.agentic.sources import export_inspect
+from jrh_mlflow.perturb.agents import BREACH_TOOL
+from jrh_mlflow.suites.transcripts import read_transcripts
 from tests.generation.agent_tools import BOTH, LABELS, RUBRIC, booking_log, run
 from tests.generation.tools import rows
-from tests.transcripts.logs import write_log
+from tests.suites.transcripts.logs import write_log
 
 BREAK, MEND = "agent_perturbation", "agent_positives"
 TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
@@ -169,7 +169,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(
 def test_a_log_without_samples_and_one_without_an_assistant_give_clear_results(tmp_path: Path, store_uri: str) -> None:
     from inspect_ai.model import ChatMessageUser
 
-    from tests.transcripts.logs import sample
+    from tests.suites.transcripts.logs import sample
 
     with pytest.raises(RecipeError, match=r"empty\.eval holds no samples"):
         run(write_log(tmp_path / "empty.eval", []), None, store_uri)

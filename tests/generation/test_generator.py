@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.generator import ramp
-from jrh_mlflow.generation.writers import as_generator
+from jrh_mlflow.generation.writers import as_generator, ramp
 
 
 @given(

@@ -13,8 +13,8 @@ from mlflow import MlflowClient
 
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.generation.entry import price_generation
-from jrh_mlflow.generation.generator import Generator
+from jrh_mlflow.generation.generate import price_generation
+from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from tests.generation.tools import CHECKER, LABELS, PRICES, RUBRIC, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply, error_reply

@@ -11,8 +11,8 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.plan import present
-from jrh_mlflow.generation.generator import Generator
 from jrh_mlflow.generation.report import problem_kind
+from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.schema.criteria import criterion

@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from jrh_mlflow.generation.entry import Generated, run_generation
-from jrh_mlflow.generation.generator import Generator
+from jrh_mlflow.generation.generate import Generated, run_generation
 from jrh_mlflow.generation.plan import Plan
-from jrh_mlflow.generation.writers import by_rule
+from jrh_mlflow.generation.writers import Generator, by_rule
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.perturb import Rewrite
-from jrh_mlflow.stimuli.seeds import read_seeds
+from jrh_mlflow.suites.responses import read_seeds
 from tests.loopback import LoopbackServer, Reply
 
 WRITER, CHECKER = "openai/writer", "openai/checker"

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow import Answer
-from jrh_mlflow.judges.answers import clean_text, read_answer
+from jrh_mlflow.judges.answers import read_answer
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.presentation import FORCED_ANSWERS, PAIR_ANSWERS
+from jrh_mlflow.text import clean_text
 from tests.readings import PROPERTY
 
 
@@ -115,7 +116,7 @@ def test_whatever_comes_is_an_outcome_and_never_a_crash(returned):
 
 
 def test_lone_surrogates_are_replaced_and_the_rest_is_kept():
-    assert clean_text("ok \ud800 ü 🙂") == "ok ? ü 🙂"
+    assert clean_text("ok \ud800 ü 🙂") == "ok \ufffd ü 🙂"
 
 
 def test_enumerations_and_numpy_numbers_are_what_they_hold():

@@ -14,8 +14,9 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import plan_calls, run_calls
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges import Judge, as_judge
+from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.callables import CallableJudge
+from jrh_mlflow.resolve import as_judge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.presentation import Presentation
 from tests.readings import asked, value
@@ -253,7 +254,7 @@ def test_a_callable_that_holds_more_than_plain_values_has_no_fingerprint():
 def test_a_fingerprint_is_the_same_in_another_process():
     """`in {"1", "2"}` holds a frozen set whose order is the hash seed's; the fingerprint must not follow it."""
     code = """
-from jrh_mlflow.judges import as_judge
+from jrh_mlflow.resolve import as_judge
 def judge(presentation):
     return "1" if presentation.first in {"a", "b", "c", "d", "e", "f"} else "tie"
 print(as_judge(judge).fingerprint())

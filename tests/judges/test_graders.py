@@ -7,8 +7,7 @@ import math
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.judges.graders import Grader
-from jrh_mlflow.judges.scripted import AlwaysFirst, AlwaysTie, LongerWins, Oracle
+from jrh_mlflow.judges.scripted import AlwaysFirst, AlwaysTie, Grader, LongerWins, Oracle
 from jrh_mlflow.recipe import judge_from_text
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Presentation

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jrh_mlflow.measures.juries.votes import VoteTable, votes
+from jrh_mlflow.measures.jury.votes import VoteTable, votes
 
 LABELS = ("no", "yes")
 Flags = npt.NDArray[np.bool_]

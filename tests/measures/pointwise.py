@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jrh_mlflow as jrh
-from jrh_mlflow.measures import ReliabilityReport
+from jrh_mlflow.results import ReliabilityReport
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.readings import Row
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from jrh_mlflow.measures import ReliabilityReport, measure
-from jrh_mlflow.measures.reliability.categories import by_category, categorised
+from jrh_mlflow.results import ReliabilityReport, measure
+from jrh_mlflow.results.categories import by_category, categorised
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.tracking.keys import category_names, sheet_points
 from tests.measures.category_tools import call, two_groups

@@ -11,8 +11,7 @@ from hypothesis import given
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.confidence.axes import calibration_axes, confidence_axes
-from jrh_mlflow.measures.confidence.probabilities import SureTable
+from jrh_mlflow.measures.confidence import SureTable, calibration_axes, confidence_axes
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.schema.estimates import Estimate

@@ -11,7 +11,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.items import VACUUM
-from jrh_mlflow.stats.detection import d_prime
+from jrh_mlflow.stats.psychometrics import d_prime
 from tests.measures.recount import DECOMPOSITION, USABLE, measured, same
 from tests.readings import Row, call, estimate, missing, pair, pairs, value
 

@@ -10,9 +10,15 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.juries.panel_scores import condition_readings, panel_calls, panel_readings
-from jrh_mlflow.measures.juries.panels import Rule, panel_answer, vote_weights
-from jrh_mlflow.measures.juries.votes import MISSING, VoteTable, halves, votes
+from jrh_mlflow.measures.jury.panels import (
+    Rule,
+    condition_readings,
+    panel_answer,
+    panel_calls,
+    panel_readings,
+    vote_weights,
+)
+from jrh_mlflow.measures.jury.votes import MISSING, VoteTable, halves, votes
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from tests.measures.jury_tools import erring, error_table, pair_calls, said, table_of
 from tests.measures.test_reliability_golden import GOLDEN, JUDGES, NEGATIVE, POSITIVE, records

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.measures import ReliabilityReport
+from jrh_mlflow.results import ReliabilityReport
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.measures.pointwise import number, point, points, reading, reason, repeats, report
 

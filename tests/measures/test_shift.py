@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.measures.datasheet.shift import criterion_axes, difference
+from jrh_mlflow.measures.datasheet.criterion import criterion_axes, difference
 from jrh_mlflow.stats.proportions import newcombe
 from tests.readings import asked, estimate, pairs
 
@@ -18,7 +18,7 @@ def arm(*, ties: int, n: int = 40) -> jrh.Datasheet:
 
 
 def shift(before: jrh.Datasheet, after: jrh.Datasheet, axis: str) -> jrh.Estimate:
-    found = criterion_axes({"allowed": before, "strict": after})[f"strict/{axis}"]
+    found = criterion_axes({"allowed": before.estimates, "strict": after.estimates})[f"strict/{axis}"]
     assert isinstance(found, jrh.Estimate)
     return found
 
@@ -54,7 +54,7 @@ def test_the_published_strict_arm_moves_as_published():
     assert shift(base, strict, "raw_false_preference").value == pytest.approx(-31 / 120)
     assert shift(base, strict, "target_sensitivity/delta_1").value == pytest.approx(-0.44)
     assert shift(base, strict, "miss_by_tie/delta_1").value == pytest.approx(0.44)
-    axes = criterion_axes({"allowed": base, "strict": strict})
+    axes = criterion_axes({"allowed": base.estimates, "strict": strict.estimates})
     assert "strict/target_sensitivity/delta_3" not in axes
     vacuum = axes["strict/dark_current"]
     assert vacuum == jrh.NotEstimable(reason="other arm: no vacuum calls")
@@ -62,7 +62,7 @@ def test_the_published_strict_arm_moves_as_published():
 
 def test_a_withheld_side_withholds_the_shift():
     lost = jrh.measure(pairs([("error", "error")] * 40, delta=0))
-    axes = criterion_axes({"allowed": lost, "strict": arm(ties=0)})
+    axes = criterion_axes({"allowed": lost.estimates, "strict": arm(ties=0).estimates})
     found = axes["strict/raw_false_preference"]
     assert isinstance(found, jrh.NotEstimable)
     assert found.withheld
@@ -70,7 +70,9 @@ def test_a_withheld_side_withholds_the_shift():
 
 
 def test_every_other_arm_is_compared_with_the_first():
-    axes = criterion_axes({"allowed": arm(ties=10), "strict": arm(ties=30), "forced": arm(ties=0)})
+    axes = criterion_axes(
+        {"allowed": arm(ties=10).estimates, "strict": arm(ties=30).estimates, "forced": arm(ties=0).estimates}
+    )
     values = {
         axis: reading.value for axis, reading in axes.items() if isinstance(reading, jrh.Estimate) and "delta_0" in axis
     }

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from jrh_mlflow.errors import CallsError, RecipeError
-from jrh_mlflow.measures.juries.votes import MISSING, NOT_ASKED, halves, votes
+from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, halves, votes
 from tests.measures.jury_tools import erring, pair_calls, said, table_of
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb import AGENT_TESTS, NotApplicable, find_test, register
-from jrh_mlflow.perturb._agent_rules import breach, checked, mend
-from jrh_mlflow.perturb.agents import messages_text, met_label, read_messages, violation_label
+from jrh_mlflow.perturb.agents import breach, checked, mend, messages_text, met_label, read_messages, violation_label
 from jrh_mlflow.perturb.checks import about_the_editing
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.schema.seeds import Labels, Seed

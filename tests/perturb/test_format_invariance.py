@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.perturb._base import NotApplicable
-from jrh_mlflow.perturb._spans import fences
+from jrh_mlflow.perturb.english import fences
 from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
 from tests.perturb.code_tools import BENCH, ESSAY, TEXTS, complaints, target, written
 

@@ -9,7 +9,7 @@ import pytest
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb import TESTS, CodeTest, NotApplicable, Target, find_test, find_tests, register
-from jrh_mlflow.perturb.filler import Filler
+from jrh_mlflow.perturb.padding import Filler
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
 from jrh_mlflow.schema.seeds import Seed

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, prompt
-from jrh_mlflow.perturb._text import negations, numbers, words
+from jrh_mlflow.perturb.english import negations, numbers, words
 from jrh_mlflow.perturb.label_flip import LabelFlip
+from jrh_mlflow.perturb.paraphrase import SemanticParaphrase, VerbosityLong, VerbosityShort
 from jrh_mlflow.perturb.rubric_paraphrase import RubricParaphrase
-from jrh_mlflow.perturb.semantic_paraphrase import SemanticParaphrase
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
-from jrh_mlflow.perturb.verbosity_bias import VerbosityLong, VerbosityShort
-from jrh_mlflow.perturb.wording import PADDING, PHRASES, SYNONYMS, VERB_SYNONYMS
+from jrh_mlflow.perturb.words import PADDING, PHRASES, SYNONYMS, VERB_SYNONYMS
 from jrh_mlflow.schema.seeds import Labels, Seed
 from tests.perturb.rewrite_tools import (
     BINARY,

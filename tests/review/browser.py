@@ -14,7 +14,7 @@ from jrh_mlflow.review.contents import PARTIAL_FILE
 from jrh_mlflow.review.sources import FolderShelf
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.stimuli.suite import Suite, item_line
+from jrh_mlflow.suites.suite import Suite, item_line
 
 CHROMIUM = "/usr/bin/chromium"
 TOKEN = "a-token-for-the-tests-only"

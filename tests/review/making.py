@@ -21,7 +21,7 @@ import uvicorn
 from jrh_mlflow.review.app import review_app
 from jrh_mlflow.review.sources import FolderShelf, Review, folder_review
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.stimuli.suite import ITEMS_FILE, MANIFEST_FILE, Suite
+from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite
 
 LABELS = ("fail", "pass")
 TOKEN = "a-token-for-tests-only"

@@ -7,12 +7,10 @@ import json
 
 import pytest
 
-from jrh_mlflow.review.agreement import reviewer_agreement, validator_agreement
-from jrh_mlflow.review.report import log_review
-from jrh_mlflow.review.result import finish
+from jrh_mlflow.review.report import finish, log_review, reviewer_agreement, validator_agreement
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.stats.proportions import wilson
-from jrh_mlflow.stimuli.suite import read_suite
+from jrh_mlflow.suites.suite import read_suite
 from jrh_mlflow.tracking.store import Store, download
 from tests.review.making import baseline, made, opened, saved_suite
 from tests.review.test_result import decide

@@ -15,7 +15,7 @@ from jrh_mlflow.review.app import bare_app
 from jrh_mlflow.review.sources import FolderShelf
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.stimuli.suite import item_line, read_suite
+from jrh_mlflow.suites.suite import item_line, read_suite
 from tests.review.making import Client, baseline, made, reviewing, reviewing_process, saved_suite, suite_items
 
 HOSTILE = [

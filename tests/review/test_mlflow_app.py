@@ -16,12 +16,12 @@ from mlflow.utils.plugins import get_entry_points
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.resolve import hold_back
 from jrh_mlflow.review.guard import SANDBOX_POLICY
 from jrh_mlflow.review.mlflow_app import Beside, _links, create_app, server_token
-from jrh_mlflow.stimuli.suite import Suite, read_suite
-from jrh_mlflow.suites import hold_back
+from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.runs import first_tags
+from jrh_mlflow.tracking.publish import first_tags
 from jrh_mlflow.tracking.server import _wait_until_up, folder_uri, server_command, server_environment
 from jrh_mlflow.tracking.store import Store
 from tests.review.making import TOKEN, Client, suite_items

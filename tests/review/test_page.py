@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
-from jrh_mlflow.stimuli.suite import read_suite
+from jrh_mlflow.suites.suite import read_suite
 from tests.review.browser import RESPONSE, agents, chromium, grow, perturbed, save, served, ten
 from tests.review.making import rewritten
 

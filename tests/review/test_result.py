@@ -7,13 +7,13 @@ import json
 import pytest
 
 from jrh_mlflow.errors import ReviewError, SuiteError
-from jrh_mlflow.evaluation import evaluate
+from jrh_mlflow.evaluation.evaluate import evaluate
 from jrh_mlflow.judges.scripted import Oracle
-from jrh_mlflow.review.result import finish
+from jrh_mlflow.resolve import hold_back, load_suite
+from jrh_mlflow.review.report import finish
 from jrh_mlflow.review.serve import open_shelf, withdraw
 from jrh_mlflow.review.states import Click, ConflictError
-from jrh_mlflow.stimuli.suite import read_suite
-from jrh_mlflow.suites import hold_back, load_suite
+from jrh_mlflow.suites.suite import read_suite
 from tests.review.making import baseline, made, opened, saved_suite
 
 

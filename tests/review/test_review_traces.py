@@ -9,10 +9,9 @@ import mlflow
 import pytest
 
 from jrh_mlflow.errors import TrackingError
-from jrh_mlflow.review.report import log_review
-from jrh_mlflow.review.result import finish
+from jrh_mlflow.review.report import finish, log_review
 from jrh_mlflow.review.serve import Logging
-from jrh_mlflow.stimuli.suite import Suite, read_suite
+from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import review_traces
 from jrh_mlflow.tracking.review_traces import Decision, ReviewedItem, log_review_traces
 from jrh_mlflow.tracking.store import Store

@@ -8,7 +8,7 @@ import pytest
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.review.sources import folder_review
-from jrh_mlflow.stimuli.suite import item_line, mended, read_suite
+from jrh_mlflow.suites.suite import item_line, mended, read_suite
 from tests.review.making import baseline, made, reviewing, rewritten, saved_suite
 from tests.review.test_api import decide
 

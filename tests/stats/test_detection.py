@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jrh_mlflow.stats.detection import d_prime
+from jrh_mlflow.stats.psychometrics import d_prime
 from tests.readings import PROPERTY
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from jrh_mlflow.stats.proportions import cluster_wilson
-from jrh_mlflow.stats.thresholds import Crossing, band_crossing, crossing, crossing_interval
+from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval
 from tests.readings import PROPERTY
 
 STEPS = np.arange(1.0, 6.0)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from jrh_mlflow.tracking import runs
+from jrh_mlflow.tracking import publish as runs
 
 
 @contextmanager

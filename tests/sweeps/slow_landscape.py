@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import jrh_mlflow as jrh
-from jrh_mlflow.sweeps.entry import join_sweep
+from jrh_mlflow.sweeps.sweep import join_sweep
 from tests.sweeps.plain_runs import without_figures
 
 MODELS = ("a", "b", "c", "d")

@@ -9,9 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 import jrh_mlflow as jrh
-from jrh_mlflow.sweeps.setup import study_name
-from jrh_mlflow.sweeps.storage import open_study, quiet
-from jrh_mlflow.sweeps.study import Trials
+from jrh_mlflow.sweeps.study import Trials, open_study, quiet
+from jrh_mlflow.sweeps.sweep import study_name
 from tests.sweeps.slow_landscape import MODELS, options, space, suite
 from tests.sweeps.test_sweep import nested
 from tests.waiting import wait_until

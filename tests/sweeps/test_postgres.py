@@ -25,11 +25,9 @@ from mlflow.entities import Run
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JournalError, RecipeError, TrackingError
-from jrh_mlflow.sweeps.entry import join_sweep
 from jrh_mlflow.sweeps.pricing import price_sweep
-from jrh_mlflow.sweeps.setup import study_name
-from jrh_mlflow.sweeps.storage import driver_url, open_study, quiet
-from jrh_mlflow.sweeps.study import Trials
+from jrh_mlflow.sweeps.study import Trials, driver_url, open_study, quiet
+from jrh_mlflow.sweeps.sweep import join_sweep, study_name
 from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.sweeps import demand_parent
 from tests import postgres

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
-from jrh_mlflow.sweeps.loading import load_space
+from jrh_mlflow.sweeps.space import load_space
 from tests.loopback import LoopbackServer
 from tests.sweeps.test_budget import reply
 

@@ -16,8 +16,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.sweeps.space import Configuration
-from jrh_mlflow.sweeps.storage import open_study, quiet
-from jrh_mlflow.sweeps.study import WORKER, TrialFailed, Trials
+from jrh_mlflow.sweeps.study import WORKER, TrialFailed, Trials, open_study, quiet
 
 MODELS = {f"m{n}": (0.5 + 0.12 * n, 10.0**n) for n in range(4)}
 PROMPTS = {f"p{n}": 0.05 * n for n in range(8)}

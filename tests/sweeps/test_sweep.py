@@ -206,9 +206,9 @@ def test_a_suite_of_few_tasks_cannot_be_split(store_uri: str) -> None:
 
 
 def test_the_function_stays_the_function_when_its_room_is_loaded() -> None:
-    import jrh_mlflow.sweeps.entry
+    import jrh_mlflow.sweeps.sweep
 
-    assert jrh.sweep is jrh_mlflow.sweeps.entry.sweep
+    assert jrh.sweep is jrh_mlflow.sweeps.sweep.sweep
 
 
 def test_a_suite_of_reliability_tests_is_swept_too(store_uri: str) -> None:

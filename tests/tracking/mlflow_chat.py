@@ -16,7 +16,7 @@ from jrh_mlflow.judges._base import Judge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.presentation import Message, Presentation
-from jrh_mlflow.tracking.mlflow_judges import from_mlflow
+from jrh_mlflow.tracking.scorers import from_mlflow
 
 MODEL = "openai:/gpt-4o-mini"
 KEY = "sk-planted-0123456789"

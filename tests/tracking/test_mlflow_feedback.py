@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from jrh_mlflow.schema.presentation import FORCED_ANSWERS
-from jrh_mlflow.tracking.mlflow_judges import from_mlflow
+from jrh_mlflow.tracking.scorers import from_mlflow
 from tests.tracking.mlflow_chat import (
     KEY,
     MODEL,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.tracking.mlflow_judges import from_mlflow
+from jrh_mlflow.tracking.scorers import from_mlflow
 from tests.tracking.mlflow_chat import (
     MODEL,
     ChatServer,
@@ -94,7 +94,7 @@ def test_the_trace_holds_inputs_outputs_and_the_tool_calls() -> None:
 def test_every_field_can_be_made_by_the_user() -> None:
     from mlflow.genai.scorers import scorer
 
-    from jrh_mlflow.tracking.mlflow_fields import in_memory_trace
+    from jrh_mlflow.tracking.scorers import in_memory_trace
 
     seen: dict[str, Any] = {}
 

@@ -13,7 +13,7 @@ import pytest
 
 from jrh_mlflow.engine.runner import run_calls
 from jrh_mlflow.schema.items import Call
-from jrh_mlflow.tracking.mlflow_judges import from_mlflow, is_mlflow_judge
+from jrh_mlflow.tracking.scorers import from_mlflow, is_mlflow_judge
 from tests.tracking.mlflow_chat import COMPARE, KEY, MODEL, ChatServer, ask, chatting, compare, pair_call, says
 
 
@@ -169,7 +169,7 @@ def test_scorers_are_known_by_their_ancestry_and_other_things_are_not() -> None:
 
 def test_looking_at_a_judge_does_not_import_mlflow() -> None:
     code = (
-        "import sys; from jrh_mlflow.tracking.mlflow_judges import is_mlflow_judge;"
+        "import sys; from jrh_mlflow.tracking.scorers import is_mlflow_judge;"
         "print(is_mlflow_judge(len), is_mlflow_judge([print]), 'mlflow' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

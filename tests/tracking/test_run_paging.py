@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.tracking import keys, run_suites
-from jrh_mlflow.tracking.run_evaluations import evaluations_in_runs
-from jrh_mlflow.tracking.run_suites import suites_in_runs
-from jrh_mlflow.tracking.runs import first_tags
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking import read as run_suites
+from jrh_mlflow.tracking.publish import first_tags
+from jrh_mlflow.tracking.read import evaluations_in_runs, suites_in_runs
 from jrh_mlflow.tracking.store import Store
 from tests.tracking.test_traces import own_store
 

@@ -8,8 +8,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError, TrackingError
-from jrh_mlflow.tracking.speaking import reason, speaking
-from jrh_mlflow.tracking.store import Store, download
+from jrh_mlflow.tracking.store import Store, download, reason, speaking
 
 
 def _closed_port() -> int:

@@ -11,7 +11,7 @@ import pytest
 from mlflow.entities import SpanType
 
 from jrh_mlflow.errors import RecipeError, TrackingError
-from jrh_mlflow.tracking.trace_transcripts import transcripts_from_traces
+from jrh_mlflow.tracking.traces_in import transcripts_from_traces
 
 with warnings.catch_warnings():
     # MLflow loads this with the first span, and takes a warning of its libraries there for a reason to trace nothing.
@@ -78,7 +78,7 @@ def test_the_conversation_of_an_agent_is_read_from_its_last_chat_span(experiment
 
 
 def test_of_several_assessments_the_newest_valid_one_counts_and_expectations_are_found(experiment, store_uri):
-    from jrh_mlflow.transcripts.seeds import field
+    from jrh_mlflow.suites.transcripts.items import field
 
     trace_id = agent(chats=[([ASK], completion(ANSWER))])
     first = mlflow.log_feedback(trace_id=trace_id, name="polite", value="yes")

@@ -21,12 +21,12 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine import calls_frame, plan_calls
 from jrh_mlflow.engine.runner import run_calls
 from jrh_mlflow.errors import RecipeError, TrackingError
-from jrh_mlflow.judges import as_judge
-from jrh_mlflow.replay import recorded_suite
+from jrh_mlflow.evaluation.replay import recorded_suite
+from jrh_mlflow.resolve import as_judge
 from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, Presentation
-from jrh_mlflow.tracking.measured import JudgeFacts, Measured
+from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.server import running_server
 from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.traces import (

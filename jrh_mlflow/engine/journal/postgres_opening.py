@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import time
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from jrh_mlflow.engine.journal.postgres_tables import (
 )
 from jrh_mlflow.engine.journal.spool import is_alive, read_spool, spool_owners, spool_path
 from jrh_mlflow.errors import JournalError
+from jrh_mlflow.home import home
 
 _log = logging.getLogger("jrh_mlflow")
 _OLDEST = 12
@@ -78,7 +78,7 @@ def _lock_number(name: str) -> int:
 
 def spool_folder(journal_id: str) -> Path:
     """Return where this machine keeps the spools of a journal: in `$JRH_HOME/spools`, by default `.jrh/spools`."""
-    return Path(os.environ.get("JRH_HOME", ".jrh")).resolve() / "spools" / journal_id
+    return home() / "spools" / journal_id
 
 
 def sign_on(connection: Connection, owner: str) -> None:

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.errors import UniqueViolation
 
 from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, seal, second, totals
-from jrh_mlflow.judges.answers import clean_text
+from jrh_mlflow.text import clean_text
 
 Connection: TypeAlias = psycopg.Connection[Any]
 

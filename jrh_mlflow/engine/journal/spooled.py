@@ -17,7 +17,7 @@ from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Hel
 from jrh_mlflow.engine.journal.spool import Spool
 from jrh_mlflow.engine.journal.writer import Job, Kind, Writer
 from jrh_mlflow.errors import JournalError
-from jrh_mlflow.judges.answers import clean_text
+from jrh_mlflow.text import clean_text
 
 _log = logging.getLogger("jrh_mlflow")
 

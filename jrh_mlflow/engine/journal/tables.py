@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 
 from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, seal, second, totals
-from jrh_mlflow.judges.answers import clean_text
+from jrh_mlflow.text import clean_text
 
 APPLICATION_ID = 0x6A72686A
 """`jrhj` in the file's header: tells a journal from any other SQLite database."""

@@ -1,19 +1,132 @@
-"""The editor's answer: one message, edited, with its tool calls; and which results must follow."""
+"""Answers of the generator in JSON, read strictly; what is wrong with one is told to it with the next attempt."""
+# MERGED-DOC: """The planner's answer: which messages to edit, what to change, and why."""
+# MERGED-DOC: """The editor's answer: one message, edited, with its tool calls; and which results must follow."""
+# MERGED-DOC: """What planner, editor and summariser are told: the aim in plain words, everything from the log between markers."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jrh_mlflow.generation.agentic.answers import Rejected, check_keys, one_object
-from jrh_mlflow.judges.messages import message_texts
-from jrh_mlflow.perturb._agent_rules import RESULTS
+from jrh_mlflow.judges.json_objects import UnreadableError, decode, spans
+from jrh_mlflow.judges.parsing import PROBLEMS
+from jrh_mlflow.judges.rendering import fence, fence_code, message_block, message_texts
+from jrh_mlflow.perturb._base import fill, prompt
+from jrh_mlflow.perturb.agents import RESULTS
 from jrh_mlflow.perturb.checks import about_the_editing
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.transcripts.preprocess import asking
+from jrh_mlflow.suites.transcripts.transcript import asking, cleaned
+
+
+class Rejected(Exception):  # noqa: N818 - a reason, not a failure
+    """An answer cannot be taken; the text says why and is told to the generator."""
+
+
+def one_object(text: str) -> dict[str, Any]:
+    """Return the fields of the one JSON object a text holds; prose or a code fence around it is forgiven.
+
+    Raises:
+        Rejected: when there is none, several, or a broken one.
+
+    Example:
+        >>> one_object('Here: {"steps": []}')
+        {'steps': []}
+    """
+    found = list(spans(text))
+    if not found:
+        raise Rejected("the answer holds no JSON object")
+    if len(found) > 1:
+        raise Rejected(f"the answer holds {len(found)} JSON objects instead of one")
+    if found[0].problem is not None:
+        raise Rejected(PROBLEMS[found[0].problem])
+    try:
+        fields: dict[str, Any] = cleaned(decode(text[found[0].start : found[0].end]))[0]
+    except UnreadableError as error:
+        raise Rejected(PROBLEMS[error.code]) from error
+    return fields
+
+
+def check_keys(fields: object, needed: Sequence[str], what: str, *, allowed: Sequence[str] = ()) -> dict[str, Any]:
+    """Return `fields` when it is an object with the needed keys and no unknown ones."""
+    if not isinstance(fields, dict):
+        raise Rejected(f"{what} must be a JSON object")
+    for key in needed:
+        if key not in fields:
+            raise Rejected(f"{what} has no field {key!r}")
+    for key in fields:
+        if key not in (*needed, *allowed):
+            raise Rejected(f"{what} has the unknown field {str(key)[:40]!r}")
+    return fields
+
+
+EDITABLE = ("assistant", *RESULTS)
+"""Roles that may be edited: what the system and the user said is the task, and stays."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One edit of one message."""
+
+    message: int
+    """Its place in the transcript, from 0."""
+    change: str
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for the item's meta."""
+        return asdict(self)
+
+
+def editable(messages: Sequence[Message]) -> list[int]:
+    """List the messages that may be edited."""
+    return [place for place, message in enumerate(messages) if message.role in EDITABLE]
+
+
+def read_plan(text: str, messages: Sequence[Message], *, max_steps: int) -> tuple[Step, ...]:
+    """Read a plan and check it against the transcript.
+
+    Raises:
+        Rejected: saying which rule it breaks.
+
+    Example:
+        >>> talk = [Message(role="user", content="Hi"), Message(role="assistant", content="Hello.")]
+        >>> read_plan('{"steps": [{"message": 1, "change": "be rude", "why": "rude"}]}', talk, max_steps=1)
+        (Step(message=1, change='be rude', why='rude'),)
+    """
+    listed = check_keys(one_object(text), ("steps",), "the plan")["steps"]
+    if not isinstance(listed, list) or not listed:
+        raise Rejected("the plan must list one step or more")
+    if len(listed) > max_steps:
+        raise Rejected(f"the plan has {len(listed)} steps, and at most {max_steps} are allowed")
+    steps = tuple(_step(entry, number, messages) for number, entry in enumerate(listed, 1))
+    places = [step.message for step in steps]
+    if len(set(places)) < len(places):
+        twice = next(place for place in places if places.count(place) > 1)
+        raise Rejected(f"message {twice} is named twice; put both changes into one step")
+    if not any(messages[place].role == "assistant" for place in places):
+        raise Rejected("no step edits a message of the assistant")
+    return tuple(sorted(steps, key=lambda step: step.message))
+
+
+def _step(entry: object, number: int, messages: Sequence[Message]) -> Step:
+    fields = check_keys(entry, ("message", "change", "why"), f"step {number}")
+    place = fields["message"]
+    if isinstance(place, bool) or not isinstance(place, int):
+        raise Rejected(f"step {number}: `message` must be the number of a message, but is {str(place)[:40]!r}")
+    if not 0 <= place < len(messages):
+        there = f"there are messages 0 to {len(messages) - 1}"
+        raise Rejected(f"step {number} names message {place}, which does not exist: {there}")
+    role = messages[place].role
+    if role not in EDITABLE:
+        raise Rejected(f"step {number} edits message {place}, which is of the {role} and must stay as it is")
+    for name in ("change", "why"):
+        if not isinstance(fields[name], str) or not fields[name].strip():
+            raise Rejected(f"step {number}: `{name}` must be text")
+    return Step(message=place, change=fields["change"].strip(), why=fields["why"].strip())
+
 
 _ELIDED = re.compile(
     r"[\[(<…][^\])>\n]{0,40}\b(?:unchanged|remains? the same|rest of the)\b[^\])>\n]{0,40}[\])>]", re.I
@@ -182,3 +295,88 @@ def _arguments(given: object, old: object, number: int) -> object:
     if not isinstance(read, dict):
         raise Rejected(f"the arguments of tool call {number} must be a JSON object")
     return json.dumps(read, ensure_ascii=False) if isinstance(old, str) else read
+
+
+NOTHING_YET = "Nothing yet: this is the first step."
+_AROUND = 2
+"""Messages shown before and after the one that is edited; its tool calls and results come on top."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scene:
+    """What a whole job is about."""
+
+    objective: str
+    instruction: str
+    rubric: str
+
+    def planner(self, messages: Sequence[Message], *, max_steps: int, told: str, rejected: str) -> str:
+        """Ask for a plan; `told` is what came of an earlier one."""
+        code = self._code(messages)
+        fields = {
+            **self._fields(code),
+            "transcript": _shown(messages, range(len(messages)), code),
+            "max_steps": str(max_steps),
+            "editable": ", ".join(map(str, editable(messages))),
+            "rejected": "".join(f"- {line}\n" for line in (told, _again(rejected)) if line),
+        }
+        return fill(prompt("agent_planner"), fields)
+
+    def editor(self, messages: Sequence[Message], step: Step, *, summary: str, rejected: str) -> str:
+        """Ask for one message, edited."""
+        code, message = self._code(messages), messages[step.message]
+        fields = {
+            **self._fields(code),
+            **_about(message, step),
+            "summary": summary or NOTHING_YET,
+            "neighbours": _shown(messages, neighbours(messages, step.message), code) or "(none)",
+            "message": message_block(message, code),
+            "form": json.dumps(form(message), ensure_ascii=False, indent=1),
+            "rejected": f"- {_again(rejected)}\n" if rejected else "",
+        }
+        return fill(prompt("agent_editor"), fields)
+
+    def summariser(self, before: Message, after: Message, step: Step, *, summary: str, rejected: str) -> str:
+        """Ask for the running summary after a step."""
+        code = self._code((before, after))
+        fields = {
+            **_about(after, step),
+            "code": code,
+            "summary": summary or NOTHING_YET,
+            "before": message_block(before, code),
+            "after": message_block(after, code),
+            "rejected": f"\n{_again(rejected)}\n" if rejected else "",
+        }
+        return fill(prompt("agent_summary"), fields)
+
+    def _fields(self, code: str) -> dict[str, str]:
+        return {
+            "objective": self.objective,
+            "code": code,
+            "task": fence("task", code, self.instruction),
+            "rubric": fence("rubric", code, self.rubric),
+        }
+
+    def _code(self, messages: Sequence[Message]) -> str:
+        texts = [text for message in messages for text in message_texts(message)]
+        return fence_code([self.instruction, self.rubric, *texts])
+
+
+def neighbours(messages: Sequence[Message], place: int) -> list[int]:
+    """List the messages that are shown beside one: those around it, and the other ends of its tool calls."""
+    near = set(range(place - _AROUND, place + _AROUND + 1))
+    for result, caller in asking(messages).items():
+        near |= {caller} if result == place else {result} if caller == place else set()
+    return [other for other in sorted(near) if 0 <= other < len(messages) and other != place]
+
+
+def _shown(messages: Sequence[Message], places: Sequence[int], code: str) -> str:
+    return "\n\n".join(f"Message {n} ({messages[n].role}):\n{message_block(messages[n], code)}" for n in places)
+
+
+def _about(message: Message, step: Step) -> dict[str, str]:
+    return {"number": str(step.message), "role": message.role, "step": f"{step.change}\n(Why: {step.why})"}
+
+
+def _again(problem: str) -> str:
+    return f"Your last answer was rejected: {problem}. Answer again, without this mistake." if problem else ""

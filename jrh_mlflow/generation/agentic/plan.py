@@ -13,11 +13,11 @@ from jrh_mlflow.perturb import AGENT_TESTS, AgentTest
 from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.seeds import Labels, Seed
-from jrh_mlflow.stimuli.labels import label_text, read_labels
-from jrh_mlflow.stimuli.sampling import sample
-from jrh_mlflow.transcripts import Transcript, transcript_items
-from jrh_mlflow.transcripts.preprocess import check_steps
-from jrh_mlflow.transcripts.seeds import field as transcript_field
+from jrh_mlflow.suites.labels import label_text, read_labels
+from jrh_mlflow.suites.responses import sample
+from jrh_mlflow.suites.transcripts import Transcript, transcript_items
+from jrh_mlflow.suites.transcripts.items import field as transcript_field
+from jrh_mlflow.suites.transcripts.transcript import check_steps
 
 MAX_STEPS = 4
 PLANS = 3

@@ -1,4 +1,5 @@
 """Which way a generation goes: tests of transcripts or tests of responses, by the tests named and by the source."""
+# MERGED-DOC: """The edited transcripts of a suite, written back as an Inspect log."""
 
 from __future__ import annotations
 
@@ -11,10 +12,13 @@ from jrh_mlflow.generation.agentic.plan import agent_plan, agent_tests
 from jrh_mlflow.generation.plan import Plan
 from jrh_mlflow.perturb import AGENT_TESTS, AgentTest
 from jrh_mlflow.perturb.registry import GROUPS
+from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.stimuli.seeds import read_seeds
-from jrh_mlflow.transcripts import Transcript, read_transcripts
-from jrh_mlflow.transcripts.inspect_logs import is_inspect_log
+from jrh_mlflow.suites.responses import read_seeds
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.suites.transcripts import Transcript, read_transcripts
+from jrh_mlflow.suites.transcripts.inspect_export import Edit, write_inspect
+from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
 
 _TRACES = "traces:"
 _ONLY_TRANSCRIPTS = ("values", "violation", "preprocess", "max_steps", "plans")
@@ -57,7 +61,7 @@ def _transcripts(dataset: object, tracking_uri: str | None) -> Iterator[Transcri
     if not isinstance(dataset, Iterable | Path | Transcript | Message):
         raise RecipeError(f"Transcripts cannot be read from a {type(dataset).__name__}. Give a log or a list of them.")
     if isinstance(dataset, str) and dataset.startswith(_TRACES):
-        from jrh_mlflow.tracking.trace_transcripts import transcripts_from_traces
+        from jrh_mlflow.tracking.traces_in import transcripts_from_traces
 
         return transcripts_from_traces(dataset, tracking_uri=tracking_uri)
     return read_transcripts([dataset] if isinstance(dataset, Transcript | Message) else dataset)
@@ -120,3 +124,47 @@ def _for_responses(given: Mapping[str, Any]) -> dict[str, Any]:
     if "group" in given:
         rest["columns"] = {**(rest.get("columns") or {}), "group": given["group"]}
     return rest
+
+
+_KEPT = ("generator", "validator", "verdicts", "steps", "summaries", "preprocess", "review")
+"""What of an item's meta goes into the sample's metadata."""
+
+
+def export_inspect(suite: Suite, logs: Sequence[str | Path], path: str | Path) -> list[Edit]:
+    """Write the edited transcripts of a suite as one log, as a judge sees them, and return them.
+
+    Args:
+        suite: With items of kind `transcript`.
+        logs: Where the originals lie.
+        path: Of the new log, ending in `.eval` or `.json`.
+
+    Raises:
+        RecipeError: when the suite holds none, or an original is not in the logs.
+    """
+    items = [item for item in suite.items if item.kind == "transcript" and item.condition != BASELINE]
+    if not items:
+        raise RecipeError(f"Suite {suite.name!r} holds no edited transcripts.")
+    parents = {one.id: one for log in logs for one in read_transcripts(log)}
+    missing = sorted({item.task for item in items if item.task not in parents})
+    if missing:
+        names = ", ".join(Path(log).name for log in logs)
+        raise RecipeError(
+            f"{len(missing)} originals are not in {names}, the first {missing[0]!r}. Name their log, too."
+        )
+    edits = [_edit(item, parents[item.task]) for item in items]
+    write_inspect(edits, path)
+    return edits
+
+
+def _edit(item: Item, parent: Transcript) -> Edit:
+    # A reviewer may have edited other messages than the pipeline: then they are compared.
+    reviewed = (item.meta.get("review") or {}).get("state") == "edited"
+    edited = None if reviewed else item.meta.get("edited")
+    known = {key: item.meta[key] for key in _KEPT if item.meta.get(key) not in (None, [], {})}
+    return Edit(
+        parent=parent,
+        messages=item.transcript or (),
+        test=item.condition,
+        edited=None if edited is None else tuple(edited),
+        meta={"item": item.id, "rubric": item.rubric, "expected": item.expected, **known},
+    )

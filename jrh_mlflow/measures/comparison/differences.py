@@ -1,4 +1,5 @@
 """Judges side by side on the units they share: paired differences, p-values, and decisions over a family of them."""
+# MERGED-DOC: """What a reader of a comparison must know before the numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from jrh_mlflow.measures.ledger import FEW_CLUSTERS
 from jrh_mlflow.measures.values import Array, Codes, Resampling
+from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
 from jrh_mlflow.stats.proportions import Interval, cluster_wilson, newcombe
 
@@ -180,3 +183,57 @@ def _newcombe(table: ScoreTable, a: str, b: str) -> Interval | None:
         return None
     share_b, share_a = (float(hits.sum() / sizes.sum()) for hits in sums)
     return newcombe(share_b, of_b, share_a, of_a)
+
+
+def comparison_notes(
+    given: Mapping[str, pd.DataFrame],
+    calls: Mapping[str, pd.DataFrame],
+    cells: Mapping[str, Mapping[str, Reading]],
+    differences: Sequence[Difference],
+    *,
+    table: ScoreTable,
+    tests: Sequence[str],
+    common: Sequence[str],
+    alpha: float,
+) -> tuple[str, ...]:
+    """Say what was left out of the comparison, and what its size cannot show."""
+    notes = [*_left_out(given, calls), *_without(cells)]
+    missing = [test for test in tests if test not in common]
+    if missing and common:
+        notes.append(f"The mean over tests leaves out {', '.join(missing)}: not every judge has a number there.")
+    grid = [one for one in differences if one.axis != OVERALL]
+    return (*notes, *_power(grid, table, alpha=alpha))
+
+
+def _left_out(given: Mapping[str, pd.DataFrame], calls: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Runs differ in length when one was truncated, or asked with other replicates."""
+    kept = len(next(iter(calls.values())))
+    longer = [f"{name} {len(frame)}" for name, frame in given.items() if len(frame) > kept]
+    if not longer:
+        return []
+    return [f"Compared on the {kept} calls that every run has; calls of its own: {', '.join(longer)}."]
+
+
+def _without(cells: Mapping[str, Mapping[str, Reading]]) -> list[str]:
+    return [
+        f"{axis} has no number for {name}: {reading.reason}."
+        for axis, row in cells.items()
+        for name, reading in row.items()
+        if isinstance(reading, NotEstimable)
+    ]
+
+
+def _power(grid: Sequence[Difference], table: ScoreTable, *, alpha: float) -> list[str]:
+    """A sign-flip test on k clusters gives no p under 2^(1 - k): with few of them nothing can be told apart."""
+    if not grid:
+        return ["No axis has a number for two judges: nothing can be compared."]
+    most = max(table.n_clusters(axis) for axis in {one.axis for one in grid})
+    if 2.0 ** (1 - most) * len(grid) > alpha:
+        return [
+            f"{most} independent sources are too few for {len(grid)} comparisons: the smallest p-value they can give "
+            f"is {2.0 ** (1 - most):.2g}, and Holm asks for {alpha / len(grid):.2g} at first. Judges that share a "
+            "letter may still differ: look at the intervals, or compare on a suite with more sources."
+        ]
+    if most < FEW_CLUSTERS:
+        return [f"Few independent sources ({most}): intervals are wide, and sharing a letter is weak evidence."]
+    return []

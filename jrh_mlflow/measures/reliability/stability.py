@@ -8,7 +8,7 @@ import numpy as np
 
 from jrh_mlflow.measures.ledger import Mask, Units, refuse
 from jrh_mlflow.measures.reliability.accuracy import Counted
-from jrh_mlflow.measures.reliability.points import PointTable
+from jrh_mlflow.measures.reliability.answers import PointTable
 from jrh_mlflow.measures.values import Array, Resampling, Sample, Statistics, ratio
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.stats.agreement import Level, disagreement, gwet_ac1, krippendorff_alpha, unanimous

@@ -7,20 +7,26 @@
 | flips on repeat x | flip rate of stochastic_stability, else of its deep design, else of the baseline |
 | k of n tests without a number | tests whose score was withheld or could not be estimated |
 """
+# MERGED-DOC: """What reliability costs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from jrh_mlflow.errors import CallsError
+from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.measures.reliability.accuracy import Counted, accuracy
-from jrh_mlflow.measures.reliability.doses import dose_of, monotone
-from jrh_mlflow.measures.reliability.points import PointTable
+from jrh_mlflow.measures.reliability.answers import PointTable, plain
+from jrh_mlflow.measures.reliability.ordinal import dose_of, monotone
 from jrh_mlflow.measures.reliability.stability import unanimity
 from jrh_mlflow.measures.values import Array, Resampling
+from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, STABILITY
 
@@ -108,3 +114,51 @@ def profile_line(estimates: Mapping[str, Reading], scores: Mapping[str, Reading]
     if parts and len(numbers) < len(scores):
         parts.append(f"{len(scores) - len(numbers)} of {len(scores)} tests without a number")
     return "; ".join(parts) or "not enough measured for a profile"
+
+
+class CostPoint(NamedTuple):
+    """Where the running score stood when so much had been spent."""
+
+    usd: float
+    """Cumulative dollars, unusable calls included."""
+    n: int
+    """Usable calls with an expected answer so far."""
+    score: float
+    """Share of them that were right."""
+
+
+def cost_curve(calls: pd.DataFrame | Iterable[object]) -> list[CostPoint]:
+    """Return cumulative dollars and running accuracy in the order of the records, one point per usable call.
+
+    Unusable calls cost money and give no answer: they move the dollars of the next point and not the score.
+
+    Returns:
+        The points; none when the cost of any call is unknown, or no call has an expected answer.
+
+    Raises:
+        CallsError: when the records break a rule, or have no column `cost_usd`.
+    """
+    frame = normalise(calls)
+    if "cost_usd" not in frame.columns:
+        raise CallsError("Call records lack the column cost_usd: there is no cost curve without costs.")
+    costs = pd.to_numeric(frame["cost_usd"], errors="coerce").to_numpy(float)
+    if not np.isfinite(costs).all():
+        return []
+    spent = np.cumsum(costs)
+    answer, expected = (np.array([plain(text) for text in frame[name]], object) for name in ("answer", "expected"))
+    counted = np.isin(frame["outcome"].to_numpy(object), USABLE) & (expected != "")
+    n = np.cumsum(counted)
+    score = np.cumsum(counted & (answer == expected)) / np.maximum(n, 1)
+    return [CostPoint(usd=float(spent[row]), n=int(n[row]), score=float(score[row])) for row in np.flatnonzero(counted)]
+
+
+def usd_per_accuracy_point(cost: float | None, accuracy: float | None) -> float | None:
+    """Return total cost in dollars over accuracy in percentage points; None when either is unknown or accuracy is 0.
+
+    Example:
+        >>> round(usd_per_accuracy_point(1.35, 0.9), 6)
+        0.015
+    """
+    if cost is None or not accuracy:
+        return None
+    return cost / (100 * accuracy)

@@ -1,0 +1,182 @@
+"""The way to one model: journal first, then money, limits and lane; every answer is durable before it is used."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from jrh_mlflow.engine.budget import Purse
+from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.limits import Limits
+from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
+from jrh_mlflow.models.prices import Price, context_window, cost_micro, prompt_size, worst_case_micro
+from jrh_mlflow.models.transports import Lane, LaneError, make_lane, pick_lane
+from jrh_mlflow.models.transports._base import known_secrets
+from jrh_mlflow.schema.requests import Request, Response
+from jrh_mlflow.schema.secrets import blank_secrets
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+logger = logging.getLogger("jrh_mlflow")
+
+PERHAPS_BILLED = frozenset({"timeout", "connection", "malformed"})
+"""The provider may have worked on these attempts, and bill them: they settle at their worst case."""
+
+WhyUnusable = Callable[[Response], "str | None"]
+"""Says why a response holds nothing to keep (a refusal, no text), or None: it is recorded, but asked again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RemoteSettings:
+    """How a model is asked; nothing in it can change an answer."""
+
+    concurrency: int = 32
+    timeout_s: float = 120.0
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    budget: str | None = None
+    """Name of a budget opened in the journal; None for no cap."""
+    price: Price | None = None
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    lane: str | None = None
+    """`direct` or `litellm`; chosen from the model and its address when None."""
+
+
+class Channel:
+    """Asks one model through one lane. Opened with `async with`; `ask` may be awaited many times at once."""
+
+    def __init__(
+        self,
+        model: str,
+        api_base: str | None,
+        journal: Journal,
+        settings: RemoteSettings,
+        *,
+        purse: Purse | None = None,
+    ) -> None:
+        """Describe the way; nothing is opened yet.
+
+        Args:
+            model: A litellm model name.
+            api_base: Of an endpoint of one's own.
+            journal: Where answers are kept.
+            settings: Limits, prices and the budget.
+            purse: Shared with the other channels of a run that spend from the same budget.
+        """
+        self.model, self.journal, self.settings = model, journal, settings
+        self._purse = purse or Purse(journal, settings.budget)
+        self._limits = Limits(
+            settings.concurrency,
+            requests_per_minute=settings.requests_per_minute,
+            tokens_per_minute=settings.tokens_per_minute,
+        )
+        self._circuit = Circuit(concurrency=settings.concurrency)
+        name = settings.lane or pick_lane(model, api_base)
+        self._lane: Lane = make_lane("direct" if name == "direct" else "litellm", concurrency=settings.concurrency)
+        self._secrets = known_secrets()
+        self._told = False
+        self._rng = random.Random()  # noqa: S311 - jitter, not a secret
+        self._window = context_window(model)
+
+    async def __aenter__(self) -> Self:
+        await self._lane.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._lane.__aexit__(kind, error, trace)
+
+    def kept(self, key: str) -> Response | None:
+        """Return the journalled answer of a call."""
+        found = self.journal.get(key)
+        return None if found is None else Response.from_json(found)
+
+    async def send(self, request: Request, key: str, *, unusable: WhyUnusable) -> Response:
+        """Send a request whose answer is not in the journal, and keep what comes back.
+
+        Raises:
+            OutOfBudget: The cap does not cover this call; nothing was sent.
+            JudgeError: The circuit has tripped: the service fails for good.
+            LaneError: This call failed for good.
+        """
+        size = prompt_size(request)
+        if self._window is not None and size > 4 * self._window:
+            # Four bytes a token on average: a text this long cannot fit, and is never cut to make it fit.
+            raise LaneError("too_long", f"about {size // 4} tokens, the model takes {self._window}")
+        self._circuit.check()
+        try:
+            response = await self._send(request, key, size)
+        except LaneError as error:
+            self._circuit.on_failure(error)
+            raise
+        self._circuit.on_success()
+        cost, problem = self.cost_micro(response), unusable(response)
+        if problem is None:
+            await self._purse.answered(request, key, response, cost_micro=cost)
+        else:
+            await self._purse.failed(request, key, problem, cost_micro=cost or 0, response=response)
+        return response
+
+    async def _send(self, request: Request, key: str, size: int) -> Response:
+        worst = self._worst(request, size)
+        await self._purse.reserve(key, worst)
+
+        async def settle_attempt(error: LaneError, attempt: int) -> None:
+            if error.kind in PERHAPS_BILLED:
+                await self._purse.failed(request, key, f"attempt {attempt}: {error}", cost_micro=worst)
+                await self._purse.reserve(key, worst)
+
+        try:
+            return await send_with_retries(
+                lambda: self._lane_send(request),
+                limits=self._limits,
+                policy=self.settings.policy,
+                rng=self._rng,
+                on_attempt_failed=settle_attempt,
+                tokens=size / 4 + (request.max_tokens or 0),
+                tokens_used=_tokens_used,
+            )
+        except LaneError as error:
+            await self._purse.failed(request, key, str(error), cost_micro=0)
+            raise
+
+    async def _lane_send(self, request: Request) -> Response:
+        response = await self._lane.send(request, timeout_s=self.settings.timeout_s)
+        # A service may echo the key it was sent, in any field; from here on they go into files.
+        told = response.to_json()
+        safe = blank_secrets(told, self._secrets)
+        if safe != told:
+            response = Response.from_json(safe)
+        self._note_model(response.model)
+        return response
+
+    def _note_model(self, answered: str | None) -> None:
+        """Say once when another model than the one asked for answers; the calls record its name."""
+        asked = self.model.rpartition("/")[2]
+        if answered and asked not in answered and not self._told:
+            self._told = True
+            logger.warning("Asked %r, but %r answers: every call records who did.", self.model, answered[:80])
+
+    def _worst(self, request: Request, size: int) -> int:
+        if self.settings.price is None:
+            return 0
+        return worst_case_micro(self.settings.price, size, request.max_tokens or 0)
+
+    def cost_micro(self, response: Response) -> int | None:
+        """Return what a response cost, or None when its price or its usage is unknown."""
+        price = self.settings.price
+        if price is None or response.input_tokens is None or response.output_tokens is None:
+            return None
+        return cost_micro(price, response.input_tokens, response.output_tokens)
+
+
+def _tokens_used(response: Response) -> float | None:
+    if response.input_tokens is None or response.output_tokens is None:
+        return None
+    return response.input_tokens + response.output_tokens

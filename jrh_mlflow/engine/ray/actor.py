@@ -1,0 +1,197 @@
+"""What runs inside a Ray worker: a journal, a way to the model, and calls that come and go in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import socket
+import sys
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from jrh_mlflow.engine.budget import OutOfBudget
+from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.engine.prompted import Remote, Ticket
+from jrh_mlflow.engine.runner import ask_one, judge_threads
+from jrh_mlflow.errors import JrhError, RecipeError
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.schema.calls import CallRecord
+from jrh_mlflow.schema.items import Call
+
+LONGEST_TURN_S = 0.5
+"""An exchange ends after this long even when no call has, so that an actor can be handed more."""
+LINGER_S = 0.01
+"""Calls that end together travel together: a message costs more than most of what is in it."""
+FAREWELL_S = 5.0
+"""Longest wait for a killed worker's process to end."""
+
+
+class Piece(NamedTuple):
+    """One call on its way to an actor."""
+
+    number: int
+    work: Ticket | Call
+    """A ticket for a prompted judge, a bare call for any other."""
+
+
+class Ended(NamedTuple):
+    """One call on its way back: a record, or what kept it from being made."""
+
+    number: int
+    record: CallRecord | None
+    failure: JrhError | OutOfBudget | None = None
+
+
+class Place(NamedTuple):
+    """Where an actor lives."""
+
+    host: str
+    pid: int
+    node: str
+    """Ray's name of the machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Post:
+    """What an actor is told when it starts. No key is in it: keys come from the worker's own environment."""
+
+    judge: bytes = field(repr=False)
+    settings: RemoteSettings
+    """This actor's share of concurrency and limits."""
+    journal: str | None = field(repr=False)
+    """Its address, which may hold a password."""
+    cap_micro: int | None
+    folder: str
+    """Where the driver runs: a judge's module may lie there."""
+
+
+def shares(settings: RemoteSettings, n: int) -> list[RemoteSettings]:
+    """Divide concurrency and limits among `n` actors.
+
+    Example:
+        >>> [one.concurrency for one in shares(RemoteSettings(concurrency=8, requests_per_minute=60), 3)]
+        [3, 3, 2]
+    """
+    whole, rest = divmod(settings.concurrency, n)
+    requests, tokens = settings.requests_per_minute, settings.tokens_per_minute
+    return [
+        replace(
+            settings,
+            concurrency=whole + (index < rest),
+            requests_per_minute=None if requests is None else requests / n,
+            tokens_per_minute=None if tokens is None else tokens / n,
+        )
+        for index in range(n)
+    ]
+
+
+class Asker:
+    """The actor. `open`, then `exchange` again and again, one at a time, then `close`."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._ended: list[Ended] = []
+        self._news = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, post: Post, predecessor: Place | None) -> Place:
+        """Load the judge and open the journal, which settles what a killed predecessor left in it.
+
+        Raises:
+            JrhError: when the judge cannot be loaded here or the journal not be opened.
+        """
+        import ray
+
+        self._judge = _unpack(post)
+        self._remote: Remote | None = None
+        if isinstance(self._judge, PromptedJudge):
+            await _see_off(predecessor)
+            self._remote = await self._stack.enter_async_context(self._way(self._judge, post))
+        else:
+            self._stack.enter_context(judge_threads(self._judge, post.settings.concurrency))
+        return Place(socket.gethostname(), os.getpid(), ray.get_runtime_context().get_node_id())
+
+    def _way(self, judge: PromptedJudge, post: Post) -> Remote:
+        assert post.journal is not None
+        budget = post.settings.budget
+        journal = self._stack.enter_context(open_journal(post.journal))
+        if budget is not None:
+            journal.open_budget(budget, post.cap_micro)
+        return Remote(judge, journal, post.settings)
+
+    async def exchange(self, pieces: list[Piece]) -> list[Ended]:
+        """Take new calls and give back those that have ended since the last exchange; waits for the first of them."""
+        for piece in pieces:
+            task = asyncio.create_task(self._settle(piece))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if not self._ended:
+            self._news.clear()
+            try:
+                await asyncio.wait_for(self._news.wait(), LONGEST_TURN_S)
+            except asyncio.TimeoutError:
+                return []
+        await asyncio.sleep(LINGER_S)
+        ended, self._ended = self._ended, []
+        return ended
+
+    async def _settle(self, piece: Piece) -> None:
+        try:
+            ended = Ended(piece.number, await self._ask(piece.work))
+        except (JrhError, OutOfBudget) as error:
+            ended = Ended(piece.number, None, error)
+        except Exception as error:
+            # A defect of ours, not of the judge: it must reach the driver, and not end as a call that never returns.
+            ended = Ended(piece.number, None, JrhError(f"Ray worker: {type(error).__name__}: {error}"))
+        self._ended.append(ended)
+        self._news.set()
+
+    async def _ask(self, work: Ticket | Call) -> CallRecord:
+        if isinstance(work, Call):
+            return await ask_one(self._judge, work)
+        assert self._remote is not None
+        # Looks into the journal first: a call that a killed actor had answered is served, and not paid again.
+        asked = self._remote.ask(work)
+        return asked if isinstance(asked, CallRecord) else await asked
+
+    async def close(self) -> None:
+        """Close connections and the journal."""
+        await self._stack.aclose()
+
+
+def _unpack(post: Post) -> Judge:
+    if post.folder not in sys.path:
+        sys.path.append(post.folder)
+    try:
+        judge: Judge = pickle.loads(post.judge)  # noqa: S301 - made by the driver of this very run
+    except Exception as error:  # unpickling runs imports, which may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        raise RecipeError(
+            f"A Ray worker on {socket.gethostname()} cannot load the judge ({reason}). "
+            "Install its module on every node of the cluster."
+        ) from error
+    return judge
+
+
+async def _see_off(predecessor: Place | None) -> None:
+    """Wait until a killed actor's process is gone: only then does the journal settle what it left."""
+    if predecessor is None or predecessor.host != socket.gethostname():
+        return
+    until = time.monotonic() + FAREWELL_S
+    while _is_running(predecessor.pid) and time.monotonic() < until:
+        await asyncio.sleep(0.02)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

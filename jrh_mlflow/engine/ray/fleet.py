@@ -1,0 +1,384 @@
+"""The Ray cluster: found or started, checked for what actors need, and left as it was found."""
+# MERGED-DOC: """The calls of one evaluation in async actors on a Ray cluster.
+# MERGED-DOC:
+# MERGED-DOC: The driver plans, numbers and collects exactly as it does for local calls; only the asking happens elsewhere. Actors
+# MERGED-DOC: share nothing but the journal: it serves what is answered, holds the budget, and tells the dead from the living.
+# MERGED-DOC: """
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.prompted import Remote, Ticket
+from jrh_mlflow.engine.ray.actor import Asker, Ended, Piece, Place, Post, shares
+from jrh_mlflow.engine.runner import WORKERS_PER_SLOT, Asked, Crew, OnRecord, StopRule, ask_calls, run_coroutine
+from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.schema.calls import CallRecord
+from jrh_mlflow.schema.items import Call
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+OBJECT_STORE_BYTES = 100 * 2**20
+"""Of a cluster started here: calls are small and travel inline, nothing is kept in the object store."""
+
+
+def import_ray() -> Any:
+    """Return the module `ray`.
+
+    Raises:
+        RecipeError: when it is not installed.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise RecipeError('backend="ray" needs Ray, which is not installed: pip install "jrh-mlflow[ray]".') from None
+    return ray
+
+
+@contextmanager
+def cluster() -> Iterator[Any]:
+    """Lend `ray`, connected. What was initialised before stays up; what is started here is shut down.
+
+    `RAY_ADDRESS` names a running cluster; without it one is started on this machine, quietly.
+
+    Raises:
+        JudgeError: when the cluster cannot be reached or started.
+    """
+    ray = import_ray()
+    if ray.is_initialized():
+        yield ray
+        return
+    _connect(ray)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _connect(ray: Any) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        if os.environ.get("RAY_ADDRESS"):
+            ray.init(**quiet)
+        else:
+            ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise JudgeError(f"The Ray cluster cannot be used: {' '.join(str(error).split())[:300]}") from error
+
+
+def count_cpus(ray: Any) -> int:
+    """Return the processors of the whole cluster, at least 1."""
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def journal_for_actors(ray: Any, address: str | os.PathLike[str]) -> str:
+    """Return a journal's address as every actor can open it.
+
+    Raises:
+        RecipeError: for a file, when the cluster has other machines than this one.
+    """
+    text = os.fspath(address)
+    if "://" in text:
+        return text
+    elsewhere = {node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]} - {socket.gethostname()}
+    if elsewhere:
+        raise RecipeError(
+            f"A journal in a file belongs to one machine, and the Ray cluster has others: "
+            f'{", ".join(sorted(elsewhere)[:3])}. Give journal="postgresql://…", which all of them can reach.'
+        )
+    return str(Path(text).resolve())
+
+
+def pack_judge(ray: Any, judge: Judge) -> bytes:
+    """Return a judge as bytes that a worker can load.
+
+    Raises:
+        RecipeError: when it holds what cannot be sent to another process.
+    """
+    try:
+        packed: bytes = ray.cloudpickle.dumps(judge)
+    except Exception as error:  # pickling runs code of the judge, which may raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise RecipeError(
+            f"The judge {judge.name!r} cannot be sent to Ray's workers ({reason}). Open clients, locks and files "
+            'inside the function instead of around it, or use backend="local".'
+        ) from error
+    return packed
+
+
+def ask_calls_on_ray(
+    judge: Judge,
+    calls: Iterable[Call],
+    *,
+    concurrency: int = 32,
+    on_record: OnRecord | None = None,
+    stop: StopRule | None = None,
+    journal: Journal | None = None,
+    journal_address: str | os.PathLike[str] | None = None,
+    cap_micro: int | None = None,
+    settings: RemoteSettings | None = None,
+    n_actors: int | None = None,
+) -> Asked:
+    """Ask every call as `ask_calls` does, in actors on a Ray cluster.
+
+    Calls that the journal answers are served on the driver: a repeated run starts no cluster. A judge that never waits
+    (a scripted one) is asked on the driver, too. Keys come from the environment of Ray's workers; none is sent.
+
+    An actor that dies is replaced and its calls are given out again. Of a prompted judge none that was answered is
+    paid again; a callable's answers are in no journal, so those it had not handed over are asked again.
+
+    Args:
+        judge: The judge; whatever is not a prompted one is pickled with cloudpickle.
+        calls: In the order of the plan; numbered here.
+        concurrency: Most calls in flight, over all actors.
+        on_record: Told about every record.
+        stop: Told about every record; returns why no further call should be made.
+        journal: Open on the driver; for a prompted judge.
+        journal_address: Where actors open the same journal: a path when all of Ray is on this machine, else a URL.
+        cap_micro: Of the budget that `settings` names.
+        settings: Limits for all actors together; each gets its share.
+        n_actors: By default one per processor of the cluster, never more than `concurrency`.
+
+    Raises:
+        RecipeError: without Ray, for a judge that cannot be sent, and for a file as the journal of many machines.
+        JudgeError: when the judge's service fails for good, or actors keep dying.
+    """
+    if concurrency < 1 or (n_actors is not None and n_actors < 1):
+        raise ValueError(f"`concurrency, n_actors >= 1` must hold, but got {concurrency=}, {n_actors=}.")
+    import_ray()
+    if judge.inline:
+        return ask_calls(judge, calls, concurrency=concurrency, on_record=on_record, stop=stop)
+    settings = settings or RemoteSettings(concurrency=concurrency)
+    fleet = Fleet(judge, settings=settings, journal=journal_address, cap_micro=cap_micro, n_actors=n_actors)
+    if not isinstance(judge, PromptedJudge):
+        crew = Crew(calls, concurrency=concurrency, on_record=on_record, stop=stop)
+        return run_coroutine(_run(fleet, crew, None))
+    if journal is None or journal_address is None:
+        raise ValueError("A prompted judge is asked through a journal: give `journal` and `journal_address`.")
+    # Numbers the calls and serves what is answered; its own lane stays closed.
+    desk = Remote(judge, journal, settings)
+    crew = Crew(desk.tickets(calls), concurrency=WORKERS_PER_SLOT * concurrency, on_record=on_record, stop=stop)
+    return run_coroutine(_run(fleet, crew, desk))
+
+
+async def _run(fleet: Fleet, crew: Crew, desk: Remote | None) -> Asked:
+    def ask(work: Ticket | Call) -> CallRecord | Awaitable[CallRecord]:
+        if desk is not None and isinstance(work, Ticket) and work.kept is not None:
+            return desk.ask(work)
+        return fleet.ask(work)
+
+    async with fleet:
+        return await crew.run(ask)
+
+
+class Fleet:
+    """Actors, and for each a courier on the driver that hands it calls and takes records back."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        settings: RemoteSettings,
+        journal: str | os.PathLike[str] | None,
+        cap_micro: int | None,
+        n_actors: int | None,
+    ) -> None:
+        """Describe the actors; cluster and actors are started by the first call that needs one."""
+        self._judge, self._settings = judge, settings
+        self._journal, self._cap_micro, self._n_actors = journal, cap_micro, n_actors
+        self._numbers = itertools.count()
+        self._futures: dict[int, asyncio.Future[CallRecord]] = {}
+        self._queue: deque[Piece] = deque()
+        self._arrived = asyncio.Event()
+        self._stack = ExitStack()
+        self._couriers: list[asyncio.Task[None]] = []
+        self._broken: Exception | None = None
+        self._deaths = 0
+        """Actors that died since the last record came back."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:  # whatever happens, actors end and a cluster started here is shut down
+            for courier in self._couriers:
+                courier.cancel()
+            await asyncio.gather(*self._couriers, return_exceptions=True)
+
+    def ask(self, work: Ticket | Call) -> Awaitable[CallRecord]:
+        """Queue a call for the next actor with room.
+
+        Raises (at once or awaited):
+            OutOfBudget: The cap does not cover this call; nothing was sent.
+            JrhError: Cluster, judge or service cannot be used.
+        """
+        if self._broken is not None:
+            raise self._broken
+        if not self._couriers:
+            self._start()
+        piece = Piece(next(self._numbers), work)
+        future = self._futures[piece.number] = asyncio.get_running_loop().create_future()
+        self._queue.append(piece)
+        self._arrived.set()
+        return future
+
+    def _start(self) -> None:
+        try:
+            self._ray = ray = self._stack.enter_context(cluster())
+            n = min(self._n_actors or count_cpus(ray), self._settings.concurrency)
+            packed = pack_judge(ray, self._judge)
+            address = None if self._journal is None else journal_for_actors(ray, self._journal)
+        except JrhError as error:
+            self._broken = error
+            raise
+        self._limit = 2 * n + 1
+        for share in shares(self._settings, n):
+            post = Post(
+                judge=packed, settings=share, journal=address, cap_micro=self._cap_micro, folder=str(Path.cwd())
+            )
+            self._couriers.append(asyncio.create_task(_Courier(self, ray, post).run()))
+
+    def draw(self, room: int) -> list[Piece]:
+        """Take at most `room` calls from the queue."""
+        pieces = [self._queue.popleft() for _ in range(min(room, len(self._queue)))]
+        if not self._queue:
+            self._arrived.clear()
+        return pieces
+
+    async def arrived(self) -> None:
+        """Wait until the queue holds a call."""
+        await self._arrived.wait()
+
+    def deliver(self, ended: Ended) -> None:
+        """Wake the worker that waits for a call."""
+        self._deaths = 0
+        future = self._futures.pop(ended.number)
+        if future.done():  # its worker was cancelled
+            return
+        if ended.record is not None:
+            future.set_result(ended.record)
+        elif ended.failure is not None:
+            future.set_exception(ended.failure)
+
+    def mourn(self, reason: Exception) -> None:
+        """Count an actor that died.
+
+        Raises:
+            JudgeError: when too many did in a row: then something kills them, and calls would be sent for ever.
+        """
+        self._deaths += 1
+        if self._deaths > self._limit:
+            why = " ".join(str(reason).split())[:300]
+            raise JudgeError(f"{self._deaths} Ray workers died in a row without an answer, the last: {why}")
+
+    def give_back(self, pieces: Iterable[Piece]) -> None:
+        """Queue the calls of an actor that died, before all others."""
+        self._queue.extendleft(reversed(list(pieces)))
+        self._arrived.set()
+
+    def give_up(self, pieces: Iterable[Piece], reason: Exception) -> None:
+        """End the calls of one actor, and those that wait; what other actors have in flight is still settled."""
+        self._broken = self._broken or reason
+        for piece in (*pieces, *self.draw(len(self._queue))):
+            future = self._futures.pop(piece.number)
+            if not future.done():
+                future.set_exception(reason)
+
+
+class _Courier:
+    """Keeps one actor busy, and replaces it when it dies."""
+
+    def __init__(self, fleet: Fleet, ray: Any, post: Post) -> None:
+        self._fleet, self._ray, self._post = fleet, ray, post
+        self._room = post.settings.concurrency * (1 if post.journal is None else WORKERS_PER_SLOT)
+        self._out: dict[int, Piece] = {}
+        self._actor: Any = None
+        self._is_open = False
+        self._place: Place | None = None
+
+    async def run(self) -> None:
+        try:
+            while True:
+                await self._turn()
+        except asyncio.CancelledError:
+            await self._dismiss()
+            raise
+        except Exception as error:
+            # Ray wraps what an actor raises; the cause is what was meant.
+            cause = getattr(error, "cause", None)
+            self._fleet.give_up(self._out.values(), cause if isinstance(cause, Exception) else error)
+            await self._dismiss()
+
+    async def _turn(self) -> None:
+        """Hand new calls over and take back those that have ended."""
+        errors = self._ray.exceptions
+        try:
+            if self._actor is None:
+                await self._hire()
+            pieces = self._fleet.draw(self._room - len(self._out))
+            if not pieces and not self._out:
+                await self._fleet.arrived()
+                return
+            self._out.update((piece.number, piece) for piece in pieces)
+            ended: list[Ended] = await self._actor.exchange.remote(pieces)
+        except errors.RayTaskError:
+            raise
+        except errors.RayError as death:
+            self._bury()
+            self._fleet.mourn(death)
+            return
+        for one in ended:
+            del self._out[one.number]
+            self._fleet.deliver(one)
+        await asyncio.sleep(0)  # workers that were woken queue their next calls
+
+    async def _hire(self) -> None:
+        # No share of a processor: asking is waiting, and a busy cluster must not keep it from starting.
+        options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": self._where()}
+        self._actor = self._ray.remote(Asker).options(**options).remote()
+        self._place = await self._actor.open.remote(self._post, self._place)
+        self._is_open = True
+        # Only now: opening the journal has brought in what the dead actor had received, so none of it is paid again.
+        self._fleet.give_back(self._out.values())
+        self._out.clear()
+
+    def _where(self) -> object:
+        """Anywhere at first; after a death on the same machine if it lives, where the dead actor's spool lies."""
+        if self._place is None:
+            return "SPREAD"
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return NodeAffinitySchedulingStrategy(node_id=self._place.node, soft=True)
+
+    def _bury(self) -> None:
+        """Let go of an actor that is dead, or that Ray cannot reach any more and that must not go on."""
+        self._ray.kill(self._actor)
+        self._actor, self._is_open = None, False
+
+    async def _dismiss(self) -> None:
+        """End the actor; with calls in flight at once, else after it has closed its journal."""
+        if self._actor is None:
+            return
+        if self._is_open and not self._out:
+            with suppress(self._ray.exceptions.RayError):  # dead already, and it held nothing
+                await self._actor.close.remote()
+        self._bury()

@@ -1,0 +1,290 @@
+"""`jrh.evaluate`: one judge configuration on one suite, as one MLflow run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.engine import Asked, calls_frame, count_calls, plan_calls
+from jrh_mlflow.engine.budget import Quote, checked_cap, judge_price, quote
+from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.ray import asking
+from jrh_mlflow.engine.runner import BUDGET, StopRule, calm_collector
+from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.measures.records import complete_pairs
+from jrh_mlflow.models.local.ready import ModelClock, local_models, make_ready
+from jrh_mlflow.resolve import default_journal, opened_journal, progress_bar, ready_judge
+from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
+from jrh_mlflow.results.categories import categorised
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.tracking import keys, outbox
+from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
+from jrh_mlflow.tracking.publish import first_tags, log_evaluation
+from jrh_mlflow.tracking.store import Store, ending
+from jrh_mlflow.tracking.traces import checked_traces
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jrh_mlflow.models.prices import Overrides
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What an evaluation measured and where it is logged."""
+
+    run_id: str
+    metrics: dict[str, float]
+    """Exactly what was logged."""
+    sheet: Datasheet | ReliabilityReport
+    """What was measured: a datasheet of pairs, or a report of reliability tests."""
+    calls: pd.DataFrame
+    judge: JudgeFacts
+    suite: Suite
+    link: str
+    """Where the run can be looked at."""
+    truncated: str | None = None
+    """Why calls are missing (`budget: 312 of 680 calls`), or None. The same call again continues."""
+
+    @cached_property
+    def cost_usd(self) -> float | None:
+        """Dollars of all calls, or None when a price is unknown."""
+        return keys.known_total(self.calls, "cost_usd")
+
+    @property
+    def datasheet(self) -> Datasheet:
+        """What a suite of pairs gives."""
+        if not isinstance(self.sheet, Datasheet):
+            raise AttributeError(f"Suite {self.suite.name!r} has no pairs: its result is `.report`.")
+        return self.sheet
+
+    @property
+    def report(self) -> ReliabilityReport:
+        """What a suite of reliability tests gives."""
+        if not isinstance(self.sheet, ReliabilityReport):
+            raise AttributeError(f"Suite {self.suite.name!r} is made of pairs: its result is `.datasheet`.")
+        return self.sheet
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """Axes without a number because too many of their calls gave no usable answer, with the reason."""
+        return self.sheet.withheld
+
+
+def evaluate(
+    judge: object,
+    suite: Suite | str | Path | None = None,
+    *,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    tracking_uri: str | None = None,
+    replicates: int = 1,
+    concurrency: int = 32,
+    max_usd: float | None = None,
+    journal: str | Path | Journal | None = None,
+    stop: StopRule | None = None,
+    backend: str = "local",
+    seed: int = 0,
+    progress: bool = True,
+    tags: Mapping[str, str] | None = None,
+    traces: str = "failures",
+    prices: Overrides | None = None,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
+    timeout_s: float = 120.0,
+    parent_run_id: str | None = None,
+    shuffle: int | None = None,
+    budget: str | None = None,
+) -> Evaluation:
+    """Measure a judge on a suite and log it as one MLflow run.
+
+    Args:
+        judge: A model name or `PromptedJudge`, an MLflow judge or scorer, or a callable `f(presentation)`, sync or
+            async. Use `concurrency=1` for a sync callable that must not run in several threads at once.
+        suite: A `Suite`, a folder, `runs:/<id>/suite` or a built-in name; the datasheet suite when None.
+        experiment: MLflow experiment; the active one, or `judge-datasheets`, when None.
+        run_name: Name of the run; the judge's name when None.
+        tracking_uri: MLflow store; the active one when None.
+        replicates: How often each presentation is asked.
+        concurrency: Most calls in flight; a model on this machine is asked no more at once than it has slots.
+        max_usd: Never spend more than this on this judge, suite and number of replicates, restarts included. On
+            reaching it the run ends cleanly, truncated.
+        journal: Where paid answers are kept; `.jrh/journal.db` when None. Only prompted judges use it.
+        stop: Told about every record; a text it returns ends the asking.
+        backend: `local`, or `ray`: actors on the cluster of RAY_ADDRESS, else on one started here. Their keys come from
+            the environment of its nodes; several machines need a journal on PostgreSQL.
+        seed: Of the bootstraps behind intervals.
+        progress: Show a progress bar on a terminal.
+        tags: More tags for the run.
+        traces: Which calls become MLflow traces: `failures`, `all` or `none`.
+        prices: Model to dollars per million input and output tokens, where litellm's table is wrong or silent.
+        requests_per_minute: Of the endpoint; limits delay, never drop.
+        tokens_per_minute: Of the endpoint.
+        timeout_s: Of one attempt.
+        parent_run_id: Nest the run under this one.
+        shuffle: Ask the items in the random order of this seed, so that a `stop` rule sees a random sample of them.
+        budget: Name of a budget of the journal that `max_usd` caps together with other evaluations of that name.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached. Before the first call nothing is lost; after the last one the
+            calls are kept on disk, and the same call again (or `jrh evaluate --resume`) logs them without asking.
+        JudgeError: when the judge's service fails for good.
+        BudgetError: when `max_usd` does not even cover one pair.
+    """
+    if replicates < 1 or concurrency < 1:
+        raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
+    checked_traces(traces)
+    asked, on = ready_judge(judge, suite, tracking_uri=tracking_uri)
+    price = judge_price(asked, prices)
+    cap = checked_cap(max_usd, asked, price)
+    concurrency = make_ready(local_models(asked), concurrency=concurrency, backend=backend)
+    ask = asking(backend, journal=journal or default_journal(), cap_micro=cap)
+    identity = (asked.fingerprint() or time.time_ns(), on.sha256, replicates)
+    store = Store(tracking_uri, experiment)
+    key = outbox.outbox_key(*identity, seed, store.uri, store.experiment_id, parent_run_id, parent_run_id and run_name)
+    kept = outbox.outbox_home() / key
+    if outbox.is_kept(kept):
+        print(f"Logging the calls kept in {kept}: nothing is asked again.", file=sys.stderr)
+        return resume(kept, tracking_uri=store.uri)
+    remote = RemoteSettings(
+        concurrency=concurrency,
+        timeout_s=timeout_s,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        budget=None if cap is None else budget or outbox.outbox_key("budget", *identity),
+        price=price,
+    )
+    facts = JudgeFacts.of(asked)
+    run_id = store.create_run(
+        run_name or facts.label, tags=first_tags("evaluate", simulated=facts.simulated, tags=tags), parent=parent_run_id
+    )
+    with calm_collector(), ending(store, run_id), opened_journal(journal, asked) as book:
+        if book is not None and remote.budget is not None:
+            book.open_budget(remote.budget, cap)
+        started, clock = time.perf_counter(), ModelClock(local_models(asked))
+        came, total = _ask(
+            asked, on, book, remote, ask=ask, replicates=replicates, stop=stop, progress=progress, shuffle=shuffle
+        )
+        done = Measured(
+            judge=facts,
+            suite=on,
+            calls=_measurable(came, max_usd=max_usd),
+            run={"seed": seed, "replicates": replicates, "concurrency": concurrency, "max_usd": max_usd},
+            seconds=time.perf_counter() - started,
+            cpu_seconds=clock.seconds(),
+            tags=dict(tags or {}),
+            truncated=f"{came.stopped}: {len(came.records)} of {total} calls" if came.stopped else None,
+            traces=traces,
+        )
+    target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
+    return _log(store, done, target, key=key)
+
+
+def price_evaluation(
+    judge: object,
+    suite: Suite | str | Path | None = None,
+    *,
+    replicates: int = 1,
+    journal: str | Path | Journal | None = None,
+    prices: Overrides | None = None,
+) -> Quote:
+    """Say what an evaluation would send and cost, without sending anything."""
+    asked, on = ready_judge(judge, suite)
+    if not isinstance(asked, PromptedJudge):
+        raise RecipeError(f"Only a prompted judge has a price beforehand, and {asked.name!r} is a {asked.kind} judge.")
+    with opened_journal(journal, asked) as book:
+        assert book is not None
+        return quote(asked, plan_calls(on, asked, replicates=replicates), book, judge_price(asked, prices))
+
+
+def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation:
+    """Log an evaluation that was kept on disk because MLflow could not be reached.
+
+    A store whose address holds a password must be named again, or be the active one: passwords are not kept.
+    """
+    folder = Path(folder)
+    done, target = outbox.read_kept(folder)
+    kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
+    store = Store(tracking_uri or kept_uri)
+    store.experiment_id = target["experiment_id"]
+    return _log(store, done, target, key=folder.name, kept=folder)
+
+
+def log_measured(store: Store, done: Measured, *, run_name: str) -> Evaluation:
+    """Log an evaluation whose calls were made elsewhere."""
+    run_id = store.create_run(run_name, tags=first_tags("evaluate", simulated=done.judge.simulated, tags=done.tags))
+    target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
+    with ending(store, run_id):
+        return _log(store, done, target, key=outbox.outbox_key(run_id))
+
+
+def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, kept: Path | None = None) -> Evaluation:
+    # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
+    kept = kept or outbox.keep(done, key=key, target=target)
+    lost_nothing = f"Nothing is lost: `jrh evaluate --resume {kept}`, or the same call again, logs it."
+    with calm_collector():
+        sheet = measure(done.calls, seed=int(done.run["seed"]), labels=done.suite.labels)
+        sheet = categorised(sheet, done.calls, done.suite.groups, seed=int(done.run["seed"]))
+        with store.errors(lost_nothing):
+            metrics = log_evaluation(store, target["run_id"], done, sheet)
+    outbox.forget(kept)
+    return Evaluation(
+        run_id=target["run_id"],
+        metrics=metrics,
+        sheet=sheet,
+        calls=done.calls,
+        judge=done.judge,
+        suite=done.suite,
+        link=store.link(target["run_id"]),
+        truncated=done.truncated,
+    )
+
+
+def _ask(
+    judge: Judge,
+    suite: Suite,
+    journal: Journal | None,
+    settings: RemoteSettings,
+    *,
+    ask: Callable[..., Asked],
+    replicates: int,
+    stop: StopRule | None,
+    progress: bool,
+    shuffle: int | None,
+) -> tuple[Asked, int]:
+    """Ask every call of the suite; return what came and how many were planned."""
+    total = count_calls(suite, judge, replicates=replicates)
+    if not total:
+        raise SuiteError(f"{judge.name} answers none of the {len(suite)} items of suite {suite.name!r}.")
+    with progress_bar(judge.name, total=total, show=progress) as tick:
+        came = ask(
+            judge,
+            plan_calls(suite, judge, replicates=replicates, shuffle=shuffle),
+            concurrency=settings.concurrency,
+            on_record=tick,
+            stop=stop,
+            journal=journal,
+            settings=settings,
+        )
+    return came, total
+
+
+def _measurable(came: Asked, *, max_usd: float | None) -> pd.DataFrame:
+    """Return the records as a table; of a run that was stopped, those pairs that have both orders."""
+    frame = calls_frame(came.records) if came.records else None
+    if came.stopped is None and frame is not None:
+        return frame
+    whole = complete_pairs(frame) if frame is not None else None
+    if whole is None or whole.empty:
+        if came.stopped == BUDGET:
+            raise BudgetError(f"The cap of ${max_usd} does not cover one pair at its worst case. Raise it.")
+        raise SuiteError(f"Nothing to measure: asking was stopped ({came.stopped}) before one pair was complete.")
+    return whole

@@ -1,0 +1,218 @@
+"""`jrh.jury`: logged evaluations on the same suite vote together, as an MLflow run of its own and with no new call."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.evaluation.compare import check_same_suite, description
+from jrh_mlflow.measures.jury.cascade import Cascade
+from jrh_mlflow.measures.jury.panel_search import BestPanel
+from jrh_mlflow.measures.jury.panels import Rule
+from jrh_mlflow.reports.figures.canvas import save_figures
+from jrh_mlflow.reports.figures.jury import jury_figures
+from jrh_mlflow.results.jury import JuryReport, jury_report
+from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.tracking.keys import Point, grouped_params, reading_points
+from jrh_mlflow.tracking.publish import first_tags
+from jrh_mlflow.tracking.read import LoggedRun, load_runs
+from jrh_mlflow.tracking.store import Store, ending, note_tag
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jury:
+    """A jury, the runs it is made of, and where it is logged."""
+
+    report: JuryReport
+    runs: tuple[LoggedRun, ...]
+    run_id: str | None
+    """None when it was not logged."""
+    link: str | None
+    """Where the run can be looked at."""
+
+    @property
+    def title(self) -> str:
+        """Names the suite."""
+        return f"Jury of {len(self.runs)} judges on {self.runs[0].suite.name}"
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Exactly what is logged."""
+        return {point.key: point.value for point in jury_points(self.report)}
+
+    def to_markdown(self) -> str:
+        """Return the jury as a readable page."""
+        return self.report.to_markdown(title=self.title, note=" ".join(self._notes) or None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        suite = self.runs[0].suite
+        return {
+            "run_id": self.run_id,
+            "link": self.link,
+            "suite": {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
+            "runs": [
+                {"run_id": run.run_id, "judge": run.judge, "simulated": run.simulated, "truncated": run.truncated}
+                for run in self.runs
+            ],
+            **self.report.to_dict(),
+        }
+
+    @property
+    def _notes(self) -> list[str]:
+        simulated = [run.judge for run in self.runs if run.simulated]
+        notes = [f"Simulated judges, not models: {', '.join(simulated)}."] if simulated else []
+        return notes + [f"{run.judge} is truncated ({run.truncated})." for run in self.runs if run.truncated]
+
+
+def jury(
+    runs: Sequence[str],
+    *,
+    rule: str = "majority",
+    ties: str = "abstain",
+    min_votes: int | None = None,
+    size: int | None = None,
+    max_usd: float | None = None,
+    cascade: Sequence[str] | None = None,
+    unsure: str | None = None,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    tracking_uri: str | None = None,
+    seed: int = 0,
+    log: bool = True,
+) -> Jury:
+    """Let logged judges vote on the suite they were all measured on; no judge is asked anything.
+
+    Reads the accuracy of the jury beside its judges, how alike they vote and how many independent votes that leaves,
+    the best panel of a size (chosen on one half of the sources, reported on the other), and a cascade.
+
+    Args:
+        runs: Two or more run ids, `runs:/<id>`, or unique beginnings of ids. Their order matters for ties `first` only.
+        rule: `majority`, `weighted` (log-odds of each judge's accuracy, cross-fitted) or `unanimous`.
+        ties: What a draw becomes: `abstain` (no decision), `tie` (pairs), `lowest`, `highest`, `median` (ordered
+            labels) or `first`.
+        min_votes: Fewer votes make a unit unusable; more than half of the panel when None. A best panel of fewer
+            judges needs all of its votes.
+        size: Of the best panel; three when there are more than three runs.
+        max_usd: Dollars per 1,000 judgments that the best panel or the cascade may cost.
+        cascade: Runs (as in `runs`) or judges of a cascade, the cheap one or two first, the strong one last.
+        unsure: When the cheap judge is unsure: `confidence`, `replicates`, `disagree` (two cheap judges) or `abstain`.
+        experiment: MLflow experiment of the jury; that of the first run when None.
+        run_name: Name of the run.
+        tracking_uri: MLflow store; the active one when None.
+        seed: Of halves and resampling.
+        log: Log the jury as a run of its own, kind `jury`.
+
+    Raises:
+        RecipeError: when a run or a name cannot be used, the suites are not the same, or no panel costs so little.
+        CallsError: when there are too few sources to choose on one half and report on the other.
+        TrackingError: when MLflow cannot be reached.
+    """
+    if isinstance(runs, str) or len(runs) < 2:
+        raise RecipeError(f"A jury needs at least two runs, but got {runs!r}.")
+    loaded = load_runs(runs, tracking_uri=tracking_uri)
+    for other in loaded[1:]:
+        check_same_suite(loaded[0], other)
+    how = Rule(vote=rule, ties=ties, min_votes=min_votes, seed=seed)
+    report = jury_report(
+        {run.judge: run.calls for run in loaded},
+        rule=how,
+        size=size,
+        max_usd=max_usd,
+        steps=_steps(cascade, loaded),
+        unsure=unsure,
+        labels=loaded[0].suite.labels,
+        seed=seed,
+    )
+    done = Jury(report=report, runs=tuple(loaded), run_id=None, link=None)
+    if not log:
+        return done
+    store = Store(tracking_uri, experiment or loaded[0].experiment)
+    tags = first_tags("jury", simulated=any(run.simulated for run in loaded))
+    run_id = store.create_run(run_name or done.title, tags=tags)
+    done = replace(done, run_id=run_id, link=store.link(run_id))
+    with ending(store, run_id):
+        _log(store, run_id, done, asked={"size": size, "max_usd": max_usd, "unsure": unsure, "seed": seed})
+    return done
+
+
+def jury_points(report: JuryReport) -> list[Point]:
+    """Spell a jury as metrics, such as `jury/accuracy/rate`, `jury/effective_votes/value`, `jury/best/optimism`."""
+    points = [Point(key="jury/size", value=len(report.judges)), Point(key="jury/n_units", value=report.n_units)]
+    points += [point for axis, one in report.readings.items() for point in reading_points(f"jury/{axis}", one)]
+    points += _value_points("jury/effective_votes", report.effective_votes)
+    points += _value_points("jury/error_correlation", report.error_correlation)
+    numbers: dict[str, float | None] = {"jury/n_split": report.n_split, "jury/usd_per_1k": report.usd_per_1k}
+    if isinstance(report.best, BestPanel):
+        best = report.best
+        points += reading_points("jury/best/accuracy", best.accuracy)
+        numbers |= {"jury/best/size": best.size, "jury/best/in_sample": best.in_sample}
+        numbers |= {"jury/best/optimism": best.optimism, "jury/best/usd_per_1k": best.usd_per_1k}
+    if isinstance(report.cascade, Cascade):
+        points += reading_points("jury/cascade/accuracy", report.cascade.accuracy)
+        points += reading_points("jury/cascade/escalated", report.cascade.escalated)
+        numbers |= {"jury/cascade/usd_per_1k": report.cascade.usd_per_1k}
+    return points + [Point(key=key, value=float(value)) for key, value in numbers.items() if value is not None]
+
+
+def write_jury(folder: Path, done: Jury) -> None:
+    """Lay the artifacts of a jury out under their public names."""
+    facts = json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / "jury.json").write_text(facts + "\n", encoding="utf-8")
+    (folder / "jury.md").write_text(done.to_markdown(), encoding="utf-8")
+    (folder / "tables").mkdir()
+    for name, frame in done.report.tables().items():
+        frame.to_csv(folder / "tables" / f"{name}.csv", index=False)
+    save_figures(jury_figures(done.report, title=done.title), folder / "figures")
+
+
+def _steps(cascade: Sequence[str] | None, runs: Sequence[LoggedRun]) -> list[str]:
+    """Find the judges of a cascade by label, or by run as the user named it."""
+    if cascade is None:
+        return []
+    if isinstance(cascade, str) or len(cascade) not in (2, 3):
+        raise RecipeError(f"A cascade is one or two cheap judges and then a strong one, but got {cascade!r}.")
+    return [_judge(text, runs) for text in cascade]
+
+
+def _judge(text: str, runs: Sequence[LoggedRun]) -> str:
+    run_id = text.removeprefix("runs:/").strip("/")
+    found = [run.judge for run in runs if run.judge == text or (len(run_id) >= 8 and run.run_id.startswith(run_id))]
+    if len(found) != 1:
+        names = [run.judge for run in runs]
+        raise RecipeError(
+            f"The cascade names {text!r}, which is none of the runs of the jury.{suggest(text, names)} "
+            f"There are {', '.join(f'{run.judge} ({run.run_id[:8]})' for run in runs)}."
+        )
+    return found[0]
+
+
+def _value_points(axis: str, reading: Reading) -> list[Point]:
+    """Spell what is not a share: its number is `value`, not `rate`."""
+    return [replace(one, key=one.key.replace(f"{axis}/rate", f"{axis}/value")) for one in reading_points(axis, reading)]
+
+
+def _log(store: Store, run_id: str, done: Jury, *, asked: Mapping[str, object]) -> None:
+    suite, report = done.runs[0].suite, done.report
+    own = {
+        "runs": ", ".join(run.run_id for run in done.runs),
+        "rule": report.rule.vote,
+        "ties": report.rule.ties,
+        "min_votes": report.rule.quorum(len(report.judges)),
+        **asked,
+    }
+    about = {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)}
+    tags = note_tag(description(done.to_markdown(), artifact="jury.md"))
+    with (
+        tempfile.TemporaryDirectory(prefix="jrh-") as name,
+        store.errors("The runs of the judges are as they were."),
+    ):
+        folder = Path(name)
+        write_jury(folder, done)
+        params = grouped_params(jury=own, suite=about)
+        store.log(run_id, points=jury_points(report), params=params, tags=tags, artifacts=folder)

@@ -1,0 +1,290 @@
+"""`jrh.generate`: labelled responses become a reliability suite, as an MLflow run of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.runner import calm_collector, run_coroutine
+from jrh_mlflow.generation.agentic.pipeline import AgentPipeline
+from jrh_mlflow.generation.agentic.plan import AgentPlan
+from jrh_mlflow.generation.agentic.quote import agent_quoted
+from jrh_mlflow.generation.outcomes import Made, Usage
+from jrh_mlflow.generation.pipeline import OnDone, OnItems, Pipeline
+from jrh_mlflow.generation.quote import GenerationQuote, quoted
+from jrh_mlflow.generation.report import about_data, log_generation, suite_origin, writer_name
+from jrh_mlflow.generation.settings import Order, corpus, crew, place_order
+from jrh_mlflow.generation.writers import Generator, Writer
+from jrh_mlflow.models.local.ready import ModelClock, local_models, make_ready
+from jrh_mlflow.perturb import Similarity
+from jrh_mlflow.perturb.similarity import as_similarity
+from jrh_mlflow.resolve import journal_at
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.publish import first_tags
+from jrh_mlflow.tracking.store import Store, ending
+
+if TYPE_CHECKING:
+    from jrh_mlflow.models.prices import Overrides
+
+NOTHING_MADE = "Nothing could be made beyond the baselines: the suite holds no perturbed item."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """A suite, and how it was made."""
+
+    suite: Suite
+    made: Made
+    run_id: str
+    metrics: dict[str, float]
+    """Exactly what was logged."""
+    link: str
+    """Where the run can be looked at."""
+
+    @property
+    def truncated(self) -> str | None:
+        """Why items are missing (`budget: 12 of 80 items not made`), or None. The same call again continues."""
+        reason: str | None = self.suite.origin["truncated"]
+        return reason
+
+
+def generate(
+    dataset: object,
+    *,
+    tests: object = "paper",
+    rubric: str,
+    generator: object,
+    validator: object = None,
+    labels: Sequence[object] | None = None,
+    scale: Sequence[object] | None = None,
+    seed: int = 0,
+    max_usd: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    instruction: str | None = None,
+    n: int | None = None,
+    stratify: str | None = None,
+    similarity: object = None,
+    name: str | None = None,
+    concurrency: int = 32,
+    journal: str | Path | Journal | None = None,
+    prices: Overrides | None = None,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
+    timeout_s: float = 120.0,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    tracking_uri: str | None = None,
+    progress: bool = True,
+    tags: Mapping[str, str] | None = None,
+    group: str | None = None,
+    values: Mapping[str, str] | None = None,
+    violation: str | None = None,
+    preprocess: Sequence[str] | str | None = None,
+    max_steps: int | None = None,
+    plans: int | None = None,
+) -> Suite:
+    """Make a reliability suite from labelled responses or transcripts and log the making as an MLflow run.
+
+    Every text is checked before it is taken, tried again at a higher temperature, and set aside with its reasons when
+    no attempt passes. Labels come from the data and from what a test means, never from a model.
+
+    Args:
+        dataset: A DataFrame; the path of a CSV, JSON lines, JSON or Parquet file; a Hugging Face or MLflow dataset; or
+            mappings. One row is one labelled response. For tests of transcripts: an Inspect log (`.eval`, `.json`), a
+            folder of them, `Transcript` objects, lists of messages, or `traces:/<experiment>` in the store at
+            `tracking_uri`.
+        tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them.
+        rubric: The question the judge answers about a response.
+        generator: Who rewrites: a model name, a `Generator`, a function `f(brief, temperature)`, or `"offline"` (None)
+            for rules that need no model.
+        validator: Who confirms label flips, levels and edited transcripts with the judge's own question: a model name
+            or any judge, best of another family than the generator; None asks the generator's own model, `"none"`
+            nobody.
+        labels: The labels there may be, the better one or the one to be detected last.
+        scale: An ordinal scale: `(low, high)`, or its levels from low to high.
+        seed: Of the draw of rows and of everything written by code.
+        max_usd: Never spend more than this on generator and validator together, restarts included. On reaching it the
+            suite holds what is complete.
+        columns: Role (`id`, `instruction`, `response`, `label`, `group`) to column, or to a field of transcripts.
+        instruction: The task all responses answer, when the data have no column for it.
+        n: How many rows to draw.
+        stratify: Column or role whose values share the draw in proportion.
+        similarity: None for TF-IDF, a `Similarity`, or a function from texts to vectors.
+        name: Of the suite; the file's name, or `reliability`.
+        concurrency: Most calls in flight to each model.
+        journal: Where paid answers are kept; `.jrh/journal.db` when None.
+        prices: Model to dollars per million input and output tokens.
+        requests_per_minute: Of the endpoint; limits delay, never drop.
+        tokens_per_minute: Of the endpoint.
+        timeout_s: Of one attempt at a call.
+        experiment: MLflow experiment; the active one, or `judge-datasheets`, when None.
+        run_name: Name of the run; `generate <suite>` when None.
+        tracking_uri: MLflow store that the run is logged to and traces are read from; the active one when None.
+        progress: Show a progress bar on a terminal.
+        tags: More tags for the run.
+        group: Column, or field of transcripts (`metadata.topic`), to report by.
+        values: Of transcripts: what the cells of the label's field mean, as in `{"C": "no violation"}`.
+        violation: Of transcripts: the label that says that the rubric is violated; the last one, or the lowest level.
+        preprocess: Of transcripts: what no judge is shown, as in `["drop_reasoning", "keep_last:10"]`.
+        max_steps: Of transcripts: most edits of one plan, 4 when None.
+        plans: Of transcripts: how many plans are tried before one is set aside, 3 when None.
+
+    Raises:
+        RecipeError: for data, names or settings that make no sense, before anything is sent.
+        JudgeError: when a model's service fails for good.
+        TrackingError: when MLflow cannot be reached; what was paid is in the journal, and the same call again asks
+            nothing twice.
+    """
+    return run_generation(**locals()).suite
+
+
+def run_generation(
+    dataset: object,
+    *,
+    tests: object = "paper",
+    rubric: object,
+    generator: object = None,
+    validator: object = None,
+    seed: int = 0,
+    max_usd: float | None = None,
+    similarity: object = None,
+    name: str | None = None,
+    concurrency: int = 32,
+    journal: str | Path | Journal | None = None,
+    prices: Overrides | None = None,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
+    timeout_s: float = 120.0,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    tracking_uri: str | None = None,
+    progress: bool = True,
+    tags: Mapping[str, str] | None = None,
+    on_items: OnItems | None = None,
+    **reading: Any,
+) -> Generated:
+    """Do what `generate` does and tell how it went; `reading` are its arguments about the data.
+
+    `on_items` is told of items as they are made: the baselines first.
+    """
+    if concurrency < 1:
+        raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
+    who: dict[str, Any] = {"generator": generator, "validator": validator, "prices": prices, "max_usd": max_usd}
+    told: dict[str, Any] = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
+    order = place_order(dataset, seed=seed, **told, **who)
+    own = local_models(order.generator, order.validator)
+    concurrency = make_ready(own, concurrency=concurrency)
+    called = name or (Path(dataset).stem if isinstance(dataset, str | Path) else "reliability")
+    settings = RemoteSettings(
+        concurrency=concurrency,
+        timeout_s=timeout_s,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        budget=order.budget(),
+    )
+    measure = as_similarity(similarity, corpus(order.plan))
+    store = Store(tracking_uri, experiment)
+    writer_tag = {keys.TAG_GENERATOR: writer_name(order)}
+    first = first_tags("generate", simulated=False, tags={**(tags or {}), **writer_tag})
+    run_id = store.create_run(run_name or f"generate {called}", tags=first)
+    run = {"seed": seed, "concurrency": concurrency, "max_usd": max_usd, "similarity": measure.name}
+    with calm_collector(), ending(store, run_id):
+        with _bar(called, total=order.plan.n_items, show=progress) as tick:
+            clock = ModelClock(own)
+            made, writer = _make(order, settings, measure, journal, on_done=tick, on_items=on_items)
+            made = replace(made, cpu_seconds=clock.seconds())
+        suite = Suite(name=called, items=made.items, origin=suite_origin(order, made, run_id, writer.settings(), run))
+        params = {
+            "generator": writer.settings(),
+            "validator": order.validator_settings(),
+            "dataset": about_data(order, reading),
+            "suite": {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
+            "run": {"tests": ",".join(test.name for test in order.plan.tests), **run},
+        }
+        with store.errors("Nothing paid is lost: run the same again, and no answered call is repeated."):
+            metrics = log_generation(store, run_id, suite, made, params=params, writer=writer.name)
+    return Generated(suite=suite, made=made, run_id=run_id, metrics=metrics, link=store.link(run_id))
+
+
+def _make(
+    order: Order,
+    settings: RemoteSettings,
+    similarity: Similarity,
+    journal: str | Path | Journal | None,
+    *,
+    on_done: OnDone | None,
+    on_items: OnItems | None,
+) -> tuple[Made, Writer]:
+    """Open the journal, where a model is asked, and make everything."""
+    with journal_at(journal) if order.needs_journal else nullcontext() as book:
+        if book is not None and settings.budget is not None:
+            book.open_budget(settings.budget, order.cap_micro)
+        writer, confirms = crew(order, book, settings)
+        at_once = settings.concurrency
+        if on_items is not None:
+            on_items(order.plan.baselines())
+        kind = AgentPipeline if isinstance(order.plan, AgentPlan) else Pipeline
+        pipeline = kind(
+            order.plan,
+            writer,
+            confirms,
+            similarity,
+            seed=order.seed,
+            concurrency=at_once,
+            on_done=on_done,
+            on_items=on_items,
+        )
+        made = run_coroutine(pipeline.run())
+    nothing = [] if made.total("items") else [NOTHING_MADE]
+    return replace(made, notes=(*order.notes, *nothing)), writer
+
+
+def price_generation(
+    dataset: object,
+    *,
+    tests: object = "paper",
+    rubric: object,
+    generator: object = None,
+    validator: object = None,
+    seed: int = 0,
+    prices: Overrides | None = None,
+    tracking_uri: str | None = None,
+    **reading: Any,
+) -> GenerationQuote:
+    """Say what a generation would send and cost, without sending anything.
+
+    Data that lie in MLflow (`traces:/<experiment>`) are read from the store at `tracking_uri`.
+    """
+    who: dict[str, Any] = {"generator": generator, "validator": validator, "prices": prices, "max_usd": None}
+    told: dict[str, Any] = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
+    order = place_order(dataset, seed=seed, **told, **who)
+    model = order.generator if isinstance(order.generator, Generator) else None
+    if isinstance(order.plan, AgentPlan):
+        return agent_quoted(order.plan, model, order.validator, prices=order.prices)
+    attempts = model.attempts if model else 1
+    return quoted(order.plan, model, order.validator, prices=order.prices, attempts=attempts)
+
+
+@contextmanager
+def _bar(name: str, *, total: int, show: bool) -> Iterator[OnDone | None]:
+    """Show items made or set aside, calls and spend; nothing when stderr is not a terminal."""
+    if not show or not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc=name, unit="item", dynamic_ncols=True) as bar:
+
+        def tick(n_items: int, usage: Usage) -> None:
+            dollars = {"usd": f"{usage.cost_usd:.4f}"} if usage.cost_usd else {}
+            bar.set_postfix({"calls": usage.calls, **dollars}, refresh=False)
+            bar.update(n_items)
+
+        yield tick

@@ -1,0 +1,280 @@
+"""The composite `reliability` of decisions: the mean of its parts, each of them visible.
+
+| suite | part | a decision scores 1 when |
+|---|---|---|
+| pairs | `no_dark_current` | it takes no side between nothings: 1 − dark current |
+| pairs | `no_false_preference` | it is a tie between two that meet the same requirements: 1 − raw false preference |
+| pairs | `sensitivity` | it is the better content; the mean over the ladder's steps |
+| pairs | `natural_accuracy` | it is the content known to be better |
+| reliability tests | each test | as in the test's own report |
+
+A part with several steps is the mean over the steps. A suite that lacks a part has a composite without it, so
+composites are compared on one suite only. Intervals resample whole tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.measures.comparison.units import unit_scores
+from jrh_mlflow.measures.datasheet.readings import delta_key
+from jrh_mlflow.measures.ledger import MAX_EXCLUDED, interval_method
+from jrh_mlflow.measures.policies import as_records, prefers
+from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.items import BASELINE, DELTA_0_SAME, LADDER, NATURAL, PAIR_CONDITIONS, VACUUM
+from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
+from jrh_mlflow.stats.paired import cluster_sign_p
+from jrh_mlflow.stats.proportions import cluster_wilson
+
+Array = npt.NDArray[np.float64]
+
+_RESAMPLES = 2000
+_FEW_TASKS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """Decisions counted by task and cell: all that the composite, its intervals and its differences need."""
+
+    cells: tuple[str, ...]
+    """`no_dark_current`, `sensitivity/delta_1`, …: a part, or a step of one."""
+    tasks: tuple[str, ...]
+    hits: Array
+    """Tasks × cells: decisions that score 1."""
+    sizes: Array
+    """Tasks × cells: usable decisions."""
+    excluded: tuple[int, ...]
+    """Per cell: decisions without a usable answer."""
+
+    @cached_property
+    def weights(self) -> Array:
+        """Weight of each cell in the composite; they sum to 1."""
+        return cell_weights(self.cells)
+
+    @property
+    def value(self) -> float:
+        """The composite; NaN when a cell has no usable decision."""
+        total = np.hstack([self.hits, self.sizes]).sum(axis=0)[None, :]
+        # Weights are thirds of fifths: a judge that is right throughout must read 1 all the same.
+        return round(float(_composites(total, self.weights)[0]), 12)
+
+    def only(self, part: str) -> Tally:
+        """Return the cells of one part."""
+        own = [index for index, cell in enumerate(self.cells) if part_of(cell) == part]
+        return Tally(
+            cells=tuple(self.cells[index] for index in own),
+            tasks=self.tasks,
+            hits=self.hits[:, own],
+            sizes=self.sizes[:, own],
+            excluded=tuple(self.excluded[index] for index in own),
+        )
+
+    def by_task(self) -> tuple[Array, Array]:
+        """Return score and weight of each task; the composite is their weighted mean."""
+        totals = np.maximum(self.sizes.sum(axis=0), 1)
+        weights = self.sizes @ (self.weights / totals)
+        scores = np.divide(self.hits @ (self.weights / totals), weights, out=np.zeros(len(weights)), where=weights > 0)
+        return scores, weights
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "cells": list(self.cells),
+            "tasks": list(self.tasks),
+            "hits": self.hits.astype(int).tolist(),
+            "sizes": self.sizes.astype(int).tolist(),
+            "excluded": list(self.excluded),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Tally:
+        """Read what `to_dict` wrote."""
+        return cls(
+            cells=tuple(data["cells"]),
+            tasks=tuple(data["tasks"]),
+            hits=np.array(data["hits"], float),
+            sizes=np.array(data["sizes"], float),
+            excluded=tuple(data["excluded"]),
+        )
+
+
+def part_of(cell: str) -> str:
+    """Return the part of the composite that a cell belongs to."""
+    return cell.partition("/")[0]
+
+
+def cell_weights(cells: Sequence[str]) -> Array:
+    """Return the weight of each cell: parts are equal, and so are the steps of a part."""
+    names = [part_of(cell) for cell in cells]
+    return np.array([1 / (len(set(names)) * names.count(name)) for name in names])
+
+
+def pair_cell(condition: str, delta: float | None) -> str | None:
+    """Return the cell of a pair's condition, or None where it is no part of the composite."""
+    if condition in VACUUM:
+        return "no_dark_current"
+    if condition == LADDER:
+        return f"sensitivity/{delta_key(float(delta or 0.0))}"
+    return {DELTA_0_SAME: "no_false_preference", NATURAL: "natural_accuracy"}.get(condition)
+
+
+def pair_hit(cell: str, decision: str, better: str) -> bool:
+    """Whether a decision about a pair scores 1."""
+    if cell == "no_dark_current":
+        return not prefers(decision)
+    return decision == ("tie" if cell == "no_false_preference" else better)
+
+
+def tally(decisions: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Tally:
+    """Count decisions, as `decide` returns them, by task and cell.
+
+    Raises:
+        SuiteError: when nothing in the suite is part of the composite.
+    """
+    pairs = decisions["condition"].isin(PAIR_CONDITIONS) & (decisions["expected"] == "")
+    scores = _pair_scores(decisions) if bool(pairs.all()) else _point_scores(decisions, labels)
+    if scores.empty:
+        raise SuiteError("The composite `reliability` has no part on this suite: it has neither ladder nor tests.")
+    # A task without a part of the composite (a baseline alone) is no cluster of it.
+    cells, tasks = sorted(set(scores["cell"])), sorted(set(scores["task"]))
+    column, row = scores["cell"].map(cells.index), scores["task"].map(tasks.index)
+    usable = scores["score"].notna()
+    hits, sizes = np.zeros((len(tasks), len(cells))), np.zeros((len(tasks), len(cells)))
+    np.add.at(sizes, (row[usable], column[usable]), 1)
+    np.add.at(hits, (row[usable], column[usable]), scores.loc[usable, "score"])
+    lost = np.bincount(column[~usable], minlength=len(cells))
+    return Tally(cells=tuple(cells), tasks=tuple(tasks), hits=hits, sizes=sizes, excluded=tuple(int(n) for n in lost))
+
+
+def _pair_scores(decisions: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    row: Any
+    for row in decisions.itertuples(index=False):
+        cell = pair_cell(row.condition, row.delta)
+        if cell is not None:
+            score = float(pair_hit(cell, row.decision, row.better)) if row.decision else math.nan
+            rows.append((cell, row.task, score))
+    scores: pd.DataFrame = pd.DataFrame(rows, columns=["cell", "task", "score"])
+    return scores
+
+
+def _point_scores(decisions: pd.DataFrame, labels: Sequence[str] | None) -> pd.DataFrame:
+    scores = unit_scores(normalise(as_records(decisions)), labels=labels)
+    # The unperturbed items are no test; where nothing else was asked they are all there is.
+    tests = scores[scores["axis"] != BASELINE]
+    named = (tests if len(tests) else scores).rename(columns={"axis": "cell", "cluster": "task"})
+    found: pd.DataFrame = named[["cell", "task", "score"]].reset_index(drop=True)
+    return found
+
+
+def reliability(counted: Tally, *, seed: int = 0, max_excluded: float = MAX_EXCLUDED) -> Reading:
+    """Return the composite with its interval by task; withheld when too many decisions of a cell are unusable."""
+    for cell, lost, n in zip(counted.cells, counted.excluded, counted.sizes.sum(axis=0), strict=True):
+        if lost / max(1.0, lost + n) > max_excluded:
+            return NotEstimable(
+                reason=f"{lost} of {int(lost + n)} decisions of {cell} have no usable answer, over {max_excluded:.0%}",
+                withheld=True,
+                n=int(n),
+                excluded=lost,
+            )
+    used = int((counted.sizes.sum(axis=1) > 0).sum())
+    interval = percentile_interval(resampled(counted, seed=seed), n_clusters=used)
+    method = "bootstrap of whole tasks"
+    if interval is None:
+        interval, method = _wide(counted), "Wilson of the cells, added in squares"
+    low, high = interval or (None, None)
+    return Estimate(
+        value=counted.value,
+        n=int(counted.sizes.sum()),
+        excluded=sum(counted.excluded),
+        ci_low=None,
+        ci_high=None,
+        cluster_low=low,
+        cluster_high=high,
+        n_clusters=used,
+        method=interval_method(method, used),
+        unit="item",
+    )
+
+
+def parts(counted: Tally, *, seed: int = 0) -> dict[str, Reading]:
+    """Return every part of the composite, as the share of decisions that score 1."""
+    names = dict.fromkeys(part_of(cell) for cell in counted.cells)
+    return {name: reliability(counted.only(name), seed=seed) for name in names}
+
+
+def resampled(counted: Tally, *, seed: int = 0, n_resamples: int = _RESAMPLES) -> Array:
+    """Return the composite over resamples of whole tasks; the same seed draws the same tasks for every tally."""
+    sums = np.hstack([counted.hits, counted.sizes])
+    blocks = resampled_sums(sums, n_resamples=n_resamples, seed=seed)
+    return np.concatenate([_composites(block, counted.weights) for block in blocks])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompositeDifference:
+    """Two configurations on the same tasks: composite of the first minus that of the second."""
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float
+    method: str = "sign-flip test on tasks"
+
+
+def composite_difference(first: Tally, second: Tally, *, seed: int = 0) -> CompositeDifference:
+    """Compare two tallies of one suite, paired by task.
+
+    The p-value is of a sign-flip test on whole tasks; under 12 tasks, where that test can hardly ever decide (five
+    tasks never reach 0.05), of a t-test on the tasks' differences.
+
+    Raises:
+        ValueError: when they are not of the same tasks and cells.
+    """
+    if first.tasks != second.tasks or first.cells != second.cells:
+        raise ValueError("Composites are compared on the same tasks and cells, but those of the two differ.")
+    gaps = resampled(first, seed=seed) - resampled(second, seed=seed)
+    used = int((first.sizes.sum(axis=1) > 0).sum())
+    low, high = percentile_interval(gaps, n_clusters=used) or (None, None)
+    a, b = ((one.hits * (one.weights / np.maximum(one.sizes.sum(axis=0), 1))).sum(axis=1) for one in (first, second))
+    p, method = _task_p(a, b, seed=seed)
+    return CompositeDifference(value=first.value - second.value, low=low, high=high, p=p, method=method)
+
+
+def _task_p(a: Array, b: Array, *, seed: int) -> tuple[float, str]:
+    gaps = a - b
+    spread = float(gaps.std(ddof=1)) if 2 <= len(gaps) < _FEW_TASKS else 0.0
+    if spread < 1e-12:
+        return cluster_sign_p(a, b, np.arange(len(a)), seed=seed), "sign-flip test on tasks"
+    t = float(gaps.mean()) / (spread / math.sqrt(len(gaps)))
+    return float(2 * stats.t.sf(abs(t), len(gaps) - 1)), f"t-test on {len(gaps)} tasks"
+
+
+def _composites(sums: Array, weights: Array) -> Array:
+    """Composite of each row of summed hits and sizes."""
+    hits, sizes = np.hsplit(sums, 2)
+    shares = np.divide(hits, sizes, out=np.full(hits.shape, np.nan), where=sizes > 0)
+    composites: Array = shares @ weights
+    return composites
+
+
+def _wide(counted: Tally) -> tuple[float, float] | None:
+    """Square and add: where all resamples agree, an interval without a width would claim certainty."""
+    below = above = 0.0
+    for index, weight in enumerate(counted.weights):
+        ends = cluster_wilson(counted.hits[:, index], counted.sizes[:, index])
+        if ends is None:
+            return None
+        share = counted.hits[:, index].sum() / counted.sizes[:, index].sum()
+        below, above = below + (weight * (share - ends[0])) ** 2, above + (weight * (ends[1] - share)) ** 2
+    return max(0.0, counted.value - math.sqrt(below)), min(1.0, counted.value + math.sqrt(above))

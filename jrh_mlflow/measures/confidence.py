@@ -1,0 +1,332 @@
+"""Call records with the probabilities of their answers, as arrays."""
+# MERGED-DOC: """What a judge's probabilities say: whether they come true, and the axes as expected values.
+# MERGED-DOC:
+# MERGED-DOC: **Calibration** (`confidence/…`) is read on calls with a known right answer: ladder and natural pairs, where the better
+# MERGED-DOC: content is right, and pointwise items with an expected answer. A tie or an abstention there is an answer that is wrong,
+# MERGED-DOC: as in the hard axes. A call without a confidence leaves the denominator and is counted beside it, like an unparsed one.
+# MERGED-DOC:
+# MERGED-DOC: **Expected values** (`expected/…`) replace each hard verdict by the probability of the event that the axis counts. Only
+# MERGED-DOC: what was read is known of it. With `p(a)` the probabilities read (of the given answer at least: its confidence) and
+# MERGED-DOC: `r = 1 - sum p(a)` the rest that was not read, the event E of a call has a probability from
+# MERGED-DOC:
+# MERGED-DOC:     low = sum of p(a) for a in E    to    high = low + r.
+# MERGED-DOC:
+# MERGED-DOC: So with the confidence c alone, a verdict in E says [c, 1] and one outside [0, 1 - c]: which answers the rest belongs to
+# MERGED-DOC: is not known. The value is the middle of the mean low and the mean high, and no more than that; `bound_low` and
+# MERGED-DOC: `bound_high` are the two ends, with every excluded call gone against and for it. The intervals run from the lower end of
+# MERGED-DOC: the low mean's to the upper end of the high mean's: they hold the truth wherever in between it is. Where the provider
+# MERGED-DOC: lists the alternatives, r is small and all of this closes around one number.
+# MERGED-DOC: """
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jrh_mlflow.errors import CallsError
+from jrh_mlflow.measures.datasheet.readings import delta_key
+from jrh_mlflow.measures.ledger import MAX_EXCLUDED, Mask, Units, refuse
+from jrh_mlflow.measures.reliability.answers import Codes, Texts, left_out, plain
+from jrh_mlflow.measures.values import Array, Resampling, Sample, ratio
+from jrh_mlflow.schema.calls import USABLE
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.items import DELTA_0_SAME, LADDER, NATURAL, VACUUM
+from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
+from jrh_mlflow.stats.proportions import Interval
+
+_TOLERANCE = 1e-2
+"""By how much probabilities may sum past 1, as they come rounded."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SureTable:
+    """Calls with their probabilities as parallel arrays, in an order that does not depend on that of the rows."""
+
+    condition: Texts
+    delta: npt.NDArray[np.float64]
+    outcome: Texts
+    answer: Texts
+    target: Texts
+    """The right answer: the slot of the better content, or the expected label; empty where there is none."""
+    confidence: Array
+    """NaN where there is none; other numbers are from 0 to 1."""
+    refused: Mask
+    """Cells that hold something which is no probability."""
+    known: npt.NDArray[np.object_]
+    """Answer to probability, of the answers that were read."""
+    item: Codes
+    task: Codes
+    n_tasks: int
+    max_excluded: float
+
+    @property
+    def right(self) -> Mask:
+        """Verdicts equal to the right answer."""
+        return np.asarray((self.outcome == "verdict") & (self.answer == self.target) & (self.target != ""))
+
+    @property
+    def usable(self) -> Mask:
+        """Answers with a confidence."""
+        return np.isin(self.outcome, USABLE) & ~np.isnan(self.confidence)
+
+    def where(self, mask: Mask) -> SureTable:
+        """Return the calls of `mask`."""
+        names = ("condition", "delta", "outcome", "answer", "target", "confidence", "refused", "known", "item", "task")
+        arrays: dict[str, Any] = {name: getattr(self, name)[mask] for name in names}
+        return replace(self, **arrays)
+
+    def units(self, what: str) -> Units:
+        """Return these calls as a denominator; an answer without a confidence is left out by that name."""
+        answered = np.isin(self.outcome, USABLE)
+        bad = int((answered & self.refused).sum())
+        without = int((answered & ~self.usable).sum()) - bad
+        extra = {"no_confidence": without, "bad_confidence": bad}
+        return Units(
+            what=what,
+            unit="call",
+            usable=self.usable,
+            clusters=self.task,
+            n_codes=self.n_tasks,
+            left_out=left_out(self.outcome[~answered]) | {name: count for name, count in extra.items() if count},
+            max_excluded=self.max_excluded,
+        )
+
+
+def has_confidence(frame: pd.DataFrame) -> bool:
+    """Tell whether any call has a confidence."""
+    return "confidence" in frame.columns and bool(_given(frame["confidence"]).any())
+
+
+def sure_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> SureTable:
+    """Read normalised records into arrays.
+
+    Raises:
+        CallsError: when a cell of `probabilities` is no JSON object of probabilities.
+    """
+    frame = frame.sort_values(["suite_item", "order", "replicate"], kind="stable", ignore_index=True)
+    given = _given(frame["confidence"])
+    numbers = pd.to_numeric(frame["confidence"], errors="coerce").to_numpy(float)
+    valid = given & (numbers >= 0) & (numbers <= 1)
+    confidence = np.where(valid, numbers, np.nan)
+    outcome = frame["outcome"].to_numpy(object)
+    answer = np.array([plain(text) for text in frame["answer"]], dtype=object)
+    tasks, items = pd.factorize(frame["task"], sort=True), pd.factorize(frame["suite_item"], sort=True)
+    return SureTable(
+        condition=frame["condition"].to_numpy(object),
+        delta=frame["delta"].to_numpy(float),
+        outcome=outcome,
+        answer=answer,
+        target=_targets(frame),
+        confidence=confidence,
+        refused=given & ~valid,
+        known=_known(frame, np.where(outcome == "verdict", answer, outcome), confidence),
+        item=items[0],
+        task=tasks[0],
+        n_tasks=len(tasks[1]),
+        max_excluded=max_excluded,
+    )
+
+
+def _given(cells: pd.Series[Any]) -> Mask:
+    return np.asarray(cells.notna() & (cells.astype(str).str.strip() != ""))
+
+
+def _targets(frame: pd.DataFrame) -> Texts:
+    """Return the slot in which the better content stands, or the expected label."""
+    better, order = frame["better"].to_numpy(object), frame["order"].to_numpy(object)
+    # Order uv puts u in slot 1; order vu puts it in slot 2.
+    slot = np.where(better == "", "", np.where((better == "u") == (order == "uv"), "1", "2"))
+    expected = np.array([plain(text) for text in frame["expected"]], dtype=object)
+    return np.where(order == "", expected, slot).astype(object)
+
+
+def _known(frame: pd.DataFrame, given: Texts, confidence: Array) -> npt.NDArray[np.object_]:
+    known = np.empty(len(frame), dtype=object)
+    cells = frame["probabilities"] if "probabilities" in frame.columns else [None] * len(frame)
+    for row, cell in enumerate(cells):
+        # Without a confidence the call is not counted, and nothing is read of it.
+        if np.isnan(confidence[row]):
+            known[row] = {}
+        elif isinstance(cell, str) and cell:
+            known[row] = _distribution(cell, item=str(frame["suite_item"].iloc[row]))
+        else:
+            known[row] = {given[row]: float(confidence[row])}
+    return known
+
+
+def _distribution(cell: str, *, item: str) -> Mapping[str, float]:
+    problem = f"Column 'probabilities' must hold JSON objects of probabilities that sum to 1 at the most (item {item})."
+    try:
+        found = json.loads(cell)
+    except ValueError as error:
+        raise CallsError(problem) from error
+    values: list[Any] = list(found.values()) if isinstance(found, dict) else [None]
+    if not all(isinstance(value, int | float) and value >= 0 for value in values) or sum(values) > 1 + _TOLERANCE:
+        raise CallsError(problem)
+    return {plain(answer): float(value) for answer, value in found.items()}
+
+
+MIN_CALLS = 5 * N_BINS
+"""Fewer leave bins of under five calls, and a calibration error of chance."""
+DEFAULT = Resampling()
+_SIDES = ("1", "2")
+
+
+def confidence_axes(
+    frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED, resampling: Resampling = DEFAULT
+) -> dict[str, Reading]:
+    """Return every axis of this module for normalised records; none where no call has a confidence."""
+    if not has_confidence(frame):
+        return {}
+    table = sure_table(frame, max_excluded=max_excluded)
+    return calibration_axes(table, resampling=resampling) | expected_axes(table, resampling=resampling)
+
+
+def calibration_axes(calls: SureTable, *, resampling: Resampling = DEFAULT) -> dict[str, Reading]:
+    """Brier score, calibration error, mean confidence, and mean confidence minus accuracy (above 0: overconfident).
+
+    The error is `expected_calibration_error` with ten equally filled bins, whose edges the bootstrap keeps; its method
+    names what a calibrated judge would read.
+    """
+    judged = calls.where(calls.target != "")
+    units = judged.units("calls with a known right answer")
+    names = ("brier", "ece", "mean", "accuracy_gap")
+    reason = refuse(units)
+    if reason is not None:
+        return {f"confidence/{name}": reason for name in names}
+    judged = judged.where(units.usable)
+    confidence, right = judged.confidence, judged.right.astype(float)
+    n = len(confidence)
+    gaps = np.zeros((n, N_BINS))
+    gaps[np.arange(n), bin_codes(confidence)] = confidence - right
+    features = np.column_stack([np.square(confidence - right), confidence, confidence - right, np.ones(n), gaps])
+    sample = Sample(units=units, features=features, items=judged.item)
+    values: dict[str, float | None] = {name: float(one[0]) for name, one in _calibration(features.sum(0)[None]).items()}
+    if n < MIN_CALLS:
+        values["ece"] = None
+    without = f"fewer than {MIN_CALLS} calls with a confidence and a known right answer"
+    readings = sample.readings(values, _calibration, resampling, without=without)
+    readings["ece"] = _mirrored(readings["ece"], ece_if_calibrated(confidence))
+    return {f"confidence/{name}": readings[name] for name in names}
+
+
+def _calibration(sums: Array) -> Mapping[str, Array]:
+    n = sums[:, 3]
+    return {
+        "brier": ratio(sums[:, 0], n),
+        "ece": ratio(np.abs(sums[:, 4:]).sum(axis=1), n),
+        "mean": ratio(sums[:, 1], n),
+        "accuracy_gap": ratio(sums[:, 2], n),
+    }
+
+
+def _mirrored(reading: Reading, calibrated: float | None) -> Reading:
+    if isinstance(reading, NotEstimable):
+        return reading
+    plain_ends = mirrored_interval(reading.value, _ends(reading.ci_low, reading.ci_high))
+    by_task = mirrored_interval(reading.value, _ends(reading.cluster_low, reading.cluster_high))
+    return replace(
+        reading,
+        ci_low=plain_ends[0] if plain_ends else None,
+        ci_high=plain_ends[1] if plain_ends else None,
+        cluster_low=by_task[0] if by_task else None,
+        cluster_high=by_task[1] if by_task else None,
+        method=f"{reading.method}; mirrored against the bias; a calibrated judge would read {calibrated:.3f}",
+    )
+
+
+def _ends(low: float | None, high: float | None) -> Interval | None:
+    return None if low is None or high is None else (low, high)
+
+
+def expected_axes(calls: SureTable, *, resampling: Resampling = DEFAULT) -> dict[str, Reading]:
+    """Dark current, raw false preference, target sensitivity and accuracy with probabilities in place of verdicts."""
+    axes: dict[str, Reading] = {}
+    for axis, among, what in _expected(calls):
+        part = calls.where(among)
+        both = zip(part.known, part.target, strict=True)
+        ends = [_event(known, axis=axis, target=str(target)) for known, target in both]
+        axes[f"expected/{axis}"] = _expected_value(part, np.array(ends).reshape(-1, 2), what, resampling)
+    return axes
+
+
+def _expected(calls: SureTable) -> list[tuple[str, Mask, str]]:
+    """Return the axes that these calls have, which of them count, and what those are called."""
+    found = [
+        ("dark_current", np.isin(calls.condition, VACUUM), "vacuum calls"),
+        ("raw_false_preference", np.asarray(calls.condition == DELTA_0_SAME), "delta_0_same calls"),
+    ]
+    ladder = calls.condition == LADDER
+    for delta in np.unique(calls.delta[ladder]):
+        step = np.asarray(ladder & (calls.delta == delta))
+        key = delta_key(float(delta))
+        found.append((f"target_sensitivity/{key}", step, f"ladder calls at {key}"))
+    others = sorted(set(calls.condition[(calls.target != "") & ~ladder]))
+    for name in others:
+        among = np.asarray((calls.condition == name) & (calls.target != ""))
+        what = "natural calls" if name == NATURAL else f"{name} calls with an expected answer"
+        found.append((f"{name}/accuracy", among, what))
+    return [one for one in found if one[1].any()]
+
+
+def _event(known: Mapping[str, float], *, axis: str, target: str) -> tuple[float, float]:
+    """Return the least and the greatest probability of what an axis counts."""
+    if axis == "dark_current":
+        low = sum(known.get(side, 0.0) for side in _SIDES)
+    elif axis == "raw_false_preference":
+        low = sum(probability for answer, probability in known.items() if answer != "tie")
+    else:
+        low = known.get(target, 0.0)
+    rest = max(0.0, 1 - sum(known.values()))
+    return min(1.0, low), min(1.0, low + rest)
+
+
+def _expected_value(calls: SureTable, ends: Array, what: str, resampling: Resampling) -> Reading:
+    units = calls.units(what)
+    reason = refuse(units)
+    if reason is not None:
+        return reason
+    rows = ends[units.usable]
+    features = np.column_stack([rows, np.ones(len(rows))])
+
+    def means(sums: Array) -> Mapping[str, Array]:
+        return {"low": ratio(sums[:, 0], sums[:, 2]), "high": ratio(sums[:, 1], sums[:, 2])}
+
+    sample = Sample(units=units, features=features, items=calls.item[units.usable])
+    values = {name: float(one[0]) for name, one in means(features.sum(axis=0)[None]).items()}
+    found = sample.readings(values, means, resampling, without="no calls")
+    low, high = found["low"], found["high"]
+    assert isinstance(low, Estimate)
+    assert isinstance(high, Estimate)
+    return _between(low, high)
+
+
+def _between(low: Estimate, high: Estimate) -> Estimate:
+    """Join the readings of both ends into one: the middle, bounds, and intervals that hold both ends."""
+    ci, by_task = (
+        None if below is None and above is None else (_or(below, low.value), _or(above, high.value))
+        for below, above in ((low.ci_low, high.ci_high), (low.cluster_low, high.cluster_high))
+    )
+    total = low.n + low.excluded
+    unread = high.value - low.value
+    return replace(
+        low,
+        value=(low.value + high.value) / 2,
+        ci_low=ci[0] if ci else None,
+        ci_high=ci[1] if ci else None,
+        cluster_low=by_task[0] if by_task else None,
+        cluster_high=by_task[1] if by_task else None,
+        bound_low=low.value * low.n / total,
+        bound_high=(high.value * high.n + high.excluded) / total,
+        method=f"{low.method}; {unread:.1%} of the probability not read, the value takes half of it",
+    )
+
+
+def _or(end: float | None, value: float) -> float:
+    return value if end is None else end

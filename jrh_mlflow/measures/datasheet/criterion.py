@@ -1,0 +1,225 @@
+"""Operating points of a judge: false preference on equal pairs against sensitivity one step apart.
+
+A tie criterion moves a judge along its curve. A prompt that changes how well it can see, and not only when it commits,
+lies off the curve of the others: its d' = z(H) − z(F) differs, with H the share choosing the better content at the
+smallest ladder step, F the share of preferences on pairs of equal quality, both as (k + 1/2) / (n + 1).
+"""
+# MERGED-DOC: """Criterion shift: the same judge on the same suite under two tie criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.optimize import isotonic_regression
+from scipy.special import ndtri
+
+from jrh_mlflow.measures.ledger import interval_method
+from jrh_mlflow.measures.records import is_pointwise, normalise
+from jrh_mlflow.schema.calls import USABLE
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.items import DELTA_0_SAME, LADDER
+from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
+from jrh_mlflow.stats.proportions import Interval, cluster_wilson, newcombe
+
+Array = npt.NDArray[np.float64]
+
+_RESAMPLES = 2000
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingPoint:
+    """One judge under one prompt and one criterion."""
+
+    judge: str
+    prompt: str
+    criterion: str
+    tasks: tuple[str, ...]
+    counts: Array
+    """Tasks × 4: preferences and calls on equal pairs, right choices and calls one step apart."""
+
+    @property
+    def false_preference(self) -> float:
+        """Share of usable calls on equal pairs that are not a tie."""
+        return float(self.counts[:, 0].sum() / self.counts[:, 1].sum())
+
+    @property
+    def sensitivity(self) -> float:
+        """Share of usable calls one step apart that choose the better content."""
+        return float(self.counts[:, 2].sum() / self.counts[:, 3].sum())
+
+    @property
+    def d_prime(self) -> float:
+        """Resolution at this point."""
+        return float(_d_primes(self.counts.sum(axis=0)[None, :])[0])
+
+    @property
+    def intervals(self) -> tuple[Interval | None, Interval | None]:
+        """95 % by task of false preference and sensitivity."""
+        of_false, of_hits = (cluster_wilson(self.counts[:, at], self.counts[:, at + 1]) for at in (0, 2))
+        return of_false, of_hits
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResolutionShift:
+    """A prompt against the other prompts of its judge, under the criteria that both have."""
+
+    judge: str
+    prompt: str
+    value: float
+    """Mean d' of the prompt minus mean d' of the others."""
+    low: float | None
+    high: float | None
+    criteria: tuple[str, ...]
+
+    @property
+    def off(self) -> bool:
+        """Whether the prompt lies off the curve of the others."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+def operating_counts(calls: pd.DataFrame) -> dict[str, Any] | None:
+    """Count what an operating point needs, by task, JSON-ready; None for pointwise calls or without both conditions."""
+    frame = normalise(calls)
+    if is_pointwise(frame):
+        return None
+    usable = frame["outcome"].isin(USABLE)
+    equal = usable & (frame["condition"] == DELTA_0_SAME)
+    ladder = frame["condition"] == LADDER
+    step = usable & ladder & (frame["delta"] == frame.loc[ladder, "delta"].min())
+    if not equal.any() or not step.any():
+        return None
+    content = np.where((frame["answer"] == "1") == (frame["order"] == "uv"), "u", "v")
+    hit = step & (frame["outcome"] == "verdict") & (content == frame["better"])
+    tasks = sorted(set(frame["task"]))
+    flags = {"false": equal & (frame["outcome"] != "tie"), "equal": equal, "hits": hit, "step": step}
+    columns = [flag.groupby(frame["task"]).sum().reindex(tasks).astype(int).tolist() for flag in flags.values()]
+    return {"tasks": tasks, "counts": [list(row) for row in zip(*columns, strict=True)]}
+
+
+def operating_point(data: Mapping[str, Any], *, judge: str, prompt: str, criterion: str) -> OperatingPoint:
+    """Read what `operating_counts` returned."""
+    counts = np.array(data["counts"], float)
+    return OperatingPoint(judge=judge, prompt=prompt, criterion=criterion, tasks=tuple(data["tasks"]), counts=counts)
+
+
+def curve(points: Sequence[OperatingPoint]) -> list[tuple[float, float]]:
+    """Return the rising curve of best fit through a judge's points: isotone in false preference, (0, 0) first."""
+    ordered = sorted(points, key=lambda point: (point.false_preference, point.sensitivity))
+    fitted = isotonic_regression([point.sensitivity for point in ordered]).x
+    drawn = [(point.false_preference, float(y)) for point, y in zip(ordered, fitted, strict=True)]
+    return [(0.0, 0.0), *drawn]
+
+
+def resolution_shifts(points: Sequence[OperatingPoint], *, seed: int = 0) -> list[ResolutionShift]:
+    """Compare each prompt with the others of its judge; intervals hold for all comparisons together (Bonferroni)."""
+    found = [
+        (judge, prompt, *sides)
+        for judge, prompt in dict.fromkeys((point.judge, point.prompt) for point in points)
+        if (sides := _sides([point for point in points if point.judge == judge], prompt))
+    ]
+    level = 1 - (1 - _LEVEL) / max(1, len(found))
+    return [_shift(judge, prompt, own, others, level=level, seed=seed) for judge, prompt, own, others in found]
+
+
+def _sides(points: Sequence[OperatingPoint], prompt: str) -> tuple[list[OperatingPoint], list[OperatingPoint]] | None:
+    """Split a judge's points into those of a prompt and of the others, under the criteria that both have."""
+    own = [point for point in points if point.prompt == prompt]
+    others = [point for point in points if point.prompt != prompt]
+    shared = {point.criterion for point in own} & {point.criterion for point in others}
+    own, others = ([point for point in side if point.criterion in shared] for side in (own, others))
+    return (own, others) if shared and len({point.tasks for point in (*own, *others)}) == 1 else None
+
+
+def _shift(
+    judge: str,
+    prompt: str,
+    own: Sequence[OperatingPoint],
+    others: Sequence[OperatingPoint],
+    *,
+    level: float,
+    seed: int,
+) -> ResolutionShift:
+    sums = np.hstack([point.counts for point in (*own, *others)])
+    # Criteria weigh the same on both sides, however many prompts have one.
+    shares = {name: [point.criterion for point in others].count(name) for name in {point.criterion for point in own}}
+    weights = [1 / len(own)] * len(own) + [-1 / (len(shares) * shares[point.criterion]) for point in others]
+
+    def gaps(block: Array) -> Array:
+        each = np.column_stack([_d_primes(block[:, at : at + 4]) for at in range(0, block.shape[1], 4)])
+        difference: Array = each @ np.array(weights)
+        return difference
+
+    blocks = resampled_sums(sums, n_resamples=_RESAMPLES, seed=seed)
+    values = np.concatenate([gaps(block) for block in blocks])
+    low, high = percentile_interval(values, n_clusters=len(sums), level=level) or (None, None)
+    return ResolutionShift(
+        judge=judge,
+        prompt=prompt,
+        value=float(gaps(sums.sum(axis=0)[None, :])[0]),
+        low=low,
+        high=high,
+        criteria=tuple(sorted(shares)),
+    )
+
+
+def _d_primes(sums: Array) -> Array:
+    """D' of rows of false preferences, equal calls, right choices, step calls."""
+    false = (sums[:, 0] + 0.5) / (sums[:, 1] + 1)
+    hits = (sums[:, 2] + 0.5) / (sums[:, 3] + 1)
+    values: Array = ndtri(hits) - ndtri(false)
+    return values
+
+
+_AXES = ("tie_rate/", "raw_false_preference", "dark_current", "target_sensitivity/", "miss_by_tie/", "wrong_choice/")
+
+
+def criterion_axes(arms: Mapping[str, Mapping[str, Reading]]) -> dict[str, Reading]:
+    """Return `<criterion>/<axis>` to `arm - base` for ties (ΔC), false preference, sensitivity and misses."""
+    (_, base), *others = arms.items()
+    return {
+        f"{name}/{axis}": difference(before, estimates[axis])
+        for name, estimates in others
+        for axis, before in base.items()
+        if axis.startswith(_AXES) and axis in estimates
+    }
+
+
+def difference(before: Reading, after: Reading) -> Reading:
+    """Return `after - before` of two shares, with intervals from theirs (Newcombe), or why there is none."""
+    for side, reading in (("base", before), ("other", after)):
+        if isinstance(reading, NotEstimable):
+            return NotEstimable(reason=f"{side} arm: {reading.reason}", withheld=reading.withheld)
+    assert isinstance(before, Estimate)
+    assert isinstance(after, Estimate)
+    plain = _interval(before, after, (before.ci_low, before.ci_high), (after.ci_low, after.ci_high))
+    clustered = _interval(
+        before, after, (before.cluster_low, before.cluster_high), (after.cluster_low, after.cluster_high)
+    )
+    n_clusters = min(before.n_clusters, after.n_clusters)
+    return Estimate(
+        value=after.value - before.value,
+        n=min(before.n, after.n),
+        excluded=before.excluded + after.excluded,
+        ci_low=plain[0],
+        ci_high=plain[1],
+        cluster_low=clustered[0],
+        cluster_high=clustered[1],
+        n_clusters=n_clusters,
+        method=interval_method("Newcombe difference of Wilson intervals", n_clusters),
+        unit=after.unit,
+    )
+
+
+_Ends = tuple[float | None, float | None]
+
+
+def _interval(before: Estimate, after: Estimate, a: _Ends, b: _Ends) -> _Ends:
+    if a[0] is None or a[1] is None or b[0] is None or b[1] is None:
+        return None, None
+    return newcombe(before.value, (a[0], a[1]), after.value, (b[0], b[1]))

@@ -1,1 +1,0 @@
-"""Judges that vote together."""

@@ -1,1 +1,0 @@
-"""From calls to decisions: votes, orders, and the composite a sweep compares."""

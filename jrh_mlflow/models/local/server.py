@@ -1,0 +1,239 @@
+"""Serve a model on loopback, in the OpenAI dialect, from a process that ends with this one."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.errors import JudgeError, RecipeError
+from jrh_mlflow.models.local.fetch import fetch_model
+from jrh_mlflow.models.local.gguf import Head, available_memory, read_head
+from jrh_mlflow.models.local.names import BY_HASH, PREFIX, file_of
+
+THREADS = 1
+"""Two threads on a busy machine with two cores are a hundred times slower than one; JRH_LOCAL_THREADS sets another."""
+SLOTS = 1
+"""Calls answered at once; JRH_LOCAL_SLOTS sets another. On a processor two at once are no quicker than two in turn."""
+CONTEXT = 4096
+"""Tokens of prompt and answer together; JRH_LOCAL_CONTEXT sets another."""
+OVERHEAD = 120_000_000
+"""Bytes beside the weights and the key-value cache: the program and its buffers."""
+MEGA = 1_000_000
+INSTALL = 'pip install "jrh-mlflow[local]"'
+
+
+@dataclass(kw_only=True)
+class Served:
+    """A model that is being served."""
+
+    url: str
+    """Base of the OpenAI dialect: `http://127.0.0.1:<port>/v1`."""
+    key: str = field(repr=False)
+    """Asked for by the server, so that no page in a browser and no other user can speak to it."""
+    process: subprocess.Popen[str] = field(repr=False)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process still runs."""
+        return self.process.poll() is None
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time its process has used."""
+        with self.lock:
+            return float(_answer(self.process, "cpu\n").get("cpu_seconds", 0.0))
+
+    def stop(self) -> None:
+        """End its process, whatever it is doing."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in filter(None, (self.process.stdin, self.process.stdout)):
+            # A line that a dead process did not take is still in the pipe, and closing tries to write it.
+            with suppress(OSError):
+                pipe.close()
+
+
+_running: dict[str, Served] = {}
+_starting = threading.Lock()
+
+
+def slots() -> int:
+    """Return how many calls a local model answers at once."""
+    return _setting("JRH_LOCAL_SLOTS", SLOTS)
+
+
+def context_tokens() -> int:
+    """Return how many tokens a call may have, prompt and answer together."""
+    return _setting("JRH_LOCAL_CONTEXT", CONTEXT)
+
+
+def prepare(model: str) -> None:
+    """Check that a canonical local model can be served, and fetch a known one; nothing is loaded yet.
+
+    Raises:
+        RecipeError: when the extra is missing.
+        JudgeError: when the file is damaged or cannot be fetched, or memory is short.
+    """
+    _check_extra(model)
+    path = file_of(model) if model.startswith(BY_HASH) else fetch_model(model.removeprefix(PREFIX))
+    _check_memory(path, read_head(path), n_slots=slots(), context=context_tokens())
+
+
+def served(model: str) -> Served:
+    """Return the server of a canonical local model; it is started when it does not run, and ends with this process.
+
+    Raises:
+        RecipeError: when the extra is missing.
+        JudgeError: when the model cannot be served.
+    """
+    running = _running.get(model)
+    if running is not None and running.alive:
+        return running
+    with _starting:
+        running = _running.get(model)
+        if running is None or not running.alive:
+            if running is not None:
+                running.stop()
+            prepare(model)
+            running = _start(file_of(model), name=model.removeprefix(PREFIX))
+            _running[model] = running
+        return running
+
+
+def cpu_seconds() -> float:
+    """Return the processor time that all models served by this process have used so far."""
+    return sum(one.cpu_seconds() for one in list(_running.values()) if one.alive)
+
+
+@contextmanager
+def serving(
+    path: Path, *, slots: int = SLOTS, context: int = CONTEXT, port: int = 0, name: str | None = None
+) -> Iterator[Served]:
+    """Serve a file for the time of a block.
+
+    Args:
+        path: A GGUF file.
+        slots: Calls answered at once.
+        context: Tokens of each of them.
+        port: On 127.0.0.1; 0 takes a free one.
+        name: The model's name in answers; the file's when None.
+
+    Raises:
+        RecipeError: when the extra is missing.
+        JudgeError: when the file is damaged, memory is short or the port is taken.
+    """
+    _check_extra(str(path))
+    _check_memory(path, read_head(path), n_slots=slots, context=context)
+    running = _start(path, name=name or path.name, n_slots=slots, context=context, port=port)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def stop_all() -> None:
+    """End every server this process started."""
+    while _running:
+        _running.popitem()[1].stop()
+
+
+atexit.register(stop_all)
+
+
+def _start(path: Path, *, name: str, n_slots: int | None = None, context: int | None = None, port: int = 0) -> Served:
+    if port:
+        _check_port(port)
+    key = secrets.token_urlsafe(24)
+    settings = {
+        "path": str(path),
+        "name": name,
+        "key": key,
+        "port": port,
+        "slots": n_slots or slots(),
+        "context": context or context_tokens(),
+        "threads": _setting("JRH_LOCAL_THREADS", THREADS),
+    }
+    process = subprocess.Popen(  # noqa: S603 - this interpreter and a file of this package
+        [sys.executable, str(Path(__file__).with_name("host.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    running = Served(url="", key=key, process=process)
+    try:
+        said = _answer(process, json.dumps(settings) + "\n")
+        if "url" not in said:
+            raise JudgeError(_why_not(path, process, said))
+    except BaseException:
+        running.stop()
+        raise
+    running.url = str(said["url"])
+    return running
+
+
+def _answer(process: subprocess.Popen[str], line: str) -> dict[str, Any]:
+    """Write a line to a server's process and read one back; nothing when it has ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(line)
+        process.stdin.flush()
+        told = process.stdout.readline()
+    except (OSError, ValueError):
+        return {}
+    answer: dict[str, Any] = json.loads(told) if told else {}
+    return answer
+
+
+def _why_not(path: Path, process: subprocess.Popen[str], said: dict[str, Any]) -> str:
+    if "error" in said:
+        return f"{path} cannot be loaded ({said['error']}): damaged, or of a kind that this xllamacpp does not know."
+    code = process.wait()
+    killed = hasattr(signal, "SIGKILL") and code == -signal.SIGKILL
+    hint = "The system killed it, most likely for want of memory." if killed else "The file may be damaged."
+    return f"{path} cannot be loaded: its process ended with code {code}. {hint}"
+
+
+def _check_extra(model: str) -> None:
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise RecipeError(f"{model} runs on this machine with xllamacpp, which is not installed: {INSTALL}.")
+
+
+def _check_memory(path: Path, head: Head, *, n_slots: int, context: int) -> None:
+    needed, free = head.size + n_slots * context * head.kv_bytes + OVERHEAD, available_memory()
+    if free is not None and needed > free:
+        raise JudgeError(
+            f"{path.name} needs about {needed / MEGA:,.0f} MB of memory, and {free / MEGA:,.0f} MB are available. "
+            "Close something, take a smaller model, or set JRH_LOCAL_CONTEXT lower."
+        )
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise JudgeError(f"Port {port} of 127.0.0.1 is taken. Leave it out, and a free one is chosen.") from None
+
+
+def _setting(variable: str, default: int) -> int:
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        raise RecipeError(f"{variable} must be a whole number of at least 1, but is {text!r}.")
+    return int(text)

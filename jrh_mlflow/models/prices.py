@@ -1,0 +1,218 @@
+"""What tokens cost: the user's own prices first, then litellm's table, read from its file without importing litellm.
+
+Dollars are whole micro-dollars wherever they are added up, and always rounded up: a budget may be underused by a
+millionth, never overrun.
+"""
+# MERGED-DOC: """What litellm's table says of a model, read from its file without importing litellm."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.models.local.names import is_local
+from jrh_mlflow.models.local.server import context_tokens
+from jrh_mlflow.schema.requests import Request
+
+Overrides: TypeAlias = Mapping[str, tuple[float, float]]
+"""Model name to dollars per million input tokens and per million output tokens."""
+
+MESSAGE_OVERHEAD_TOKENS = 16
+"""Per message, for its role and separators; chat templates use 3 to 8."""
+REQUEST_OVERHEAD_TOKENS = 128
+"""Per request, for the start of the answer and the fixed system text of some templates (20 to 100)."""
+SCHEMA_OVERHEAD_TOKENS = 640
+"""Per request with a schema, for the text some providers put around it (Anthropic's tool prompt: up to 530)."""
+
+_MICRO = Decimal(1_000_000)
+_OWN_MACHINE = frozenset({"ollama", "lemonade"})
+"""Providers whose price of 0 is a fact; from the others it means that nobody filled it in."""
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Price:
+    """Dollars per token."""
+
+    input_usd: float
+    output_usd: float
+    long_prompts: tuple[tuple[int, float, float], ...] = ()
+    """(more input tokens than this, dollars per input token, per output token), for the whole call; rising."""
+
+    def rates(self, input_tokens: int) -> tuple[float, float]:
+        """Return the dollars per input and output token of a call with this prompt."""
+        rates = (self.input_usd, self.output_usd)
+        for above, input_usd, output_usd in self.long_prompts:
+            if input_tokens > above:
+                rates = (input_usd, output_usd)
+        return rates
+
+
+def price_of(model: str, overrides: Overrides | None = None) -> Price | None:
+    """Return the price of a model, or None when nobody knows it; None is never 0. A model on this machine costs 0.
+
+    The name is tried as given, then without its provider. Without its provider the table's entry must be of that
+    provider: `hosted_vllm/gpt-4o` is a server of one's own, not OpenAI's model.
+
+    Example:
+        >>> price_of("my/model", {"my/model": (0.5, 2)})
+        Price(input_usd=5e-07, output_usd=2e-06, long_prompts=())
+        >>> price_of("nobody/knows") is None
+        True
+    """
+    for name in (model, model.partition("/")[2]):
+        if overrides and name in overrides:
+            return _from_override(name, overrides[name])
+    if is_local(model):
+        return Price(input_usd=0.0, output_usd=0.0)
+    entry = entry_of(model)
+    return _from_entry(entry) if entry else None
+
+
+def context_window(model: str) -> int | None:
+    """Return the most input tokens a model takes, or None when the table does not say."""
+    if is_local(model):
+        return context_tokens()
+    entry = entry_of(model) or {}
+    for name in ("max_input_tokens", "max_tokens"):
+        if isinstance(tokens := entry.get(name), int) and tokens > 0:
+            return tokens
+    return None
+
+
+@lru_cache(maxsize=4096)
+def cost_micro(price: Price, input_tokens: int, output_tokens: int) -> int:
+    """Return what a call cost, in micro-dollars, rounded up.
+
+    Example:
+        >>> cost_micro(Price(input_usd=1.5e-07, output_usd=6e-07), 1_000_000, 1)
+        150001
+    """
+    if min(input_tokens, output_tokens) < 0:
+        raise ValueError(f"Tokens must not be negative, but got {input_tokens=}, {output_tokens=}.")
+    input_usd, output_usd = price.rates(input_tokens)
+    # Through repr, because 1.5e-07 means fifteen hundred-millionths, not its nearest binary fraction.
+    dollars = Decimal(repr(input_usd)) * input_tokens + Decimal(repr(output_usd)) * output_tokens
+    return int((dollars * _MICRO).to_integral_value(ROUND_CEILING))
+
+
+def worst_case_micro(price: Price, prompt_chars: int, max_tokens: int) -> int:
+    """Return the most a call can cost, in micro-dollars: what a budget reserves before it is sent.
+
+    Args:
+        price: Of the model.
+        prompt_chars: The prompt's size as `prompt_size` counts it. A token is at least one byte of UTF-8 in every
+            byte-level or byte-fallback vocabulary, so no prompt has more tokens than bytes, plus the overhead.
+        max_tokens: The request's limit; providers stop there, and bill no more.
+    """
+    if min(prompt_chars, max_tokens) < 0:
+        raise ValueError(f"Sizes must not be negative, but got {prompt_chars=}, {max_tokens=}.")
+    bounds = [above for above, *_ in price.long_prompts if above < prompt_chars]
+    return max(cost_micro(price, tokens, max_tokens) for tokens in (prompt_chars, *bounds))
+
+
+def prompt_size(request: Request) -> int:
+    """Return an upper bound of a request's input tokens: all its bytes, the answer's schema included, plus overhead."""
+    size = REQUEST_OVERHEAD_TOKENS
+    for message in request.messages:
+        size += MESSAGE_OVERHEAD_TOKENS + sum(len(text.encode("utf-8", "replace")) for text in message.values())
+    if request.response_schema is not None:
+        schema = json.dumps(request.response_schema, ensure_ascii=False)
+        size += SCHEMA_OVERHEAD_TOKENS + len(schema.encode("utf-8", "replace"))
+    return size
+
+
+def _from_override(name: str, given: tuple[float, float]) -> Price:
+    rates = list(given) if isinstance(given, list | tuple) else []
+    if len(rates) != 2 or not all(map(_is_amount, rates)):
+        rule = "a price is two numbers: dollars per million input tokens and per million output tokens"
+        raise RecipeError(f"The price of {name!r} is {given!r}, but {rule}.")
+    input_usd, output_usd = (float(Decimal(repr(rate)) / _MICRO) for rate in rates)
+    return Price(input_usd=input_usd, output_usd=output_usd)
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+def _from_entry(entry: Mapping[str, Any]) -> Price | None:
+    input_usd, output_usd = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if not isinstance(input_usd, int | float) or not isinstance(output_usd, int | float):
+        return None
+    if entry.get("input_cost_per_request"):
+        return None
+    if input_usd == output_usd == 0 and entry.get("litellm_provider") not in _OWN_MACHINE:
+        return None
+    # Where thinking costs more than speaking, the usage does not tell the two apart: take the dearer.
+    output_usd = max(output_usd, entry.get("output_cost_per_reasoning_token") or 0)
+    return Price(input_usd=float(input_usd), output_usd=float(output_usd), long_prompts=_tiers(entry))
+
+
+def _tiers(entry: Mapping[str, Any]) -> tuple[tuple[int, float, float], ...]:
+    found = []
+    for name, input_usd in entry.items():
+        if match := _TIER.fullmatch(name):
+            output_usd = entry.get(name.replace("input", "output", 1), entry["output_cost_per_token"])
+            found.append((int(match[1]) * 1000, float(input_usd), float(output_usd)))
+    return tuple(sorted(found))
+
+
+_TABLE_FILE = "model_prices_and_context_window_backup.json"
+_CHAT_MODES = frozenset({"chat", "completion", "responses"})
+_KEPT = re.compile(
+    r"(in|out)put_cost_per_(token|request|reasoning_token)(_above_\d+k_tokens)?|litellm_provider|max_.*"
+    r"|supports_response_schema"
+)
+_DIALECT = ("openai", "hosted_vllm")
+_SCHEMA_EVERYWHERE = ("predibase", "fireworks_ai", "lm_studio", "nebius", "databricks", "hosted_vllm")
+"""Providers whose every model takes a JSON schema."""
+
+
+def takes_schema(model: str, *, api_base: str | None = None) -> bool:
+    """Tell whether a model takes a JSON schema, from litellm's table, without importing litellm.
+
+    An endpoint of one's own is taken to speak the whole OpenAI dialect, and so is an OpenAI model the table lacks.
+    """
+    provider = model.partition("/")[0]
+    if api_base is not None or provider in _SCHEMA_EVERYWHERE or is_local(model):
+        return True
+    entry = entry_of(model)
+    if entry is None:
+        return provider in _DIALECT
+    return bool(entry.get("supports_response_schema"))
+
+
+def entry_of(model: str) -> Mapping[str, Any] | None:
+    """Return what the table says of a model, by its whole name or, from its own provider, without it."""
+    table = _table()
+    if model in table:
+        return table[model]
+    provider, _, name = model.partition("/")
+    entry = table.get(name)
+    # Google's models are sold by `vertex_ai-language-models` and the like.
+    sold_by = str(entry.get("litellm_provider")) if entry else ""
+    return entry if sold_by == provider or sold_by.startswith(f"{provider}-") else None
+
+
+@cache
+def _table() -> dict[str, Mapping[str, Any]]:
+    """Read litellm's table once; without litellm there is none."""
+    spec = importlib.util.find_spec("litellm")
+    file = Path(spec.origin).with_name(_TABLE_FILE) if spec and spec.origin else None
+    if file is None or not file.is_file():
+        return {}
+    entries: dict[str, Any] = json.loads(file.read_bytes())
+    return {
+        model: {name: value for name, value in entry.items() if _KEPT.fullmatch(name)}
+        for model, entry in entries.items()
+        if entry.get("mode") in _CHAT_MODES
+    }

@@ -1,0 +1,262 @@
+"""The litellm lane: every provider litellm knows, with its retries, its telemetry and its look-ups turned off.
+
+What litellm hands out it has normalised: a finish reason it knows under another name comes as OpenAI's, and a missing
+one as `stop`.
+"""
+# MERGED-DOC: """litellm's exceptions, read down to what the provider or the network really said.
+# MERGED-DOC:
+# MERGED-DOC: litellm sorts failures by words in their text and reports several of them under another status: an unreadable body and a
+# MERGED-DOC: cut connection as 500, a 403 as a bad request. The exception it started from is still at the end of the chain; that one
+# MERGED-DOC: is read first, so that both lanes give the same kind for the same failure.
+# MERGED-DOC: """
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.models.transports._base import OPENAI_DIALECT, Kind, Lane, LaneError, split_model
+from jrh_mlflow.models.transports.addresses import find_key
+from jrh_mlflow.models.transports.dialect import read_completion, request_fields
+from jrh_mlflow.models.transports.failures import error_inside_200, kind_of, read_error, retry_after
+from jrh_mlflow.schema.requests import Request, Response
+from jrh_mlflow.text import clean_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+_CLIENT_TIMEOUT_S = 3600.0
+"""litellm keeps one client per timeout, so it always gets the same one; the lane's own clock ends a call."""
+_FLUSH_TIMEOUT_S = 5.0
+_HARMLESS = ("Pydantic serializer warnings", ".*`ReadOnly` qualifier.*", ".*conflict with protected namespace.*")
+
+
+class LiteLLMLane(Lane):
+    """Calls `litellm.acompletion` once per request."""
+
+    name = "litellm"
+
+    async def __aenter__(self) -> Self:
+        self._litellm = load_litellm()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await _finish_logging()
+        await _close_clients(self._litellm)
+
+    async def send(self, request: Request, *, timeout_s: float) -> Response:
+        """Send one request; see `Lane.send`."""
+        arguments = self._arguments(request)
+        failure: Exception | None = None
+        try:
+            completion = await asyncio.wait_for(self._litellm.acompletion(**arguments), timeout_s)
+        except asyncio.TimeoutError:
+            pass
+        except Exception as error:
+            failure = error
+        else:
+            return read_completion(as_dialect(completion))
+        # Raised out here, so that no exception of litellm, with a key in it, hangs on as context.
+        if failure is None:
+            raise LaneError("timeout", f"{request.model} gave no answer within {timeout_s:g} s.")
+        return read_failure(failure, request.model)
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        provider, _ = split_model(request.model)
+        arguments = request_fields(request)
+        if provider in OPENAI_DIALECT:
+            if request.extra:
+                arguments["extra_body"] = dict(request.extra)
+            if request.api_base:
+                arguments["api_key"] = find_key(provider, request.model, has_own_base=True)
+        else:
+            self._refuse_controls(request)
+            arguments |= request.extra
+        if request.api_base:
+            arguments["api_base"] = request.api_base
+        return {
+            **arguments,
+            "model": request.model,
+            "messages": [{name: clean_text(text) for name, text in message.items()} for message in request.messages],
+            "timeout": _CLIENT_TIMEOUT_S,
+            "max_retries": 0,
+            "num_retries": 0,
+            "drop_params": False,
+        }
+
+    def _refuse_controls(self, request: Request) -> None:
+        """Refuse fields that litellm would take as orders to itself: fallbacks, caches, mock answers."""
+        owned = self._litellm.types.utils.all_litellm_params
+        if wrong := sorted(name for name in request.extra if name in owned):
+            text = f"`extra` is for the provider, but {', '.join(wrong)} would be taken by litellm itself."
+            raise LaneError("bad_request", text)
+
+
+def load_litellm() -> Any:
+    """Import litellm without its network look-ups, and quieten it."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    litellm: Any = importlib.import_module("litellm")
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    litellm.drop_params = False
+    for message in _HARMLESS:
+        warnings.filterwarnings("ignore", message=message, category=UserWarning)
+    return litellm
+
+
+def as_dialect(completion: Any) -> dict[str, Any]:
+    """Return litellm's object as a body of the dialect, with only what `read_completion` reads: a dump is slow."""
+    usage = getattr(completion, "usage", None)
+    return {
+        "model": completion.model,
+        "choices": [_choice(choice) for choice in completion.choices[:1]],
+        "usage": usage and {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
+    }
+
+
+def _choice(choice: Any) -> dict[str, Any]:
+    message = choice.message
+    extras = getattr(message, "provider_specific_fields", None) or {}
+    logprobs: Any = getattr(choice, "logprobs", None)
+    refusal = getattr(message, "refusal", None) or extras.get("refusal")
+    return {
+        "finish_reason": choice.finish_reason,
+        "message": {"content": message.content, "refusal": refusal},
+        "logprobs": logprobs.model_dump() if hasattr(logprobs, "model_dump") else logprobs,
+    }
+
+
+async def _finish_logging() -> None:
+    """Let litellm's logging worker finish what this loop gave it, or its coroutines are never awaited."""
+    worker: Any = importlib.import_module("litellm.litellm_core_utils.logging_worker").GLOBAL_LOGGING_WORKER
+    if getattr(worker, "_bound_loop", None) is not asyncio.get_running_loop():
+        return
+    try:
+        await asyncio.wait_for(worker.flush(), _FLUSH_TIMEOUT_S)
+    except asyncio.TimeoutError:
+        warnings.warn("litellm's logging callbacks did not finish in time; some were dropped.", stacklevel=2)
+    await worker.stop()
+
+
+async def _close_clients(litellm: Any) -> None:
+    """Close the clients litellm keeps for this loop, and only those: other threads may be using theirs."""
+    clients = litellm.in_memory_llm_clients_cache
+    suffix = f"-{id(asyncio.get_running_loop())}"
+    for key in [key for key in clients.cache_dict if key.endswith(suffix)]:
+        client = clients.cache_dict.pop(key)
+        clients.ttl_dict.pop(key, None)
+        close = getattr(client, "close", None) or getattr(client, "aclose", None)
+        if inspect.iscoroutinefunction(close):
+            await close()
+
+
+_UNREADABLE = re.compile("Empty or invalid response|Invalid response object|provider returned|Unable to get json")
+_NO_PROVIDER = "LLM Provider NOT provided"
+_NO_CREDENTIALS = re.compile(
+    r"missing credentials|missing .*api key|credentials were not found|unable to locate credentials"
+    r"|api_key client option must be set",
+    re.IGNORECASE,
+)
+_DATA_ERRORS = (json.JSONDecodeError, RecursionError, TypeError, KeyError, AttributeError, IndexError)
+_KNOWN_BY_NAME: Mapping[str, Kind] = {
+    "AuthenticationError": "auth",
+    "PermissionDeniedError": "auth",
+    "ContextWindowExceededError": "too_long",
+}
+"""Where litellm knows the words of each provider and a status alone says less: Google answers a wrong key with 400."""
+
+
+def read_failure(error: Exception, model: str) -> Response:
+    """Return the answer that a litellm exception stands for, where it stands for one (see `read_error`).
+
+    Raises:
+        LaneError: In every other case.
+    """
+    links = list(_chain(error))
+    name = type(error).__name__
+    if name == "ContentPolicyViolationError":
+        return Response(text=None, finish_reason="content_filter")
+    if (answer := _http_answer(links)) is not None:
+        return read_error(*answer, kind=_KNOWN_BY_NAME.get(name))
+    raise _network_failure(links) or _own_failure(links, model) or _sorted_by_litellm(error)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and those it came from; litellm sets no cause, so the context counts."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def _http_answer(links: list[BaseException]) -> tuple[int, Mapping[str, str], bytes] | None:
+    """Return status, headers and body of the HTTP error at the root, if there was one."""
+    import httpx
+
+    for link in links:
+        if isinstance(link, httpx.HTTPStatusError):
+            try:
+                raw = link.response.content
+            except httpx.ResponseNotRead:
+                raw = str(links[0]).encode("utf-8", "replace")
+            return link.response.status_code, link.response.headers, raw
+    return None
+
+
+def _network_failure(links: list[BaseException]) -> LaneError | None:
+    import aiohttp
+    import httpx
+
+    known: dict[Kind, tuple[type[BaseException], ...]] = {
+        "bad_request": (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL),
+        "timeout": (httpx.TimeoutException, asyncio.TimeoutError),
+        "connection": (httpx.TransportError, aiohttp.ClientError, ConnectionError),
+    }
+    for kind, types in known.items():
+        if any(isinstance(link, types) for link in links):
+            return LaneError(kind, str(links[0]))
+    return None
+
+
+def _own_failure(links: list[BaseException], model: str) -> LaneError | None:
+    """Tell apart what litellm itself found: no provider, no key, a missing package, an answer it cannot read."""
+    text, root = str(links[0]).partition("Traceback")[0], links[-1]
+    if _NO_PROVIDER in text:
+        advice = "Write provider/model, or openai/model with api_base for a server of your own"
+        return LaneError("not_found", f"litellm knows no provider for {model}. {advice}.")
+    if _NO_CREDENTIALS.search(text):
+        return LaneError("auth", text)
+    if any(isinstance(link, ImportError) for link in links):
+        return LaneError("bad_request", f"litellm needs another package for {model}: {text}")
+    if type(root) is Exception and hasattr(root, "status_code"):
+        return error_inside_200({"code": root.status_code, "message": getattr(root, "message", text)})
+    refused = (_status(links[0]) or 500) < 500
+    if not refused and (_UNREADABLE.search(text) or any(isinstance(link, _DATA_ERRORS) for link in links[1:])):
+        return LaneError("malformed", f"litellm cannot read the answer: {text}", 200)
+    return None
+
+
+def _sorted_by_litellm(error: Exception) -> LaneError:
+    """Fall back on litellm's own sorting, for providers whose client does not speak HTTP through httpx."""
+    status, text = _status(error), f"{type(error).__name__}: {error}"
+    known: dict[str, Kind] = {"Timeout": "timeout", "APIConnectionError": "connection", **_KNOWN_BY_NAME}
+    kind = known.get(type(error).__name__) or kind_of(status or 500, "", text)
+    return LaneError(kind, text, status, retry_after(getattr(error, "litellm_response_headers", None) or {}))
+
+
+def _status(error: BaseException) -> int | None:
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) and status >= 400 else None

@@ -1,0 +1,278 @@
+"""Plain facts about an English text: its words, numbers, names and negations."""
+# MERGED-DOC: """Where things stand in a text: code, links, lines, sentences, gaps. Offsets, so that all the rest is left as it is."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+
+NUMBER_WORDS = {
+    word: str(value)
+    for value, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+    )
+}
+_TEXTS_AT_HAND = 16
+"""An original and its rewrite are looked at by one check after the other: what was read last is not read again."""
+_VAGUE = frozenset({"0", "1"})
+"""`one` is mostly a pronoun, `zero` a figure of speech: as words they may stand for a number but never demand one."""
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?")
+_LIST_MARK = re.compile(r"^[ \t>]*\(?\d{1,3}[.):](?=\s)", re.M)
+_CAPITAL = re.compile(r"(?<![\w'’.])(?:[A-Z]\.){2,}|(?<![\w'’])[A-Z][\w&]*(?:[-'’][A-Z]\w*)*")
+_MARKS_ONLY = re.compile(r"[\W\d_]*")
+_OPENING = "\"'“‘([*_"
+_ENDING = ".!?:;…–—-"
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s.*|\*\*[^*]+\*\*:?)\s*$")
+_NOT_NAMES = frozenset({"i", "mr", "mrs", "ms", "dr", "prof", "sir", "ok", "a", "an", "the"})
+
+_HARD = re.compile(
+    r"n['’]t\b|\b(?:not|no|never|none|nobody|nothing|nowhere|neither|cannot|cant|dont|doesnt|isnt|without)\b"
+)
+_SOFT = re.compile(
+    r"\b(?:unable|impossible|fail(?:s|ed|ing|ure)?|lack(?:s|ed|ing)?|hardly|scarcely|barely|rarely|seldom|absen(?:t|ce)"
+    r"|avoid(?:s|ed|ing)?|refus(?:e|es|ed|ing|al)|den(?:y|ies|ied)|unlikely|prevent(?:s|ed|ing)?|free of|nor"
+    r"|rather than|instead of|missing|far from|unless|exclud(?:e|es|ed|ing)|devoid|zero)\b"
+)
+_IDIOM = re.compile(
+    r"\b(?:not only|not just|not merely|no doubt|without (?:a )?doubt|whether or not|not to mention"
+    r"|if not (?:all|most|more|better)|no matter|nothing but|nonetheless|no\.? \d+|why not|last but not least)\b"
+)
+_PREFIX = re.compile(r"\b(?:un|in|im|ir|il|dis|non-?)(?P<rest>[a-z]{4,})\b")
+
+
+def plain(text: str) -> str:
+    """Turn every run of whitespace into one space and strip the ends."""
+    return " ".join(text.split())
+
+
+@lru_cache(_TEXTS_AT_HAND)
+def words(text: str) -> tuple[str, ...]:
+    """Return the words as written, apostrophes kept: `don't` is one.
+
+    Example:
+        >>> words("It doesn't -- really -- cost $2.")
+        ('It', "doesn't", 'really', 'cost', '2')
+    """
+    return tuple(_WORD.findall(text))
+
+
+@lru_cache(_TEXTS_AT_HAND)
+def numbers(text: str) -> frozenset[str]:
+    """Return the numbers written in digits, `1,000` and `1000` alike; the marks of a numbered list are layout.
+
+    Example:
+        >>> sorted(numbers("1. About 1,000 to 2.50"))
+        ['1000', '2.5']
+    """
+    return frozenset(map(_value, _NUMBER.findall(_LIST_MARK.sub("", text))))
+
+
+@lru_cache(_TEXTS_AT_HAND)
+def number_words(text: str) -> frozenset[str]:
+    """Return the numbers from zero to twelve that are written as words, as digits."""
+    return frozenset(NUMBER_WORDS[word] for word in map(str.lower, words(text)) if word in NUMBER_WORDS)
+
+
+def firm_numbers(text: str) -> frozenset[str]:
+    """Return the numbers another text must agree on: digits, and number words from two on."""
+    return numbers(text) | (number_words(text) - _VAGUE)
+
+
+def _value(found: str) -> str:
+    whole, _, fraction = found.replace(",", "").partition(".")
+    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def names(text: str) -> list[str]:
+    """Return capitalised words that do not merely open a sentence, a heading or a quotation, in order, each once.
+
+    Example:
+        >>> names("The letter from Anna Karlsson reached NASA. It was late.")
+        ['Anna', 'Karlsson', 'NASA']
+    """
+    body = "\n".join("" if _HEADING.match(line) or _titled(line) else line for line in text.split("\n"))
+    shouting = sum(map(str.isupper, body)) > sum(map(str.islower, body))
+    if shouting:
+        return []
+    found = {match.group().rstrip("."): None for match in _CAPITAL.finditer(body) if _is_name(body, match)}
+    return list(found)
+
+
+def _titled(line: str) -> bool:
+    long = [word for word in words(line) if len(word) > 3]
+    return len(long) > 3 and line.rstrip()[-1] not in ".!?" and all(word[0].isupper() for word in long)
+
+
+def _is_name(text: str, match: re.Match[str]) -> bool:
+    word = match.group()
+    if word.lower() in _NOT_NAMES or len(word) == 1:
+        return False
+    return word.replace(".", "").isupper() or not _opens(text, match.start())
+
+
+def _opens(text: str, place: int) -> bool:
+    """Whether a sentence, a line or a quotation starts here."""
+    line = text[max(text.rfind("\n", 0, place) + 1, place - 40) : place]
+    if _MARKS_ONLY.fullmatch(line):
+        return True
+    return line.rstrip()[-1] in _OPENING or line.rstrip(f"{_OPENING} \t")[-1] in _ENDING
+
+
+def has_name(text: str, name: str) -> bool:
+    """Whether a name occurs, in any case, with or without a plural or possessive ending and dots."""
+    bare = re.escape(name.replace(".", "")).replace("’", "'")
+    return re.search(rf"(?<!\w){bare}(?!\w)|(?<!\w){bare}e?s(?!\w)", _undotted(text), re.I) is not None
+
+
+def _undotted(text: str) -> str:
+    return re.sub(r"(?<=[A-Za-z])\.(?=[A-Za-z]\b)", "", text).replace("’", "'")
+
+
+def negations(text: str, beside: Collection[str]) -> tuple[int, int]:
+    """Count the negations of a text: how many it has at least and at most.
+
+    Words such as `unable`, and `un-` before a word of the other text (`beside`), may or may not stand for a `not`.
+    """
+    low = _IDIOM.sub(" ", text.lower())
+    certain = len(_HARD.findall(low))
+    perhaps = len(_SOFT.findall(low)) + sum(match["rest"] in beside for match in _PREFIX.finditer(low))
+    return certain, certain + perhaps
+
+
+Span = tuple[int, int]
+"""Start and end offset."""
+Edit = tuple[int, int, str]
+"""What stands from start to end becomes the string; with start equal to end it is put in."""
+
+_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})(.*)")
+_INLINE = re.compile(r"`[^`\r\n]+`")
+_LINK = re.compile(r"(?:https?://|www\.)\S+|(?<![\w.+-])[\w.+-]+@\w[\w.-]*")
+_BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_GAP = re.compile(rf"(?<=\S)[^\S{_BREAKS}]+(?=\S)")
+_END = re.compile(r"[.!?…]+[\"'”’)\]*_]*\s+|[。！？]+[」』”’）]*\s*")
+_ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|vs|cf|mr|mrs|ms|dr|prof|st|no|fig|approx|[a-z])\.\s+$", re.IGNORECASE)
+_LONGEST_ABBREVIATION = 12
+
+
+def lines(text: str) -> list[Span]:
+    """Return every line with its line break, of whatever kind."""
+    found = []
+    start = 0
+    for line in text.splitlines(keepends=True):
+        found.append((start, start + len(line)))
+        start += len(line)
+    return found
+
+
+def fences(text: str) -> list[Span]:
+    r"""Return the fenced code blocks with their fences; one that is never closed runs to the end.
+
+    Example:
+        >>> fences("Run:\n```\nx\n```\nDone")
+        [(5, 15)]
+    """
+    found: list[Span] = []
+    opened: tuple[int, str] | None = None
+    for start, end in lines(text):
+        mark = _FENCE.match(text, start, end)
+        if mark is None:
+            continue
+        if opened is None:
+            opened = (start, mark[1])
+        elif mark[1].startswith(opened[1]) and not mark[2].strip():
+            found.append((opened[0], end))
+            opened = None
+    return found if opened is None else [*found, (opened[0], len(text))]
+
+
+def opens_fence(text: str, place: int) -> bool:
+    """Whether a line that began at this place would open a code block."""
+    return _FENCE.match(text, place) is not None
+
+
+def prose_lines(text: str) -> list[Span]:
+    """Return the lines that are neither blank nor part of a fenced code block."""
+    blocks = fences(text)
+    return [
+        (start, end)
+        for start, end in lines(text)
+        if text[start:end].strip() and not any(first <= start < last for first, last in blocks)
+    ]
+
+
+def untouchable(text: str) -> bytearray:
+    """Return one byte per character: 1 where it belongs to code, a link or a mail address."""
+    mask = bytearray(len(text))
+    found = [match.span() for pattern in (_INLINE, _LINK) for match in pattern.finditer(text)]
+    for start, end in [*fences(text), *found]:
+        mask[start:end] = b"\x01" * (end - start)
+    return mask
+
+
+def gaps(text: str) -> list[Span]:
+    """Return the runs of whitespace between two words of one line, outside code and links."""
+    mask = untouchable(text)
+    return [match.span() for match in _GAP.finditer(text) if not any(mask[match.start() : match.end()])]
+
+
+def sentences(text: str) -> list[Span]:
+    """Return the sentences outside fenced code, without the whitespace around them; a line break ends one too.
+
+    Example:
+        >>> [text[a:b] for text in ["Dr. Lee came. He left!"] for a, b in sentences(text)]
+        ['Dr. Lee came.', 'He left!']
+    """
+    mask = untouchable(text)
+    found = []
+    for start, end in prose_lines(text):
+        begin = start
+        for match in _END.finditer(text, start, end):
+            if match.end() < end and not mask[match.start()] and _ends(text, match.end()):
+                found.append((begin, match.end()))
+                begin = match.end()
+        found.append((begin, end))
+    return [trimmed for span in found if (trimmed := _trim(text, span))[0] < trimmed[1]]
+
+
+def sentence_ends(text: str) -> list[int]:
+    """Return where a sentence can follow another: after closing punctuation, before whitespace or the end."""
+    return [end for _, end in sentences(text) if text[end - 1] in ".!?…。！？" and not text[end : end + 1].strip()]
+
+
+def _ends(text: str, place: int) -> bool:
+    """Whether a sentence ends just before this place: not after `e.g. `, nor before a small letter."""
+    before = text[max(0, place - _LONGEST_ABBREVIATION) : place]
+    return not text[place].islower() and _ABBREVIATION.search(before) is None
+
+
+def _trim(text: str, span: Span) -> Span:
+    part = text[span[0] : span[1]]
+    return span[0] + len(part) - len(part.lstrip()), span[0] + len(part.rstrip())
+
+
+def apply(text: str, edits: Iterable[Edit]) -> str:
+    """Make edits that do not overlap; those put in at one place keep their order.
+
+    Example:
+        >>> apply("one two", [(4, 7, "three"), (0, 0, "> ")])
+        '> one three'
+    """
+    parts = []
+    done = 0
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
+        if start < done:
+            raise ValueError(f"Edits must not overlap, but one starts at {start} and another ends at {done}.")
+        parts += [text[done:start], new]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def some(places: Sequence[int], share: float, rng: random.Random) -> list[int]:
+    """Return each place with the given chance, and at least one of them."""
+    kept = [place for place in places if rng.random() < share]
+    return kept or [rng.choice(places)]

@@ -1,0 +1,281 @@
+"""Rewriting by rule, for work without a model: other words, more words, fewer words.
+
+The rules know word tables and a few sentence patterns, and no meaning. They keep numbers, names and negations, leave
+code and links alone, and take every choice from the given generator, so that another attempt reads differently.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Collection, Set
+from functools import partial
+
+from jrh_mlflow.perturb._base import NotApplicable
+from jrh_mlflow.perturb.english import apply, firm_numbers, names, negations, plain, sentences, untouchable, words
+from jrh_mlflow.perturb.words import (
+    FILLERS,
+    FRAMES,
+    OPENERS,
+    PADDING,
+    PHRASES,
+    RESTATEMENTS,
+    SMALL_WORDS,
+    SYNONYMS,
+    VERB_SYNONYMS,
+)
+
+_SWAP_SHARE = 0.85
+_CUT_SHARES = (0.75, 0.85, 0.95, 1.0)
+"""How many of the small cuts an attempt makes: the next one cuts more when the text stays too long."""
+_DETERMINERS = frozenset(
+    {"the", "a", "an", "this", "that", "its", "their", "our", "my", "your", "his", "her", "of", "no", "in", "any"}
+)
+_TOKEN = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_PHRASE = re.compile(rf"\b(?:{'|'.join(sorted(PHRASES, key=len, reverse=True))})\b", re.I)
+_SHORT_NOT = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could)n['’]t\b", re.I)
+_LONG_NOT = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could) not\b(?! only)", re.I)
+_CONJUNCTIONS = "because|when|if|although|while|since|after|before|as long as|unless|so that"
+_TAIL = re.compile(
+    rf"(?P<main>[A-Z][^,;:()\"“”]{{10,}}?)(?<! as)(?<! even)(?<! only)(?<! just)(?<! not)(?<! ever) "
+    rf"(?P<conj>{_CONJUNCTIONS}) (?P<sub>[^,;:()\"“”]{{8,}})(?P<end>[.!])"
+)
+_HEAD = re.compile(
+    r"(?P<conj>Because|When|If|Although|While|Since|After|Before|During|At|In|On|With|Unless) (?!fact|addition|short"
+    r"|general|other|conclusion|particular)(?P<sub>[^,;:()\"“”]{3,80}), (?!then|and|or)(?P<main>[^,;:()\"“”]{10,})"
+    r"(?P<end>[.!])"
+)
+_ASIDE = re.compile(r" ?\([^()]*\)| [–—] [^–—\n]{3,80} [–—](?= )")
+_CLAUSE = re.compile(
+    r"(?:, (?:which|who|whose|and|but|so|while|including)|,? (?:because|since|so that|such as|especially|as well as))\b"
+    r"[^,;.!?\n]*(?=[,;.!?]|$)"
+)
+_FILLER = re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(FILLERS, key=len, reverse=True))})(?![\w'’-]),?\s*", re.I)
+
+
+_LINE_START = re.compile(r"[ \t>]*(?:\d+[.)]|[-*•])?[ \t]*")
+_GAPS = re.compile(r"[ \t]+(?=\n|$)|(?<=\S)( {2,})(?=\S)")
+_SMALL = tuple(re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(small))})(?![\w'’-]) ", re.I) for small in SMALL_WORDS)
+
+
+def reworded(text: str, rng: random.Random, *, keep: Collection[str] = ()) -> str:
+    """Say the same in other words: synonyms, contractions, clauses in another order.
+
+    Args:
+        text: Any English text; code and links stay as they are.
+        rng: Takes the choices.
+        keep: Words, in small letters, that must stay.
+
+    Raises:
+        NotApplicable: when no rule finds anything to change.
+    """
+    guarded = {*keep, *(part.lower() for name in names(text) for part in words(name))}
+    changed = each_sentence(text, lambda sentence: _reworded_sentence(sentence, rng, guarded))
+    if plain(changed).casefold() == plain(text).casefold():
+        raise NotApplicable("no rule finds anything to reword; a generator model is needed")
+    return changed
+
+
+def each_sentence(text: str, change: Callable[[str], str]) -> str:
+    """Change the sentences of a text that hold no code or link, and leave all between them."""
+    mask = untouchable(text)
+    spans = [span for span in sentences(text) if not any(mask[span[0] : span[1]])]
+    return apply(text, [(start, end, change(text[start:end])) for start, end in spans])
+
+
+def _reworded_sentence(sentence: str, rng: random.Random, keep: Set[str]) -> str:
+    turned = _turned(sentence)
+    swapped = _swapped(_contracted(turned, keep), rng, keep)
+    if swapped == sentence and first_word(sentence) in OPENERS:
+        return rng.choice(FRAMES).format(sentence[0].lower() + sentence[1:])
+    return swapped
+
+
+def _turned(sentence: str) -> str:
+    """Move a clause from the end of a sentence to its front, or back."""
+    tail = _TAIL.fullmatch(sentence)
+    if tail and first_word(tail["main"]) in OPENERS:
+        conj, main = tail["conj"].capitalize(), tail["main"]
+        return f"{conj} {tail['sub']}, {main[0].lower()}{main[1:]}{tail['end']}"
+    head = _HEAD.fullmatch(sentence)
+    if head:
+        main = head["main"]
+        return f"{main[0].upper()}{main[1:]} {head['conj'].lower()} {head['sub']}{head['end']}"
+    return sentence
+
+
+def first_word(sentence: str) -> str:
+    """Return the word a sentence opens with, in small letters; empty when it opens with anything else."""
+    found = _TOKEN.match(sentence)
+    return found.group().lower() if found else ""
+
+
+def _contracted(sentence: str, keep: Set[str]) -> str:
+    """Write `don't` for `do not`, or the other way round where that is what there is."""
+    if "not" in keep or sentence.endswith("?"):
+        return sentence
+    if _SHORT_NOT.search(sentence):
+        return _SHORT_NOT.sub(r"\1 not", sentence)
+    return _LONG_NOT.sub(r"\1n't", sentence)
+
+
+def _swapped(sentence: str, rng: random.Random, keep: Set[str]) -> str:
+    def phrase(found: re.Match[str]) -> str:
+        if keep & {word.lower() for word in words(found.group())} or rng.random() > _SWAP_SHARE:
+            return found.group()
+        return _cased(rng.choice(PHRASES[found.group().lower()]), found)
+
+    def word(found: re.Match[str]) -> str:
+        options = _options(sentence_now, found) if found.group().lower() not in keep else ()
+        return _cased(rng.choice(options), found) if options and rng.random() < _SWAP_SHARE else found.group()
+
+    sentence_now = _PHRASE.sub(phrase, sentence)
+    return _TOKEN.sub(word, sentence_now)
+
+
+def _options(sentence: str, found: re.Match[str]) -> tuple[str, ...]:
+    """Synonyms that fit the place: no verb after an article, `a` and `an` as they stand, no names."""
+    token = found.group()
+    if found.start() and token != token.lower():
+        return ()
+    before = words(sentence[max(0, found.start() - 20) : found.start()])
+    previous = before[-1].lower() if before else ""
+    options = SYNONYMS.get(token.lower(), ())
+    if not options and previous not in _DETERMINERS:
+        options = VERB_SYNONYMS.get(token.lower(), ())
+    if previous in ("a", "an"):
+        return tuple(option for option in options if (option[0] in "aeiou") == (previous == "an"))
+    return options
+
+
+def _cased(new: str, found: re.Match[str]) -> str:
+    return new[0].upper() + new[1:] if found.group()[0].isupper() else new
+
+
+def lengthened(text: str, rng: random.Random, *, ratio: float = 1.6) -> str:
+    """Say the same at greater length: sentences said again in other words, and sentences that say nothing.
+
+    Raises:
+        NotApplicable: when the text has fewer than eight words, or no sentence to add to.
+    """
+    n_words = len(words(text))
+    spans = [span for span in sentences(text) if len(words(text[span[0] : span[1]])) > 2]
+    if n_words < 8 or not spans:
+        raise NotApplicable(f"{n_words} words in {len(spans)} sentences are too few to expand by rule")
+    padding = rng.sample(PADDING, len(PADDING))
+    edits: list[tuple[int, int, str]] = []
+    added = 0
+    for start, end in rng.sample(spans, len(spans)) * 2:
+        if n_words + added >= ratio * n_words:
+            break
+        new = _addition(text[start:end], padding, rng, room=2.4 * n_words - n_words - added)
+        edits.append((end, end, f" {new}"))
+        added += len(words(new))
+    return apply(text, edits)
+
+
+def _addition(sentence: str, padding: list[str], rng: random.Random, *, room: float) -> str:
+    again = rng.choice(RESTATEMENTS).format(_again(sentence, rng))
+    if rng.random() < 0.6 and sentence[-1] in ".!" and len(words(again)) <= room:
+        return again
+    return padding.pop() if len(padding) > 1 else padding[0]
+
+
+def _again(sentence: str, rng: random.Random) -> str:
+    bare = re.sub(r"^\W*(?:\d+[.)]\s+)?", "", sentence)
+    try:
+        return reworded(bare, rng)
+    except NotApplicable:
+        return bare
+
+
+def shortened(text: str, rng: random.Random) -> str:
+    """Say the same at less length: without fillers, asides, side clauses, and the sentences that tell least.
+
+    What holds a number, a name or a negation is never dropped.
+
+    Raises:
+        NotApplicable: when the text cannot be brought under 0.8 of its words that way.
+    """
+    n_words = len(words(text))
+    for share in _CUT_SHARES:
+        cut = _cut(text, rng, n_words, share)
+        if cut.strip() and len(words(cut)) <= 0.8 * n_words:
+            return cut
+    raise NotApplicable(f"{n_words} words cannot be cut below 0.8 of them without dropping numbers or negations")
+
+
+def _cut(text: str, rng: random.Random, n_words: int, share: float) -> str:
+    enough = n_words * rng.uniform(0.45, 0.78)
+    middle = [_without_asides, _without_clauses, _without_sentences]
+    text = _without_fillers(text, rng, share)
+    for step in rng.sample(middle, len(middle)):
+        text = step(text, rng, enough)
+    return _telegram(text, rng, share, enough=rng.choice((0.65, 0.78, 0.78)) * n_words)
+
+
+def _dispensable(part: str) -> bool:
+    return not firm_numbers(part) and not negations(part, ())[0] and not names(part)
+
+
+def _without_fillers(text: str, rng: random.Random, share: float) -> str:
+    def cut(sentence: str) -> str:
+        opened_big = sentence[:1].isupper()
+        bare = _FILLER.sub(lambda found: "" if rng.random() < share else found.group(), sentence).lstrip(" ,")
+        bare = re.sub(r"\s*,\s*(?=[,.;!?])|\s+(?=[,.;!?])", "", bare)
+        if len(words(bare)) < 3:
+            return sentence
+        return bare[0].upper() + bare[1:] if opened_big else bare
+
+    return each_sentence(text, cut)
+
+
+def _without_asides(text: str, rng: random.Random, enough: float) -> str:
+    return _ASIDE.sub(lambda found: "" if _dispensable(found.group()) else found.group(), text)
+
+
+def _without_clauses(text: str, rng: random.Random, enough: float) -> str:
+    """Drop side clauses in a chosen order until the text is short enough."""
+    found = [match for match in _CLAUSE.finditer(text) if _dispensable(match.group())]
+    left = len(words(text))
+    gone: list[tuple[int, int, str]] = []
+    for match in rng.sample(found, len(found)):
+        if left > enough:
+            gone.append((match.start(), match.end(), ""))
+            left -= len(words(match.group()))
+    return apply(text, gone)
+
+
+def _without_sentences(text: str, rng: random.Random, enough: float) -> str:
+    """Drop the sentences that share least with the rest; the first of the text and of each line stay."""
+    left = len(words(text))
+    gone: list[tuple[int, int, str]] = []
+    for start, end in sorted(sentences(text)[1:], key=lambda span: _weight(text, span) + rng.random()):
+        size = len(words(text[start:end]))
+        free = _dispensable(text[start:end]) and not _LINE_START.fullmatch(text[text.rfind("\n", 0, start) + 1 : start])
+        if free and left > enough and left - size >= 0.4 * enough:
+            gone.append((start, end, ""))
+            left -= size
+    return _GAPS.sub(lambda gap: " " if gap[1] else "", apply(text, gone)).strip() if gone else text
+
+
+def _weight(text: str, span: tuple[int, int]) -> float:
+    """Long words that the rest of the text uses too."""
+    own = {word.lower() for word in words(text[span[0] : span[1]]) if len(word) > 4}
+    rest = {word.lower() for word in words(text[: span[0]] + text[span[1] :])}
+    return float(len(own & rest))
+
+
+def _telegram(text: str, rng: random.Random, share: float, *, enough: float) -> str:
+    """Drop articles, then pronouns and auxiliaries, where the text is still too long."""
+    for pattern in _SMALL:
+        if len(words(text)) > enough:
+            text = each_sentence(text, partial(_thinned, pattern, rng, share))
+    return text
+
+
+def _thinned(pattern: re.Pattern[str], rng: random.Random, share: float, sentence: str) -> str:
+    thin = pattern.sub(lambda found: "" if rng.random() < share else found.group(), sentence)
+    if not thin.strip():
+        return sentence
+    return thin[0].upper() + thin[1:] if sentence[0].isupper() else thin

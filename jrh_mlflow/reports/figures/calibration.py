@@ -1,0 +1,106 @@
+"""The reliability diagram: how often a judge is right where it says how sure it is, with the counts behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.measures.confidence import SureTable, has_confidence, sure_table
+from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.reports.figures.canvas import PALETTE, canvas, short
+from jrh_mlflow.results import Datasheet, ReliabilityReport
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins
+from jrh_mlflow.stats.proportions import cluster_wilson, wilson
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_NAMES = {"brier": "Brier", "ece": "ECE", "accuracy_gap": "confidence − accuracy"}
+
+
+def calibration_figures(sheet: Datasheet | ReliabilityReport, calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
+    """Draw the diagram where the sheet has a number for the calibration, by file name."""
+    if not has_confidence(calls) or not isinstance(sheet.estimates.get("confidence/brier"), Estimate):
+        return {}
+    return {"calibration.png": calibration_diagram(sheet, calls, judge=judge)}
+
+
+def calibration_diagram(sheet: Datasheet | ReliabilityReport, calls: pd.DataFrame, *, judge: str) -> Figure:
+    """Accuracy against mean confidence in equally filled bins with intervals by task, and the counts below."""
+    table = sure_table(normalise(calls))
+    judged = table.where(np.asarray(table.usable & (table.target != "")))
+    bins = reliability_bins(judged.confidence, judged.right)
+    figure, axes = canvas(6.6, 7.6, left=0.85, bottom=2.1, top=0.95)
+    axes.plot([0, 1], [0, 1], color="#999999", linestyle=":", linewidth=1.2)
+    axes.text(0.04, 0.075, "as sure as right", color="#777777", fontsize=9.5, rotation=45, rotation_mode="anchor")
+    centres, shares = [one.confidence for one in bins], [one.accuracy for one in bins]
+    axes.errorbar(
+        centres,
+        shares,
+        yerr=_bars(judged, bins),
+        color=PALETTE[0],
+        marker="o",
+        markersize=7,
+        linewidth=1.2,
+        capsize=3,
+    )
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_ylim(-0.03, 1.03)
+    axes.tick_params(labelbottom=False)
+    axes.set_ylabel("share of right answers")
+    axes.set_title(f"Calibration of {short(judge)}\n{_summary(sheet)}", loc="left", fontsize=11.5)
+    _counts(figure, axes, judged, bins)
+    return figure
+
+
+def _bars(judged: SureTable, bins: Sequence[Bin]) -> list[list[float]]:
+    """Return how far each bin's interval reaches below and above: by task, or on the counts where there is one task."""
+    codes = bin_codes(judged.confidence)
+    reach: list[list[float]] = [[], []]
+    for code, one in zip(np.unique(codes), bins, strict=True):
+        own = codes == code
+        hits, sizes = (
+            np.bincount(judged.task[mask], minlength=judged.n_tasks).astype(float) for mask in (own & judged.right, own)
+        )
+        low, high = cluster_wilson(hits, sizes) or wilson(int(hits.sum()), one.n)
+        reach[0].append(max(0.0, one.accuracy - low))
+        reach[1].append(max(0.0, high - one.accuracy))
+    return reach
+
+
+def _summary(sheet: Datasheet | ReliabilityReport) -> str:
+    found = {label: sheet.estimates.get(f"confidence/{name}") for name, label in _NAMES.items()}
+    sign = {"confidence − accuracy": "+"}
+    said = [
+        f"{label} {reading.value:{sign.get(label, '')}.3f}"
+        for label, reading in found.items()
+        if isinstance(reading, Estimate)
+    ]
+    return ",  ".join(said)
+
+
+def _counts(figure: Figure, axes: Axes, judged: SureTable, bins: Sequence[Bin]) -> None:
+    """Draw how many calls said how sure they are, under the diagram and on the same scale of confidence."""
+    place = axes.get_position()
+    height = figure.get_figheight()
+    below = figure.add_axes((place.x0, 0.95 / height, place.width, 1.0 / height), sharex=axes)
+    edges = np.linspace(0, 1, 21)
+    wrong, right = (np.histogram(judged.confidence[mask], edges)[0] for mask in (~judged.right, judged.right))
+    style: dict[str, Any] = {"width": 0.046, "edgecolor": "white", "linewidth": 0.5}
+    below.bar(edges[:-1] + 0.025, right, color=PALETTE[0], label="right", **style)
+    below.bar(edges[:-1] + 0.025, wrong, bottom=right, color=PALETTE[1], hatch="///", label="wrong", **style)
+    below.spines[["top", "right"]].set_visible(False)
+    below.set_ylabel("calls")
+    below.set_xlabel("confidence")
+    below.legend(loc="upper left", frameon=False, fontsize=9.5)
+    sizes = sorted({one.n for one in bins})
+    each = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    foot = (
+        f"{len(judged.outcome)} calls with a known right answer; {each} in each of {len(bins)} bins; bars: 95 % by task"
+    )
+    figure.text(0.12 / figure.get_figwidth(), 0.14 / height, foot, fontsize=9, color="#444444")

@@ -1,0 +1,215 @@
+"""Figures of datasheets.
+
+Each takes judges by name, so the same function draws one judge or a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, error_bars, label_inches, short
+from jrh_mlflow.reports.markdown import threshold_text
+from jrh_mlflow.results import Datasheet
+from jrh_mlflow.schema.estimates import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Sheets = Mapping[str, Datasheet]
+
+_DECOMPOSITION = {
+    "stable_cross_sensitivity": ("stable: same content twice", "#0072B2", ""),
+    "positional_false_preference": ("positional: same slot twice", "#D55E00", "//"),
+    "one_sided_commit": ("one-sided: one order only", "#E69F00", ".."),
+    "no_preference": ("no preference", "#D9D9D9", ""),
+}
+_AXES_MAP = {
+    "dark_current": "dark current\n(prefers between nothings)",
+    "raw_false_preference": "raw false preference\n(equal quality)",
+    "positional_false_preference": "positional\n(same slot twice)",
+    "stable_cross_sensitivity": "stable\n(same content twice)",
+    "filler_preference": "prefers padding",
+    "target_sensitivity/delta_1": "chooses the better,\none step apart",
+    "miss_by_tie/delta_1": "misses by tie,\none step apart",
+    "natural/accuracy": "natural pairs: accuracy",
+    "natural/stable_correct": "natural pairs:\nright in both orders",
+    "natural/positional": "natural pairs: positional",
+}
+
+
+def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name."""
+    figures = {
+        "psychometric_curve.png": psychometric(sheets),
+        "delta_0_decomposition.png": decomposition(sheets),
+        "axes_map.png": axes_map(sheets),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def psychometric(sheets: Sheets) -> Figure | None:
+    """Share of calls choosing the better content against the ladder step, with intervals by task."""
+    curves = {name: points for name, sheet in sheets.items() if (points := _curve(sheet))}
+    if not curves:
+        return None
+    figure, axes = canvas(8, 4.8, left=0.85, right=0.65)
+    spread = 0.06 * (len(curves) - 1)
+    for index, (name, points) in enumerate(curves.items()):
+        shift = (index / max(1, len(curves) - 1) - 0.5) * spread if len(curves) > 1 else 0.0
+        steps = [step + shift for step, _ in points]
+        values = [point.value for _, point in points]
+        threshold = threshold_text(sheets[name].estimates["threshold_75"])
+        axes.errorbar(
+            steps,
+            values,
+            yerr=error_bars([point for _, point in points]),
+            color=PALETTE[index % len(PALETTE)],
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=7,
+            linewidth=2,
+            linestyle="-" if max(np.diff([step for step, _ in points]), default=0) <= 1 else ":",
+            capsize=4,
+            label=f"{short(name)}   Δ75 {threshold}",
+        )
+    # Named in the margin: inside the axes a bar can stand anywhere.
+    margin = axes.get_yaxis_transform()
+    axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
+    axes.text(1.01, 0.75, "75 %", transform=margin, ha="left", va="center", color="#555555")
+    axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
+    axes.text(1.01, 0.5, "coin", transform=margin, ha="left", va="center", color="#777777")
+    axes.set_xticks(sorted({step for points in curves.values() for step, _ in points}))
+    axes.set_ylim(-0.02, 1.03)
+    axes.set_xlabel("quality difference δ (requirements met)")
+    axes.set_ylabel("share of calls choosing the better")
+    axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left")
+    axes.legend(loc="lower right", frameon=True)
+    return figure
+
+
+def decomposition(sheets: Sheets) -> Figure | None:
+    """How the two orders of equal-quality pairs combine, as one stacked bar per judge."""
+    rows = {
+        name: [sheet.estimates.get(axis) for axis in _DECOMPOSITION]
+        for name, sheet in sheets.items()
+        if isinstance(sheet.estimates.get("no_preference"), Estimate)
+    }
+    if not rows:
+        return None
+    figure, axes = canvas(8, 2.0 + 0.62 * len(rows), left=label_inches(rows), bottom=1.2)
+    for index, (label, colour, hatch) in enumerate(_DECOMPOSITION.values()):
+        for position, readings in enumerate(rows.values()):
+            values = [reading.value if isinstance(reading, Estimate) else 0.0 for reading in readings]
+            left, width = sum(values[:index]), values[index]
+            axes.barh(
+                position,
+                width,
+                left=left,
+                height=0.62,
+                color=colour,
+                hatch=hatch,
+                edgecolor="white",
+                label=label if position == 0 else None,
+            )
+            if width >= 0.05:
+                dark = colour in ("#0072B2", "#D55E00")
+                box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
+                text = "white" if dark else "black"
+                axes.text(left + width / 2, position, f"{width:.0%}", ha="center", va="center", color=text, bbox=box)
+    pairs = [next(reading.n for reading in readings if isinstance(reading, Estimate)) for readings in rows.values()]
+    axes.set_yticks(range(len(rows)), [f"{short(name)}\nn = {n}" for name, n in zip(rows, pairs, strict=True)])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("share of equal-quality pairs")
+    axes.set_title("What a judge does when both answers are equally good", loc="left")
+    figure.legend(loc="lower center", ncol=2, frameon=False)
+    axes.grid(visible=False)
+    return figure
+
+
+def axes_map(sheets: Sheets) -> Figure | None:
+    """The main axes of each judge as points with intervals on one scale from 0 to 1."""
+    shown = {
+        axis: label
+        for axis, label in _AXES_MAP.items()
+        if any(isinstance(sheet.estimates.get(axis), Estimate) for sheet in sheets.values())
+    }
+    if not shown:
+        return None
+    with_legend = len(sheets) > 1
+    right = label_inches(sheets) + 0.5 if with_legend else 0.2
+    figure, axes = canvas(6.6 + right, 1.4 + 0.6 * len(shown), left=2.45, right=right)
+    gap = min(0.17, 0.7 / len(sheets))
+    for index, (name, sheet) in enumerate(sheets.items()):
+        offset = (index - (len(sheets) - 1) / 2) * gap
+        points = [
+            (row + offset, reading)
+            for row, axis in enumerate(shown)
+            if isinstance(reading := sheet.estimates.get(axis), Estimate)
+        ]
+        axes.errorbar(
+            [reading.value for _, reading in points],
+            [row for row, _ in points],
+            xerr=error_bars([reading for _, reading in points]),
+            linestyle="none",
+            color=PALETTE[index % len(PALETTE)],
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=7,
+            capsize=3,
+            label=short(name),
+        )
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color="#EEEEEE")
+    for row in range(1, len(shown)):
+        axes.axhline(row - 0.5, color="#E5E5E5", linewidth=1)
+    axes.set_yticks(range(len(shown)), list(shown.values()))
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("share (bars: 95 % by task)")
+    axes.set_title("Metrology axes" if with_legend else f"Metrology axes of {short(next(iter(sheets)))}", loc="left")
+    if with_legend:
+        figure.legend(loc="upper right", frameon=False)
+    return figure
+
+
+def operating_points(arms: Mapping[str, Datasheet], *, judge: str) -> Figure | None:
+    """The tie criterion's arms of one judge: false preference at equal quality against sensitivity one step apart."""
+    points = {}
+    for name, sheet in arms.items():
+        false, right = sheet.estimates.get("raw_false_preference"), sheet.estimates.get("target_sensitivity/delta_1")
+        if isinstance(false, Estimate) and isinstance(right, Estimate):
+            points[name] = (false, right)
+    if not points:
+        return None
+    figure, axes = canvas(6.6, 5.4, left=0.85, top=0.7)
+    places = list(points.values())
+    axes.plot([f.value for f, _ in places], [r.value for _, r in places], color="#777777", linewidth=1.5, zorder=1)
+    for index, (name, (false, right)) in enumerate(points.items()):
+        axes.errorbar(
+            false.value,
+            right.value,
+            xerr=error_bars([false]),
+            yerr=error_bars([right]),
+            color=PALETTE[index % len(PALETTE)],
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=10,
+            capsize=4,
+            label=f"{name}  ({false.value:.2f}, {right.value:.2f})",
+        )
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_xlabel("false preference at equal quality (δ = 0); left is better")
+    axes.set_ylabel("chooses the better, one step apart (δ = 1); up is better")
+    axes.set_title(f"Operating points of {judge}\n(tie criteria; bars: 95 % by task)", loc="left")
+    axes.legend(loc="lower right", frameon=True, title="tie criterion")
+    return figure
+
+
+def _curve(sheet: Datasheet) -> list[tuple[float, Estimate]]:
+    return [
+        (float(axis.removeprefix("target_sensitivity/delta_")), reading)
+        for axis, reading in sheet.estimates.items()
+        if axis.startswith("target_sensitivity/") and isinstance(reading, Estimate)
+    ]

@@ -1,0 +1,272 @@
+"""Figures of reliability reports and of comparisons: scores of one judge, tests × judges, score against dollars."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jrh_mlflow.measures.comparison.differences import OVERALL
+from jrh_mlflow.measures.comparison.units import lower_is_better
+from jrh_mlflow.measures.reliability.summary import CostPoint
+from jrh_mlflow.measures.reliability.summary import cost_curve as cost_points
+from jrh_mlflow.reports.comparison import ends
+from jrh_mlflow.reports.figures.canvas import (
+    MARKERS,
+    PALETTE,
+    canvas,
+    ends_kept,
+    error_bars,
+    label_inches,
+    short,
+    wrapped,
+)
+from jrh_mlflow.results import ReliabilityReport
+from jrh_mlflow.results.comparison import Contrasts
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, STABILITY
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_CELL_WIDTH, _CELL_HEIGHT = 1.35, 0.56
+_APART = 0.3
+"""Gap, in cells, that sets the baseline and the mean over tests apart from the tests."""
+_SERIES = {
+    "score": ("score", PALETTE[0], "o", PALETTE[0]),
+    "consistency": ("same answer as its own baseline", PALETTE[1], "s", PALETTE[1]),
+    "moved": ("another answer than its own baseline, as it should", PALETTE[2], "D", "white"),
+}
+
+
+def report_figures(report: ReliabilityReport, calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
+    """Draw what there is to draw of one judge, by file name."""
+    figures = {"reliability.png": score_chart(report, judge=judge), "cost_curve.png": cost_curve({judge: calls})}
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def comparison_figures(comparison: Contrasts, calls: Mapping[str, pd.DataFrame], *, title: str) -> dict[str, bytes]:
+    """Draw a comparison as PNG, by file name: tests × judges, and score against dollars where costs are known."""
+    figures = {
+        "heatmap.png": heatmap(comparison.cells, letters=comparison.letters, title=title),
+        "cost_curve.png": cost_curve(calls),
+    }
+    return {name: _png(figure) for name, figure in figures.items() if figure is not None}
+
+
+def heatmap(
+    cells: Mapping[str, Mapping[str, Reading]],
+    *,
+    letters: Mapping[str, Mapping[str, str]] | None = None,
+    title: str = "Reliability: tests × judges",
+) -> Figure | None:
+    """Tests in rows, judges in columns; each cell with its value, 95 % interval by source and n.
+
+    The baseline stands apart above the tests and the mean over tests below them. Colour is goodness: on axes of
+    false preference, marked ↓, a low share is the bright one.
+    """
+    axes_names, judges = list(cells), list(next(iter(cells.values()), {}))
+    if not any(isinstance(reading, Estimate) for row in cells.values() for reading in row.values()):
+        return None
+    heads = [wrapped(ends_kept(name)) for name in judges]
+    tops = _tops(axes_names)
+    height = tops[-1] + 1
+    top = 0.55 + 0.2 * max(head.count("\n") + 1 for head in heads)
+    left, right, bottom = label_inches(_row_label(axis) for axis in axes_names), 0.85, 0.55
+    size = (left + _CELL_WIDTH * len(judges) + right, top + _CELL_HEIGHT * height + bottom)
+    figure, axes = canvas(max(size[0], 5.5), size[1], left=left, right=right + max(0.0, 5.5 - size[0]), top=top)
+    for axis, row_top in zip(axes_names, tops, strict=True):
+        for column, name in enumerate(judges):
+            letter = (letters or {}).get(axis, {}).get(name, "")
+            _cell(axes, column, row_top, cells[axis][name], letter=letter, inverse=lower_is_better(axis))
+    axes.set_xlim(0, len(judges))
+    axes.set_ylim(height, 0)
+    axes.set_xticks([column + 0.5 for column in range(len(judges))], heads, fontsize=10.5)
+    axes.xaxis.tick_top()
+    axes.set_yticks([row_top + 0.5 for row_top in tops], [_row_label(axis) for axis in axes_names], fontsize=10.5)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    figure.text(0.12 / figure.get_figwidth(), 1 - 0.12 / figure.get_figheight(), title, va="top", fontsize=12.5)
+    shared = "; same letter: cannot be told apart" if letters else ""
+    foot = f"value, [95 % by source], n{shared}"
+    figure.text(0.12 / figure.get_figwidth(), 0.14 / figure.get_figheight(), foot, fontsize=9, color="#444444")
+    _colour_bar(figure, axes, inverse=any(lower_is_better(axis) for axis in axes_names))
+    return figure
+
+
+def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
+    """Share of right answers so far against dollars spent so far, one line per judge whose costs are known."""
+    curves = {name: cost_points(frame) for name, frame in calls.items() if "cost_usd" in frame.columns}
+    curves = {name: points for name, points in curves.items() if points and points[-1].usd > 0}
+    if not curves:
+        return None
+    totals = [points[-1].usd for points in curves.values()]
+    # Dear and cheap judges in one figure: on a plain axis the cheap one would be a dot.
+    wide = max(totals) > 20 * min(totals)
+    figure, axes = canvas(8, 4.8, left=0.85)
+    for index, (name, points) in enumerate(curves.items()):
+        _cost_line(axes, name, [point for point in points if point.usd > 0 or not wide], index)
+    if wide:
+        axes.set_xscale("log")
+    axes.set_ylim(-0.02, 1.03)
+    axes.set_xlabel("dollars spent so far" + (" (logarithmic)" if wide else ""))
+    axes.set_ylabel("share of right answers so far")
+    axes.set_title("Reliability against cost", loc="left")
+    axes.legend(loc="lower right", frameon=True)
+    return figure
+
+
+def score_chart(report: ReliabilityReport, *, judge: str) -> Figure | None:
+    """Scores of each test with intervals, beside how often the judge stays with its own baseline answer."""
+    rows = {test: one for test, one in report.scores.items() if isinstance(one, Estimate)}
+    base = report.estimates.get(f"{BASELINE}/accuracy")
+    rows = ({BASELINE: base} if isinstance(base, Estimate) else {}) | rows
+    if not rows:
+        return None
+    labels = [_test_label(test) for test in rows]
+    left = max(label_inches(label.split("\n")) for label in labels)
+    series = _series(report, rows)
+    legend = 0.25 * len(series)
+    size = (6.2 + left, 1.95 + legend + 0.56 * len(rows))
+    figure, axes = canvas(*size, left=left, right=0.75, bottom=0.8 + legend, top=0.65)
+    stays = {row for row, _ in series.get("consistency", [])}
+    for name, points in series.items():
+        label, colour, marker, face = _SERIES[name]
+        axes.errorbar(
+            [point.value for _, point in points],
+            [row + _offset(name, row in stays) for row, _ in points],
+            xerr=error_bars([point for _, point in points]),
+            linestyle="none",
+            color=colour,
+            marker=marker,
+            markerfacecolor=face,
+            markersize=7,
+            capsize=3,
+            label=label,
+        )
+    _dress_chart(axes, report, rows, labels)
+    axes.set_title(f"Reliability of {short(judge)}", loc="left", pad=18)
+    figure.legend(loc="lower left", frameon=False, fontsize=10, bbox_to_anchor=(0.1 / figure.get_figwidth(), 0.0))
+    return figure
+
+
+def _offset(name: str, stays: bool) -> float:
+    """Keep the points of a row apart: the score above, what is read against the baseline below."""
+    return -0.14 if name == "score" else 0.32 if name == "moved" and stays else 0.12
+
+
+def _dress_chart(axes: Axes, report: ReliabilityReport, rows: Mapping[str, Estimate], labels: Sequence[str]) -> None:
+    mean = report.summary.get("mean")
+    if mean is not None:
+        axes.axvline(mean, color="#777777", linewidth=1, linestyle="--", zorder=0)
+        # Above the frame, clear of every point.
+        axes.text(
+            mean, 1.0, f"mean {mean:.2f}", transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=9
+        )
+    for row, one in enumerate(rows.values()):
+        axes.text(
+            1.02, row, f"n {one.n}", transform=axes.get_yaxis_transform(), va="center", fontsize=9, color="#444444"
+        )
+        if row:
+            dark = row == 1 and BASELINE in rows
+            axes.axhline(row - 0.5, color="#999999" if dark else "#E5E5E5", linewidth=1)
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color="#EEEEEE")
+    axes.set_yticks(range(len(rows)), labels, fontsize=10.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xlabel("share (bars: 95 % by source)")
+
+
+def _series(report: ReliabilityReport, rows: Mapping[str, Estimate]) -> dict[str, list[tuple[int, Estimate]]]:
+    found = {
+        name: [
+            (row, reading)
+            for row, test in enumerate(rows)
+            if isinstance(reading := report.estimates.get(f"{test}/{name}"), Estimate)
+        ]
+        for name in ("consistency", "moved")
+    }
+    series = {"score": list(enumerate(rows.values())), **found}
+    return {name: points for name, points in series.items() if points}
+
+
+def _cell(axes: Axes, column: int, top: float, reading: Reading, *, letter: str, inverse: bool) -> None:
+    from matplotlib import colormaps
+    from matplotlib.patches import Rectangle
+
+    box = (column + 0.015, top + 0.03)
+    if not isinstance(reading, Estimate):
+        axes.add_patch(Rectangle(box, 0.97, 0.94, facecolor="#F4F4F4", edgecolor="#BBBBBB", hatch="////", linewidth=0))
+        backing = {"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 2}
+        axes.text(column + 0.5, top + 0.5, "n/a", ha="center", va="center", color="#444444", fontsize=10, bbox=backing)
+        return
+    good = 1 - reading.value if inverse else reading.value
+    colour = colormaps["cividis"](min(1.0, max(0.0, good)))
+    axes.add_patch(Rectangle(box, 0.97, 0.94, facecolor=colour, linewidth=0))
+    text = _ink(colour)
+    value = f"{reading.value:.2f}  {letter}".strip()
+    axes.text(column + 0.5, top + 0.34, value, ha="center", va="center", color=text, fontsize=11.5, fontweight="bold")
+    low, high = ends(reading)
+    span = "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
+    axes.text(column + 0.5, top + 0.74, f"{span}  n {reading.n}", ha="center", va="center", color=text, fontsize=8.5)
+
+
+def _ink(colour: tuple[float, ...]) -> str:
+    """Black or white, whichever stands out more on a colour (relative luminance of WCAG 2)."""
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3])
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
+
+
+def _colour_bar(figure: Figure, axes: Axes, *, inverse: bool) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    place = axes.get_position()
+    width = figure.get_figwidth()
+    beside = figure.add_axes((place.x1 + 0.12 / width, place.y0, 0.12 / width, place.height))
+    bar = figure.colorbar(ScalarMappable(norm=Normalize(0, 1), cmap="cividis"), cax=beside, ticks=[0, 0.5, 1])
+    bar.outline.set_visible(False)
+    ticks = ["worst", "", "best"] if inverse else ["0", "0.5", "1"]
+    bar.ax.set_yticklabels(ticks, fontsize=9)
+
+
+def _png(figure: Figure) -> bytes:
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=100, facecolor="white")
+    return drawn.getvalue()
+
+
+def _tops(axes_names: Sequence[str]) -> list[float]:
+    """Where each row begins, in cells from above."""
+    tops, place = [], 0.0
+    for index, axis in enumerate(axes_names):
+        before = axes_names[index - 1] if index else None
+        place += _APART if before == BASELINE or (axis == OVERALL and before is not None) else 0.0
+        tops.append(place)
+        place += 1.0
+    return tops
+
+
+def _row_label(axis: str) -> str:
+    return f"{axis} ↓" if lower_is_better(axis) else "mean over tests" if axis == OVERALL else axis
+
+
+def _test_label(test: str) -> str:
+    if test.startswith(STABILITY):
+        return f"{test}\n(all replicates agree)"
+    return f"{test}\n(falls with the dose)" if test == ERROR_INJECTION else test
+
+
+def _cost_line(axes: Axes, name: str, points: Sequence[CostPoint], index: int) -> None:
+    colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
+    step = max(1, math.ceil(len(points) / 2000))
+    drawn = [*points[::step], points[-1]]
+    axes.plot([point.usd for point in drawn], [point.score for point in drawn], color=colour, linewidth=1.8)
+    last = points[-1]
+    label = f"{ends_kept(name)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
+    axes.plot([last.usd], [last.score], color=colour, marker=marker, markersize=9, linestyle="-", label=label)

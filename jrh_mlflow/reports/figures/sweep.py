@@ -1,0 +1,119 @@
+"""Figures of a sweep: the map of reliability against cost, and the criterion curve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.measures.datasheet.criterion import OperatingPoint, curve
+from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, short
+from jrh_mlflow.reports.sweep_page import Dot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_NAMED = 8
+
+
+def sweep_figures(dots: Sequence[Dot], points: Sequence[OperatingPoint], *, title: str) -> dict[str, Figure]:
+    """Draw every figure for which there is something to draw, by file name."""
+    figures: Mapping[str, Figure | None] = {
+        "pareto.png": pareto_map(dots, title=title),
+        "criterion_curve.png": criterion_curve(points),
+    }
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
+    """Reliability against dollars per 1,000 judgments, with intervals by task and the steps of the front."""
+    if not dots:
+        return None
+    front = sorted((one for one in dots if one.on_front), key=lambda one: one.usd)
+    named = front[:_MOST_NAMED]
+    figure, axes = canvas(8.6, 4.9 + 0.27 * len(named), left=0.85, bottom=0.75 + 0.27 * len(named))
+    for one in dots:
+        _draw(axes, one)
+    if front:
+        steps = [one.usd for one in front], [one.value for one in front]
+        axes.step(*steps, where="post", color=PALETTE[0], linestyle="--")
+    for number, one in enumerate(named, 1):
+        offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
+        axes.annotate(str(number), (one.usd, one.value), fontweight="bold", color=PALETTE[0], **offset)
+        line = f"{number}  {short(one.label, most=90)}   {one.value:.3f} for ${one.usd:.3g}"
+        figure.text(0.02, (0.1 + 0.27 * (len(named) - number)) / figure.get_figheight(), line, fontsize=10)
+    prices = [one.usd for one in dots]
+    if min(prices) > 0 and max(prices) / min(prices) > 5:
+        axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda usd, _: f"${usd:g}")
+    axes.set_xlabel(
+        "dollars per 1,000 judgments   (bars: 95 % by task; filled: on the front; orange: tied with the best)"
+    )
+    axes.set_ylabel("reliability")
+    axes.set_title(title, loc="left")
+    return figure
+
+
+def criterion_curve(points: Sequence[OperatingPoint]) -> Figure | None:
+    """Sensitivity one step apart against false preference between equals, for every criterion of every judge."""
+    if len({point.criterion for point in points}) < 2:
+        return None
+    groups: dict[tuple[str, str], list[OperatingPoint]] = {}
+    for point in points:
+        groups.setdefault((point.judge, point.prompt), []).append(point)
+    prompts = sorted({point.prompt for point in points})
+    figure, axes = canvas(8, 6.4, left=0.85)
+    for index, judge in enumerate(dict.fromkeys(point.judge for point in points)):
+        own = [point for point in points if point.judge == judge]
+        steps = curve(own)
+        colour = PALETTE[index % len(PALETTE)]
+        axes.plot([x for x, _ in steps], [y for _, y in steps], color=colour, linewidth=1.2, alpha=0.6)
+        for place, prompt in enumerate(prompts):
+            if (judge, prompt) in groups:
+                _points(axes, groups[judge, prompt], colour=colour, marker=MARKERS[place % len(MARKERS)])
+    axes.plot([0, 1], [0, 1], color="#999999", linestyle=":", linewidth=1)
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_xlabel("false preference between equals (Δ0)")
+    axes.set_ylabel("chooses the better, one step apart")
+    axes.set_title("Criterion curve (lines: rising fit per judge; bars: 95 % by task)", loc="left")
+    axes.legend(loc="lower right", frameon=True, fontsize=9)
+    return figure
+
+
+def _draw(axes: Axes, one: Dot) -> None:
+    low, high = (one.value if end is None else end for end in (one.low, one.high))
+    colour = PALETTE[0] if one.on_front else "#888888"
+    axes.errorbar(
+        [one.usd],
+        [one.value],
+        yerr=[[max(0.0, one.value - low)], [max(0.0, high - one.value)]],
+        color=colour,
+        marker="o",
+        markersize=8,
+        markerfacecolor=colour if one.on_front else "white",
+        markeredgecolor=PALETTE[1] if one.tied else colour,
+        markeredgewidth=2,
+        capsize=3,
+    )
+
+
+def _points(axes: Axes, points: Sequence[OperatingPoint], *, colour: str, marker: str) -> None:
+    label = f"{short(points[0].judge)}, {short(points[0].prompt, most=20)}"
+    for index, point in enumerate(points):
+        of_false, of_hits = point.intervals
+        x, y = point.false_preference, point.sensitivity
+        axes.errorbar(
+            [x],
+            [y],
+            xerr=None if of_false is None else [[max(0.0, x - of_false[0])], [max(0.0, of_false[1] - x)]],
+            yerr=None if of_hits is None else [[max(0.0, y - of_hits[0])], [max(0.0, of_hits[1] - y)]],
+            color=colour,
+            marker=marker,
+            markersize=8,
+            linewidth=0,
+            elinewidth=0.8,
+            label=label if index == 0 else None,
+        )
+        beside: dict[str, Any] = {"xytext": (6, -11), "textcoords": "offset points"}
+        axes.annotate(short(point.criterion, most=14), (x, y), fontsize=8.5, **beside)

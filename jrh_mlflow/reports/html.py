@@ -1,0 +1,117 @@
+"""What all pages share: templates that escape every text, and one style sheet inside each page."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.reports.comparison import axis_text, ends, money_text, n_text, p_text
+from jrh_mlflow.schema.estimates import Estimate, Reading
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+_FOLDER = "templates"
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template in; `style` is our own file and the one text that is not escaped."""
+    from markupsafe import Markup
+
+    style = files("jrh_mlflow.reports").joinpath(_FOLDER).joinpath("style.css").read_text(encoding="utf-8")
+    page: str = _environment().get_template(template).render(style=Markup(style), **values)  # noqa: S704 - our own file
+    return page
+
+
+def data_uri(png: bytes) -> str:
+    """Spell a PNG as an address that needs no request."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+
+
+@cache
+def _environment() -> Environment:
+    """Made once: reading a template takes longer than filling it in."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("jrh_mlflow.reports", _FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: Mapping[str, Any] = {
+        "axis": axis_text,
+        "interval": interval,
+        "money": money_text,
+        "n_of": n_text,
+        "number": number,
+        "p": p_text,
+        "signed": lambda value: f"{value:+.3f}",
+        "span": span,
+    }
+    environment.filters.update(filters)
+    environment.tests["estimate"] = lambda reading: isinstance(reading, Estimate)
+    return environment
+
+
+def interval(reading: Reading) -> str:
+    """Spell the interval of a reading by source."""
+    return span(ends(reading)) if isinstance(reading, Estimate) else ""
+
+
+def span(both: tuple[float | None, float | None]) -> str:
+    """Spell an interval; a missing one is a dash."""
+    low, high = both
+    return "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
+
+
+def number(value: float | None) -> str:
+    """Spell a number to three places; a missing one is a dash."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvaluationRow:
+    """One evaluation as its run's name, params and tags tell of it; every text may come from anybody."""
+
+    run_id: str
+    """32 hexadecimal digits: it becomes part of addresses."""
+    name: str
+    """Of the run."""
+    judge: str
+    suite: str
+    sha256: str
+    """Of the suite: runs with the same one can be compared."""
+    profile: str
+    """The datasheet in one line, or an empty text."""
+    simulated: bool
+    truncated: str | None
+    """Why calls are missing, or None."""
+    experiment: str
+    experiment_id: str
+    started: str
+
+
+def evaluations_page(rows: Sequence[EvaluationRow], *, review: str, most: int) -> str:
+    """Render the list of evaluations, by experiment, with a form that asks for a comparison without any script.
+
+    Args:
+        rows: Newest first.
+        review: Address of the review page.
+        most: How many rows are looked for; the page says so when that many were found.
+    """
+    experiments: dict[str, list[EvaluationRow]] = {}
+    for row in rows:
+        experiments.setdefault(row.experiment_id, []).append(row)
+    return render("evaluations.html", experiments=experiments, review=review, more=len(rows) >= most, most=most)
+
+
+def problem_page(message: str, *, title: str, index: str) -> str:
+    """Render why something cannot be shown, with the way back to the list at the address `index`."""
+    return render("problem.html", message=message, title=title, index=index)

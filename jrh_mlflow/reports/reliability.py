@@ -1,0 +1,236 @@
+"""A reliability report as Markdown: short enough for an MLflow run description, every number with n and interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jrh_mlflow.measures.reliability.ordinal import dose_of
+from jrh_mlflow.reports.markdown import confidence_lines, short_interval, table, with_interval
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION
+
+if TYPE_CHECKING:
+    from jrh_mlflow.measures.reliability.worst import WorstItem
+    from jrh_mlflow.results.reliability import ReliabilityReport
+
+LIMIT = 7900
+"""Characters; MLflow takes 8,000 in a description. Sections that do not fit are named instead."""
+CUT = 300
+_MAX_REASONS = 12
+
+_ORDINAL = {
+    "mae": "MAE",
+    "within_one": "within one",
+    "ccc": "CCC",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "qwk": "QWK",
+}
+_BINARY = {"error_rate": "error rate", "fpr": "FPR", "fnr": "FNR", "matthews": "Matthews"}
+_STABILITY = {
+    "unanimity": "unanimous items",
+    "flip_rate": "flip rate",
+    "krippendorff_alpha": "alpha",
+    "gwet_ac1": "AC1",
+}
+
+
+def report_markdown(report: ReliabilityReport, *, title: str, note: str | None, worst: Sequence[WorstItem] = ()) -> str:
+    """Render what was measured, then what was not and why; the worst items take what room is left."""
+    head = [f"# {title}", ""]
+    if note:
+        head += [f"> {note}", ""]
+    head += [f"**Profile:** {literal(report.profile)}.", "", *_headline(report), *_across(report)]
+    tail = [*_missing(report.estimates), *_ending(report)]
+    room = LIMIT - _length([*head, *tail])
+    body = _fitting(_details(report), room=room)
+    return "\n".join([*head, *body, *_worst(worst, room=room - _length(body)), *tail])
+
+
+def _fitting(details: Iterable[tuple[str, list[str]]], *, room: int) -> list[str]:
+    """Take the sections that fit into the room, and name the others."""
+    body: list[str] = []
+    left: list[str] = []
+    for heading, lines in details:
+        section = [f"### {heading}", "", *lines, ""]
+        if _length([*body, *section]) > room - 100:
+            left.append(heading)
+        else:
+            body += section
+    return [*body, f"Left out here for length: {', '.join(left)}.", ""] if left else body
+
+
+def code(text: str) -> str:
+    """Put text from a model into a code span, where neither links nor HTML nor emphasis come to life.
+
+    A back quote would end the span and a backslash could undo a table's own escapes: both become look-alikes.
+    """
+    shown = "".join(char if char.isprintable() else " " for char in text).replace("`", "ˋ").replace("\\", "∖")
+    shown = " ".join(shown.split())
+    return f"`{shown}`" if shown else "(empty)"
+
+
+def literal(text: str) -> str:
+    """Keep the sentence readable and its HTML and links dead."""
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), ("[", "&#91;"), ("`", "&#96;"), ("\\", "&#92;")):
+        text = text.replace(char, entity)
+    return text
+
+
+def excerpt(text: str | None) -> str:
+    """Cut a text to some 300 characters, and say that it was cut."""
+    if text is None:
+        return "n/a"
+    return code(text) if len(text) <= CUT else f"{code(text[:CUT] + ' …')} (cut, {len(text):,} characters)"
+
+
+def _headline(report: ReliabilityReport) -> list[str]:
+    rows = []
+    for test in (BASELINE, *report.tests):
+        accuracy = report.estimates.get(f"{test}/accuracy")
+        if accuracy is None:
+            continue
+        others = [_value(report.estimates.get(f"{test}/{axis}")) for axis in ("consistency", "moved", "pass")]
+        rows.append([code(test), with_interval(accuracy), *others, str(accuracy.n), str(accuracy.excluded)])
+    header = ["test", "accuracy [95 % by source]", "consistent", "moved", "pass", "n calls", "left out"]
+    return [*table(header, rows), ""] if rows else []
+
+
+def _across(report: ReliabilityReport) -> list[str]:
+    summary = report.summary
+    n_tests, mean, least, most = (summary[name] for name in ("n_tests", "mean", "min", "max"))
+    if mean is None or least is None or most is None:
+        return ["Across tests: n/a, no test has a number.", ""]
+    sd = "" if summary["sd"] is None else f" ± {summary['sd']:.3f} (sd)"
+    interval = short_interval(summary["mean_ci_low"], summary["mean_ci_high"])
+    return [
+        f"Across {n_tests:g} of {len(report.scores)} tests: mean **{mean:.3f}**{sd}, 95 % by source {interval}; "
+        f"min {least:.3f}, max {most:.3f}. A test's score is its accuracy; of stability the unanimous items; of error "
+        "doses the monotone sources.",
+        "",
+    ]
+
+
+def _details(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:
+    estimates = report.estimates
+    tests = (BASELINE, *report.tests, "all")
+    for heading, axes in (("Two labels", _BINARY), ("Scale", _ORDINAL), ("Asked again", _STABILITY)):
+        rows = [
+            [code(test), *(_value(estimates.get(f"{test}/{axis}")) for axis in axes)]
+            for test in tests
+            if any(isinstance(estimates.get(f"{test}/{axis}"), Estimate) for axis in axes)
+            # A lone error rate says what accuracy says.
+            and any(f"{test}/{axis}" in estimates for axis in list(axes)[1:])
+        ]
+        if rows:
+            yield heading, table(["test", *axes.values()], rows)
+    if report.categories:
+        yield "By category", _categories(report.categories)
+    yield from _doses(report)
+    if confidence := confidence_lines(estimates, clusters="source"):
+        yield "Confidence", confidence
+
+
+def _categories(categories: Mapping[str, Mapping[str, Reading]]) -> list[str]:
+    """Show each group with accuracy and the errors its labels allow, all tests pooled."""
+    names = {"accuracy": "accuracy", "error_rate": "error rate", "fpr": "FPR", "fnr": "FNR", "mae": "MAE"}
+    shown = {axis: name for axis, name in names.items() if any(axis in axes for axes in categories.values())}
+    rows = [
+        [
+            code(group),
+            *(with_interval(axes[axis]) if axis in axes else "–" for axis in shown),
+            str(axes["accuracy"].n),
+            str(axes["accuracy"].excluded),
+        ]
+        for group, axes in categories.items()
+    ]
+    return table(["category", *shown.values(), "n calls", "left out"], rows)
+
+
+def _doses(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:
+    found = [test for test in report.tests if dose_of(test) is not None]
+    if not found:
+        return
+    found.sort(key=lambda test: dose_of(test) or 0)
+    readings = [report.estimates[f"{test}/decline"] for test in found]
+    rows = [
+        [str(dose_of(test)), with_interval(reading), str(reading.n), str(reading.excluded)]
+        for test, reading in zip(found, readings, strict=True)
+    ]
+    monotone = report.estimates[f"{ERROR_INJECTION}/monotone"]
+    yield (
+        "Error doses",
+        [
+            *table(["dose", "below own baseline [95 % by source]", "n calls", "left out"], rows),
+            "",
+            f"Never rises with the dose, ends below the baseline: {with_interval(monotone)} of {monotone.n} sources.",
+        ],
+    )
+
+
+def _worst(worst: Sequence[WorstItem], *, room: int) -> list[str]:
+    """Show as many as there is room for, from the worst on."""
+    rows = [
+        [
+            code(one.item),
+            code(one.test),
+            f"{code(one.expected)} / {code(one.given)}",
+            f"{one.error_size:g}",
+            excerpt(one.original),
+            excerpt(one.perturbed),
+        ]
+        for one in worst
+    ]
+    header = ["item", "test", "expected / given", "off by", "original", "perturbed"]
+    for shown in range(len(rows), 0, -1):
+        heading = "### Worst items" + (f" ({shown} of {len(rows)} fit here)" if shown < len(rows) else "")
+        section = [heading, "", *table(header, rows[:shown]), ""]
+        if _length(section) <= room:
+            return section
+    return []
+
+
+def _missing(estimates: Mapping[str, Reading]) -> list[str]:
+    groups: dict[tuple[str, bool], list[str]] = {}
+    for axis, reading in estimates.items():
+        if isinstance(reading, NotEstimable):
+            groups.setdefault((reading.reason, reading.withheld), []).append(axis)
+    if not groups:
+        return []
+    # Withheld ones first: money was spent on them.
+    ordered = sorted(groups.items(), key=lambda group: not group[0][1])
+    rows = [
+        ["withheld" if withheld else "n/a", _axes(axes), literal(reason)]
+        for (reason, withheld), axes in ordered[:_MAX_REASONS]
+    ]
+    rest = len(ordered) - _MAX_REASONS
+    more = [f"{rest} more reason(s) are in the report's data.", ""] if rest > 0 else []
+    return ["### Without a number", "", *table(["", "axes", "reason"], rows), "", *more]
+
+
+def _axes(axes: Sequence[str]) -> str:
+    shown = ", ".join(literal(axis) for axis in axes[:5])
+    return shown if len(axes) <= 5 else f"{shown} and {len(axes) - 5} more"
+
+
+def _ending(report: ReliabilityReport) -> list[str]:
+    ended = ", ".join(f"{name} {count}" for name, count in report.outcomes.items())
+    labels = literal(", ".join(report.labels)) or "none seen"
+    return [
+        f"Calls: {sum(report.outcomes.values())} ({ended}). Labels: {labels}.",
+        "",
+        "Consistent and moved compare with the judge's own answer to the unperturbed item. Intervals are 95 % with "
+        "sources as clusters. Unparsed and failed calls are in no denominator.",
+        "",
+    ]
+
+
+def _length(lines: Sequence[str]) -> int:
+    return sum(len(line) + 1 for line in lines)
+
+
+def _value(reading: Reading | None) -> str:
+    if reading is None:
+        return "–"
+    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else "n/a"

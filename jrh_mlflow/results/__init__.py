@@ -1,0 +1,18 @@
+"""Call records in, datasheet axes and reliability reports out. Pure: no MLflow, no network, no files."""
+
+from jrh_mlflow.measures.reliability.summary import CostPoint, cost_curve, usd_per_accuracy_point
+from jrh_mlflow.measures.reliability.worst import WorstItem, worst_items
+from jrh_mlflow.results.datasheet import Datasheet
+from jrh_mlflow.results.measure import measure
+from jrh_mlflow.results.reliability import ReliabilityReport
+
+__all__ = [
+    "CostPoint",
+    "Datasheet",
+    "ReliabilityReport",
+    "WorstItem",
+    "cost_curve",
+    "measure",
+    "usd_per_accuracy_point",
+    "worst_items",
+]

@@ -1,0 +1,299 @@
+"""Several judges on the same suite: which can be told apart, on which test, by how much.
+
+Units of one source (the perturbations of an item, the calls on a task) are not independent. Decisions therefore use a
+sign-flip test on whole sources, adjusted by Holm over all axes × pairs of judges; McNemar's mid-p, which takes units
+as independent, is printed beside it. The mean over tests is a family of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import CallsError
+from jrh_mlflow.measures.comparison.differences import (
+    OVERALL,
+    Difference,
+    ScoreTable,
+    axis_difference,
+    comparison_notes,
+    decided,
+    judge_pairs,
+    mean_over_tests,
+    overall_difference,
+    score_table,
+)
+from jrh_mlflow.measures.comparison.units import lower_is_better, unit_scores
+from jrh_mlflow.measures.ledger import MAX_EXCLUDED, interval_method
+from jrh_mlflow.measures.records import complete_pairs, is_pointwise, normalise
+from jrh_mlflow.measures.reliability.summary import usd_per_accuracy_point
+from jrh_mlflow.measures.values import Resampling
+from jrh_mlflow.reports.comparison import comparison_markdown, comparison_tables
+from jrh_mlflow.results.datasheet import Datasheet, datasheet
+from jrh_mlflow.results.reliability import ALL, ReliabilityReport, reliability_report
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.stats.paired import letters
+
+ORDINAL_METRICS = ("ccc", "pearson", "spearman", "mae")
+_KEY = ["suite_item", "order", "replicate"]
+_MEANING = ["task", "condition", "delta", "better", "expected"]
+
+Report = Datasheet | ReliabilityReport
+Cells = dict[str, dict[str, Reading]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrasts:
+    """What several judges read on one suite, and which of them can be told apart."""
+
+    judges: tuple[str, ...]
+    axes: tuple[str, ...]
+    """The baseline first, then the tests; of pairs the axes of the datasheet."""
+    cells: Mapping[str, Mapping[str, Reading]]
+    """Axis to judge to reading, on the calls that every judge was asked; `overall` is the mean over tests."""
+    differences: tuple[Difference, ...]
+    """Of every axis and pair of judges, then of the means over tests."""
+    letters: Mapping[str, Mapping[str, str]]
+    """Axis to judge to letters, best first: judges that cannot be told apart share a letter."""
+    summaries: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+    """`by_judge` (over its tests) and `by_test` (over judges): n, mean, sd, min, max."""
+    ordinal: Mapping[str, Mapping[str, Mapping[str, Reading]]]
+    """Test to judge to CCC, Pearson, Spearman and MAE, where the labels are a scale."""
+    costs: Mapping[str, Mapping[str, float | None]]
+    """Judge to `usd` and `usd_per_accuracy_point` of the calls compared; None is unknown."""
+    notes: tuple[str, ...]
+    """What a reader must know: calls left out, axes without a number, too few clusters."""
+    alpha: float
+    n_calls: int
+    """Calls of each judge that are compared."""
+
+    @property
+    def different(self) -> tuple[Difference, ...]:
+        """The differences that were told apart."""
+        return tuple(one for one in self.differences if one.different)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return the comparison as tables: scores, differences, by_judge, by_test, ordinal, costs."""
+        return comparison_tables(self)
+
+    def to_markdown(self, *, title: str = "Comparison of judges", note: str | None = None) -> str:
+        """Return the comparison as a readable page."""
+        return comparison_markdown(self, title=title, note=note)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "judges": list(self.judges),
+            "axes": list(self.axes),
+            "alpha": self.alpha,
+            "n_calls": self.n_calls,
+            "notes": list(self.notes),
+            "cells": {axis: {name: one.to_dict() for name, one in row.items()} for axis, row in self.cells.items()},
+            "differences": [one.to_dict() for one in self.differences],
+            "letters": {axis: dict(row) for axis, row in self.letters.items()},
+            "summaries": {
+                kind: {name: dict(row) for name, row in rows.items()} for kind, rows in self.summaries.items()
+            },
+            "ordinal": {
+                test: {name: {key: one.to_dict() for key, one in row.items()} for name, row in rows.items()}
+                for test, rows in self.ordinal.items()
+            },
+            "costs": {name: dict(row) for name, row in self.costs.items()},
+        }
+
+
+def compare_calls(
+    judges: Mapping[str, pd.DataFrame],
+    *,
+    seed: int = 0,
+    n_resamples: int = 2000,
+    alpha: float = 0.05,
+    labels: Sequence[str] | None = None,
+    max_excluded: float = MAX_EXCLUDED,
+) -> Contrasts:
+    """Compare judges by their call records on one suite; pure, no MLflow.
+
+    Every judge is measured on the calls that all of them were asked, so a truncated run shortens the others. An axis
+    that is withheld for one of two judges (too many of its calls gave no usable answer) is not compared between them.
+
+    Args:
+        judges: Name to call records.
+        seed: Of all resampling.
+        n_resamples: Of the bootstrap behind the intervals.
+        alpha: Level of each family of decisions: the chance of any false difference in it.
+        labels: What a pointwise judge may answer, low to high; inferred when None.
+        max_excluded: Withhold a number when more than this share of its calls gave no usable answer.
+
+    Raises:
+        CallsError: when the records break a rule, share no call, or disagree on what an item is.
+    """
+    if len(judges) < 2 or not 0 < alpha < 1:
+        raise ValueError(f"Two or more judges and `0 < alpha < 1` must hold, but got {list(judges)}, {alpha=}.")
+    given = {name: normalise(calls) for name, calls in judges.items()}
+    calls = shared_calls(given)
+    reports = {
+        name: _report(frame, labels=labels, max_excluded=max_excluded, seed=seed) for name, frame in calls.items()
+    }
+    resampling = Resampling(seed=seed, n_resamples=n_resamples)
+    table = score_table({name: unit_scores(frame, labels=labels) for name, frame in calls.items()})
+    axes, tests = _axes(table, pointwise=is_pointwise(next(iter(calls.values()))))
+    cells: Cells = {axis: {name: _reading(report, axis) for name, report in reports.items()} for axis in axes}
+    names = tuple(judges)
+    common = [axis for axis in tests if all(isinstance(one, Estimate) for one in cells[axis].values())]
+    differences = _grid(table, cells, names, resampling, alpha=alpha)
+    if len(common) > 1:
+        cells[OVERALL] = {name: _overall(table.of(common), name, len(common), resampling) for name in names}
+        means = [overall_difference(table, common, a, b, resampling) for a, b in judge_pairs(names)]
+        differences += decided([one for one in means if one is not None], alpha=alpha)
+    return Contrasts(
+        judges=names,
+        axes=axes,
+        cells=cells,
+        differences=tuple(differences),
+        letters={axis: _letters(axis, row, differences) for axis, row in cells.items()},
+        summaries=_summaries(cells, axes, tests, names),
+        ordinal=_ordinal(reports, axes),
+        costs={name: _cost(calls[name], report) for name, report in reports.items()},
+        notes=comparison_notes(given, calls, cells, differences, table=table, tests=tests, common=common, alpha=alpha),
+        alpha=alpha,
+        n_calls=len(next(iter(calls.values()))),
+    )
+
+
+def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the normalised records of the calls that every judge was asked, checking that they mean the same.
+
+    Raises:
+        CallsError: when there is no such call, or when two judges were asked different things under one name.
+    """
+    keyed = {name: frame.set_index(_KEY) for name, frame in judges.items()}
+    first, *others = keyed
+    common = keyed[first].index
+    for name in others:
+        common = common.intersection(keyed[name].index)
+    if common.empty:
+        raise CallsError(f"{', '.join(judges)} have no call in common: compare runs on the same suite.")
+    meaning = keyed[first].loc[common, _MEANING]
+    for name in others:
+        same = meaning.equals(keyed[name].loc[common, _MEANING])
+        if not same:
+            raise CallsError(
+                f"{first} and {name} disagree on the task, condition or expected answer of an item: not one suite."
+            )
+    return {name: complete_pairs(frame.loc[common].reset_index()) for name, frame in keyed.items()}
+
+
+def _report(frame: pd.DataFrame, *, labels: Sequence[str] | None, max_excluded: float, seed: int) -> Report:
+    if is_pointwise(frame):
+        return reliability_report(frame, labels=labels, max_excluded=max_excluded, seed=seed, n_resamples=1000)
+    return datasheet(frame, max_excluded=max_excluded, seed=seed, n_resamples=1000)
+
+
+def _axes(table: ScoreTable, *, pointwise: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the axes in the order shown, and those of them that count as tests: none for a datasheet."""
+    found = sorted(set(table.axis), key=_natural)
+    if not pointwise:
+        return tuple(found), ()
+    tests = tuple(axis for axis in found if axis != BASELINE)
+    return ((BASELINE, *tests) if BASELINE in found else tests), tests
+
+
+def _natural(axis: str) -> list[str | int]:
+    """Sort key that puts `delta_2` before `delta_10`."""
+    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", axis)]
+
+
+def _reading(report: Report, axis: str) -> Reading:
+    if isinstance(report, Datasheet):
+        return report.estimates[axis]
+    missing = NotEstimable(reason=f"no {axis} calls")
+    return report.estimates.get(f"{BASELINE}/accuracy", missing) if axis == BASELINE else report.scores[axis]
+
+
+def _grid(
+    table: ScoreTable, cells: Cells, names: Sequence[str], resampling: Resampling, *, alpha: float
+) -> list[Difference]:
+    found = [
+        axis_difference(table, axis, a, b, resampling)
+        for axis, row in cells.items()
+        for a, b in judge_pairs(names)
+        if isinstance(row[a], Estimate) and isinstance(row[b], Estimate)
+    ]
+    return decided([one for one in found if one is not None], alpha=alpha)
+
+
+def _overall(table: ScoreTable, name: str, n_tests: int, resampling: Resampling) -> Estimate:
+    scores = table.scores[name]
+    value, ends = mean_over_tests(table, scores, resampling)
+    known = ~np.isnan(scores)
+    n_clusters = len(np.unique(table.cluster[known]))
+    low, high = ends or (None, None)
+    return Estimate(
+        value=value,
+        n=int(known.sum()),
+        excluded=int((~known).sum()),
+        ci_low=None,
+        ci_high=None,
+        cluster_low=low,
+        cluster_high=high,
+        n_clusters=n_clusters,
+        method=interval_method(f"mean over {n_tests} tests; cluster bootstrap", n_clusters),
+    )
+
+
+def _letters(axis: str, row: Mapping[str, Reading], differences: Sequence[Difference]) -> dict[str, str]:
+    """Give letters to the judges that have a number, best first."""
+    values = {name: one.value for name, one in row.items() if isinstance(one, Estimate)}
+    sign = 1 if lower_is_better(axis) else -1
+    apart = {frozenset((one.a, one.b)) for one in differences if one.axis == axis and one.different}
+    ordered = sorted(values, key=lambda name: sign * values[name])
+    return letters(ordered, lambda one, other: frozenset((one, other)) in apart)
+
+
+def _summaries(
+    cells: Cells, axes: Sequence[str], tests: Sequence[str], names: Sequence[str]
+) -> dict[str, dict[str, dict[str, float | None]]]:
+    by_judge = {name: _spread([cells[test][name] for test in tests]) for name in names} if tests else {}
+    return {"by_judge": by_judge, "by_test": {axis: _spread(list(cells[axis].values())) for axis in axes}}
+
+
+def _spread(readings: Sequence[Reading]) -> dict[str, float | None]:
+    values = [one.value for one in readings if isinstance(one, Estimate)]
+    if not values:
+        return {"n": 0, **dict.fromkeys(("mean", "sd", "min", "max"))}
+    return {
+        "n": len(values),
+        "mean": float(np.mean(values)),
+        "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        "min": min(values),
+        "max": max(values),
+    }
+
+
+def _ordinal(reports: Mapping[str, Report], axes: Sequence[str]) -> dict[str, dict[str, dict[str, Reading]]]:
+    found = {
+        axis: {
+            name: {
+                metric: report.estimates[f"{axis}/{metric}"]
+                for metric in ORDINAL_METRICS
+                if f"{axis}/{metric}" in report.estimates
+            }
+            for name, report in reports.items()
+        }
+        for axis in (*axes, ALL)
+    }
+    return {axis: rows for axis, rows in found.items() if any(rows.values())}
+
+
+def _cost(frame: pd.DataFrame, report: Report) -> dict[str, float | None]:
+    costs = pd.to_numeric(frame["cost_usd"], errors="coerce") if "cost_usd" in frame else pd.Series([np.nan])
+    usd = None if costs.isna().any() else float(costs.sum())
+    accurate = report.estimates.get("natural/accuracy" if isinstance(report, Datasheet) else f"{ALL}/accuracy")
+    share = accurate.value if isinstance(accurate, Estimate) else None
+    return {"usd": usd, "usd_per_accuracy_point": usd_per_accuracy_point(usd, share)}

@@ -1,0 +1,76 @@
+"""The Judge Datasheet: every axis with its denominator, and a one-line profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from jrh_mlflow.measures.confidence import confidence_axes
+from jrh_mlflow.measures.datasheet.calls import call_table
+from jrh_mlflow.measures.datasheet.profile import profile_line
+from jrh_mlflow.measures.datasheet.readings import control_axes, delta_0_axes, ladder_axes, natural_axes, vacuum_axes
+from jrh_mlflow.measures.values import Resampling
+from jrh_mlflow.reports.markdown import datasheet_markdown
+from jrh_mlflow.schema.calls import OUTCOMES
+from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.schema.items import NATURAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datasheet:
+    """What one judge reads on one suite."""
+
+    estimates: Mapping[str, Reading]
+    """Axis to estimate, or to the reason why there is none."""
+    outcomes: Mapping[str, int]
+    """How the calls ended."""
+    profile: str
+    """A descriptive sketch for this stimulus family, never a grade."""
+    max_excluded: float
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """Axes left out because too many of their calls gave no usable answer, with the reason."""
+        return {
+            axis: reading.reason
+            for axis, reading in self.estimates.items()
+            if isinstance(reading, NotEstimable) and reading.withheld
+        }
+
+    def to_markdown(self, *, title: str = "Judge datasheet", note: str | None = None) -> str:
+        """Return the datasheet as a readable page."""
+        return datasheet_markdown(self.estimates, profile=self.profile, outcomes=self.outcomes, title=title, note=note)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "profile": self.profile,
+            "outcomes": dict(self.outcomes),
+            "max_excluded": self.max_excluded,
+            "estimates": {axis: reading.to_dict() for axis, reading in self.estimates.items()},
+        }
+
+
+def datasheet(frame: pd.DataFrame, *, max_excluded: float, seed: int, n_resamples: int) -> Datasheet:
+    """Measure normalised pair records."""
+    calls = call_table(frame, max_excluded=max_excluded)
+    estimates: dict[str, Reading] = {}
+    if (calls.condition != NATURAL).any():
+        estimates |= vacuum_axes(calls)
+        estimates |= delta_0_axes(calls)
+        estimates |= ladder_axes(calls, seed=seed, n_resamples=n_resamples)
+        estimates |= control_axes(calls)
+    if (calls.condition == NATURAL).any():
+        estimates |= natural_axes(calls)
+    resampling = Resampling(seed=seed, n_resamples=n_resamples)
+    estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
+    counts = frame["outcome"].value_counts()
+    return Datasheet(
+        estimates=estimates,
+        outcomes={outcome: int(counts.get(outcome, 0)) for outcome in OUTCOMES},
+        profile=profile_line(estimates),
+        max_excluded=max_excluded,
+    )

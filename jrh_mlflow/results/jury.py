@@ -1,0 +1,233 @@
+"""A jury of judges that were measured on one suite: what their votes together are worth, with no new call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.measures.jury.agreement import Agreement, agreement_matrix, effective_votes
+from jrh_mlflow.measures.jury.cascade import Cascade, cascade
+from jrh_mlflow.measures.jury.panel_search import BestPanel, best_panel, check_limit
+from jrh_mlflow.measures.jury.panels import (
+    PanelAnswers,
+    Rule,
+    condition_readings,
+    panel_answer,
+    panel_calls,
+    panel_readings,
+    vote_weights,
+)
+from jrh_mlflow.measures.jury.votes import NOT_ASKED, VoteTable, votes
+from jrh_mlflow.measures.ledger import MAX_EXCLUDED
+from jrh_mlflow.measures.values import Resampling
+from jrh_mlflow.reports.jury import jury_markdown, jury_tables
+from jrh_mlflow.schema.calls import USABLE
+from jrh_mlflow.schema.estimates import NotEstimable, Reading
+
+TRIO = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seat:
+    """One judge of the jury, alone."""
+
+    readings: Mapping[str, Reading]
+    """accuracy, error_rate, no_decision, and fpr and fnr of two labels: on the same units as the jury's."""
+    usd_per_1k: float | None
+    unusable: int
+    """Calls without a usable answer."""
+    not_asked: int
+    """Units of the table that it was not asked."""
+    weight: float | None
+    """Log-odds weight on all units, for rule `weighted`; the jury's answers use cross-fitted ones."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "readings": {name: one.to_dict() for name, one in self.readings.items()},
+            "usd_per_1k": self.usd_per_1k,
+            "unusable": self.unusable,
+            "not_asked": self.not_asked,
+            "weight": self.weight,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class JuryReport:
+    """What a jury reads, beside its judges."""
+
+    judges: tuple[str, ...]
+    rule: Rule
+    readings: Mapping[str, Reading]
+    """Of the jury of all judges: accuracy, error_rate, no_decision, and fpr and fnr of two labels."""
+    by_condition: Mapping[str, Reading]
+    """Accuracy of the jury by test, or by step of the ladder."""
+    n_split: int
+    """Units in which the tie rule decided, or the vote had to be unanimous and was not."""
+    usd_per_1k: float | None
+    """Dollars per 1,000 units, all judges asked; None when a price is unknown."""
+    seats: Mapping[str, Seat]
+    agreements: tuple[Agreement, ...]
+    effective_votes: Reading
+    error_correlation: Reading
+    """Mean over pairs of judges."""
+    best: BestPanel | NotEstimable | None
+    """Best panel of the size asked for; None when there is nothing to choose from."""
+    cascade: Cascade | NotEstimable | None
+    answers: pd.DataFrame
+    """The jury's answers as call records: `jrh.measure` reads them."""
+    notes: tuple[str, ...]
+    n_units: int
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return the report as tables: judges, conditions, agreement, panels, halves, answers."""
+        return jury_tables(self)
+
+    def to_markdown(self, *, title: str = "Jury", note: str | None = None) -> str:
+        """Return the report as a readable page."""
+        return jury_markdown(self, title=title, note=note)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "judges": list(self.judges),
+            "rule": self.rule.vote,
+            "ties": self.rule.ties,
+            "min_votes": self.rule.quorum(len(self.judges)),
+            "n_units": self.n_units,
+            "n_split": self.n_split,
+            "usd_per_1k": self.usd_per_1k,
+            "notes": list(self.notes),
+            "readings": {name: one.to_dict() for name, one in self.readings.items()},
+            "by_condition": {name: one.to_dict() for name, one in self.by_condition.items()},
+            "seats": {name: one.to_dict() for name, one in self.seats.items()},
+            "agreements": [one.to_dict() for one in self.agreements],
+            "effective_votes": self.effective_votes.to_dict(),
+            "error_correlation": self.error_correlation.to_dict(),
+            "best": None if self.best is None else self.best.to_dict(),
+            "cascade": None if self.cascade is None else self.cascade.to_dict(),
+        }
+
+
+def jury_report(
+    calls: Mapping[str, pd.DataFrame],
+    *,
+    rule: Rule | None = None,
+    size: int | None = None,
+    max_usd: float | None = None,
+    steps: Sequence[str] = (),
+    unsure: str | None = None,
+    labels: Sequence[str] | None = None,
+    seed: int = 0,
+    n_resamples: int = 1000,
+    max_excluded: float = MAX_EXCLUDED,
+) -> JuryReport:
+    """Let judges vote by their call records on one suite; pure, no MLflow.
+
+    Args:
+        calls: Judge to call records.
+        rule: How a panel votes; majority when None.
+        size: Of the best panel; three when there are more than three judges, none when there are not.
+        max_usd: Dollars per 1,000 units that the best panel, or a cascade, may cost.
+        steps: Judges of a cascade, cheap to strong: two, or three for `disagree`.
+        unsure: Signal of the cascade.
+        labels: What a pointwise judge may answer, low to high; inferred when None.
+        seed: Of halves and resampling.
+        n_resamples: Of the bootstrap behind the interval of the effective votes.
+        max_excluded: Withhold a number when more than this share of its units gave no usable answer.
+
+    Raises:
+        CallsError: when records break a rule or do not belong to one suite.
+        RecipeError: when a name is not known, or no panel costs so little.
+    """
+    _check_asked(len(calls), size=size, max_usd=max_usd, steps=steps, unsure=unsure)
+    rule = rule or Rule(seed=seed)
+    table = votes(calls, labels=labels, max_excluded=max_excluded)
+    given = panel_answer(table, table.judges, rule)
+    alike = effective_votes(table, resampling=Resampling(seed=seed, n_resamples=n_resamples))
+    seats = _seats(table, rule)
+    stepped = cascade(table, steps[:-1], steps[-1], unsure=unsure, max_usd=max_usd, seed=seed) if steps else None
+    return JuryReport(
+        judges=table.judges,
+        rule=rule,
+        readings=panel_readings(table, given),
+        by_condition=condition_readings(table, given),
+        n_split=int(given.split.sum()),
+        usd_per_1k=table.usd_per_1k(table.judges),
+        seats=seats,
+        agreements=agreement_matrix(table),
+        effective_votes=alike["effective_votes"],
+        error_correlation=alike["error_correlation"],
+        best=_best(table, rule, size=size, max_usd=max_usd, seed=seed),
+        cascade=stepped,
+        answers=panel_calls(table, given),
+        notes=(*_notes(table, given, rule, seats), *_dear(stepped, max_usd)),
+        n_units=len(table.item),
+    )
+
+
+def _check_asked(
+    n_judges: int, *, size: int | None, max_usd: float | None, steps: Sequence[str], unsure: str | None
+) -> None:
+    """Refuse settings that nothing would read: a limit that limits nothing looks kept."""
+    check_limit(max_usd)
+    if unsure is not None and not steps:
+        raise RecipeError(f"The signal {unsure!r} is for a cascade: name its judges.")
+    if max_usd is not None and size is None and n_judges <= TRIO and not steps:
+        raise RecipeError(f"A limit of ${max_usd:g} needs a panel to choose: with {n_judges} judges name its size.")
+
+
+def _dear(stepped: Cascade | NotEstimable | None, max_usd: float | None) -> tuple[str, ...]:
+    if not isinstance(stepped, Cascade) or max_usd is None or stepped.usd_per_1k is None:
+        return ()
+    if stepped.thresholds or stepped.usd_per_1k <= max_usd:
+        return ()
+    cost = f"The cascade costs ${stepped.usd_per_1k:.4g} per 1,000, over the limit of ${max_usd:g}"
+    return (f"{cost}: the signal {stepped.unsure} has no threshold to lower.",)
+
+
+def _seats(table: VoteTable, rule: Rule) -> dict[str, Seat]:
+    weights = vote_weights(table, table.judges) if rule.vote == "weighted" else {}
+    seats = {}
+    for column, name in enumerate(table.judges):
+        outcome = table.outcome[:, column]
+        seats[name] = Seat(
+            readings=panel_readings(table, panel_answer(table, [name])),
+            usd_per_1k=table.usd_per_1k([name]),
+            unusable=sum(one not in USABLE and one != NOT_ASKED for one in outcome),
+            not_asked=int((outcome == NOT_ASKED).sum()),
+            weight=weights.get(name),
+        )
+    return seats
+
+
+def _best(
+    table: VoteTable, rule: Rule, *, size: int | None, max_usd: float | None, seed: int
+) -> BestPanel | NotEstimable | None:
+    if size is None and len(table.judges) <= TRIO:
+        return None
+    n_sources = len(np.unique(table.source[table.judged]))
+    # Weights are cross-fitted within each half, so a half needs two sources of its own.
+    needed = 4 if rule.vote == "weighted" else 2
+    if size is None and n_sources < needed:
+        reason = f"{n_sources} source(s) with an expected answer: choosing on one half needs {needed} or more"
+        return NotEstimable(reason=reason)
+    return best_panel(table, TRIO if size is None else size, max_usd=max_usd, rule=rule, seed=seed)
+
+
+def _notes(table: VoteTable, given: PanelAnswers, rule: Rule, seats: Mapping[str, Seat]) -> tuple[str, ...]:
+    notes = []
+    short = [name for name, seat in seats.items() if seat.not_asked]
+    if short:
+        notes.append(f"Not asked everything: {', '.join(short)}. Missing votes stay missing.")
+    if not table.judged.any():
+        notes.append("No unit has an expected answer: agreement only.")
+    n_split = int(given.split.sum())
+    if n_split and rule.vote != "unanimous":
+        notes.append(f"The tie rule ({rule.ties}) decided {n_split} of {len(table.item)} units.")
+    return tuple(notes)

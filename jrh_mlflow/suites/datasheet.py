@@ -1,0 +1,196 @@
+"""The Judge Datasheet's suite: vacuum, quality ladder, equal-quality pairs and controls, from tasks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import mean
+
+from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, Item
+from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.suites.tasks import (
+    Candidate,
+    States,
+    Task,
+    built_in_tasks,
+    candidates,
+    digest,
+    join,
+    ladder,
+    load_tasks,
+    nearest,
+    rank,
+    sentences,
+    surface_pair,
+)
+
+_WHITESPACE = (" ", "\n\n\t ")
+
+
+def datasheet_suite(
+    *,
+    n_tasks: int = 10,
+    depth: int = 5,
+    half_steps: bool = False,
+    seed: int = 0,
+    tasks: str | Path | Sequence[Task] | None = None,
+    name: str | None = None,
+) -> Suite:
+    """Build the datasheet suite; the same arguments give the same hash on every machine.
+
+    Args:
+        n_tasks: Tasks to use, chosen by `seed` when there are more.
+        depth: Requirements per task, so levels run from 0 to `depth`.
+        half_steps: Also ladder pairs half a step apart, so that thresholds under 1 can be resolved.
+        seed: Chooses tasks, the order in which requirements are satisfied, wordings and slots.
+        tasks: A YAML file or folder, or parsed tasks; the package's own library when None.
+        name: Of the suite; tells the arguments when None.
+    """
+    if n_tasks < 1 or depth < 1:
+        raise ValueError(f"`n_tasks >= 1` and `depth >= 1` must hold, but got {n_tasks=}, {depth=}.")
+    library = _library(tasks)
+    if len(library) < n_tasks:
+        raise SuiteError(f"{n_tasks} tasks were asked for, but there are {len(library)}. Lower n_tasks or add tasks.")
+    chosen = rank(sorted(task.id for task in library), seed, "task")[:n_tasks]
+    by_id = {task.id: task for task in library}
+    items = [
+        item
+        for index, task_id in enumerate(chosen)
+        for item in _TaskItems(by_id[task_id], index=index, depth=depth, half_steps=half_steps, seed=seed)
+    ]
+    origin = {
+        "builder": "datasheet",
+        "n_tasks": n_tasks,
+        "depth": depth,
+        "half_steps": half_steps,
+        "seed": seed,
+        "tasks": "built-in" if tasks is None else "own",
+    }
+    return Suite(
+        name=name or _name(n_tasks, depth, half_steps, seed, own=tasks is not None), items=items, origin=origin
+    )
+
+
+def _library(tasks: str | Path | Sequence[Task] | None) -> list[Task]:
+    if tasks is None:
+        return built_in_tasks()
+    return load_tasks(tasks) if isinstance(tasks, str | Path) else list(tasks)
+
+
+def _name(n_tasks: int, depth: int, half_steps: bool, seed: int, *, own: bool) -> str:
+    parts = ["datasheet", f"{n_tasks}x{depth}"]
+    parts += ["half"] if half_steps else []
+    parts += ["own"] if own else []
+    return "-".join([*parts, f"s{seed}"])
+
+
+class _TaskItems:
+    """Items of one task, iterated in the protocol's order."""
+
+    def __init__(self, task: Task, *, index: int, depth: int, half_steps: bool, seed: int) -> None:
+        ids = [requirement.id for requirement in task.requirements]
+        if len(ids) < depth:
+            raise SuiteError(f"Task {task.id!r} has {len(ids)} requirements, but {depth=}. Lower depth or add some.")
+        self.task, self.seed, self.depth = task, seed, depth
+        self.climb = rank(ids, seed, task.id, "climb")[:depth]
+        """Requirements in the order in which the ladder satisfies them."""
+        steps = 2 * depth + 1 if half_steps else depth + 1
+        self.levels = [level * (0.5 if half_steps else 1.0) for level in range(steps)]
+        self.half_steps = half_steps
+        pools = {level: self._pool(self._states(level)) for level in self.levels}
+        self.target = mean(len(one.text) for pool in pools.values() for one in pool)
+        # Neighbouring tasks take opposite orders of length, so that over both of them the longer candidate is the
+        # better one in exactly half of the pairs at every step.
+        order = rank(self.levels, seed, "length", index // 2)
+        self.rungs = ladder(pools, order=order if index % 2 == 0 else order[::-1], target=self.target)
+        self.pools = pools
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from self._vacuum()
+        yield from self._ladder()
+        yield from self._delta_0_same()
+        yield from self._delta_0_different()
+        yield from self._filler()
+
+    def _states(self, level: float) -> States:
+        full = int(level)
+        states: dict[str, str] = dict.fromkeys(self.climb[:full], "satisfied")
+        if level > full:
+            states[self.climb[full]] = "half"
+        return states  # type: ignore[return-value]  # dict is invariant in its literal values
+
+    def _pool(self, states: States) -> list[Candidate]:
+        return candidates(self.task, self.climb, states)
+
+    def _instruction(self, *, with_requirements: bool = True) -> str:
+        if not with_requirements:
+            return self.task.instruction
+        listed = [f"- {one.text}" for one in self.task.requirements if one.id in self.climb]
+        return "\n".join([self.task.instruction, "", "The answer should:", *listed])
+
+    def _vacuum(self) -> Iterator[Item]:
+        rungs = (self.rungs[float(self.depth // 2)].text, self.rungs[float(self.depth)].text)
+        contents = {"vacuum_empty": ("", ""), "vacuum_whitespace": _WHITESPACE, "vacuum_identical": rungs}
+        for condition, variants in contents.items():
+            for variant, content in enumerate(variants):
+                yield Item(
+                    id=f"{self.task.id}.{condition}.{variant}",
+                    task=self.task.id,
+                    condition=condition,
+                    instruction=self._instruction(with_requirements=variant == 0),
+                    u=content,
+                    v=content,
+                    meta={"variant": variant},
+                )
+
+    def _pair(
+        self, condition: str, name: str, u: Candidate, v: Candidate, *, delta: float | None, better: str | None = None
+    ) -> Item:
+        return Item(
+            id=f"{self.task.id}.{condition}.{name}",
+            task=self.task.id,
+            condition=condition,
+            instruction=self._instruction(),
+            u=u.text,
+            v=v.text,
+            delta=delta,
+            better=better,
+            meta={"satisfied": {"u": u.satisfied, "v": v.satisfied}, "half": {"u": u.half, "v": v.half}},
+        )
+
+    def _ladder(self) -> Iterator[Item]:
+        for low, high in itertools.combinations(self.levels, 2):
+            delta = high - low
+            if not delta.is_integer() and delta != 0.5:
+                continue
+            if delta.is_integer() and not low.is_integer():
+                continue
+            name = f"{low:g}-{high:g}"
+            pair = (self.rungs[low], self.rungs[high])
+            v_better = int(digest(self.seed, self.task.id, name)[0], 16) % 2 == 0
+            u, v = pair if v_better else pair[::-1]
+            yield self._pair(LADDER, name, u, v, delta=delta, better="v" if v_better else "u")
+
+    def _delta_0_same(self) -> Iterator[Item]:
+        for level in range(self.depth + 1):
+            u, v = surface_pair(self.pools[float(level)], self.seed, self.task.id, level)
+            yield self._pair(DELTA_0_SAME, str(level), u, v, delta=0.0)
+
+    def _delta_0_different(self) -> Iterator[Item]:
+        for count in range(1, self.depth):
+            first, last = (
+                nearest(self._pool(dict.fromkeys(ids, "satisfied")), self.target, self.seed, *ids)
+                for ids in (self.climb[:count], self.climb[-count:])
+            )
+            yield self._pair(DELTA_0_DIFFERENT, str(count), first, last, delta=0.0)
+
+    def _filler(self) -> Iterator[Item]:
+        for level in sorted({0, (self.depth + 1) // 2, self.depth}):
+            plain = self.rungs[float(level)]
+            parts = sentences(self.task, self.climb, plain.states, plain.wording)
+            spread = itertools.zip_longest(parts[1:-1], self.task.filler)
+            body = [text for both in spread for text in both if text is not None]
+            padded = Candidate(text=join([parts[0], *body, parts[-1]]), states=plain.states, wording=plain.wording)
+            yield self._pair(FILLER, str(level), plain, padded, delta=None)

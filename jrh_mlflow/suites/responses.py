@@ -1,0 +1,233 @@
+"""Datasets in: a table of labelled responses becomes seeds with stable ids, or an error that names the rows."""
+# MERGED-DOC: """Fewer rows of a dataset: a seeded draw, stratified by a column, that does not depend on the order of the file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.suites.labels import label_text, read_labels
+from jrh_mlflow.suites.tables import ROLES, Table, clean, find_roles, is_missing, present, refuse_rows
+
+MAX_ID = 200
+
+
+def read_seeds(
+    dataset: object,
+    *,
+    columns: Mapping[str, str] | None = None,
+    labels: Sequence[object] | None = None,
+    scale: Sequence[object] | None = None,
+    instruction: str | None = None,
+    n: int | None = None,
+    stratify: str | None = None,
+    seed: int = 0,
+) -> tuple[list[Seed], Labels]:
+    """Read labelled responses, checking every row before any is drawn.
+
+    Args:
+        dataset: A DataFrame; the path of a CSV, TSV, JSON lines, JSON or Parquet file; a Hugging Face or MLflow
+            dataset; or an iterable of mappings.
+        columns: Role (`id`, `instruction`, `response`, `label`, `group`) to the dataset's column. A dot reaches into
+            dicts: `{"response": "outputs.answer"}`. What is not mapped is looked for by its own and by common names.
+        labels: The labels there may be, the better one or the one to be detected last.
+        scale: An ordinal scale: `(low, high)` for every whole number between, or three or more levels from low to
+            high. Without `labels` and `scale` the data tell.
+        instruction: The task all responses answer, when the data have no column for it.
+        n: How many rows to draw. Without it, all.
+        stratify: Column or role whose values share the draw in proportion, such as `label`.
+        seed: Of the draw, which does not depend on the order of the rows.
+
+    Returns:
+        The seeds in file order, and the labels they may carry. A seed's `group` is the value of the group column, or
+        else the stratum.
+
+    Raises:
+        RecipeError: naming the column and the first offending rows, counted from 1 without the header.
+    """
+    table = Table(dataset)
+    roles = find_roles(table, columns, constant=instruction is not None)
+    ids = _ids(table, roles["id"]) if "id" in roles else None
+    instructions = _constant(instruction, len(table)) or _texts(table, roles["instruction"], ids)
+    responses = _texts(table, roles["response"], ids)
+    found, allowed = read_labels(
+        table.cells(roles["label"]), column=roles["label"], ids=ids, labels=labels, scale=scale
+    )
+    names = ids if ids is not None else _content_ids(instructions, responses, found)
+    strata = _strata(table, roles, stratify, found, ids)
+    groups = _groups(table, roles["group"], ids) if "group" in roles else strata
+    drawn = range(len(table)) if n is None else sample(names, strata or [""] * len(names), n, seed=seed)
+    seeds = [
+        Seed(
+            id=names[row],
+            instruction=clean(instructions[row]),
+            response=clean(responses[row]),
+            label=found[row],
+            group=groups[row] if groups else None,
+            meta=_replaced(instructions[row] + responses[row]),
+        )
+        for row in drawn
+    ]
+    return seeds, allowed
+
+
+def dataset_sha256(seeds: Sequence[Seed], labels: Labels) -> str:
+    """Return the hash of the seeds, in order, and their labels as canonical JSON: what a suite was made from."""
+    return hashlib.sha256(_canonical({"labels": asdict(labels), "seeds": [asdict(seed) for seed in seeds]})).hexdigest()
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _ids(table: Table, column: str) -> list[str]:
+    cells = table.cells(column)
+    refuse_rows(column, "must hold an id in every row", _numbered(cells, [is_missing(cell) for cell in cells]), None)
+    texts = [_id_text(cell) for cell in cells]
+    broken = _numbered(cells, [text is None for text in texts])
+    refuse_rows(column, f"must hold ids on one line of at most {MAX_ID} characters, or whole numbers", broken, None)
+    ids = [text for text in texts if text is not None]
+    counts = Counter(ids)
+    refuse_rows(column, "must hold each id once", _numbered(cells, [counts[text] > 1 for text in ids]), None)
+    return ids
+
+
+def _id_text(cell: object) -> str | None:
+    """Return an id as it is written, whole numbers without a point; None for what cannot be one."""
+    text = cell if isinstance(cell, str) else label_text(cell)
+    if text is None or len(text) > MAX_ID or not (isinstance(cell, str) or text.lstrip("-").isdigit()):
+        return None
+    odd = any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
+    return None if odd else text
+
+
+def _content_ids(*texts: Sequence[str]) -> list[str]:
+    """Return the first 12 hex digits of the hash of each row's instruction, response and label."""
+    rows = [[clean(text) for text in row] for row in zip(*texts, strict=True)]
+    ids = [hashlib.sha256(_canonical(row)).hexdigest()[:12] for row in rows]
+    counts = Counter(ids)
+    same = {number: None for number, text in enumerate(ids) if counts[text] > 1}
+    refuse_rows(None, "must differ (the same row twice; remove one or give an id column)", same, None)
+    return ids
+
+
+def _texts(table: Table, column: str, ids: Sequence[str] | None) -> list[str]:
+    cells = table.cells(column)
+    refuse_rows(column, "must hold text in every row", {i: None for i, c in enumerate(cells) if is_missing(c)}, ids)
+    refuse_rows(column, "must hold text", _numbered(cells, [not isinstance(cell, str) for cell in cells]), ids)
+    return [str(cell) for cell in cells]
+
+
+def _constant(instruction: str | None, n_rows: int) -> list[str]:
+    if instruction is not None and (not isinstance(instruction, str) or not instruction.strip()):
+        raise RecipeError(f"`instruction` must be text, but is {instruction!r}.")
+    return [] if instruction is None else [instruction] * n_rows
+
+
+def _strata(
+    table: Table, roles: Mapping[str, str], stratify: str | None, labels: list[str], ids: Sequence[str] | None
+) -> list[str]:
+    """Return the stratum of each row, or nothing when there are none."""
+    if stratify is None:
+        return []
+    if stratify == "label":
+        return labels
+    column = roles.get(stratify, stratify)
+    if column not in table:
+        raise RecipeError(
+            f"`stratify` names {stratify!r}, which is neither a column nor a role ({', '.join(ROLES)})."
+            f"{present(table, stratify)}"
+        )
+    groups = _groups(table, column, ids)
+    missing = {number: None for number, group in enumerate(groups) if group is None}
+    refuse_rows(column, "must hold a stratum in every row", missing, ids)
+    return [group for group in groups if group is not None]
+
+
+def _groups(table: Table, column: str, ids: Sequence[str] | None) -> list[str | None]:
+    cells = table.cells(column)
+    groups = [None if is_missing(cell) else label_text(cell) for cell in cells]
+    odd = [group is None and not is_missing(cell) for group, cell in zip(groups, cells, strict=True)]
+    refuse_rows(column, "must hold text, numbers or booleans", _numbered(cells, odd), ids)
+    return groups
+
+
+def _replaced(text: str) -> dict[str, int]:
+    cleaned = clean(text)
+    if cleaned == text:
+        return {}
+    return {"replaced_characters": sum(before != after for before, after in zip(text, cleaned, strict=True))}
+
+
+def _numbered(cells: Sequence[object], broken: Sequence[bool]) -> dict[int, object]:
+    return {number: cell for number, (cell, bad) in enumerate(zip(cells, broken, strict=True)) if bad}
+
+
+def sample(ids: Sequence[str], strata: Sequence[str], n: int, *, seed: int) -> list[int]:
+    """Draw `n` positions, the strata in proportion to their sizes.
+
+    Args:
+        ids: Of all rows, unique. Rows are sorted by them before the draw.
+        strata: Of all rows; all the same for a plain draw.
+        n: How many to draw.
+        seed: The same seed and rows give the same draw.
+
+    Returns:
+        Positions in file order.
+
+    Example:
+        >>> sample(["a", "b", "c", "d"], ["x", "x", "y", "y"], 2, seed=0)
+        [1, 3]
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise RecipeError(f"`n` must be a whole number of rows, 1 or more, but is {n!r}.")
+    if n > len(ids):
+        raise RecipeError(
+            f"`n` is {n}, but the dataset has {len(ids)} rows. Lower it, or leave it out to take them all."
+        )
+    members: dict[str, list[int]] = {}
+    for position in sorted(range(len(ids)), key=lambda position: ids[position]):
+        members.setdefault(strata[position], []).append(position)
+    shares = allocate({name: len(rows) for name, rows in members.items()}, n)
+    rng = random.Random(seed)  # noqa: S311 - a repeatable draw, not a secret
+    drawn = [position for name in sorted(members) for position in rng.sample(members[name], shares[name])]
+    return sorted(drawn)
+
+
+def allocate(sizes: Mapping[str, int], n: int) -> dict[str, int]:
+    """Share `n` places among strata in proportion to their sizes, by largest remainder.
+
+    Each stratum gets at least one place when there are enough for all. Equal remainders go by name.
+
+    Example:
+        >>> allocate({"common": 90, "rare": 1, "some": 9}, 10)
+        {'common': 8, 'rare': 1, 'some': 1}
+    """
+    single: set[str] = set()
+    while n >= len(sizes):
+        # A stratum whose share is under one gets one; the others share what is left, so their shares shrink in turn.
+        rest = {name: size for name, size in sizes.items() if name not in single}
+        places, total = n - len(single), sum(rest.values())
+        small = {name for name, size in rest.items() if places * size < total}
+        if not small:
+            break
+        single |= small
+    rest = {name: size for name, size in sizes.items() if name not in single}
+    shares = dict.fromkeys(single, 1) | _largest_remainder(rest, n - len(single))
+    return {name: shares[name] for name in sorted(sizes)}
+
+
+def _largest_remainder(sizes: Mapping[str, int], n: int) -> dict[str, int]:
+    total = sum(sizes.values())
+    shares = {name: n * size // total for name, size in sizes.items()}
+    by_remainder = sorted(sizes, key=lambda name: (-(n * sizes[name] % total), name))
+    for name in by_remainder[: n - sum(shares.values())]:
+        shares[name] += 1
+    return shares

@@ -1,0 +1,228 @@
+"""A suite: a frozen, hashed list of items, saved as JSON lines beside a manifest.
+
+`sha256` is the hash of `suite.jsonl` itself, so `sha256sum` verifies it without this package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.presentation import Message, saved_message
+from jrh_mlflow.suites.validity import check_suite
+
+SCHEMA_VERSION = 1
+ITEMS_FILE = "suite.jsonl"
+MANIFEST_FILE = "manifest.json"
+
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FIELDS = tuple(field.name for field in fields(Item))
+
+
+class Suite:
+    """What every judge is measured on. Building one checks its validity gates."""
+
+    def __init__(self, *, name: str, items: Iterable[Item], origin: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.items: tuple[Item, ...] = tuple(items)
+        self.origin = dict(origin or {})
+        """How it was made: builder and arguments, or the parent it comes from."""
+        check_suite(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"Suite({self.name!r}, {len(self)} items, sha256={self.sha256[:12]})"
+
+    @cached_property
+    def content(self) -> bytes:
+        """The bytes of `suite.jsonl`: one canonical JSON object per line, in item order."""
+        return b"".join(item_line(item) for item in self.items)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of `content`."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def has_texts(self) -> bool:
+        """False for a suite replayed from recorded judgments: it can be measured, not asked again."""
+        return all(item.instruction is not None for item in self.items)
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """What its items may be answered with, low to high; None for pairs, and where items differ."""
+        found = {item.answers for item in self.items}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """Item id to the group its results are also reported by, for items that have one."""
+        return {item.id: str(item.meta["group"]) for item in self.items if item.meta.get("group") is not None}
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What a reader wants to know before opening the items."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "name": self.name,
+            "sha256": self.sha256,
+            "n_items": len(self),
+            "n_calls": sum(len(item.orders) * item.replicates for item in self.items),
+            "n_tasks": len({item.task for item in self.items}),
+            "conditions": dict(Counter(item.condition for item in self.items)),
+            "origin": self.origin,
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write `suite.jsonl` and `manifest.json` into the folder `path`, and return it."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ITEMS_FILE).write_bytes(self.content)
+        text = json.dumps(self.manifest, indent=1, ensure_ascii=False)
+        (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
+        return folder
+
+
+def read_suite(path: str | Path, *, mend: bool = False) -> Suite:
+    """Read a saved suite from its folder (or its `suite.jsonl`), checking hash and gates.
+
+    Args:
+        path: The folder, or the file of its items.
+        mend: Read what is no text as U+FFFD (`mended`), so that somebody can look at it.
+
+    Raises:
+        SuiteError: when a file is missing, cut short, edited after hashing, or breaks a gate.
+    """
+    folder = Path(path)
+    if folder.name == ITEMS_FILE:
+        folder = folder.parent
+    if not (folder / ITEMS_FILE).is_file() or not (folder / MANIFEST_FILE).is_file():
+        raise SuiteError(f"There is no suite in {folder}: it needs {ITEMS_FILE} and {MANIFEST_FILE}.")
+    manifest = read_manifest(folder / MANIFEST_FILE, mend=mend)
+    content = (folder / ITEMS_FILE).read_bytes()
+    _check_bytes(content, manifest, folder / ITEMS_FILE)
+    lines = [mended(line) if mend else line for line in content.splitlines()]
+    items = [read_item(line, number, folder / ITEMS_FILE) for number, line in enumerate(lines, 1)]
+    return Suite(name=str(manifest["name"]), items=items, origin=manifest.get("origin"))
+
+
+def mended(content: bytes) -> bytes:
+    r"""Return JSON with U+FFFD for what no text can hold: bytes that are not UTF-8, and escaped lone surrogates.
+
+    Example:
+        >>> mended(b'{"text": "a\\ud800b"}').decode() == '{"text": "a' + chr(0xFFFD) + 'b"}'
+        True
+    """
+    text = content.decode("utf-8", "replace")
+    if _ESCAPED_SURROGATE.search(text):
+        try:
+            read = json.dumps(json.loads(text), ensure_ascii=False)
+        except ValueError:
+            return text.encode()  # no JSON at all: whoever reads it says so
+        text = _SURROGATE.sub("\ufffd", read) if _SURROGATE.search(read) else text
+    return text.encode()
+
+
+def item_line(item: Item) -> bytes:
+    """Return an item's line of `suite.jsonl`."""
+    data = {name: value for name in _FIELDS if (value := getattr(item, name)) not in (None, {}, [], ())}
+    if item.transcript:
+        data["transcript"] = [saved_message(message) for message in item.transcript]
+    if item.replicates == 1:
+        del data["replicates"]
+    try:
+        return json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise SuiteError(f"Item {item.id!r} holds a lone surrogate, which no file can. Clean its text.") from error
+
+
+def read_manifest(file: Path, *, mend: bool = False) -> dict[str, Any]:
+    """Read what a suite says about itself.
+
+    Raises:
+        SuiteError: when the file is no manifest, or another version's.
+    """
+    try:
+        content = file.read_bytes()
+        manifest = json.loads((mended(content) if mend else content).decode("utf-8"))
+    except ValueError as error:
+        raise SuiteError(f"{file} is not valid JSON: {error}.") from error
+    if not isinstance(manifest, dict) or not {"schema_version", "name", "sha256", "n_items"} <= manifest.keys():
+        raise SuiteError(f"{file} is not the manifest of a suite.")
+    if not isinstance(manifest["n_items"], int):
+        raise SuiteError(f"{file}: `n_items` must be a whole number, but is {manifest['n_items']!r}.")
+    if manifest["schema_version"] != SCHEMA_VERSION:
+        raise SuiteError(
+            f"{file} has schema version {manifest['schema_version']}, this package reads {SCHEMA_VERSION}. "
+            "Build the suite again, or install the version that wrote it."
+        )
+    return manifest
+
+
+def _check_bytes(content: bytes, manifest: Mapping[str, Any], file: Path) -> None:
+    n_lines = content.count(b"\n")
+    if n_lines < manifest["n_items"]:
+        raise SuiteError(f"{file} was cut short: {n_lines} of {manifest['n_items']} items. Fetch or build it again.")
+    found = hashlib.sha256(content).hexdigest()
+    if found != manifest["sha256"]:
+        raise SuiteError(
+            f"{file} was edited after hashing: its sha256 is {found[:12]}…, the manifest says "
+            f"{str(manifest['sha256'])[:12]}…. Restore the file, or build a new suite from it."
+        )
+
+
+def read_item(line: bytes, number: int, file: Path) -> Item:
+    """Read one line; `number` and `file` are for the message when it is no item."""
+    try:
+        data = json.loads(line)
+        if not isinstance(data, dict) or not data.keys() <= set(_FIELDS):
+            raise ValueError("unknown fields")
+        _check_types(data)
+        if data.get("transcript") is not None:
+            data["transcript"] = tuple(_read_message(message) for message in data["transcript"])
+        if data.get("answers") is not None:
+            data["answers"] = tuple(data["answers"])
+        return Item(**data)
+    except (ValueError, TypeError) as error:
+        raise SuiteError(f"{file}, line {number}: not an item ({error}).") from error
+
+
+def _read_message(data: Mapping[str, Any]) -> Message:
+    lists = {name: tuple(data[name]) for name in ("tool_calls", "parts") if name in data}
+    return Message(**{**data, **lists})
+
+
+def _check_types(data: Mapping[str, Any]) -> None:
+    delta = data.get("delta")
+    if delta is not None and (isinstance(delta, bool) or not isinstance(delta, int | float)):
+        raise ValueError(f"delta must be a number, but is {delta!r}")
+    replicates = data.get("replicates", 1)
+    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+        raise ValueError(f"replicates must be 1, 2, …, but is {replicates!r}")
+    for name in (
+        "id",
+        "task",
+        "condition",
+        "kind",
+        "instruction",
+        "rubric",
+        "u",
+        "v",
+        "response",
+        "better",
+        "expected",
+    ):
+        if not isinstance(data.get(name, ""), str):
+            raise ValueError(f"{name} must be text, but is {data[name]!r}")

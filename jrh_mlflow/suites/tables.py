@@ -1,0 +1,286 @@
+"""Tables in: CSV, JSON lines and Parquet, read so that no id, label or empty cell changes on the way."""
+# MERGED-DOC: """A user's dataset as columns: whatever holds it, which column plays which role, and how a bad row is named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from jrh_mlflow.errors import RecipeError, suggest
+
+_READERS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".parquet": "parquet"}
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read a table by its ending (`.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`, the text ones also gzipped).
+
+    CSV cells stay text: an id `007` is not 7 and a label `NA` is not missing.
+
+    Raises:
+        RecipeError: naming the file, and the byte where it is not UTF-8.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise RecipeError(f"There is no file {path}. Check the path; a recipe may say where to get its file.")
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    kind = _READERS.get(suffixes[-1]) if suffixes else None
+    if kind is None:
+        raise RecipeError(f"{path.name}: unknown ending. Known: {', '.join(_READERS)} (text ones also with .gz).")
+    try:
+        frame = _read(path, kind, tab=suffixes[-1] == ".tsv")
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path.name} is not UTF-8 at byte {error.start}.") from error
+    except (ValueError, OSError) as error:
+        raise RecipeError(f"{path.name} cannot be read: {' '.join(str(error).split())[:200]}.") from error
+    if frame.empty:
+        raise RecipeError(f"{path.name} has no rows.")
+    return frame
+
+
+def _read(path: Path, kind: str, *, tab: bool) -> pd.DataFrame:
+    if kind == "parquet":
+        return pd.read_parquet(path)
+    if kind == "json":
+        return _read_json(path)
+    # `index_col=False` would drop cells beyond the header without a word, and None would shift every column.
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", sep="\t" if tab else ",")
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise ValueError("its rows have more cells than its header has names")
+    return frame
+
+
+def _read_json(path: Path) -> pd.DataFrame:
+    """Read JSON lines, or one JSON list, keeping every value as it is written."""
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    text = content.decode("utf-8-sig")
+    if path.name.removesuffix(".gz").endswith(".json"):
+        rows = json.loads(text)
+    else:
+        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("a list of objects was expected")
+    frame: pd.DataFrame = pd.DataFrame(rows, dtype=object)
+    return frame
+
+
+REQUIRED = ("instruction", "response", "label")
+ROLES = ("id", *REQUIRED, "group")
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "instruction": ("prompt", "input", "question", "assignment"),
+    "response": ("output", "answer", "completion", "text", "full_text"),
+    "label": ("score", "grade", "human_consensus", "holistic_essay_score"),
+}
+"""Columns tried where a role's own name is missing and no mapping was given for it."""
+
+_KINDS = "Give a DataFrame, a CSV, TSV, JSON or Parquet file, a Hugging Face or MLflow dataset, or a list of dicts."
+_ABSENT = object()
+_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class Table:
+    """Named columns of plain cells. `outputs.answer` names the key `answer` of the dicts in the column `outputs`."""
+
+    def __init__(self, dataset: object) -> None:
+        self._frame = _frame(dataset)
+        if len(self._frame) == 0:
+            raise RecipeError("The dataset has no rows. Check the file, or the filter before it.")
+        self._names = [str(name) for name in self._frame.columns]
+        twice = [name for name, count in Counter(self._names).items() if count > 1]
+        if twice:
+            raise RecipeError(f"The dataset has two columns named {twice[0]!r}. Rename or drop one.")
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names or any(cell is not _ABSENT for cell in self._nested(name))
+
+    @property
+    def names(self) -> list[str]:
+        """Columns, those with dicts followed by the dotted names inside."""
+        names = []
+        for name in self._names:
+            inside = {f"{name}.{key}": None for cell in self._column(name) if isinstance(cell, Mapping) for key in cell}
+            names += [name, *inside]
+        return names
+
+    def cells(self, name: str) -> list[object]:
+        """Return a column; a dict that lacks the key gives None."""
+        if name in self._names:
+            return self._column(name)
+        return [None if cell is _ABSENT else cell for cell in self._nested(name)]
+
+    def _column(self, name: str) -> list[object]:
+        return list(self._frame.iloc[:, self._names.index(name)].astype(object))
+
+    def _nested(self, name: str) -> list[object]:
+        outer = [column for column in self._names if name.startswith(f"{column}.")]
+        if not outer:
+            return []
+        column = max(outer, key=len)
+        return [_inside(cell, name[len(column) + 1 :]) for cell in self._column(column)]
+
+
+def find_roles(table: Table, columns: Mapping[str, str] | None, *, constant: bool) -> dict[str, str]:
+    """Return which column plays which role: as mapped, else by the role's own name, else by a common alias.
+
+    Args:
+        table: The dataset.
+        columns: Role to column.
+        constant: One instruction for all rows was given, so no column is looked for.
+    """
+    given = {role: str(column) for role, column in (columns or {}).items()}
+    for role, column in given.items():
+        if role not in ROLES:
+            raise RecipeError(f"Unknown column role {role!r}.{suggest(str(role), ROLES)} Roles: {', '.join(ROLES)}.")
+        if column not in table:
+            raise RecipeError(f"The dataset lacks the column {column!r} (for {role}).{present(table, column)}")
+    taken = set(given.values())
+    for role in ROLES:
+        found = None if role in given else _own_name_or_alias(table, role, taken, constant=constant)
+        if found is not None:
+            given[role] = found
+    _check_roles(table, given, constant=constant)
+    return given
+
+
+def present(table: Table, missing: str) -> str:
+    """Say which columns there are, the nearest name first."""
+    names = [" ".join(name.split()) for name in table.names]
+    return f"{suggest(missing, names)} Columns there are: {', '.join(names)}."
+
+
+def refuse_rows(column: str | None, rule: str, broken: Mapping[int, object], ids: Sequence[str] | None) -> None:
+    """Raise when rows break a rule, naming the first five by number (from 1, headers not counted) and id.
+
+    Args:
+        column: Where the rule holds; None for whole rows.
+        rule: What must hold, e.g. `must be text`.
+        broken: Position of each offending row to the cell to show; None shows nothing.
+        ids: Of all rows, where they are known.
+
+    Raises:
+        RecipeError: when `broken` is not empty.
+    """
+    if not broken:
+        return
+    named = [_named(row, cell, ids) for row, cell in list(broken.items())[:5]]
+    subject = "Rows" if column is None else f"Column {column!r}"
+    count = "1 row does not" if len(broken) == 1 else f"{len(broken)} rows do not"
+    more = ", …" if len(broken) > 5 else ""
+    raise RecipeError(f"{subject} {rule}, but {count}: {', '.join(named)}{more}.")
+
+
+def is_missing(cell: Any) -> bool:
+    """Tell whether a cell holds nothing: None, NaN, NA, or text without a visible character."""
+    if isinstance(cell, str):
+        return not cell.strip()
+    return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
+
+
+def clean(text: str) -> str:
+    """Replace what no file or service can carry, NUL and lone surrogates, by U+FFFD."""
+    return _UNWRITABLE.sub("\ufffd", text)
+
+
+def _frame(dataset: object) -> pd.DataFrame:
+    if isinstance(dataset, pd.DataFrame):
+        return dataset
+    if isinstance(dataset, str | Path):
+        return read_table(dataset)
+    if isinstance(dataset, Mapping):
+        raise RecipeError(_why_no_mapping(dataset))
+    # Known by their methods, so that neither library is needed: MLflow's evaluation datasets, then Hugging Face's,
+    # Polars' and Arrow's; last the MLflow datasets that wrap one of these.
+    for method in ("to_df", "to_pandas"):
+        if callable(convert := getattr(dataset, method, None)):
+            return _checked(convert(), dataset)
+    for attribute in ("df", "ds"):
+        if (inner := getattr(dataset, attribute, None)) is not None:
+            return _frame(inner)
+    if isinstance(dataset, Iterable):
+        return _from_rows(list(dataset))
+    raise RecipeError(f"A dataset cannot be a {type(dataset).__name__}. {_KINDS}")
+
+
+def _why_no_mapping(dataset: Mapping[object, object]) -> str:
+    splits = [
+        repr(name) for name, split in dataset.items() if hasattr(split, "to_pandas") or hasattr(split, "features")
+    ]
+    if splits:
+        return f"The dataset has several splits: {', '.join(splits)}. Give one of them, e.g. dataset[{splits[0]}]."
+    return f"A dataset cannot be a single {type(dataset).__name__}. {_KINDS}"
+
+
+def _checked(frame: object, dataset: object) -> pd.DataFrame:
+    if not isinstance(frame, pd.DataFrame):
+        raise RecipeError(f"The {type(dataset).__name__} gave a {type(frame).__name__}, no DataFrame. {_KINDS}")
+    return frame
+
+
+def _from_rows(rows: Sequence[object]) -> pd.DataFrame:
+    dicts = [dict(row) for row in rows if isinstance(row, Mapping)]
+    refuse_rows(
+        None,
+        "must be mappings from column to cell",
+        {number: type(row).__name__ for number, row in enumerate(rows) if not isinstance(row, Mapping)},
+        None,
+    )
+    frame: pd.DataFrame = pd.DataFrame(dicts, dtype=object)
+    return frame
+
+
+def _inside(cell: object, path: str) -> object:
+    if not isinstance(cell, Mapping):
+        return _ABSENT
+    if path in cell:
+        return cell[path]
+    head, _, rest = path.partition(".")
+    return _inside(cell.get(head), rest) if rest else _ABSENT
+
+
+def _own_name_or_alias(table: Table, role: str, taken: set[str], *, constant: bool) -> str | None:
+    if role in table and role not in taken:
+        return role
+    if role == "instruction" and constant:
+        return None
+    found = [name for name in ALIASES.get(role, ()) if name in table and name not in taken]
+    if len(found) > 1:
+        either = " or ".join(repr(name) for name in found)
+        raise RecipeError(f"The {role} may be in {either}. Say which: columns={{{role!r}: {found[0]!r}}}.")
+    return found[0] if found else None
+
+
+def _check_roles(table: Table, roles: Mapping[str, str], *, constant: bool) -> None:
+    if constant and "instruction" in roles:
+        column = roles["instruction"]
+        raise RecipeError(f"`instruction` was given, and the dataset has the column {column!r} for it. Leave one out.")
+    for role in REQUIRED:
+        if role in roles or (role == "instruction" and constant):
+            continue
+        tried = ", ".join((role, *ALIASES[role]))
+        hint = f"columns={{{role!r}: …}}" + (", or one instruction for all rows" if role == "instruction" else "")
+        raise RecipeError(
+            f"The dataset has no column for the {role} (looked for {tried}). Give {hint}.{present(table, role)}"
+        )
+    shared = Counter(roles[role] for role in REQUIRED if role in roles)
+    for column, count in shared.items():
+        if count > 1:
+            both = " and ".join(role for role in REQUIRED if roles.get(role) == column)
+            raise RecipeError(f"The column {column!r} cannot be {both} at once. Map each to its own column.")
+
+
+def _named(row: int, cell: object, ids: Sequence[str] | None) -> str:
+    place = f"row {row + 1}" if ids is None else f"row {row + 1} (id {ids[row]!r})"
+    if cell is None:
+        return place
+    shown = repr(cell)
+    return f"{place}: {shown[:40]}{'…' if len(shown) > 40 else ''}"

@@ -1,0 +1,286 @@
+"""Ladder tasks: a writing job with independent requirements, each sentence in two wordings.
+
+The YAML of one task (`jrh suite tasks --example` prints a whole one):
+
+    id: support_reply
+    title: Reply to a customer whose parcel is late
+    instruction: …
+    opening: [wording, wording]
+    requirements:
+      - id: delivery_date
+        text: Give the new delivery date and name the carrier.
+        satisfied: [wording, wording]
+        half: [wording, wording]
+        neutral: [wording, wording]
+    closing: [wording, wording]
+    filler: [sentence, sentence, …]
+"""
+# MERGED-DOC: """Candidate answers assembled from a task's sentences, matched in length by the choice of wordings."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import yaml
+
+from jrh_mlflow.errors import SuiteError, suggest
+
+State = Literal["satisfied", "half", "neutral"]
+STATES: tuple[State, ...] = ("satisfied", "half", "neutral")
+Wordings = tuple[str, str]
+
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml where it is built in: ten times as quick."""
+
+
+class _File(Protocol):
+    """A file on disk or inside the installed package."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read_text(self, encoding: str | None = None) -> str: ...
+
+
+MAX_SENTENCE_RATIO = 1.35
+"""Longest over shortest sentence of one requirement: beyond it length would tell the level."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Requirement:
+    """One thing an answer should do, as sentences that do it, half do it, or do not."""
+
+    id: str
+    text: str
+    satisfied: Wordings
+    half: Wordings
+    neutral: Wordings
+
+    def wordings(self, state: State) -> Wordings:
+        """Return the two wordings of a state."""
+        return {"satisfied": self.satisfied, "half": self.half, "neutral": self.neutral}[state]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """A writing job from which candidate answers of known quality are assembled."""
+
+    id: str
+    title: str
+    instruction: str
+    opening: Wordings
+    requirements: tuple[Requirement, ...]
+    closing: Wordings
+    filler: tuple[str, ...]
+
+
+def built_in_tasks() -> list[Task]:
+    """Load the package's task library, sorted by id."""
+    folder = resources.files("jrh_mlflow.suites").joinpath("tasks")
+    return _load(entry for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def load_tasks(path: str | Path) -> list[Task]:
+    """Load a user's tasks: one YAML file, or a folder of them.
+
+    Raises:
+        SuiteError: naming the file, the task and the rule that is broken.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise SuiteError(f"There is no task file or folder {path}.")
+    files = sorted([*path.glob("*.yaml"), *path.glob("*.yml")]) if path.is_dir() else [path]
+    if not files:
+        raise SuiteError(f"The folder {path} holds no .yaml file.")
+    return _load(files)
+
+
+def _load(files: Iterable[_File]) -> list[Task]:
+    tasks = [_read(file) for file in files]
+    tasks.sort(key=lambda task: task.id)
+    ids = [task.id for task in tasks]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise SuiteError(f"Task ids must be unique, but {', '.join(twice)} stand(s) twice.")
+    return tasks
+
+
+def _read(file: _File) -> Task:
+    try:
+        data = yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - both are safe loaders
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SuiteError(f"{file.name} cannot be read as YAML: {' '.join(str(error).split())}.") from error
+    return parse_task(data, where=file.name)
+
+
+def parse_task(data: object, *, where: str) -> Task:
+    """Build one task from parsed YAML and check every mechanical rule."""
+    keys = ("id", "title", "instruction", "opening", "requirements", "closing", "filler")
+    fields = _mapping(data, keys, where=where)
+    task_id = _text(fields, "id", where=where)
+    where = f"{where}, task {task_id!r}"
+    listed = fields["requirements"]
+    if not isinstance(listed, list) or not listed:
+        raise SuiteError(f"{where}: `requirements` must be a list with at least one entry.")
+    requirements = tuple(_requirement(entry, where=where) for entry in listed)
+    ids = [requirement.id for requirement in requirements]
+    if len(set(ids)) < len(ids):
+        raise SuiteError(f"{where}: requirement ids must be unique, but got {', '.join(ids)}.")
+    filler = fields["filler"]
+    if not isinstance(filler, list) or not filler or not all(isinstance(line, str) and line.strip() for line in filler):
+        raise SuiteError(f"{where}: `filler` must be a list of at least one sentence.")
+    return Task(
+        id=task_id,
+        title=_text(fields, "title", where=where),
+        instruction=_text(fields, "instruction", where=where),
+        opening=_wordings(fields, "opening", where=where),
+        requirements=requirements,
+        closing=_wordings(fields, "closing", where=where),
+        filler=tuple(line.strip() for line in filler),
+    )
+
+
+def _requirement(data: object, *, where: str) -> Requirement:
+    fields = _mapping(data, ("id", "text", *STATES), where=f"{where}, a requirement")
+    name = _text(fields, "id", where=where)
+    where = f"{where}, requirement {name!r}"
+    wordings = {state: _wordings(fields, state, where=where) for state in STATES}
+    sentences = [sentence for pair in wordings.values() for sentence in pair]
+    if len(set(sentences)) < len(sentences):
+        raise SuiteError(f"{where}: the six sentences must differ; a repeated one would blur the states.")
+    lengths = [len(sentence) for sentence in sentences]
+    if max(lengths) > MAX_SENTENCE_RATIO * min(lengths):
+        raise SuiteError(
+            f"{where}: sentences must be of similar length (ratio at most {MAX_SENTENCE_RATIO}), "
+            f"but they run from {min(lengths)} to {max(lengths)} characters. Lengthen the short ones."
+        )
+    return Requirement(id=name, text=_text(fields, "text", where=where), **wordings)
+
+
+def _mapping(data: object, keys: tuple[str, ...], *, where: str) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise SuiteError(f"{where}: a mapping with the keys {', '.join(keys)} was expected, not {type(data).__name__}.")
+    unknown = [str(key) for key in data if key not in keys]
+    if unknown:
+        raise SuiteError(f"{where}: unknown key {unknown[0]!r}.{suggest(unknown[0], keys)}")
+    missing = [key for key in keys if key not in data]
+    if missing:
+        raise SuiteError(f"{where}: the key(s) {', '.join(missing)} are missing.")
+    return data
+
+
+def _text(fields: Mapping[str, Any], key: str, *, where: str) -> str:
+    value = fields[key]
+    if not isinstance(value, str) or not value.strip():
+        raise SuiteError(f"{where}: `{key}` must be text, but got {value!r}.")
+    return value.strip()
+
+
+def _wordings(fields: Mapping[str, Any], key: str, *, where: str) -> Wordings:
+    value = fields[key]
+    if not (
+        isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) and text.strip() for text in value)
+    ):
+        raise SuiteError(f"{where}: `{key}` must be a list of two wordings.")
+    first, second = (text.strip() for text in value)
+    if first == second:
+        raise SuiteError(f"{where}: the two wordings of `{key}` must differ.")
+    return first, second
+
+
+T = TypeVar("T")
+States = Mapping[str, State]
+"""Requirement id to state; a requirement that is not named is neutral."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """One assembled answer."""
+
+    text: str
+    states: States
+    wording: tuple[int, ...]
+    """Which of the two wordings each sentence takes: opening, requirements in the task's order, closing."""
+
+    @property
+    def satisfied(self) -> list[str]:
+        """Ids of the requirements met in full."""
+        return sorted(name for name, state in self.states.items() if state == "satisfied")
+
+    @property
+    def half(self) -> list[str]:
+        """Ids of the requirements met in part."""
+        return sorted(name for name, state in self.states.items() if state == "half")
+
+
+def rank(values: Iterable[T], *key: object) -> list[T]:
+    """Order `values` by a hash of them and `key`: a seeded shuffle that is the same on every machine and version."""
+    return sorted(values, key=lambda value: digest(*key, value))
+
+
+def digest(*parts: object) -> str:
+    """Hash the printed parts, kept apart from one another."""
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()
+
+
+def sentences(task: Task, depth_ids: Sequence[str], candidate_states: States, wording: Sequence[int]) -> list[str]:
+    """Return opening, one sentence per requirement of `depth_ids`, closing."""
+    kept = [requirement for requirement in task.requirements if requirement.id in depth_ids]
+    body = [
+        requirement.wordings(candidate_states.get(requirement.id, "neutral"))[choice]
+        for requirement, choice in zip(kept, wording[1:-1], strict=True)
+    ]
+    return [task.opening[wording[0]], *body, task.closing[wording[-1]]]
+
+
+def join(parts: Sequence[str]) -> str:
+    """Lay sentences out as an answer: opening, body, closing as paragraphs."""
+    return "\n\n".join([parts[0], " ".join(parts[1:-1]), parts[-1]])
+
+
+def candidates(task: Task, depth_ids: Sequence[str], states: States) -> list[Candidate]:
+    """Assemble every mix of wordings of one quality."""
+    n_sentences = len(depth_ids) + 2
+    return [
+        Candidate(text=join(sentences(task, depth_ids, states, wording)), states=states, wording=wording)
+        for wording in itertools.product((0, 1), repeat=n_sentences)
+    ]
+
+
+def nearest(pool: Iterable[Candidate], length: float, *key: object) -> Candidate:
+    """Return the candidate whose length is nearest to `length`; a hash breaks ties."""
+    return min(pool, key=lambda one: (abs(len(one.text) - length), digest(*key, one.wording)))
+
+
+def ladder(
+    pools: Mapping[float, Sequence[Candidate]], *, order: Sequence[float], target: float
+) -> dict[float, Candidate]:
+    """Pick one candidate per level, all near `target` characters, their lengths rising in `order`.
+
+    `order` is unrelated to quality, so the longer of two candidates says nothing of which is better.
+    """
+    chosen: dict[float, Candidate] = {}
+    previous = 0
+    for position, level in enumerate(order):
+        longer = [one for one in pools[level] if len(one.text) > previous] or list(pools[level])
+        chosen[level] = nearest(longer, target + 2 * (position - len(order) / 2), level)
+        previous = len(chosen[level].text)
+    return chosen
+
+
+def surface_pair(pool: Sequence[Candidate], *key: object) -> tuple[Candidate, Candidate]:
+    """Pick two candidates of one quality that share no wording and are nearly, but not exactly, of one length."""
+    by_wording = {one.wording: one for one in pool}
+    pairs = [(one, by_wording[tuple(1 - choice for choice in one.wording)]) for one in pool if one.wording[0] == 0]
+    return min(pairs, key=lambda pair: (_gap(pair), digest(*key, pair[0].wording)))
+
+
+def _gap(pair: tuple[Candidate, Candidate]) -> tuple[bool, int]:
+    gap = abs(len(pair[0].text) - len(pair[1].text))
+    return gap == 0, gap

@@ -1,0 +1,224 @@
+"""One front for transcripts: Inspect logs, OpenAI-style messages, or transcripts that are there already."""
+# MERGED-DOC: """Transcripts as items of a suite: one baseline each, with the label its log gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.schema.seeds import Labels
+from jrh_mlflow.suites.labels import label_text, read_labels
+from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
+from jrh_mlflow.suites.transcripts.openai import read_openai
+from jrh_mlflow.suites.transcripts.transcript import Transcript, check_steps, first_user_text, preprocess, unique_ids
+
+_KINDS = (
+    "Give an Inspect log (.eval, .json) or a folder of them, a file of OpenAI-style messages (.json, .jsonl), "
+    "a list of messages, or transcripts."
+)
+
+
+def read_transcripts(
+    source: str | Path | Iterable[Any], *, samples: Sequence[str | int] | None = None
+) -> Iterator[Transcript]:
+    """Read transcripts from a file or folder by its ending, or from Python objects.
+
+    Args:
+        source: A path, a list of messages (ours or OpenAI-style), a list of such lists, or transcripts.
+        samples: Of Inspect logs, the sample ids to read; None reads all.
+
+    Raises:
+        RecipeError: for what cannot be read as transcripts. Traces of MLflow are read by
+            `jrh_mlflow.tracking.traces_in`.
+    """
+    if isinstance(source, str | Path):
+        return _from_path(source, samples)
+    if samples is not None:
+        raise RecipeError("`samples` chooses from Inspect logs; from a list, choose before.")
+    return _from_objects(source)
+
+
+def _from_path(source: str | Path, samples: Sequence[str | int] | None) -> Iterator[Transcript]:
+    if str(source).startswith("traces:"):
+        raise RecipeError(f"{source} means traces of MLflow. Read them with `transcripts_from_traces`.")
+    path = Path(source)
+    if not path.exists():
+        raise RecipeError(f"There is no file or folder {path}. {_KINDS}")
+    ending = path.suffix.lower()
+    if path.is_dir() or is_inspect_log(path):
+        return read_inspect(path, samples=samples)
+    if ending not in (".json", ".jsonl", ".ndjson"):
+        raise RecipeError(f"{path.name}: unknown ending. {_KINDS}")
+    if samples is not None:
+        raise RecipeError(f"`samples` chooses from Inspect logs, and {path.name} is none.")
+    return iter(unique_ids(read_openai(path)))
+
+
+def _from_objects(source: Iterable[Any]) -> Iterator[Transcript]:
+    if isinstance(source, Mapping | Transcript | Message):
+        source = [source]
+    items = iter(source)
+    first = next(items, None)
+    if first is None:
+        raise RecipeError(f"There are no transcripts. {_KINDS}")
+    rest = chain([first], items)
+    if isinstance(first, Transcript):
+        return iter(unique_ids(_checked(rest)))
+    if isinstance(first, Message):
+        messages = tuple(rest)
+        return iter([Transcript(id="transcript", messages=messages, input=first_user_text(messages))])
+    if isinstance(first, Mapping | list | tuple):
+        return iter(unique_ids(read_openai(list(rest))))
+    raise RecipeError(f"A transcript cannot be a {type(first).__name__}. {_KINDS}")
+
+
+def _checked(items: Iterable[Any]) -> Iterator[Transcript]:
+    for item in items:
+        if not isinstance(item, Transcript):
+            raise RecipeError(f"Among transcripts there is a {type(item).__name__}. {_KINDS}")
+        yield item
+
+
+NO_TASK = "The task is what the transcript's messages ask for."
+"""Shown where a log says nothing about the task outside the messages."""
+
+_ABSENT = object()
+
+
+def transcript_items(
+    transcripts: Iterable[Transcript],
+    *,
+    rubric: str,
+    labels: Labels | Sequence[str],
+    label: str | Mapping[str, object] | None = None,
+    values: Mapping[str, str] | None = None,
+    group: str | None = None,
+    preprocess: Sequence[str] = (),
+) -> list[Item]:
+    """Make the baseline items of a suite.
+
+    Args:
+        transcripts: What `read_transcripts` gives.
+        rubric: What to judge by.
+        labels: What may be answered, the label to be detected last.
+        label: Where the right answer stands: a field (`scores.<scorer>`, `metadata.<key>`, `target`, or a bare name
+            among scores and metadata), or a mapping from transcript id to label. None: no answer is expected.
+        values: What the cells of that field mean, as in `{"C": "met", "I": "violated"}`; others stay as they are.
+        group: A field to report by, named in the same way.
+        preprocess: Steps of `transcripts.preprocess`, in order.
+
+    Raises:
+        RecipeError: naming the transcripts without the field, or with a label that is none of `labels`.
+    """
+    check_steps(preprocess)
+    read = list(unique_ids(transcripts))
+    if not read:
+        raise RecipeError("There are no transcripts to make items from.")
+    answers = tuple(labels.answers if isinstance(labels, Labels) else labels)
+    expected = _expected(read, label, values or {}, answers)
+    groups = [None if group is None else label_text(cell) for cell in _cells(read, group)]
+    return [
+        _item(one, rubric=rubric, answers=answers, expected=right, group=name, steps=preprocess)
+        for one, right, name in zip(read, expected, groups, strict=True)
+    ]
+
+
+def field(transcript: Transcript, name: str) -> object:
+    """Return a field by its dotted name, or None.
+
+    Raises:
+        RecipeError: for a bare name that is both a score and a metadata key, and for one of several targets.
+    """
+    head, _, rest = name.partition(".")
+    if name == "target":
+        if len(transcript.target) > 1:
+            listed = ", ".join(map(repr, transcript.target[:5]))
+            raise RecipeError(
+                f"Transcript {transcript.id!r} has several targets ({listed}): none of them is its label."
+            )
+        return transcript.target[0] if transcript.target else None
+    if head in ("scores", "metadata") and rest:
+        return _found(_inside(getattr(transcript, head), rest))
+    score, meta = _inside(transcript.scores, name), _inside(transcript.metadata, name)
+    if score is not _ABSENT and meta is not _ABSENT:
+        raise RecipeError(f"{name!r} is a score and a metadata key. Say 'scores.{name}' or 'metadata.{name}'.")
+    return _found(meta if score is _ABSENT else score)
+
+
+def _item(
+    one: Transcript,
+    *,
+    rubric: str,
+    answers: tuple[str, ...],
+    expected: str | None,
+    group: str | None,
+    steps: Sequence[str],
+) -> Item:
+    messages, records = preprocess(one.messages, steps)
+    source = {**one.source, **({"file": Path(str(one.source["file"])).name} if "file" in one.source else {})}
+    known = {"source": source, "group": group, "preprocess": [dict(record) for record in records]}
+    known |= {name: source[name] for name in ("sample_id", "epoch") if name in source}
+    return Item(
+        id=f"{one.id}/{BASELINE}",
+        task=one.id,
+        condition=BASELINE,
+        kind="transcript",
+        instruction=one.input or NO_TASK,
+        rubric=rubric,
+        transcript=messages,
+        answers=answers,
+        expected=expected,
+        meta={name: value for name, value in known.items() if value not in (None, [], {})},
+    )
+
+
+def _expected(
+    read: Sequence[Transcript],
+    label: str | Mapping[str, object] | None,
+    values: Mapping[str, str],
+    answers: tuple[str, ...],
+) -> list[str] | list[None]:
+    if label is None:
+        return [None for _ in read]
+    ids = [one.id for one in read]
+    if isinstance(label, str):
+        column, cells = label, _cells(read, label)
+    else:
+        column, cells = "label", [label.get(name) for name in ids]
+        if unknown := [name for name in label if name not in ids]:
+            raise RecipeError(f"There is no transcript {unknown[0]!r} to label.{suggest(str(unknown[0]), ids)}")
+    meant = [values.get(label_text(cell) or "", cell) for cell in cells]
+    return read_labels(meant, column=column, ids=ids, labels=answers)[0]
+
+
+def _cells(read: Sequence[Transcript], name: str | None) -> list[object]:
+    if name is None:
+        return [None for _ in read]
+    cells = [field(one, name) for one in read]
+    if all(cell is None for cell in cells):
+        known = sorted({key for one in read for key in _names(one)})
+        listed = f"Fields there are: {', '.join(known)}." if known else "They have no scores and no metadata."
+        raise RecipeError(f"No transcript has the field {name!r}.{suggest(name, known)} {listed}")
+    return cells
+
+
+def _names(one: Transcript) -> list[str]:
+    names = [f"scores.{key}" for key in one.scores] + [f"metadata.{key}" for key in one.metadata]
+    return [*names, *(["target"] if one.target else [])]
+
+
+def _inside(values: Mapping[str, Any], path: str) -> object:
+    if path in values:
+        return values[path]
+    head, _, rest = path.partition(".")
+    inner = values.get(head)
+    return _inside(inner, rest) if rest and isinstance(inner, Mapping) else _ABSENT
+
+
+def _found(value: object) -> object:
+    return None if value is _ABSENT else value

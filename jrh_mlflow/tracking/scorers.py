@@ -1,0 +1,541 @@
+"""MLflow's own judges and scorers as judges of this package."""
+# MERGED-DOC: """What an MLflow scorer said: its feedback as an answer, with rationale, tokens and dollars."""
+# MERGED-DOC: """What an MLflow scorer is shown: a presentation as `inputs`, `outputs` and, where it asks for one, a `trace`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, get_args
+from urllib.parse import urlsplit
+
+from jrh_mlflow.errors import JudgeError, RecipeError
+from jrh_mlflow.judges._base import Judge
+from jrh_mlflow.judges.answers import ABSTAIN, TIE, Unread, read_answer
+from jrh_mlflow.judges.callables import CallableJudge
+from jrh_mlflow.schema.presentation import Answer, Message, Presentation, part_text
+from jrh_mlflow.schema.secrets import blank_secrets, environment_secrets
+
+if TYPE_CHECKING:
+    from mlflow.entities import Span, Trace
+
+
+_NOT_JSON = "Failed to parse response from judge model."
+_DATA_KINDS = ("instructions", "builtin", "guidelines")
+"""Kinds of scorers that are data throughout, so that a hash tells two of them apart."""
+_SAMPLING = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "reasoning_effort")
+_VOTING = (
+    "Majority vote: the answer most members gave. A shared first place is a tie where a tie may be answered, otherwise "
+    "abstain. A member that failed or answered outside the scale has no vote; half of the votes missing is an error.\n"
+)
+
+
+def is_mlflow_judge(judge: object) -> bool:
+    """Whether `from_mlflow` takes this object: an MLflow scorer, or a list or tuple of scorers.
+
+    Never imports MLflow: there is no scorer before MLflow's own module has been imported.
+    """
+    if "mlflow.genai.scorers.base" not in sys.modules:
+        return False
+    if isinstance(judge, list | tuple):
+        return bool(judge) and all(map(is_mlflow_judge, judge))
+    return any(
+        base.__name__ == "Scorer" and base.__module__ == "mlflow.genai.scorers.base" for base in type(judge).__mro__
+    )
+
+
+def from_mlflow(
+    judge: object,
+    *,
+    name: str | None = None,
+    inputs: Part | None = None,
+    outputs: Part | None = None,
+    expectations: Part | None = None,
+    trace: Part | None = None,
+    answers: Mapping[Any, str] | None = None,
+) -> Judge:
+    """Wrap an MLflow judge: `make_judge(...)`, a built-in one, a `@scorer` function, an ensemble, or a list of them.
+
+    What it is shown, unless `inputs`, `outputs`, `expectations` or `trace` says otherwise:
+
+    - inputs: `{"instruction": ..., "rubric": ...}`, without the rubric where there is none. The tie criterion is part
+      of the rubric: instructions without `{{ inputs }}` never see it.
+    - outputs: a pair is `{"A": <first>, "B": <second>}`; a response is its text; a transcript is
+      `{"transcript": [{"role": ..., "content": ...}, ...]}` with tool calls and the ids they are answered by.
+    - expectations: nothing, for a judge is shown no expected answer.
+    - trace: only for a judge that cannot do without: kept in memory, a root span with these inputs and outputs and,
+      for a transcript, a TOOL span per tool call.
+
+    How its feedback is read (case and outer spaces are forgiven, nothing else; `answers` is looked up first):
+
+    - pair: `A`, `1`, `first`, `response A`, `response 1` is slot 1; `B`, `2`, `second`, `response B`, `response 2` is
+      slot 2; `tie` is a tie. No bool is a slot.
+    - labels and scales: the label or the number itself; `yes`, `pass`, `true` and True stand for the one label among
+      these words, `no`, `fail`, `false` and False likewise.
+    - `abstain` anywhere. Everything else is `unparsed`, and so is a reply that MLflow could not read. A feedback that
+      carries an error, or an exception, is `error`.
+
+    A list votes by majority: the answer most members gave; a shared first place is a tie where a tie may be answered,
+    otherwise `abstain`. A member that failed or answered outside the scale has no vote, and with half of the votes
+    missing the outcome is `error`. MLflow's own `majority_vote` breaks ties alphabetically: towards slot A.
+
+    MLflow's client sends a request up to 11 times on 429, 500, 502, 503 and lost connections, waiting 181 s in all, and
+    has no setting for it: `inference_params` go into the request body. What bounds a call is `judge.timeout` in
+    seconds, 300 when unset: then the outcome is `error`, and the abandoned thread goes on until its attempts are used
+    up. `MLFLOW_GATEWAY_ROUTE_TIMEOUT_SECONDS` bounds one attempt. `MLFLOW_MODEL_CATALOG_URI=""` keeps MLflow from
+    looking for newer prices on the network.
+
+    Args:
+        judge: The judge, or a list or tuple of judges that vote.
+        name: Name of the judge; MLflow's name when None, for a list the names joined by `+`.
+        inputs: Makes the inputs from the presentation.
+        outputs: Makes the outputs from the presentation.
+        expectations: Makes the expectations from the presentation.
+        trace: Makes the trace from the presentation.
+        answers: Feedback value to answer, as in `{"left": "1", "right": "2", "same": "tie"}`.
+
+    Raises:
+        RecipeError: when it is no MLflow judge, or needs something that a judge is not shown.
+    """
+    if not is_mlflow_judge(judge):
+        raise RecipeError(
+            f"from_mlflow takes make_judge(...), a built-in judge, a @scorer function or a list of these, "
+            f"but got {type(judge).__name__}."
+        )
+    scorers: tuple[Any, ...] = tuple(judge) if isinstance(judge, list | tuple) else (judge,)
+    given = {"inputs": inputs, "outputs": outputs, "expectations": expectations, "trace": trace}
+    parts = {field: part for field, part in given.items() if part is not None}
+    for scorer in scorers:
+        check(scorer, parts)
+    return MlflowJudge(
+        _Panel(scorers, parts, _words(answers or {})), name=name or "+".join(one.name for one in scorers)
+    )
+
+
+def _words(answers: Mapping[Any, str]) -> dict[str, str]:
+    words: dict[str, str] = {}
+    for value, answer in answers.items():
+        word = as_word(value)
+        if word is None:
+            raise RecipeError(f"The keys of answers= are words, numbers or bools, but got {value!r}.")
+        words[word] = answer
+    return words
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """The function behind the judge: shows a presentation to each scorer and reads what it says."""
+
+    scorers: tuple[Any, ...]
+    parts: Mapping[str, Part]
+    words: Mapping[str, str]
+
+    def __call__(self, shown: Presentation) -> Answer:
+        if len(self.scorers) == 1:
+            return self._ask(self.scorers[0], shown)
+        return _vote([self._ballot(scorer, shown) for scorer in self.scorers], shown.answers)
+
+    def _ask(self, scorer: Any, shown: Presentation) -> Answer:
+        try:
+            returned = scorer.run(**fields(scorer, shown, self.parts))
+            given = read_feedback(scorer, returned, shown, self.words)
+        except Exception as error:
+            text = str(error)
+            safe = without_secrets(text, scorer)
+            if text.startswith(_NOT_JSON):
+                # The model did answer, only not in the form MLflow asked for: not a failed call.
+                given = Answer(safe)
+            elif safe != text:
+                raise JudgeError(f"{type(error).__name__}: {safe}") from None
+            else:
+                raise
+        return in_asked_words(scorer, given, shown, self.words)
+
+    def _ballot(self, scorer: Any, shown: Presentation) -> _Ballot:
+        try:
+            given = self._ask(scorer, shown)
+        except Exception as error:
+            return _Ballot(scorer.name, vote=None, given=Answer(None), why=f"{type(error).__name__}: {error}")
+        outcome, answer, reason = read_answer(given, shown.answers)
+        vote = {"verdict": answer, "tie": TIE, "abstain": ABSTAIN}.get(outcome)
+        return _Ballot(scorer.name, vote=vote, given=given, why=reason or given.rationale or "")
+
+
+@dataclass(frozen=True)
+class _Ballot:
+    """What one member of a list said."""
+
+    member: str
+    vote: str | None
+    """None is a missing vote."""
+    given: Answer
+    why: str
+
+
+def _vote(ballots: Sequence[_Ballot], offered: tuple[str, ...]) -> Answer:
+    minutes = "\n".join(f"{one.member}: {one.vote or 'no vote'}. {one.why}".strip() for one in ballots)
+    counts = Counter(one.vote for one in ballots if one.vote is not None)
+    if 2 * counts.total() <= len(ballots):
+        raise JudgeError(f"Only {counts.total()} of {len(ballots)} members voted. {minutes}")
+    most = max(counts.values())
+    first = [vote for vote, count in counts.items() if count == most]
+    undecided = TIE if TIE in offered else ABSTAIN
+    return Answer(
+        first[0] if len(first) == 1 else undecided,
+        rationale=minutes,
+        input_tokens=total(one.given.input_tokens for one in ballots),
+        output_tokens=total(one.given.output_tokens for one in ballots),
+        cost_usd=total(one.given.cost_usd for one in ballots),
+    )
+
+
+class MlflowJudge(CallableJudge):
+    """A scorer, or a list that votes. Runs in the engine's threads, because MLflow's judges are sync."""
+
+    kind = "mlflow"
+
+    def __init__(self, panel: _Panel, *, name: str) -> None:
+        super().__init__(panel)
+        self.panel = panel
+        self.name = name
+
+    def settings(self) -> dict[str, object]:
+        """Name, models, kinds, feedback types, sampling and the hash of the instructions."""
+        scorers = self.panel.scorers
+        members = list(_members(scorers))
+        sampling = [getattr(one, "inference_params", None) or {} for one in members]
+        return {
+            **super().settings(),
+            "name": self.name,
+            "model": _joined(_model(one) for one in members) or self.name,
+            "scorer": _joined(one.kind.value for one in scorers),
+            "feedback_type": _joined(_type_name(getattr(one, "feedback_value_type", None)) for one in members) or None,
+            "instructions_sha256": hashlib.sha256(_instructions(scorers).encode()).hexdigest(),
+            **{key: _joined(params.get(key) for params in sampling) or None for key in _SAMPLING},
+        }
+
+    def prompt(self) -> str:
+        """The instructions as MLflow was given them; it adds words of its own around them."""
+        voting = _VOTING if len(self.panel.scorers) > 1 else ""
+        return f"{_instructions(self.panel.scorers)}{voting}It is told as the rubric:\n{Judge.prompt(self)}"
+
+    def fingerprint(self) -> str | None:
+        """Hash a judge that is data throughout; None when a function takes part in it."""
+        scorers = self.panel.scorers
+        if self.panel.parts or any(one.kind.value not in _DATA_KINDS for one in scorers):
+            return None
+        routes = [(getattr(one, "_base_url", None), getattr(one, "_extra_headers", None)) for one in scorers]
+        known = [one.model_dump() for one in scorers]
+        whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion)
+        return hashlib.sha256(repr(whole).encode()).hexdigest()
+
+
+def _members(scorers: Iterable[Any]) -> Iterator[Any]:
+    """Yield the scorers that do the work, looking inside MLflow's ensembles."""
+    for scorer in scorers:
+        inside = getattr(scorer, "_scorers", ())
+        yield from _members(inside) if inside else (scorer,)
+
+
+def _model(scorer: Any) -> str | None:
+    """Return the model a scorer asks, MLflow's default where it names none; None for code."""
+    if not hasattr(scorer, "model"):
+        return None
+    from mlflow.genai.judges.utils import get_default_model
+
+    return str(scorer.model or get_default_model())
+
+
+def _instructions(scorers: Iterable[Any]) -> str:
+    return "".join(f"# {one.name}\n{_instruction(one)}\n\n" for one in _members(scorers))
+
+
+def _instruction(scorer: Any) -> str:
+    text = getattr(scorer, "instructions", None) or "Code: what it goes by is its own."
+    guidelines = getattr(scorer, "guidelines", None)
+    if not guidelines:
+        return str(text)
+    lines = [guidelines] if isinstance(guidelines, str) else guidelines
+    return "\n".join([str(text), "Guidelines:", *map(str, lines)])
+
+
+def _type_name(kind: Any) -> str | None:
+    if kind is None:
+        return None
+    return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+
+
+def _joined(values: Iterable[object]) -> str:
+    """Spell what differs, each once, in order; an empty string when nothing is known."""
+    return ", ".join(dict.fromkeys(str(value) for value in values if value is not None))
+
+
+SLOT_WORDS = {
+    **dict.fromkeys(("1", "a", "first", "response a", "response 1"), "1"),
+    **dict.fromkeys(("2", "b", "second", "response b", "response 2"), "2"),
+    "tie": "tie",
+}
+"""Feedback values read as the answer to a pair."""
+LABEL_WORDS = (("yes", "pass", "true"), ("no", "fail", "false"))
+"""Feedback values that stand for one another where labels are such words."""
+
+_USAGE = (
+    "mlflow.assessment.judgeInputTokens",
+    "mlflow.assessment.judgeOutputTokens",
+    "mlflow.assessment.judgeCost",
+)
+_MEMBERS = "mlflow.ensemble.sub_feedbacks"
+
+
+def read_feedback(scorer: Any, returned: object, shown: Presentation, words: Mapping[str, str]) -> Answer:
+    """Turn what `scorer.run` returned into an answer.
+
+    Raises:
+        JudgeError: when the feedback carries an error, or there are several.
+    """
+    feedback = _single(scorer, returned)
+    error = getattr(feedback, "error", None)
+    if error is not None:
+        raise JudgeError(f"{scorer.name}: {error.error_code}: {error.error_message}")
+    value = answer_for(getattr(feedback, "value", feedback), shown, words)
+    rationale = getattr(feedback, "rationale", None)
+    tokens_in, tokens_out, cost = _usage(getattr(feedback, "metadata", None) or {})
+    return Answer(
+        without_secrets(value, scorer) if isinstance(value, str) else value,
+        rationale=without_secrets(str(rationale), scorer) if rationale else None,
+        input_tokens=None if tokens_in is None else int(tokens_in),
+        output_tokens=None if tokens_out is None else int(tokens_out),
+        cost_usd=cost,
+    )
+
+
+def answer_for(value: object, shown: Presentation, words: Mapping[str, str]) -> object:
+    """Return the answer that a feedback value stands for, or the value as it is.
+
+    Example:
+        >>> pair = Presentation(kind="pair", instruction="", first="x", second="y")
+        >>> answer_for(" Response B", pair, {}), answer_for("the second one", pair, {})
+        ('2', 'the second one')
+        >>> graded = Presentation(kind="response", instruction="", response="x", answers=("pass", "fail"))
+        >>> answer_for(True, graded, {}), answer_for("no", graded, {}), answer_for(1, graded, {})
+        ('pass', 'fail', 1)
+    """
+    value = value.value if isinstance(value, Enum) else value
+    word = as_word(value)
+    if word is None:
+        return value
+    if word in words:
+        return words[word]
+    if shown.kind == "pair":
+        return SLOT_WORDS.get(word, value)
+    labels = {label.strip().casefold(): label for label in shown.answers}
+    for alike in LABEL_WORDS:
+        same = [label for key, label in labels.items() if key in alike]
+        if word in alike and word not in labels and len(same) == 1:
+            return same[0]
+    return value
+
+
+def in_asked_words(scorer: Any, given: Answer, shown: Presentation, words: Mapping[str, str]) -> Answer:
+    """Return an answer as it is; one that stands for none of `shown.answers` with what the scorer was asked for."""
+    if read_answer(given, shown.answers)[0] != "unparsed":
+        return given
+    declared = [value for value in get_args(getattr(scorer, "feedback_value_type", None)) if isinstance(value, str)]
+    common = ["A", "B", "tie"] if shown.kind == "pair" else list(shown.answers)
+    asked = [
+        word
+        for word in (declared or list(words) or common)
+        if read_answer(answer_for(word, shown, words), shown.answers)[0] != "unparsed"
+    ]
+    return replace(given, value=Unread(given.value, tuple(asked) or shown.answers))
+
+
+def as_word(value: object) -> str | None:
+    """Fold a feedback value for comparison: 1 and 1.0 are `1`, True is `true`; None for what is no single value."""
+    if isinstance(value, bool | str):
+        return str(value).strip().casefold()
+    if isinstance(value, int | float) and math.isfinite(value):
+        return str(int(value)) if value == int(value) else repr(value)
+    return None
+
+
+def total(numbers: Iterable[Any]) -> Any:
+    """Sum numbers; None when one of them is unknown."""
+    known = list(numbers)
+    return None if None in known else sum(known)
+
+
+def without_secrets(text: str, scorer: Any) -> str:
+    """Blank keys that a service or an error message may have echoed."""
+    return blank_secrets(text, _secrets(scorer))
+
+
+def _single(scorer: Any, returned: object) -> object:
+    if not isinstance(returned, list):
+        return returned
+    if len(returned) != 1:
+        raise JudgeError(f"{scorer.name} gave {len(returned)} feedbacks for one call; an answer is one.")
+    return returned[0]
+
+
+def _usage(metadata: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Input tokens, output tokens and dollars; None where MLflow does not say. An ensemble's are its members'."""
+    if _MEMBERS in metadata:
+        members = [_usage(one.get("metadata") or {}) for one in json.loads(metadata[_MEMBERS])]
+        return total(one[0] for one in members), total(one[1] for one in members), total(one[2] for one in members)
+    tokens_in, tokens_out, cost = (_amount(metadata.get(key)) for key in _USAGE)
+    return tokens_in, tokens_out, cost
+
+
+def _amount(value: object) -> float | None:
+    # A feedback that has been stored and read again holds its numbers as text.
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        amount = float(value)
+    except ValueError:
+        return None
+    return amount if math.isfinite(amount) and amount >= 0 else None
+
+
+def _secrets(scorer: Any) -> list[str]:
+    """Environment keys, header values and the credentials of the base URL."""
+    headers = getattr(scorer, "_extra_headers", None) or getattr(scorer, "extra_headers", None) or {}
+    url = urlsplit(getattr(scorer, "_base_url", None) or "")
+    found = environment_secrets()
+    found += [word for value in headers.values() for word in value.split()]
+    return found + [part for part in (url.username, url.password, url.query) if part]
+
+
+Part = Callable[[Presentation], Any]
+"""Makes one field from a presentation."""
+
+FIELDS = ("inputs", "outputs", "expectations", "trace")
+
+_STEP_NS = 1_000_000
+
+
+def fields(scorer: Any, shown: Presentation, parts: Mapping[str, Part]) -> dict[str, Any]:
+    """Lay a presentation out for a scorer; `parts` replace the defaults that `from_mlflow` states."""
+    laid = {"inputs": _inputs(shown), "outputs": _outputs(shown)}
+    laid |= {name: part(shown) for name, part in parts.items()}
+    if "trace" in needs(scorer) and "trace" not in parts:
+        laid["trace"] = in_memory_trace(laid["inputs"], laid["outputs"], shown.transcript or ())
+    return laid
+
+
+def needs(scorer: Any) -> set[str]:
+    """Return the fields a scorer cannot do without: template variables, or parameters without a default."""
+    if members := getattr(scorer, "_scorers", ()):
+        return set().union(*map(needs, members))
+    variables = getattr(scorer, "template_variables", None)
+    if variables is not None:
+        return set(variables)
+    unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(scorer.__call__).parameters.values()
+    return {one.name for one in parameters if one.default is one.empty and one.kind not in unnamed}
+
+
+def check(scorer: Any, parts: Mapping[str, Part]) -> None:
+    """Refuse, before any call, a scorer that would fail on every one."""
+    if scorer.is_session_level_scorer:
+        raise RecipeError(
+            f"{scorer.name!r} judges a session of stored traces. "
+            f"Write its instructions with {{{{ outputs }}}} instead of {{{{ conversation }}}}: transcripts go there."
+        )
+    needed = needs(scorer)
+    if unknown := sorted(needed.difference(FIELDS)):
+        raise RecipeError(f"{scorer.name!r} needs {', '.join(unknown)}, but MLflow passes only {', '.join(FIELDS)}.")
+    if "expectations" in needed and "expectations" not in parts:
+        raise RecipeError(
+            f"{scorer.name!r} needs expectations, but a judge is shown no expected answer. "
+            f"Pass from_mlflow(..., expectations=<function of the presentation>)."
+        )
+
+
+def in_memory_trace(inputs: object, outputs: object, transcript: Iterable[Message] = ()) -> Trace:
+    """Build a trace that no store knows: a root span, and a TOOL span for each tool call of the transcript."""
+    from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
+
+    trace_id = hashlib.sha256(_json([inputs, outputs]).encode("utf-8", "surrogatepass")).digest()[:16]
+    spans = [_span(trace_id, 0, name="judged", kind="AGENT", inputs=inputs, outputs=outputs)]
+    messages = list(transcript)
+    results: dict[Any, str] = {message.tool_call_id: message.content for message in messages if message.tool_call_id}
+    for call in (call for message in messages for call in message.tool_calls):
+        name, result = str(call.get("name", "tool")), results.get(call.get("id"))
+        spans.append(_span(trace_id, len(spans), name=name, kind="TOOL", inputs=call.get("arguments"), outputs=result))
+    info = TraceInfo(
+        trace_id=f"tr-{trace_id.hex()}",
+        trace_location=TraceLocation.from_experiment_id("0"),
+        request_time=1,
+        execution_duration=len(spans),
+        state=TraceState.OK,
+    )
+    return Trace(info=info, data=TraceData(spans=spans))
+
+
+def _inputs(shown: Presentation) -> dict[str, str]:
+    rubric = {"rubric": shown.rubric} if shown.rubric is not None else {}
+    return {"instruction": shown.instruction, **rubric}
+
+
+def _outputs(shown: Presentation) -> object:
+    if shown.kind == "pair":
+        return {"A": shown.first, "B": shown.second}
+    if shown.kind == "transcript":
+        # Of a bare list, MLflow's built-in judges read the first element only.
+        return {"transcript": [_message(message) for message in shown.transcript or ()]}
+    return shown.response
+
+
+def _message(message: Message) -> dict[str, Any]:
+    plain: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        plain["tool_calls"] = [dict(call) for call in message.tool_calls]
+    if message.tool_call_id is not None:
+        plain["tool_call_id"] = message.tool_call_id
+    more = {"name": message.name, "reasoning": message.reasoning, "error": message.error}
+    plain |= {name: value for name, value in more.items() if value is not None}
+    if message.parts:
+        plain["parts"] = [part_text(part) for part in message.parts]
+    return plain
+
+
+def _span(trace_id: bytes, index: int, *, name: str, kind: str, inputs: object, outputs: object) -> Span:
+    from mlflow.entities import Span
+    from mlflow.tracing.constant import SpanAttributeKey
+
+    attributes = {
+        SpanAttributeKey.REQUEST_ID: f"tr-{trace_id.hex()}",
+        SpanAttributeKey.SPAN_TYPE: kind,
+        SpanAttributeKey.INPUTS: inputs,
+        SpanAttributeKey.OUTPUTS: outputs,
+    }
+    return Span.from_dict(
+        {
+            "name": name,
+            "trace_id": _base64(trace_id),
+            "span_id": _base64((index + 1).to_bytes(8, "big")),
+            "parent_span_id": _base64((1).to_bytes(8, "big")) if index else "",
+            "start_time_unix_nano": (index + 1) * _STEP_NS,
+            "end_time_unix_nano": (index + 2) * _STEP_NS,
+            "status": {"code": "STATUS_CODE_OK", "message": ""},
+            "attributes": {key: _json(value) for key, value in attributes.items()},
+        }
+    )
+
+
+def _base64(identifier: bytes) -> str:
+    return base64.b64encode(identifier).decode("ascii")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

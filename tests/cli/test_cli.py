@@ -1,0 +1,178 @@
+"""The command line, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def jrh(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from jrh_mlflow.cli import main; main()", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}, check=False
+    )
+
+
+def test_help_lists_every_command_with_an_example(tmp_path: Path) -> None:
+    from jrh_mlflow.cli.main import COMMANDS
+
+    listed = jrh("--help", cwd=tmp_path).stdout
+    for name in COMMANDS:
+        assert name in listed
+        shown = jrh(name, "--help", cwd=tmp_path)
+        assert shown.returncode == 0
+        assert "Example: jrh" in shown.stdout
+
+
+def test_help_loads_no_heavy_library(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom jrh_mlflow.cli.main import group\n"
+        "try:\n    group(['evaluate', '--help'], standalone_mode=False)\nexcept SystemExit:\n    pass\n"
+        "heavy = ('mlflow', 'litellm', 'optuna', 'pandas', 'scipy', 'matplotlib')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.endswith("[]\n")
+
+
+def test_evaluate_prints_json_and_logs_the_run(tmp_path: Path, store_uri: str) -> None:
+    arguments = ("--judge", f"{ROOT / 'recipes' / 'own_judge.py'}:judge", "--experiment", "tests", "--json")
+    done = jrh("evaluate", *arguments, "--tracking-uri", store_uri, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (facts,) = json.loads(done.stdout)
+    assert facts["judge"] == "own_judge:judge"
+    assert facts["simulated"] is False
+    assert facts["metrics"]["calls/total"] == 680
+
+
+def test_options_that_were_given_override_the_recipe_and_defaults_do_not(tmp_path: Path, store_uri: str) -> None:
+    import mlflow
+
+    jrh("suite", "build", "-o", "small", "--n-tasks", "1", "--depth", "1", cwd=tmp_path)
+    text = "judge: scripted:Qwen32B\nsuite: small\nseed: 5\nreplicates: 3\n"
+    (tmp_path / "recipe.yaml").write_text(text, encoding="utf-8")
+    given = ("--replicates", "2", "--criterion", "strict", "--tracking-uri", store_uri, "--json")
+    done = jrh("evaluate", "recipe.yaml", *given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (facts,) = json.loads(done.stdout)
+    logged = mlflow.MlflowClient(store_uri).get_run(facts["run_id"]).data.params
+    assert (logged["run.seed"], logged["run.replicates"]) == ("5", "2")
+    assert logged["judge.tie_criterion"] == "strict"
+
+
+def test_a_dry_run_of_a_recipe_takes_model_and_price_from_the_options(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("judge: openai/unpriced\nsuite: datasheet-short\n", encoding="utf-8")
+    usd = []
+    for more in ((), ("--price", "1,2"), ("--price", "1,2", "--rubric", "A long rubric. " * 50)):
+        done = jrh("evaluate", "recipe.yaml", "--dry-run", "--json", *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        usd.append(json.loads(done.stdout)["usd"])
+    assert usd[0] is None
+    assert 0 < usd[1] < usd[2]
+
+
+def test_texts_in_a_table_begin_below_one_another(tmp_path: Path) -> None:
+    header, *rows = jrh("suite", "tasks", cwd=tmp_path).stdout.splitlines()
+    start = header.index("about")
+    assert all(row[start - 2 : start] == "  " and row[start] != " " for row in rows)
+
+
+def test_shift_prints_the_table(tmp_path: Path, store_uri: str) -> None:
+    done = jrh("shift", "--judge", "scripted:Qwen32B", "--tracking-uri", store_uri, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "| tie_rate/delta_0_same | 0.7417 | 1.0000 | +0.2583 |" in done.stdout
+
+
+def test_replay_reads_a_mapping_from_the_command_line(tmp_path: Path, store_uri: str) -> None:
+    (tmp_path / "judged.csv").write_text("id,gold,ab,ba\nx,1,1,1\ny,2,2,2\n", encoding="utf-8")
+    mapping = ("--map", "item=id", "--map", "better=gold", "--map", "uv=ab", "--map", "vu=ba")
+    done = jrh("replay", "judged.csv", *mapping, "--tracking-uri", store_uri, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["metrics"]["natural/stable_correct/rate"] == 1.0
+
+
+def test_a_suite_is_built_shown_and_checked(tmp_path: Path) -> None:
+    built = jrh("suite", "build", "-o", "mine", "--n-tasks", "2", "--depth", "3", "--half-steps", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    manifest = json.loads(jrh("suite", "show", "mine", "--json", cwd=tmp_path).stdout)
+    assert manifest["sha256"] in built.stdout
+    items = tmp_path / "mine" / "suite.jsonl"
+    items.write_bytes(items.read_bytes().replace(b"the", b"The", 1))
+    edited = jrh("suite", "show", "mine", cwd=tmp_path)
+    assert edited.returncode == 2
+    assert "was edited after hashing" in edited.stderr
+
+
+def test_the_example_task_is_a_task_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(jrh("suite", "tasks", "--example", cwd=tmp_path).stdout, encoding="utf-8")
+    built = jrh("suite", "build", "--tasks", "task.yaml", "--n-tasks", "1", "-o", "own", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+
+
+def test_natural_pairs_become_a_suite(tmp_path: Path, store_uri: str) -> None:
+    (tmp_path / "pairs.csv").write_text("input,o1,o2,label\nq1,good,bad,1\nq2,bad,good,2\n", encoding="utf-8")
+    mapping = ("--map", "instruction=input", "--map", "first=o1", "--map", "second=o2", "--map", "better=label")
+    built = jrh("suite", "from-pairs", "pairs.csv", *mapping, "-o", "nat", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    asked = ("--judge", "scripted:Oracle", "--suite", "nat", "--tracking-uri", store_uri, "--json")
+    done = jrh("evaluate", *asked, cwd=tmp_path)
+    assert json.loads(done.stdout)[0]["metrics"]["natural/accuracy/rate"] == 1.0
+
+
+def test_the_suite_of_a_run_comes_from_the_store_that_was_named(store_uri: str, tmp_path: Path) -> None:
+    asked = ("evaluate", "--judge", "scripted:Oracle", "--tracking-uri", store_uri, "--json", "--suite")
+    first = json.loads(jrh(*asked, "datasheet-short", cwd=tmp_path).stdout)[0]
+    again = jrh(*asked, f"runs:/{first['run_id']}/suite", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)[0]["suite"] == first["suite"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("evalute",), 2, "Did you mean 'evaluate'"),
+        (("evaluate",), 2, "Give one of --model, --judge"),
+        (("evaluate", "--judge", "scripted:Llama8"), 2, "Did you mean 'Llama8B'"),
+        (("evaluate", "--judge", "nonsense"), 2, "scripted:NAME"),
+        (("evaluate", "--judge", "no_such_module:f"), 2, "cannot be imported"),
+        (("evaluate", "--judge", "scripted:Oracle", "--criterion", "strickt"), 2, "Did you mean 'strict'"),
+        (
+            ("evaluate", "--judge", "scripted:Oracle", "--tracking-uri", "http://127.0.0.1:9"),
+            4,
+            "Start it, or check --tracking-uri. Nothing was asked yet.",
+        ),
+        (("evaluate", "--judge", "scripted:Oracle", "--suite", "runs:/deadbeef/suite"), 2, "with --tracking-uri"),
+        (("evaluate", "--model", "openai/gpt-4o-mini", "--max-usd", "nan"), 2, "positive amount, but got nan"),
+        (("evaluate", "--model", "openai/gpt-4o-mini", "--max-usd", "inf"), 2, "positive amount, but got inf"),
+        (("evaluate", "--resume", "nowhere"), 2, "'nowhere' does not exist"),
+        (("evaluate", "--judge", "scripted:Oracle", "--api-base", "x"), 2, "--api-base: only with --model"),
+        (("evaluate", "--model", "a/b", "--requests-per-minute", "0"), 2, "'--requests-per-minute': 0.0 is not"),
+        (("evaluate", "--model", "a/b", "--timeout", "-1"), 2, "'--timeout': -1.0 is not"),
+        (("evaluate", "--model", "a/b", "--max-usd", "-1"), 2, "'--max-usd': -1.0 is not"),
+        (("sweep", "space.yaml", "--max-usd", "0"), 2, "'--max-usd': 0.0 is not"),
+        (("suite", "build", "-o", "x", "--n-tasks", "0"), 2, "'--n-tasks': 0 is not"),
+        (("suite", "build", "-o", "taken", "--n-tasks", "1"), 2, "File exists: 'taken'"),
+        (("suite", "from-pairs", "taken", "-o", "x", "--map", "better"), 2, "--map takes ROLE=COLUMN"),
+        (("replay", "missing.csv"), 2, "There is no file missing.csv. Check the path"),
+        (("suite", "show", "missing"), 2, "There is no suite"),
+        (("replay", "taken", "--map", "item"), 2, "--map takes ROLE=COLUMN"),
+        (("ui", "."), 2, ". is not a store"),
+        (("ui", "nowhere"), 2, "nowhere is not a store"),
+        (("validate", "--seeds", "3"), 2, "at least 20"),
+    ],
+)
+def test_bad_input_is_one_line_and_an_exit_code(
+    arguments: tuple[str, ...], code: int, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    done = jrh(*arguments, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,96 @@
+"""The OpenAI dialect against hostile servers: whatever is sent ends as a response or as a `LaneError`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jrh_mlflow.models.transports import LaneError
+from jrh_mlflow.models.transports.dialect import read_http
+from jrh_mlflow.models.transports.failures import retry_after
+from jrh_mlflow.models.transports.wire_json import decode, encode
+from jrh_mlflow.schema.requests import Response
+
+NAMES = ["choices", "message", "content", "usage", "prompt_tokens", "error", "code", "logprobs", "token", "logprob"]
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400)
+values = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+def completion(**choice: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": "A"}, **choice}]}
+
+
+def end_of(status: int, raw: bytes) -> Response | LaneError:
+    try:
+        return read_http(status, {}, raw)
+    except LaneError as error:
+        return error
+
+
+@given(st.sampled_from([200, 200, 200, 201, 302, 400, 404, 429, 500]), values)
+def test_any_json_is_a_response_or_a_lane_error(status: int, value: Any) -> None:
+    end = end_of(status, json.dumps(value).encode())
+    if isinstance(end, Response):
+        assert Response.from_json(end.to_json()) == end
+    else:
+        assert len(str(end)) < 500
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize(
+    "around",
+    ['{"choices": null, "x": %s}', '{"error": %s}', '{"error": {"message": %s, "code": %s}}', '{"choices": [%s]}'],
+)
+def test_deeply_nested_json_is_a_lane_error(around: str, status: int) -> None:
+    assert isinstance(end_of(status, around.replace("%s", "[" * 600 + "]" * 600).encode()), LaneError)
+
+
+@given(st.sampled_from([200, 400, 500]), st.binary(max_size=50))
+def test_any_bytes_are_a_response_or_a_lane_error(status: int, raw: bytes) -> None:
+    assert isinstance(end_of(status, raw), LaneError)
+
+
+@given(st.text(max_size=30))
+@example("Fri, 31 Dec 9999 23:59:59 GMT")
+@example("Mon, 01 Jan 0001 00:00:00 +2359")
+@example("1e400")
+def test_any_retry_after_is_seconds_or_nothing(value: str) -> None:
+    seconds = retry_after({"Retry-After": value})
+    assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize("tokens", [10**400, -1, 1.5, True, "12", None, [3]])
+def test_a_count_of_tokens_that_can_be_none_is_unknown(tokens: Any) -> None:
+    body = {**completion(), "usage": {"prompt_tokens": tokens, "completion_tokens": 5}}
+    assert read_http(200, {}, json.dumps(body).encode()).input_tokens is None
+
+
+def test_logprobs_that_are_no_numbers_are_left_out() -> None:
+    for logprob in (float("nan"), float("-inf"), 10**400, "0", None):
+        token = {"token": "A", "logprob": logprob}
+        body = completion(logprobs={"content": [token]})
+        assert read_http(200, {}, json.dumps(body).encode()).logprobs is None
+        fine = {"token": "A", "logprob": -1, "top_logprobs": [token]}
+        body = completion(logprobs={"content": [fine]})
+        read = read_http(200, {}, json.dumps(body).encode()).logprobs
+        assert read == ({"token": "A", "logprob": -1.0, "top": []},)
+
+
+def test_googles_list_of_errors_is_read_like_a_single_one() -> None:
+    raw = b'[{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}]'
+    with pytest.raises(LaneError, match="API key not valid"):
+        read_http(400, {}, raw)
+
+
+@given(st.text())
+@example("\ud800")
+def test_what_is_written_is_read_again_except_for_lone_surrogates(text: str) -> None:
+    assert decode(encode({"text": text}))["text"] == text.encode("utf-8", "replace").decode()

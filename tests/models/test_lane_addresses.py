@@ -1,0 +1,171 @@
+"""What concerns one lane only: addresses and keys, litellm's habits, and which lane takes a model."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jrh_mlflow.models.transports import DirectLane, LaneError, LiteLLMLane, pick_lane
+from jrh_mlflow.schema.requests import Request
+from tests.loopback import LoopbackServer, Reply, error_reply
+from tests.models.lane_tools import MODEL, USER, ask, fail, request_to, send, sent, set_environment
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_environment(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer(record=True) as running:
+        yield running
+
+
+def test_the_direct_lane_sends_inside_with_only() -> None:
+    with pytest.raises(RuntimeError, match="async with"):
+        asyncio.run(DirectLane().send(Request(model=MODEL, messages=USER, api_base="http://x/v1"), timeout_s=1))
+
+
+def test_openai_without_a_key_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    for lane in ("direct", "litellm"):
+        with pytest.raises(LaneError, match="OPENAI_API_KEY") as raised:
+            send(lane, Request(model=MODEL, messages=USER))
+        assert raised.value.kind == "auth"
+
+
+def test_the_address_may_come_from_the_environment(server: LoopbackServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.reply = lambda _: "A"
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/")
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", server.url + "/chat/completions")
+    for model in (MODEL, "hosted_vllm/x"):
+        assert send("direct", Request(model=model, messages=USER))[0].text == "A"
+
+
+def test_a_self_hosted_model_without_address_never_goes_to_openai() -> None:
+    with pytest.raises(LaneError, match="HOSTED_VLLM_API_BASE") as raised:
+        send("direct", Request(model="hosted_vllm/x", messages=USER))
+    assert raised.value.kind == "bad_request"
+
+
+def test_the_direct_lane_follows_no_redirect(server: LoopbackServer) -> None:
+    with LoopbackServer(record=True) as elsewhere:
+        headers = {"Location": f"{elsewhere.url}/chat/completions"}
+        error = fail("direct", server, Reply(status=307, raw=b"", headers=headers))
+    assert error.kind == "bad_request"
+    assert elsewhere.requests == []
+
+
+def test_a_model_name_with_a_slash_is_sent_whole(server: LoopbackServer) -> None:
+    ask("direct", server, "A", model="Qwen/Qwen2.5-7B-Instruct")
+    assert sent(server)["model"] == "Qwen/Qwen2.5-7B-Instruct"
+
+
+def test_a_provider_litellm_does_not_know_comes_with_advice() -> None:
+    with pytest.raises(LaneError, match="provider/model") as raised:
+        send("litellm", Request(model="nobody/nothing", messages=USER))
+    assert raised.value.kind == "not_found"
+
+
+def test_a_missing_key_of_another_provider_is_an_auth_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(LaneError) as raised:
+        send("litellm", Request(model="anthropic/claude-3-haiku-20240307", messages=USER, max_tokens=5))
+    assert raised.value.kind == "auth"
+
+
+def test_extra_gives_no_orders_to_litellm() -> None:
+    with pytest.raises(LaneError, match="mock_response") as raised:
+        send("litellm", Request(model="anthropic/claude-3", messages=USER, extra={"mock_response": "A"}))
+    assert raised.value.kind == "bad_request"
+
+
+def test_retries_that_a_user_set_in_litellm_stay_off(server: LoopbackServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    import litellm
+
+    monkeypatch.setattr(litellm, "num_retries", 3)
+    before = server.counts["requests"]
+    fail("litellm", server, error_reply(500, "Oops."))
+    assert server.counts["requests"] == before + 1
+
+
+def test_closing_the_litellm_lane_closes_its_clients(server: LoopbackServer) -> None:
+    import litellm
+
+    async def run() -> list[Any]:
+        async with LiteLLMLane() as opened:
+            server.reply = lambda _: "A"
+            await opened.send(request_to(server), timeout_s=30)
+            loop = str(id(asyncio.get_running_loop()))
+            clients = litellm.in_memory_llm_clients_cache.cache_dict
+            return [client for key, client in clients.items() if key.endswith(loop)]
+
+    clients = asyncio.run(run())
+    assert clients
+    assert all(client.is_closed() for client in clients)
+
+
+def test_litellms_clients_of_other_loops_stay_open(server: LoopbackServer) -> None:
+    async def outer() -> str | None:
+        async with LiteLLMLane() as mine:
+            server.reply = lambda _: "A"
+            await mine.send(request_to(server), timeout_s=30)
+            await asyncio.to_thread(send, "litellm", request_to(server))
+            return (await mine.send(request_to(server), timeout_s=30)).text
+
+    assert asyncio.run(outer()) == "A"
+
+
+def test_importing_the_lanes_and_the_prices_loads_neither_litellm_nor_aiohttp() -> None:
+    code = (
+        "import sys, jrh_mlflow.models.transports, jrh_mlflow.models.prices as p;"
+        "p.price_of('gpt-4o');"
+        "print(sorted({'litellm', 'aiohttp', 'httpx', 'openai'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("model", "api_base", "lane_name"),
+    [
+        ("openai/gpt-4o-mini", None, "direct"),
+        ("openai/anything", "http://x/v1", "direct"),
+        ("hosted_vllm/meta-llama/Llama-3", None, "direct"),
+        ("my-model", "http://x/v1", "direct"),
+        ("Qwen/Qwen2.5-7B-Instruct", "http://x/v1", "direct"),
+        ("my-model", None, "litellm"),
+        ("gpt-4o-mini", None, "litellm"),
+        ("groq/llama", None, "litellm"),
+        ("groq/llama", "http://x/v1", "direct"),
+        ("xai/grok-4", "http://x/v1", "direct"),
+        ("vllm/local", None, "litellm"),
+        ("lm_studio/x", "http://x/v1", "direct"),
+        ("ollama_chat/llama3", "http://x", "litellm"),
+        ("anthropic/claude-3", "http://x", "litellm"),
+        ("azure/gpt-4o", "http://x", "litellm"),
+        ("bedrock/x", None, "litellm"),
+        ("my-model", "", "litellm"),
+    ],
+)
+def test_the_lane_is_chosen_by_provider_and_address(model: str, api_base: str | None, lane_name: str) -> None:
+    assert pick_lane(model, api_base) == lane_name
+
+
+def test_a_lane_error_survives_pickling() -> None:
+    error = LaneError("rate_limited", "Slow down.", status=429, retry_after=1.5)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (copy.kind, copy.status, copy.retry_after, str(copy)) == ("rate_limited", 429, 1.5, str(error))
+
+
+def test_a_lane_error_refuses_an_unknown_kind() -> None:
+    wrong: Any = "funny"
+    with pytest.raises(ValueError, match="kind"):
+        LaneError(wrong, "x")

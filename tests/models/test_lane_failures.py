@@ -1,0 +1,204 @@
+"""The contract of both lanes when things go wrong: the same kind for the same failure, and never a key."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import traceback
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+
+import pytest
+
+from jrh_mlflow.models.transports import LaneError, make_lane
+from jrh_mlflow.models.transports._base import RETRYABLE
+from jrh_mlflow.schema.requests import Request, Response
+from tests.loopback import Faults, LoopbackServer, Reply, error_reply
+from tests.models.lane_tools import KEY, MODEL, USER, Lanes, ask, fail, request_to, send, set_environment
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_environment(monkeypatch)
+
+
+@pytest.fixture(params=["direct", "litellm"])
+def lane(request: pytest.FixtureRequest) -> Lanes:
+    name: Lanes = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer(record=True) as running:
+        yield running
+
+
+FAILURES = {
+    "429": (error_reply(429, "Slow down.", retry_after="1.5"), "rate_limited", 429, 1.5),
+    "429 without credit": (error_reply(429, "No quota.", code="insufficient_quota"), "auth", 429, None),
+    "500": (error_reply(500, "Oops."), "server", 500, None),
+    "500 that speaks of rate limits": (error_reply(500, "Rate limit of a backend."), "server", 500, None),
+    "502 as a page": (Reply(status=502, raw=b"<html>Bad gateway</html>"), "server", 502, None),
+    "503": (error_reply(503, "Busy.", retry_after="0.25"), "server", 503, 0.25),
+    "504": (error_reply(504, "Gateway timeout."), "timeout", 504, None),
+    "529": (error_reply(529, "Overloaded."), "server", 529, None),
+    "408": (error_reply(408, "Too slow."), "timeout", 408, None),
+    "409": (error_reply(409, "Conflict."), "server", 409, None),
+    "400": (error_reply(400, "Unknown field."), "bad_request", 400, None),
+    "422": (error_reply(422, "Wrong type."), "bad_request", 422, None),
+    "401": (error_reply(401, "Wrong key.", code="invalid_api_key"), "auth", 401, None),
+    "402": (error_reply(402, "Pay first."), "auth", 402, None),
+    "403": (error_reply(403, "Not in your country."), "auth", 403, None),
+    "404": (error_reply(404, "No such model.", code="model_not_found"), "not_found", 404, None),
+    "404 as text": (Reply(status=404, raw=b"nothing here"), "not_found", 404, None),
+    "413": (error_reply(413, "Too large."), "too_long", 413, None),
+    "context": (
+        error_reply(400, "This model's maximum context length is 8 tokens.", code="context_length_exceeded"),
+        "too_long",
+        400,
+        None,
+    ),
+    "cut JSON": (Reply(raw=b'{"choices": [{"mess'), "malformed", 200, None),
+    "a page": (Reply(raw=b"<html>Welcome</html>"), "malformed", 200, None),
+    "no body": (Reply(raw=b""), "malformed", 200, None),
+    "a list": (Reply(raw=b"[1]"), "malformed", 200, None),
+    "a number": (Reply(raw=b"3"), "malformed", 200, None),
+    "very deep JSON": (Reply(raw=b"[" * 100_000), "malformed", 200, None),
+    "no choices field": (Reply(raw=b'{"id": "x"}'), "malformed", 200, None),
+    "a choice that is none": (Reply(raw=b'{"id": "x", "choices": [3]}'), "malformed", 200, None),
+    "a choice without message": (Reply(raw=b'{"id": "x", "choices": [{}]}'), "malformed", 200, None),
+    "an error with status 200": (Reply(raw=b'{"error": {"message": "Busy.", "code": 429}}'), "rate_limited", 200, None),
+    "an error without a code": (Reply(raw=b'{"error": {"message": "Busy."}}'), "server", 200, None),
+    "a cut connection": (Reply(text="long " * 99, cut=True), "connection", None, None),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_every_failure_has_the_same_kind_on_both_lanes(lane: Lanes, server: LoopbackServer, case: str) -> None:
+    reply, kind, status, retry_after = FAILURES[case]
+    before = server.counts["requests"]
+    error = fail(lane, server, reply)
+    assert (error.kind, error.status, error.retry_after) == (kind, status, retry_after)
+    assert error.retryable is (kind in RETRYABLE)
+    assert server.counts["requests"] == before + 1, "a lane sends once; retries belong to the engine"
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "seconds"),
+    [
+        ("Retry-After", "0.125", 0.125),
+        ("Retry-After", "7", 7.0),
+        ("Retry-After", "-3", 0.0),
+        ("Retry-After", "soon", None),
+        ("Retry-After", "inf", None),
+        ("Retry-After-Ms", "350", 0.35),
+        ("X-Other", "5", None),
+    ],
+)
+def test_retry_after_keeps_its_fractions(
+    lane: Lanes, server: LoopbackServer, header: str, value: str, seconds: float | None
+) -> None:
+    error = fail(lane, server, Reply(status=429, raw=b"{}", headers={header: value}))
+    assert error.retry_after == pytest.approx(seconds)
+
+
+def test_retry_after_may_be_a_date(lane: Lanes, server: LoopbackServer) -> None:
+    moment = datetime.now(timezone.utc) + timedelta(days=1)
+    headers = {"Retry-After": format_datetime(moment, usegmt=True)}
+    error = fail(lane, server, Reply(status=503, raw=b"{}", headers=headers))
+    assert error.retry_after == pytest.approx(86_400, abs=600)
+
+
+@pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
+def test_a_filtered_prompt_is_an_answer_of_its_own_and_no_failure(
+    lane: Lanes, server: LoopbackServer, code: str
+) -> None:
+    assert ask(lane, server, error_reply(400, "Filtered.", code=code)).finish_reason == "content_filter"
+
+
+def test_an_answer_without_room_counts_as_cut_off(lane: Lanes, server: LoopbackServer) -> None:
+    text = "Could not finish the message because max_tokens or model output limit was reached. Try again."
+    assert ask(lane, server, error_reply(400, text)).finish_reason == "length"
+
+
+def test_an_answer_that_comes_too_late_is_a_timeout(lane: Lanes, server: LoopbackServer) -> None:
+    async def run() -> LaneError:
+        async with make_lane(lane) as opened:
+            server.reply = lambda _: "A"
+            await opened.send(request_to(server), timeout_s=30)  # litellm takes its time over its first call
+            server.reply = lambda _: Reply(text="A", delay=20)
+            with pytest.raises(LaneError) as raised:
+                await opened.send(request_to(server), timeout_s=0.3)
+            server.reply = lambda _: "B"
+            assert (await opened.send(request_to(server), timeout_s=30)).text == "B"
+            return raised.value
+
+    error = asyncio.run(run())
+    assert (error.kind, error.retryable) == ("timeout", True)
+
+
+def test_nobody_listening_is_a_connection_failure(lane: Lanes) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        base = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        with pytest.raises(LaneError) as raised:
+            send(lane, Request(model=MODEL, messages=USER, api_base=base))
+    assert raised.value.kind == "connection"
+
+
+def test_an_address_that_is_none_is_a_bad_request(lane: Lanes) -> None:
+    with pytest.raises(LaneError) as raised:
+        send(lane, Request(model=MODEL, messages=USER, api_base="localhost-without-scheme"))
+    assert raised.value.kind == "bad_request"
+
+
+def test_faults_at_random_all_end_as_the_kind_they_are(lane: Lanes) -> None:
+    faults = Faults(rate_limited=0.2, server=0.1, cut=0.1, malformed=0.1, slow=0.1, slow_s=0.05, retry_after="0.5")
+    with LoopbackServer(reply="a", faults=faults, seed=5) as server:
+
+        async def run() -> list[Response | BaseException]:
+            async with make_lane(lane, concurrency=10) as opened:
+                calls = (opened.send(request_to(server, seed=number), timeout_s=30) for number in range(50))
+                return await asyncio.gather(*calls, return_exceptions=True)
+
+        ended = asyncio.run(run())
+    kinds: list[str] = [end.kind for end in ended if isinstance(end, LaneError)]
+    drawn = {"rate_limited": "rate_limited", "server": "server", "connection": "cut", "malformed": "malformed"}
+    assert {kind: kinds.count(kind) for kind in drawn} == {kind: server.counts[fault] for kind, fault in drawn.items()}
+    assert min(kinds.count(kind) for kind in drawn) > 0
+    assert sum(isinstance(end, Response) for end in ended) == 50 - len(kinds)
+    assert server.counts["requests"] == 50
+
+
+def test_a_planted_key_is_in_no_text_no_context_and_no_log(
+    lane: Lanes, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with LoopbackServer(key="another") as server, pytest.raises(LaneError) as raised:
+        send(lane, request_to(server))
+    error = raised.value
+    written = capfd.readouterr()
+    everything = [str(error), repr(error), *traceback.format_exception(error), *written, caplog.text]
+    assert error.kind == "auth"
+    assert "[key]" in str(error)
+    assert error.__cause__ is error.__context__ is None
+    assert not [text for text in everything if KEY in text]
+
+
+@pytest.mark.parametrize("status", [400, 404, 429, 500])
+def test_a_key_that_a_server_repeats_is_taken_out_of_the_text(lane: Lanes, server: LoopbackServer, status: int) -> None:
+    reply = error_reply(status, f"Key {KEY} and sk-proj-abcdef123456 and Bearer abc.def \x1b[2J\nnext line")
+    text = str(fail(lane, server, reply))
+    assert "Key [key] and [key] and [key] [2J next line" in text
+
+
+def test_a_very_long_error_text_is_cut(lane: Lanes, server: LoopbackServer) -> None:
+    assert len(str(fail(lane, server, error_reply(400, "x" * 100_000)))) < 500
+
+
+def test_a_lane_wants_room_for_a_request(lane: Lanes) -> None:
+    with pytest.raises(ValueError, match="concurrency"):
+        make_lane(lane, concurrency=0)

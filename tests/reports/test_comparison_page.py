@@ -1,0 +1,170 @@
+"""The HTML of a comparison: one file, no script, no request, and hostile text stays text."""
+
+from __future__ import annotations
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from jrh_mlflow.measures.reliability.worst import WorstItem
+from jrh_mlflow.reports.comparison_page import JudgeCard, comparison_page
+from jrh_mlflow.results.comparison import Contrasts, compare_calls
+from tests.measures.comparing_tools import LABELS, oracle, point_calls
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "' onmouseover='alert(1)",
+    "<a href=javascript:alert(1)>x</a>",
+    "<link rel=stylesheet href=https://evil.example/x.css>",
+    "</style><style>@import url(https://evil.example/y.css)</style>",
+    "</pre><iframe src=//evil.example></iframe>",
+    "{{ 7 * 7 }}{% raw %}",
+    "<!-- --><base href=//evil.example/>",
+)
+PNG = b"\x89PNG\r\n\x1a\nnot really"
+
+
+class Reader(HTMLParser):
+    """Collects what a browser would act on, and the text it would show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def wrong(source, condition, replicate):
+    return LABELS[(int(source[1:]) + 1) % 5]
+
+
+def comparison(names=("one", "two"), **options) -> Contrasts:
+    judges = dict(zip(names, (point_calls(oracle, **options), point_calls(wrong, **options)), strict=True))
+    return compare_calls(judges, n_resamples=100, labels=LABELS)
+
+
+def page(found: Contrasts, **options) -> str:
+    cards = [JudgeCard(name=name, run_id=f"{index:032x}", n_calls=24) for index, name in enumerate(found.judges)]
+    options = {"title": "Judges", "suite": {"suite": "hand"}, "judges": cards, "figures": {"Figure": PNG}} | options
+    return comparison_page(found, **options)
+
+
+def read(html: str) -> Reader:
+    reader = Reader()
+    reader.feed(html)
+    return reader
+
+
+@pytest.fixture(scope="module")
+def hostile() -> str:
+    names = (HOSTILE[0] + HOSTILE[2], "".join(HOSTILE[3:6]))
+    text = "\n".join(HOSTILE)
+    worst = WorstItem(
+        item=HOSTILE[3],
+        test=HOSTILE[1],
+        source="s",
+        original=text,
+        perturbed=text,
+        expected=text,
+        given=text,
+        error_size=1,
+    )
+    return page(
+        comparison(names, tests=(HOSTILE[1], HOSTILE[6])),
+        title=text,
+        suite={HOSTILE[0]: text},
+        figures={HOSTILE[2]: PNG},
+        worst={names[0]: [worst], HOSTILE[5]: [worst]},
+        notes=[text],
+    )
+
+
+def test_hostile_text_makes_no_element_and_no_attribute(hostile):
+    harmless = page(comparison(tests=("x", "y")), figures={"f": PNG})
+    allowed = {tag for tag, _ in read(harmless).tags} | {"article", "h3", "h4", "pre", "details", "summary"}
+    for tag, attributes in read(hostile).tags:
+        assert tag in allowed
+        assert not [name for name in attributes if name.startswith("on") or name in ("href", "srcset", "action")]
+    # All of it is there to be read.
+    shown = "".join(read(hostile).text)
+    assert all(text in shown for text in HOSTILE)
+
+
+def test_there_is_no_script_and_nothing_to_fetch(hostile):
+    for html in (hostile, page(comparison())):
+        tags = read(html).tags
+        assert not {"script", "link", "iframe", "base", "object", "form", "a"} & {tag for tag, _ in tags}
+        sources = [attributes["src"] for _, attributes in tags if "src" in attributes]
+        assert sources
+        assert all(source.startswith("data:image/png;base64,") for source in sources)
+        style = "".join(re.findall(r"<style>(.*?)</style>", html, flags=re.DOTALL))
+        assert style.count("{") > 20
+        assert not re.search(r"url\(|@import|https?:|//", style)
+
+
+def test_without_hostile_text_no_address_stands_anywhere():
+    assert not re.search(r"https?://|javascript:", page(comparison()))
+
+
+def test_the_browser_is_told_to_load_nothing():
+    policy = next(
+        attributes["content"]
+        for tag, attributes in read(page(comparison())).tags
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'")
+    assert "script-src" not in policy
+
+
+def test_figures_are_inside_the_file():
+    (image,) = [attributes for tag, attributes in read(page(comparison())).tags if tag == "img"]
+    assert base64.b64decode(image["src"].partition(",")[2]) == PNG
+    assert image["alt"] == "Figure"
+
+
+def test_every_cell_has_value_interval_and_n_and_a_missing_one_its_reason():
+    def deaf(source, condition, replicate):
+        return None if condition == "typos" else oracle(source, condition, replicate)
+
+    found = compare_calls(
+        {
+            "deaf": point_calls(deaf, tests=("typos", "markdown")),
+            "wrong": point_calls(wrong, tests=("typos", "markdown")),
+        },
+        n_resamples=100,
+        labels=LABELS,
+    )
+    html = page(found)
+    reading = found.cells["markdown"]["deaf"]
+    assert f"<b>{reading.value:.3f}</b>" in html
+    assert f"[{reading.cluster_low:.2f}, {reading.cluster_high:.2f}] n&nbsp;{reading.n}" in html
+    assert "gave no usable answer" in html
+    assert html.count(">n/a<") >= 1
+
+
+def test_the_page_can_be_read_in_the_dark_and_printed():
+    html = page(comparison())
+    assert "prefers-color-scheme: dark" in html
+    assert "@media print" in html
+
+
+def test_pairs_have_a_page_without_a_mean_over_tests():
+    import jrh_mlflow as jrh
+    from jrh_mlflow.measures.records import normalise
+    from tests.readings import asked
+
+    suite = jrh.datasheet_suite(n_tasks=2, depth=1)
+    judges = {"first": jrh.scripted.AlwaysFirst(), "tie": jrh.scripted.AlwaysTie()}
+    found = compare_calls({name: normalise(asked(judge, suite)) for name, judge in judges.items()}, n_resamples=100)
+    html = page(found)
+    assert "mean over tests" not in html
+    assert "dark_current (lower is better)" in html

@@ -1,0 +1,112 @@
+"""The datasheet as a page: every number with its n and interval, every missing one with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+import jrh_mlflow as jrh
+from jrh_mlflow.reports.markdown import interval_text, table, threshold_text, value_text
+from tests.readings import asked, estimate, pairs
+
+MLFLOW_TAG_LIMIT = 8000
+"""MLflow cuts a longer run description without a word."""
+
+
+@pytest.fixture(scope="module")
+def paper() -> dict[str, jrh.Datasheet]:
+    suite = jrh.datasheet_suite()
+    return {name: jrh.measure(asked(jrh.scripted.profile(name), suite)) for name in ("Llama8B", "Qwen32B_strict")}
+
+
+def test_a_share_stands_with_both_intervals_and_its_denominator(paper):
+    line = next(line for line in paper["Llama8B"].to_markdown().splitlines() if line.startswith("| dark current "))
+    reading = estimate(paper["Llama8B"], "dark_current")
+    clustered = f"[{reading.cluster_low:.4f}, {reading.cluster_high:.4f}]"
+    assert line == f"| dark current | 0.6667 | [0.5783, 0.7447] | {clustered} | 120 calls | 0 |"
+
+
+def test_pair_shares_are_said_to_be_of_pairs(paper):
+    assert "| positional (same slot twice) | 0.9667 |" in paper["Llama8B"].to_markdown()
+    assert "| 60 pairs | 0 |" in paper["Llama8B"].to_markdown()
+
+
+def test_the_threshold_stands_below_its_ladder(paper):
+    text = paper["Llama8B"].to_markdown()
+    assert "Threshold (75 % choose the better): **4.00** (95 % by task from " in text
+    assert "| 1 | 0.610 " in text
+
+
+def test_what_was_not_measured_is_named_with_its_reason_and_has_no_row(paper):
+    text = paper["Qwen32B_strict"].to_markdown()
+    assert "| n/a | dark_current, tie_rate/vacuum | no vacuum calls |" in text
+    assert "the curve has gaps: measured at delta 1, 5 only" in text
+    assert "| dark current |" not in text
+    assert "nan" not in text.lower()
+
+
+def test_withheld_axes_are_listed_as_withheld():
+    text = jrh.measure(pairs([("1", "error")] * 3 + [("1", "2")] * 7, delta=0)).to_markdown()
+    assert (
+        "| withheld | raw_false_preference, tie_rate/delta_0_same, other_conflict | 3 of 20 delta_0_same calls" in text
+    )
+    assert "one_sided_commit, no_preference | 3 of 10 delta_0_same pairs gave no usable answer (error 3)" in text
+    assert "| raw false preference |" not in text
+
+
+def test_title_note_profile_and_outcomes_are_told(paper):
+    text = paper["Llama8B"].to_markdown(title="Llama8B on paper", note="Simulated.")
+    assert text.startswith("# Llama8B on paper\n\n> Simulated.\n\n**Profile:** vacuum-active, ")
+    assert "Calls: 540 (verdict 500, tie 40, abstain 0, unparsed 0, error 0)." in text
+    assert "decisions use the second" in text
+
+
+def test_left_out_calls_show_in_the_ladder():
+    rows = pairs([("1", "2")] * 19 + [("1", "error")], condition="ladder", delta=1, better="u")
+    assert "| 39 (−1) |" in jrh.measure(rows).to_markdown()
+
+
+def test_one_task_has_no_clustered_interval_and_says_so():
+    text = jrh.measure(pairs([("1", "2")] * 4, n_tasks=1, condition="ladder", delta=1, better="u")).to_markdown()
+    assert "**≤ 1** (one task, no interval)." in text
+
+
+def test_a_threshold_below_the_smallest_step_is_not_said_to_reach_beyond_the_largest():
+    # One task of ten reads 0.4: drawn five times or more, in 1 of 600 resamples, it takes the curve under 75 %.
+    answers = [("2", "1") if index % 10 == 0 and index >= 20 else ("1", "2") for index in range(50)]
+    sheet = jrh.measure(pairs(answers, n_tasks=10, condition="ladder", delta=1, better="u"), n_resamples=3000)
+    reading = estimate(sheet, "threshold_75")
+    assert 0.99 < reading.censoring["left"] < 1
+    assert (reading.cluster_low, reading.cluster_high) == (None, None)
+    assert "**≤ 1** (100% of resamples reach it at the smallest step, 0% never)." in sheet.to_markdown()
+
+
+def test_natural_pairs_have_a_section_of_their_own():
+    text = jrh.measure(pairs([("1", "2")] * 4, condition="natural", better="u")).to_markdown()
+    assert "### Natural pairs" in text
+    assert "### Quality ladder" not in text
+
+
+@pytest.mark.parametrize("half_steps", [False, True])
+def test_the_longest_datasheet_fits_into_an_mlflow_run_description(half_steps):
+    steps = {0.5: 0.55, 1: 0.6, 2: 0.7, 3: 0.8, 4: 0.88, 5: 0.94}
+    judge = jrh.scripted.Noisy(sensitivity=steps, icc=0.1, unparsed=0.01)
+    text = jrh.measure(asked(judge, jrh.datasheet_suite(half_steps=half_steps)), n_resamples=200).to_markdown()
+    assert len(text) < MLFLOW_TAG_LIMIT
+
+
+def test_a_cell_cannot_break_out_of_its_table():
+    assert table(["a", "b"], [["x|y", "one\ntwo"]]) == ["| a | b |", "| --- | --- |", "| x\\|y | one two |"]
+
+
+def test_numbers_are_printed_to_four_places_and_missing_ones_as_words(paper):
+    assert interval_text(None, None) == "–"
+    assert interval_text(None, 2.5) == "[–, 2.5000]"
+    assert value_text(None) == value_text(jrh.NotEstimable(reason="no calls")) == "n/a"
+    assert value_text(paper["Llama8B"].estimates["dark_current"]) == "0.6667"
+
+
+@pytest.mark.parametrize(("answers", "text"), [([("1", "2")], "≤ 1"), ([("1", "1")], "> 1"), ([("tie", "tie")], "> 1")])
+def test_a_censored_threshold_carries_its_sign(answers, text):
+    sheet = jrh.measure(pairs(answers, condition="ladder", delta=1, better="u"))
+    assert threshold_text(sheet.estimates["threshold_75"]) == text
+    assert threshold_text(jrh.NotEstimable(reason="gaps")) == "n/a"
