@@ -1,5 +1,7 @@
-"""The demo: the paper's four judges, a criterion shift, a reliability suite and a real small model; no key."""
-# MERGED-DOC: """`make example`: the store in `mlruns_example`, written through a server so that it opens anywhere."""
+"""The demo: the paper's four judges, a criterion shift, a reliability suite and a real small model; no key.
+
+`make example`: the store in `mlruns_example`, written through a server so that it opens anywhere.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""From a name, a path or a run to a suite."""
-# MERGED-DOC: """Before the first call: judge, suite and journal made ready; and the bar that is shown while asking."""
-# MERGED-DOC: """What a user passes as a judge becomes a `Judge`."""
+"""From a name, a path or a run to a suite.
+
+Before the first call: judge, suite and journal made ready; and the bar that is shown while asking.
+
+What a user passes as a judge becomes a `Judge`.
+"""
 
 from __future__ import annotations
 

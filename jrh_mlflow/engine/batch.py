@@ -1,10 +1,14 @@
-"""The files of a batch: numbered parts out, requests and results back in, one JSON object per line."""
-# MERGED-DOC: """What became of a request in a batch, and how it enters the journal: as it would from a live run."""
-# MERGED-DOC: """Batch files: what a journal does not answer yet, in OpenAI's batch dialect, and the results back into the journal.
-# MERGED-DOC:
-# MERGED-DOC: A line of an export is one call, named by its key in the journal. So a batch and a live run complete each other: a run
-# MERGED-DOC: asks only what no batch has answered, and an export holds only what no run has answered.
-# MERGED-DOC: """
+"""The files of a batch: numbered parts out, requests and results back in, one JSON object per line.
+
+What became of a request in a batch, and how it enters the journal: as it would from a live run.
+
+Batch files: what a journal does not answer yet, in OpenAI's batch dialect, and the results back into the journal.
+
+A line of an export is one call, named by its key in the journal. So a batch and a live run complete each other: a run
+asks only what no batch has answered, and an export holds only what no run has answered.
+
+
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""A run's money: the worst case of a call is set aside in the journal before it is sent, and settled after."""
-# MERGED-DOC: """Money before it is spent: caps that make sense, and a quote for an evaluation."""
+"""A run's money: the worst case of a call is set aside in the journal before it is sent, and settled after.
+
+Money before it is spent: caps that make sense, and a quote for an evaluation.
+"""
 
 from __future__ import annotations
 

@@ -1,15 +1,18 @@
-"""The arithmetic behind `Limits`: a bucket per minute, and a window of calls in flight. No clock, no event loop."""
-# MERGED-DOC: """How many calls may be in flight, and when: limits delay, they never drop.
-# MERGED-DOC:
-# MERGED-DOC: Three things hold a call back, and one queue keeps the callers in their order, so that nobody is overtaken for ever:
-# MERGED-DOC:
-# MERGED-DOC: - the number in flight: doubles per window of calls up to the cap, halves once per episode of rejections;
-# MERGED-DOC: - a pause that all callers share, for as long as the provider asked;
-# MERGED-DOC: - requests and tokens per minute, where the user set them.
-# MERGED-DOC:
-# MERGED-DOC: Nothing here polls and nothing runs in the background: a free slot is taken in a few comparisons, a full house is
-# MERGED-DOC: woken by the call that leaves it, and what must wait for the clock is woken by one timer.
-# MERGED-DOC: """
+"""The arithmetic behind `Limits`: a bucket per minute, and a window of calls in flight. No clock, no event loop.
+
+How many calls may be in flight, and when: limits delay, they never drop.
+
+Three things hold a call back, and one queue keeps the callers in their order, so that nobody is overtaken for ever:
+
+- the number in flight: doubles per window of calls up to the cap, halves once per episode of rejections;
+- a pause that all callers share, for as long as the provider asked;
+- requests and tokens per minute, where the user set them.
+
+Nothing here polls and nothing runs in the background: a free slot is taken in a few comparisons, a full house is
+woken by the call that leaves it, and what must wait for the clock is woken by one timer.
+
+
+"""
 
 from __future__ import annotations
 

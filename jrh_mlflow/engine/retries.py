@@ -2,8 +2,9 @@
 
 A rejection for rate (429) is a delay and not a failure: it has an allowance of its own, so that a busy provider costs
 time and never an item. What cannot succeed (a wrong key, an unknown model, a text too long) is sent once.
+
+The circuit breaker: a run that cannot succeed stops, instead of burning time and money.
 """
-# MERGED-DOC: """The circuit breaker: a run that cannot succeed stops, instead of burning time and money."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""The verbs on judges: evaluate, criterion_shift, compare, jury, replay, validate."""

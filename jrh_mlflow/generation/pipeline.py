@@ -1,5 +1,7 @@
-"""All targets of all tests through one pool of workers: write, check, confirm, retry on the ramp, or set aside."""
-# MERGED-DOC: """What a generation that still runs has made so far, for a review that does not wait for its end."""
+"""All targets of all tests through one pool of workers: write, check, confirm, retry on the ramp, or set aside.
+
+What a generation that still runs has made so far, for a review that does not wait for its end.
+"""
 
 from __future__ import annotations
 

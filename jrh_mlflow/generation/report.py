@@ -1,5 +1,7 @@
-"""A generation as Markdown and as the artifacts, metrics and params of an MLflow run."""
-# MERGED-DOC: """What a suite and its run say about how they were made."""
+"""A generation as Markdown and as the artifacts, metrics and params of an MLflow run.
+
+What a suite and its run say about how they were made.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""The model that writes perturbed items, and how it is sampled."""
-# MERGED-DOC: """Who writes: a generator model, a function of the user's, or rules that need no model."""
-# MERGED-DOC: """A function of the user's that writes."""
+"""The model that writes perturbed items, and how it is sampled.
+
+Who writes: a generator model, a function of the user's, or rules that need no model.
+
+A function of the user's that writes.
+"""
 
 from __future__ import annotations
 

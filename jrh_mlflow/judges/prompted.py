@@ -1,5 +1,7 @@
-"""A model with a prompt as a judge. It writes requests and reads responses; the engine sends them."""
-# MERGED-DOC: """Addresses and further request fields: they are logged, so a key in them is refused."""
+"""A model with a prompt as a judge. It writes requests and reads responses; the engine sends them.
+
+Addresses and further request fields: they are logged, so a key in them is refused.
+"""
 
 from __future__ import annotations
 

@@ -22,8 +22,9 @@ Contents are data and stand between markers that carry a code:
 
 The code is a hash of everything shown and occurs in none of it, so no content can close its block. It is the same in
 both presentation orders and on every machine.
+
+How a message of a transcript is written for a judge: whole, between markers, with what cannot be shown named.
 """
-# MERGED-DOC: """How a message of a transcript is written for a judge: whole, between markers, with what cannot be shown named."""
 
 from __future__ import annotations
 

@@ -1,7 +1,11 @@
-"""Random draws that are a hash of what they are for: repeatable call by call, whatever the order."""
-# MERGED-DOC: """The base of scripted judges."""
-# MERGED-DOC: """Scripted judges: calibration weights with known readings. Their runs are tagged and shown as simulated."""
-# MERGED-DOC: """A scripted pointwise judge with known accuracy on every test: the calibration weight of reliability reports."""
+"""Random draws that are a hash of what they are for: repeatable call by call, whatever the order.
+
+The base of scripted judges.
+
+Scripted judges: calibration weights with known readings. Their runs are tagged and shown as simulated.
+
+A scripted pointwise judge with known accuracy on every test: the calibration weight of reliability reports.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""Call records in, estimates out. Pure: no MLflow, no network, no files."""

@@ -1,22 +1,25 @@
-"""Call records with the probabilities of their answers, as arrays."""
-# MERGED-DOC: """What a judge's probabilities say: whether they come true, and the axes as expected values.
-# MERGED-DOC:
-# MERGED-DOC: **Calibration** (`confidence/…`) is read on calls with a known right answer: ladder and natural pairs, where the better
-# MERGED-DOC: content is right, and pointwise items with an expected answer. A tie or an abstention there is an answer that is wrong,
-# MERGED-DOC: as in the hard axes. A call without a confidence leaves the denominator and is counted beside it, like an unparsed one.
-# MERGED-DOC:
-# MERGED-DOC: **Expected values** (`expected/…`) replace each hard verdict by the probability of the event that the axis counts. Only
-# MERGED-DOC: what was read is known of it. With `p(a)` the probabilities read (of the given answer at least: its confidence) and
-# MERGED-DOC: `r = 1 - sum p(a)` the rest that was not read, the event E of a call has a probability from
-# MERGED-DOC:
-# MERGED-DOC:     low = sum of p(a) for a in E    to    high = low + r.
-# MERGED-DOC:
-# MERGED-DOC: So with the confidence c alone, a verdict in E says [c, 1] and one outside [0, 1 - c]: which answers the rest belongs to
-# MERGED-DOC: is not known. The value is the middle of the mean low and the mean high, and no more than that; `bound_low` and
-# MERGED-DOC: `bound_high` are the two ends, with every excluded call gone against and for it. The intervals run from the lower end of
-# MERGED-DOC: the low mean's to the upper end of the high mean's: they hold the truth wherever in between it is. Where the provider
-# MERGED-DOC: lists the alternatives, r is small and all of this closes around one number.
-# MERGED-DOC: """
+"""Call records with the probabilities of their answers, as arrays.
+
+What a judge's probabilities say: whether they come true, and the axes as expected values.
+
+**Calibration** (`confidence/…`) is read on calls with a known right answer: ladder and natural pairs, where the better
+content is right, and pointwise items with an expected answer. A tie or an abstention there is an answer that is wrong,
+as in the hard axes. A call without a confidence leaves the denominator and is counted beside it, like an unparsed one.
+
+**Expected values** (`expected/…`) replace each hard verdict by the probability of the event that the axis counts. Only
+what was read is known of it. With `p(a)` the probabilities read (of the given answer at least: its confidence) and
+`r = 1 - sum p(a)` the rest that was not read, the event E of a call has a probability from
+
+    low = sum of p(a) for a in E    to    high = low + r.
+
+So with the confidence c alone, a verdict in E says [c, 1] and one outside [0, 1 - c]: which answers the rest belongs to
+is not known. The value is the middle of the mean low and the mean high, and no more than that; `bound_low` and
+`bound_high` are the two ends, with every excluded call gone against and for it. The intervals run from the lower end of
+the low mean's to the upper end of the high mean's: they hold the truth wherever in between it is. Where the provider
+lists the alternatives, r is small and all of this closes around one number.
+
+
+"""
 
 from __future__ import annotations
 

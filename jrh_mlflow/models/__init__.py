@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""Ways to a model: transports, prices, and models on this machine."""

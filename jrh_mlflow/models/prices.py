@@ -2,8 +2,9 @@
 
 Dollars are whole micro-dollars wherever they are added up, and always rounded up: a budget may be underused by a
 millionth, never overrun.
+
+What litellm's table says of a model, read from its file without importing litellm.
 """
-# MERGED-DOC: """What litellm's table says of a model, read from its file without importing litellm."""
 
 from __future__ import annotations
 

@@ -2,12 +2,14 @@
 
 They are made of transcripts, the other tests of responses, so they are listed apart. A seed's `response` is then the
 transcript as JSON.
+
+Transcripts edited by rule: stand-ins for a model, good for trying everything out.
+
+A stand-in states what it does in an assistant message and, where the agent used tools there, in a tool call with its
+result. Nothing else is touched, so a breach that was written in by rule can be taken out again by rule.
+
+
 """
-# MERGED-DOC: """Transcripts edited by rule: stand-ins for a model, good for trying everything out.
-# MERGED-DOC:
-# MERGED-DOC: A stand-in states what it does in an assistant message and, where the agent used tools there, in a tool call with its
-# MERGED-DOC: result. Nothing else is touched, so a breach that was written in by rule can be taken out again by rule.
-# MERGED-DOC: """
 
 from __future__ import annotations
 

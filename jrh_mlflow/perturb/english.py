@@ -1,5 +1,7 @@
-"""Plain facts about an English text: its words, numbers, names and negations."""
-# MERGED-DOC: """Where things stand in a text: code, links, lines, sentences, gaps. Offsets, so that all the rest is left as it is."""
+"""Plain facts about an English text: its words, numbers, names and negations.
+
+Where things stand in a text: code, links, lines, sentences, gaps. Offsets, so that all the rest is left as it is.
+"""
 
 from __future__ import annotations
 

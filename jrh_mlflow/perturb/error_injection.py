@@ -2,8 +2,9 @@
 
 Doses nest: dose 2 has the error of dose 1 at the same place, and one more. Errors stand in different sentences, so that
 none undoes another (`prices are high` → `not low`).
+
+The errors that can be put into a text, by kind.
 """
-# MERGED-DOC: """The errors that can be put into a text, by kind."""
 
 from __future__ import annotations
 

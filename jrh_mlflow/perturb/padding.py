@@ -1,5 +1,7 @@
-"""Tests that add something to a response and change nothing of it."""
-# MERGED-DOC: """Padding that says nothing: no fact, no number, no opinion about the text."""
+"""Tests that add something to a response and change nothing of it.
+
+Padding that says nothing: no fact, no number, no opinion about the text.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Paraphrase: other words and sentences, the same content; the judge's answer must not move."""
-# MERGED-DOC: """Verbosity: the same content at greater and at less length; the judge's answer must not move."""
+"""Paraphrase: other words and sentences, the same content; the judge's answer must not move.
+
+Verbosity: the same content at greater and at less length; the judge's answer must not move.
+"""
 
 from __future__ import annotations
 

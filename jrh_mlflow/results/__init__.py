@@ -1,4 +1,4 @@
-"""Call records in, datasheet axes and reliability reports out. Pure: no MLflow, no network, no files."""
+"""What a user holds in hand: datasheets, reliability reports, comparisons, juries, with their `to_markdown`."""
 
 from jrh_mlflow.measures.reliability.summary import CostPoint, cost_curve, usd_per_accuracy_point
 from jrh_mlflow.measures.reliability.worst import WorstItem, worst_items

@@ -1,5 +1,7 @@
-"""The reviewed suite: what was accepted as it is, what was edited as it was edited, and nothing else."""
-# MERGED-DOC: """A finished review as the metrics, tables and artifacts of an MLflow run."""
+"""The reviewed suite: what was accepted as it is, what was edited as it was edited, and nothing else.
+
+A finished review as the metrics, tables and artifacts of an MLflow run.
+"""
 
 from __future__ import annotations
 

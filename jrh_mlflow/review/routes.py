@@ -1,5 +1,7 @@
-"""The routes of the review: each parses, calls one function and answers."""
-# MERGED-DOC: """What the page may send, checked before anything looks at it."""
+"""The routes of the review: each parses, calls one function and answers.
+
+What the page may send, checked before anything looks at it.
+"""
 
 from __future__ import annotations
 

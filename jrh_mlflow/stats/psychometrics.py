@@ -1,5 +1,7 @@
-"""Psychometric thresholds: isotonic curve, its crossing, and a cluster bootstrap that keeps censoring."""
-# MERGED-DOC: """Signal detection."""
+"""Psychometric thresholds: isotonic curve, its crossing, and a cluster bootstrap that keeps censoring.
+
+Signal detection.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Datasets in: a table of labelled responses becomes seeds with stable ids, or an error that names the rows."""
-# MERGED-DOC: """Fewer rows of a dataset: a seeded draw, stratified by a column, that does not depend on the order of the file."""
+"""Datasets in: a table of labelled responses becomes seeds with stable ids, or an error that names the rows.
+
+Fewer rows of a dataset: a seeded draw, stratified by a column, that does not depend on the order of the file.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Tables in: CSV, JSON lines and Parquet, read so that no id, label or empty cell changes on the way."""
-# MERGED-DOC: """A user's dataset as columns: whatever holds it, which column plays which role, and how a bad row is named."""
+"""Tables in: CSV, JSON lines and Parquet, read so that no id, label or empty cell changes on the way.
+
+A user's dataset as columns: whatever holds it, which column plays which role, and how a bad row is named.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ The YAML of one task (`jrh suite tasks --example` prints a whole one):
         neutral: [wording, wording]
     closing: [wording, wording]
     filler: [sentence, sentence, …]
+
+Candidate answers assembled from a task's sentences, matched in length by the choice of wordings.
 """
-# MERGED-DOC: """Candidate answers assembled from a task's sentences, matched in length by the choice of wordings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """What a sweep may choose from: models, prompts, tie criteria, sampling, and the policy over the calls.
 
 Every choice is categorical and has a name, under which it stands in the study and in the params of its run.
+
+A space written down in YAML.
 """
-# MERGED-DOC: """A space written down in YAML."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""Where a study is kept: a file of this machine, or a database that several machines join."""
-# MERGED-DOC: """The Optuna study behind a sweep: resumed by its name, joined by workers, every configuration run once.
-# MERGED-DOC:
-# MERGED-DOC: A trial is born with its configuration (`enqueue_trial`), so everybody who reads the study knows what each trial is
-# MERGED-DOC: about from its first moment on. Of several trials of one configuration the one with the lowest number is run, and the
-# MERGED-DOC: others end as duplicates. Trials of one judge under several policies share its calls, so they are run one after the
-# MERGED-DOC: other: none of these calls is paid twice. A trial whose process died is failed and enqueued again.
-# MERGED-DOC: """
+"""Where a study is kept: a file of this machine, or a database that several machines join.
+
+The Optuna study behind a sweep: resumed by its name, joined by workers, every configuration run once.
+
+A trial is born with its configuration (`enqueue_trial`), so everybody who reads the study knows what each trial is
+about from its first moment on. Of several trials of one configuration the one with the lowest number is run, and the
+others end as duplicates. Trials of one judge under several policies share its calls, so they are run one after the
+other: none of these calls is paid twice. A trial whose process died is failed and enqueued again.
+
+
+"""
 
 from __future__ import annotations
 

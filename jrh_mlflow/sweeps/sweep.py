@@ -1,5 +1,7 @@
-"""`jrh.sweep`: which judge, with which prompt and tie rule, for how much."""
-# MERGED-DOC: """A sweep set up: what can be checked is checked, study and parent run are open, workers are told the limits."""
+"""`jrh.sweep`: which judge, with which prompt and tie rule, for how much.
+
+A sweep set up: what can be checked is checked, study and parent run are open, workers are told the limits.
+"""
 
 from __future__ import annotations
 

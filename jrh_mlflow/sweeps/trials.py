@@ -1,5 +1,7 @@
-"""One configuration, measured: an `evaluate` run nested under the sweep's, read through the configuration's policy."""
-# MERGED-DOC: """What a configuration measured on one half of the suite, small enough to live in the study."""
+"""One configuration, measured: an `evaluate` run nested under the sweep's, read through the configuration's policy.
+
+What a configuration measured on one half of the suite, small enough to live in the study.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""A finished evaluation, complete in itself: no live judge, no store."""
-# MERGED-DOC: """The outbox: a finished evaluation is on disk, whole, before MLflow is spoken to, and leaves when MLflow has it."""
+"""A finished evaluation, complete in itself: no live judge, no store.
+
+The outbox: a finished evaluation is on disk, whole, before MLflow is spoken to, and leaves when MLflow has it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""Logged evaluations, read back from MLflow."""
-# MERGED-DOC: """Evaluations that runs of a tracking store hold, and the page that each of them wrote."""
-# MERGED-DOC: """Suites that runs of a tracking store hold."""
+"""Logged evaluations, read back from MLflow.
+
+Evaluations that runs of a tracking store hold, and the page that each of them wrote.
+
+Suites that runs of a tracking store hold.
+"""
 
 from __future__ import annotations
 

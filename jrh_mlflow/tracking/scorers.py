@@ -1,6 +1,9 @@
-"""MLflow's own judges and scorers as judges of this package."""
-# MERGED-DOC: """What an MLflow scorer said: its feedback as an answer, with rationale, tokens and dollars."""
-# MERGED-DOC: """What an MLflow scorer is shown: a presentation as `inputs`, `outputs` and, where it asks for one, a `trace`."""
+"""MLflow's own judges and scorers as judges of this package.
+
+What an MLflow scorer said: its feedback as an answer, with rationale, tokens and dollars.
+
+What an MLflow scorer is shown: a presentation as `inputs`, `outputs` and, where it asks for one, a `trace`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""An MLflow store in a folder, and the server that shows it."""
-# MERGED-DOC: """MLflow's own web application, for servers that put pages beside it."""
+"""An MLflow store in a folder, and the server that shows it.
+
+MLflow's own web application, for servers that put pages beside it.
+"""
 
 from __future__ import annotations
 

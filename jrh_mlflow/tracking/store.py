@@ -1,5 +1,7 @@
-"""Speaking to MLflow: its settings while we do, and its errors in one line without a password."""
-# MERGED-DOC: """A tracking store: experiments and runs, reached through `MlflowClient` only, so that no global state is touched."""
+"""Speaking to MLflow: its settings while we do, and its errors in one line without a password.
+
+A tracking store: experiments and runs, reached through `MlflowClient` only, so that no global state is touched.
+"""
 
 from __future__ import annotations
 

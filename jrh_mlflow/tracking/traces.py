@@ -4,8 +4,9 @@ The call table is the record; traces are a view of some calls. MLflow's usual wa
 and goes through a queue that drops what does not fit. Here every trace is written through MLflow's client and
 acknowledged, spans follow in batches, and in the end MLflow is asked what it holds. Ids come from run and call, so
 writing the same traces again changes nothing.
+
+One judge call as an MLflow trace: what was shown and said, what was expected, and whether that was met.
 """
-# MERGED-DOC: """One judge call as an MLflow trace: what was shown and said, what was expected, and whether that was met."""
 
 from __future__ import annotations
 

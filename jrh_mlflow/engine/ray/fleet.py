@@ -1,9 +1,12 @@
-"""The Ray cluster: found or started, checked for what actors need, and left as it was found."""
-# MERGED-DOC: """The calls of one evaluation in async actors on a Ray cluster.
-# MERGED-DOC:
-# MERGED-DOC: The driver plans, numbers and collects exactly as it does for local calls; only the asking happens elsewhere. Actors
-# MERGED-DOC: share nothing but the journal: it serves what is answered, holds the budget, and tells the dead from the living.
-# MERGED-DOC: """
+"""The Ray cluster: found or started, checked for what actors need, and left as it was found.
+
+The calls of one evaluation in async actors on a Ray cluster.
+
+The driver plans, numbers and collects exactly as it does for local calls; only the asking happens elsewhere. Actors
+share nothing but the journal: it serves what is answered, holds the budget, and tells the dead from the living.
+
+
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,11 @@
-"""Answers of the generator in JSON, read strictly; what is wrong with one is told to it with the next attempt."""
-# MERGED-DOC: """The planner's answer: which messages to edit, what to change, and why."""
-# MERGED-DOC: """The editor's answer: one message, edited, with its tool calls; and which results must follow."""
-# MERGED-DOC: """What planner, editor and summariser are told: the aim in plain words, everything from the log between markers."""
+"""Answers of the generator in JSON, read strictly; what is wrong with one is told to it with the next attempt.
+
+The planner's answer: which messages to edit, what to change, and why.
+
+The editor's answer: one message, edited, with its tool calls; and which results must follow.
+
+What planner, editor and summariser are told: the aim in plain words, everything from the log between markers.
+"""
 
 from __future__ import annotations
 

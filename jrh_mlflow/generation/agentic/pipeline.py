@@ -1,5 +1,7 @@
-"""All transcripts of all tests through one pool of workers: plan, edit, summarise, verify, or set aside."""
-# MERGED-DOC: """An edited transcript as an item of a suite, with all that a reviewer needs."""
+"""All transcripts of all tests through one pool of workers: plan, edit, summarise, verify, or set aside.
+
+An edited transcript as an item of a suite, with all that a reviewer needs.
+"""
 
 from __future__ import annotations
 

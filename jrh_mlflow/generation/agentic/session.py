@@ -6,8 +6,9 @@ had been none. Up to the last answer it finds, an earlier run went the same way:
 no usable text, and is not asked again. From there on models are asked. So an item that was made costs nothing and
 comes out the same, and so does what an interrupted run had done of one; an item that was set aside because all
 attempts of a call were refused is taken up again there: the refused calls are asked again, the answered ones are not.
+
+One transcript under edit: plan, then one step at a time, with a running summary.
 """
-# MERGED-DOC: """One transcript under edit: plan, then one step at a time, with a running summary."""
 
 from __future__ import annotations
 

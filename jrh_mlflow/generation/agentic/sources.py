@@ -1,5 +1,7 @@
-"""Which way a generation goes: tests of transcripts or tests of responses, by the tests named and by the source."""
-# MERGED-DOC: """The edited transcripts of a suite, written back as an Inspect log."""
+"""Which way a generation goes: tests of transcripts or tests of responses, by the tests named and by the source.
+
+The edited transcripts of a suite, written back as an Inspect log.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Judges side by side on the units they share: paired differences, p-values, and decisions over a family of them."""
-# MERGED-DOC: """What a reader of a comparison must know before the numbers."""
+"""Judges side by side on the units they share: paired differences, p-values, and decisions over a family of them.
+
+What a reader of a comparison must know before the numbers.
+"""
 
 from __future__ import annotations
 

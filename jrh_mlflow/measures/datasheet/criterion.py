@@ -3,8 +3,9 @@
 A tie criterion moves a judge along its curve. A prompt that changes how well it can see, and not only when it commits,
 lies off the curve of the others: its d' = z(H) − z(F) differs, with H the share choosing the better content at the
 smallest ladder step, F the share of preferences on pairs of equal quality, both as (k + 1/2) / (n + 1).
+
+Criterion shift: the same judge on the same suite under two tie criteria.
 """
-# MERGED-DOC: """Criterion shift: the same judge on the same suite under two tie criteria."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""Votes of several judges on the same calls: agreement, panels, cascades."""

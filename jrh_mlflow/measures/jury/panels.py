@@ -17,8 +17,9 @@
 An abstention is a vote for no answer: when it has the most votes the panel has no decision. No decision is an answer
 that is not right. A unit with fewer votes than `min_votes` (more than half of the panel unless told otherwise) is
 unusable: it leaves the denominator and is counted beside it.
+
+How often a panel is right, and its answers as call records; every share comes from the ledger.
 """
-# MERGED-DOC: """How often a panel is right, and its answers as call records; every share comes from the ledger."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Right against the expected answer, and true to the judge's own answer on the unperturbed item: two things apart."""
-# MERGED-DOC: """Two labels: which way the errors go."""
+"""Right against the expected answer, and true to the judge's own answer on the unperturbed item: two things apart.
+
+Two labels: which way the errors go.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Pointwise call records as arrays: each call beside the judge's own answer to the unperturbed item."""
-# MERGED-DOC: """What a pointwise judge may answer: the labels, their order, and what can be measured with them."""
+"""Pointwise call records as arrays: each call beside the judge's own answer to the unperturbed item.
+
+What a pointwise judge may answer: the labels, their order, and what can be measured with them.
+"""
 
 from __future__ import annotations
 

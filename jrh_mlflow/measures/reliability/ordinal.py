@@ -1,5 +1,7 @@
-"""Whole-number scales: how far the answers are from the expected levels."""
-# MERGED-DOC: """Errors put into a response in graded doses: the answer should fall, and fall further with each dose."""
+"""Whole-number scales: how far the answers are from the expected levels.
+
+Errors put into a response in graded doses: the answer should fall, and fall further with each dose.
+"""
 
 from __future__ import annotations
 

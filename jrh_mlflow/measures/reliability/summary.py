@@ -6,8 +6,9 @@
 | weakest test t x | the test with the lowest score; of equal ones the first by name |
 | flips on repeat x | flip rate of stochastic_stability, else of its deep design, else of the baseline |
 | k of n tests without a number | tests whose score was withheld or could not be estimated |
+
+What reliability costs.
 """
-# MERGED-DOC: """What reliability costs."""
 
 from __future__ import annotations
 

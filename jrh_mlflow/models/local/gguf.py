@@ -1,5 +1,7 @@
-"""What the head of a GGUF file tells: whether it is one, whether it is whole, and how much memory a token takes."""
-# MERGED-DOC: """How much memory is free for a model."""
+"""What the head of a GGUF file tells: whether it is one, whether it is whole, and how much memory a token takes.
+
+How much memory is free for a model.
+"""
 
 from __future__ import annotations
 

@@ -2,13 +2,15 @@
 
 What litellm hands out it has normalised: a finish reason it knows under another name comes as OpenAI's, and a missing
 one as `stop`.
+
+litellm's exceptions, read down to what the provider or the network really said.
+
+litellm sorts failures by words in their text and reports several of them under another status: an unreadable body and a
+cut connection as 500, a 403 as a bad request. The exception it started from is still at the end of the chain; that one
+is read first, so that both lanes give the same kind for the same failure.
+
+
 """
-# MERGED-DOC: """litellm's exceptions, read down to what the provider or the network really said.
-# MERGED-DOC:
-# MERGED-DOC: litellm sorts failures by words in their text and reports several of them under another status: an unreadable body and a
-# MERGED-DOC: cut connection as 500, a 403 as a bad request. The exception it started from is still at the end of the chain; that one
-# MERGED-DOC: is read first, so that both lanes give the same kind for the same failure.
-# MERGED-DOC: """
 
 from __future__ import annotations
 

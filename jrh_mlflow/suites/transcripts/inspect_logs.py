@@ -2,8 +2,9 @@
 
 What our messages hold and Inspect's have no place for (a developer's role, an argument text that is no JSON, a part of
 another API) travels in metadata or data blocks named `jrh`, so that reading back gives equal messages.
+
+Inspect logs in: `.eval` and `.json` files and folders of them, by inspect_ai's own reader, a few samples at once.
 """
-# MERGED-DOC: """Inspect logs in: `.eval` and `.json` files and folders of them, by inspect_ai's own reader, a few samples at once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""One front for transcripts: Inspect logs, OpenAI-style messages, or transcripts that are there already."""
-# MERGED-DOC: """Transcripts as items of a suite: one baseline each, with the label its log gives it."""
+"""One front for transcripts: Inspect logs, OpenAI-style messages, or transcripts that are there already.
+
+Transcripts as items of a suite: one baseline each, with the label its log gives it.
+"""
 
 from __future__ import annotations
 

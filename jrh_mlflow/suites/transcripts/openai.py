@@ -2,9 +2,11 @@
 
 A file holds one list of messages, a list of such lists, objects with `messages` (and an `id`, a `target`, `scores`,
 `metadata`), or one message a line. What a message holds beyond text, tool calls and reasoning is kept as a part.
+
+Messages as OpenAI writes them.
+
+Messages as LangChain and Anthropic write them, brought into OpenAI's form, from which all are read.
 """
-# MERGED-DOC: """Messages as OpenAI writes them."""
-# MERGED-DOC: """Messages as LangChain and Anthropic write them, brought into OpenAI's form, from which all are read."""
 
 from __future__ import annotations
 

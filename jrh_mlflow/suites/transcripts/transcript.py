@@ -1,12 +1,15 @@
-"""A transcript: the messages of one conversation or agent run, and where they come from."""
-# MERGED-DOC: """Preprocessors: what a judge is not shown, on purpose and on record.
-# MERGED-DOC:
-# MERGED-DOC:     drop_tool_messages   tool results and the calls they answer
-# MERGED-DOC:     drop_reasoning       what the model thought; text such as <think>…</think> inside a message is text, and stays
-# MERGED-DOC:     keep_last:10         the last ten messages, and the system messages the transcript begins with
-# MERGED-DOC:
-# MERGED-DOC: A message of which nothing is left is dropped, and so is a tool result whose call was dropped.
-# MERGED-DOC: """
+"""A transcript: the messages of one conversation or agent run, and where they come from.
+
+Preprocessors: what a judge is not shown, on purpose and on record.
+
+    drop_tool_messages   tool results and the calls they answer
+    drop_reasoning       what the model thought; text such as <think>…</think> inside a message is text, and stays
+    keep_last:10         the last ten messages, and the system messages the transcript begins with
+
+A message of which nothing is left is dropped, and so is a tool result whose call was dropped.
+
+
+"""
 
 from __future__ import annotations
 
