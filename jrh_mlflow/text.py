@@ -8,7 +8,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
-    """Replace lone surrogates, which neither UTF-8 nor Parquet nor SQLite can hold, by U+FFFD.
+    r"""Replace lone surrogates, which neither UTF-8 nor Parquet nor SQLite can hold, by U+FFFD.
 
     Example:
         >>> clean_text("half \\ud83d of a pair")
