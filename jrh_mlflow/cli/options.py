@@ -115,7 +115,7 @@ def print_comparison(evaluations: Sequence[Evaluation]) -> None:
 
 def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a side-by-side table: values with their interval by cluster, and the threshold."""
-    from jrh_mlflow.reports.markdown import threshold_text
+    from jrh_mlflow.reports.numbers import threshold_text
     from jrh_mlflow.schema.estimates import Estimate
 
     shown = [_shown(one) for one in evaluations]

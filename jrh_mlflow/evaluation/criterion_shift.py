@@ -13,7 +13,8 @@ from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
 from jrh_mlflow.measures.datasheet.criterion import criterion_axes
 from jrh_mlflow.reports.figures.canvas import save_figures
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
-from jrh_mlflow.reports.markdown import interval_text, table
+from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.numbers import interval_text
 from jrh_mlflow.resolve import as_suite, resolve_judge
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from jrh_mlflow.measures.reliability.worst import WorstItem
 from jrh_mlflow.reports.comparison import ends
 from jrh_mlflow.reports.html import data_uri, render, span
-from jrh_mlflow.reports.markdown import SECTIONS, threshold_text
+from jrh_mlflow.reports.markdown import SECTIONS
+from jrh_mlflow.reports.numbers import threshold_text
 from jrh_mlflow.results.datasheet import Datasheet
 from jrh_mlflow.results.reliability import ReliabilityReport
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from jrh_mlflow.reports.numbers import interval_text, threshold_text, value_text, with_interval
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 SECTIONS = {
@@ -111,30 +112,6 @@ def confidence_lines(estimates: Mapping[str, Reading], *, clusters: str) -> list
     ]
 
 
-def interval_text(low: float | None, high: float | None) -> str:
-    """Render an interval; a missing end of a share's interval is a dash."""
-    if low is None and high is None:
-        return "–"
-    return f"[{_number(low)}, {_number(high)}]"
-
-
-def threshold_text(reading: Reading) -> str:
-    """Render a threshold with its censoring: `<= 1`, `4.00`, `> 5`."""
-    if isinstance(reading, NotEstimable):
-        return "n/a"
-    sign = {"left": "≤ ", "right": "> ", None: ""}[reading.censored]
-    return f"{sign}{reading.value:g}" if reading.censored else f"{reading.value:.2f}"
-
-
-def value_text(reading: Reading | None) -> str:
-    """Render a value to four places, or `n/a`."""
-    return f"{reading.value:.4f}" if isinstance(reading, Estimate) else "n/a"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
-
-
 def _section(heading: str, axes: Mapping[str, str], estimates: Mapping[str, Reading]) -> list[str]:
     rows = []
     for axis, label in axes.items():
@@ -175,18 +152,6 @@ def _ladder(estimates: Mapping[str, Reading]) -> list[str]:
         f"Threshold (75 % choose the better): {_threshold_line(estimates.get('threshold_75'))}",
         "",
     ]
-
-
-def with_interval(reading: Reading) -> str:
-    """Write a value with its interval by cluster, or `n/a`."""
-    if isinstance(reading, NotEstimable):
-        return "n/a"
-    return f"{reading.value:.3f} {short_interval(reading.cluster_low, reading.cluster_high)}"
-
-
-def short_interval(low: float | None, high: float | None) -> str:
-    """Write an interval with two digits, or a dash where there is none."""
-    return "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
 
 
 def _threshold_line(reading: Reading | None) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.measures.reliability.ordinal import dose_of
-from jrh_mlflow.reports.markdown import confidence_lines, short_interval, table, with_interval
+from jrh_mlflow.reports.markdown import confidence_lines, table
+from jrh_mlflow.reports.numbers import short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jrh_mlflow.reports.markdown import interval_text, table
+from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.numbers import interval_text
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.sweeps.report import Sweep, ranking, reading_text
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.measures.datasheet.criterion import OperatingPoint, ResolutionShift
-from jrh_mlflow.reports.markdown import interval_text, table
+from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.numbers import interval_text
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.sweeps.front import Tie
 from jrh_mlflow.sweeps.space import Configuration

@@ -15,7 +15,7 @@ from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, save_figures
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
-from jrh_mlflow.reports.markdown import threshold_text
+from jrh_mlflow.reports.numbers import threshold_text
 from jrh_mlflow.results import Datasheet, ReliabilityReport, usd_per_accuracy_point, worst_items
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.tracking import keys

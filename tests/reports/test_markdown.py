@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.reports.markdown import interval_text, table, threshold_text, value_text
+from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.numbers import interval_text, threshold_text, value_text
 from tests.readings import asked, estimate, pairs
 
 MLFLOW_TAG_LIMIT = 8000

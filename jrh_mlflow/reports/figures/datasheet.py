@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, error_bars, label_inches, short
-from jrh_mlflow.reports.markdown import threshold_text
+from jrh_mlflow.reports.numbers import threshold_text
 from jrh_mlflow.results import Datasheet
 from jrh_mlflow.schema.estimates import Estimate
 
