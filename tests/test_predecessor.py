@@ -463,7 +463,8 @@ def test_generation_validation_and_judging_are_priced_from_the_providers_usage_c
     assert client.get_run(source).data.metrics["cost/usd"] == made.metrics["cost/usd"]
 
 
-# Juries. More in tests/evaluation/test_jury.py and tests/measures/test_{votes,panels,panel_search,cascades,jury_agreement}.py.
+# Juries. More in tests/evaluation/test_jury.py and tests/measures/test_votes.py, test_panels.py, test_panel_search.py,
+# test_cascades.py and test_jury_agreement.py.
 
 
 def test_a_panel_is_reported_where_it_was_not_chosen_missing_votes_stay_missing_and_the_tie_rule_is_stated() -> None:
