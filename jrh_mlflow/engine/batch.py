@@ -35,7 +35,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import read
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.prices import Overrides, Price, context_window, cost_micro, prompt_size, worst_case_micro
-from jrh_mlflow.models.transports._base import OPENAI_DIALECT, Kind, LaneError, safe_text, split_model
+from jrh_mlflow.models.transports._base import OPENAI_DIALECT, FailureKind, TransportError, safe_text, split_model
 from jrh_mlflow.models.transports.addresses import resolve
 from jrh_mlflow.models.transports.dialect import chat_body, read_completion
 from jrh_mlflow.models.transports.failures import is_error, read_error
@@ -257,7 +257,7 @@ def read_result(line: Mapping[str, Any]) -> Outcome:
     """
     try:
         return _response(line.get("response"), line.get("error"))
-    except LaneError as failure:
+    except TransportError as failure:
         return Failure(reason=str(failure), perhaps_billed=failure.kind in PERHAPS_BILLED)
     except RecursionError:
         return Failure(reason="malformed: The result is nested too deeply.", perhaps_billed=True)
@@ -277,11 +277,11 @@ def _response(given: object, error: object) -> Response:
     return read_completion(body, status)
 
 
-def _never_answered(error: object) -> LaneError:
+def _never_answered(error: object) -> TransportError:
     parts = error if isinstance(error, Mapping) else {"message": error}
     code, message = str(parts.get("code") or "failed"), parts.get("message") or "no reason given"
-    kind: Kind = "timeout" if code == _RAN_OUT_OF_TIME else "server"
-    return LaneError(kind, f"{code}: {message}")
+    kind: FailureKind = "timeout" if code == _RAN_OUT_OF_TIME else "server"
+    return TransportError(kind, f"{code}: {message}")
 
 
 class Importer:
@@ -423,7 +423,7 @@ def export_batch(
     max_requests: int = MAX_REQUESTS,
     max_bytes: int = MAX_BYTES,
 ) -> BatchSummary:
-    """Write the calls of an evaluation that the journal does not answer, as the direct lane would send them.
+    """Write the calls of an evaluation that the journal does not answer, as the direct transport would send them.
 
     Neither a key nor an address is needed, and none is written. What is over a limit goes into numbered parts.
 
@@ -540,7 +540,7 @@ def _body(request: Request) -> dict[str, Any]:
     model, max_tokens = _wire_names(request.model, request.api_base)
     try:
         return chat_body(request, model=model, max_tokens=max_tokens)
-    except LaneError as error:
+    except TransportError as error:
         raise RecipeError(error.text) from None
 
 

@@ -31,11 +31,11 @@ class OutOfBudget(Exception):  # noqa: N818 - a signal, not a failure
     """The cap does not cover the worst case of one more call."""
 
 
-class Purse:
+class Budget:
     """One budget of a journal, shared by everything that a run asks and by every process that opens it."""
 
-    def __init__(self, journal: Journal, budget: str | None) -> None:
-        self._journal, self._budget = journal, budget
+    def __init__(self, journal: Journal, name: str | None) -> None:
+        self._journal, self._name = journal, name
         self._held = 0
         """Reservations of this run that are not settled yet."""
         self._settled = asyncio.Event()
@@ -49,13 +49,13 @@ class Purse:
             OutOfBudget: It does not fit, and nothing is in flight that may give room.
         """
         seen: tuple[int, int] | None = None
-        while not await self._journal.reserve(key, budget=self._budget, worst_micro=worst_micro):
-            assert self._budget is not None  # without a cap there is always room
+        while not await self._journal.reserve(key, budget=self._name, worst_micro=worst_micro):
+            assert self._name is not None  # without a cap there is always room
             if self._held:
                 settled = self._settled
                 await settled.wait()
                 continue
-            seen = await self._others.wait(self._budget, seen)
+            seen = await self._others.wait(self._name, seen)
         self._held += 1
 
     async def answered(self, request: Request, key: str, response: Response, *, cost_micro: int | None) -> None:
@@ -65,7 +65,7 @@ class Purse:
             request_json=request.canonical(),
             response_json=response.to_json(),
             cost_micro=cost_micro,
-            budget=self._budget,
+            budget=self._name,
         )
         self._give_back()
 
@@ -79,7 +79,7 @@ class Purse:
             reason=reason,
             response_json=response.to_json() if response else None,
             cost_micro=cost_micro,
-            budget=self._budget,
+            budget=self._name,
         )
         self._give_back()
 

@@ -1,4 +1,4 @@
-"""The way to one model: journal first, then money, limits and lane; every answer is durable before it is used."""
+"""The way to one model: journal first, then money, limits and transport; every answer is durable before it is used."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.engine.budget import Purse
+from jrh_mlflow.engine.budget import Budget
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
 from jrh_mlflow.models.prices import Price, context_window, cost_micro, prompt_size, worst_case_micro
-from jrh_mlflow.models.transports import Lane, LaneError, make_lane, pick_lane
+from jrh_mlflow.models.transports import Transport, TransportError, make_transport, pick_transport
 from jrh_mlflow.models.transports._base import known_secrets
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.schema.secrets import blank_secrets
@@ -32,7 +32,7 @@ WhyUnusable = Callable[[Response], "str | None"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RemoteSettings:
+class ClientSettings:
     """How a model is asked; nothing in it can change an answer."""
 
     concurrency: int = 32
@@ -43,21 +43,21 @@ class RemoteSettings:
     """Name of a budget opened in the journal; None for no cap."""
     price: Price | None = None
     policy: RetryPolicy = field(default_factory=RetryPolicy)
-    lane: str | None = None
+    transport: str | None = None
     """`direct` or `litellm`; chosen from the model and its address when None."""
 
 
-class Channel:
-    """Asks one model through one lane. Opened with `async with`; `ask` may be awaited many times at once."""
+class ModelClient:
+    """Asks one model through one transport. Opened with `async with`; `ask` may be awaited many times at once."""
 
     def __init__(
         self,
         model: str,
         api_base: str | None,
         journal: Journal,
-        settings: RemoteSettings,
+        settings: ClientSettings,
         *,
-        purse: Purse | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Describe the way; nothing is opened yet.
 
@@ -66,31 +66,33 @@ class Channel:
             api_base: Of an endpoint of one's own.
             journal: Where answers are kept.
             settings: Limits, prices and the budget.
-            purse: Shared with the other channels of a run that spend from the same budget.
+            budget: Shared with the other clients of a run that spend from the same budget.
         """
         self.model, self.journal, self.settings = model, journal, settings
-        self._purse = purse or Purse(journal, settings.budget)
+        self._budget = budget or Budget(journal, settings.budget)
         self._limits = Limits(
             settings.concurrency,
             requests_per_minute=settings.requests_per_minute,
             tokens_per_minute=settings.tokens_per_minute,
         )
         self._circuit = Circuit(concurrency=settings.concurrency)
-        name = settings.lane or pick_lane(model, api_base)
-        self._lane: Lane = make_lane("direct" if name == "direct" else "litellm", concurrency=settings.concurrency)
+        name = settings.transport or pick_transport(model, api_base)
+        self._transport: Transport = make_transport(
+            "direct" if name == "direct" else "litellm", concurrency=settings.concurrency
+        )
         self._secrets = known_secrets()
         self._told = False
         self._rng = random.Random()  # noqa: S311 - jitter, not a secret
         self._window = context_window(model)
 
     async def __aenter__(self) -> Self:
-        await self._lane.__aenter__()
+        await self._transport.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._lane.__aexit__(kind, error, trace)
+        await self._transport.__aexit__(kind, error, trace)
 
     def kept(self, key: str) -> Response | None:
         """Return the journalled answer of a call."""
@@ -103,38 +105,38 @@ class Channel:
         Raises:
             OutOfBudget: The cap does not cover this call; nothing was sent.
             JudgeError: The circuit has tripped: the service fails for good.
-            LaneError: This call failed for good.
+            TransportError: This call failed for good.
         """
         size = prompt_size(request)
         if self._window is not None and size > 4 * self._window:
             # Four bytes a token on average: a text this long cannot fit, and is never cut to make it fit.
-            raise LaneError("too_long", f"about {size // 4} tokens, the model takes {self._window}")
+            raise TransportError("too_long", f"about {size // 4} tokens, the model takes {self._window}")
         self._circuit.check()
         try:
             response = await self._send(request, key, size)
-        except LaneError as error:
+        except TransportError as error:
             self._circuit.on_failure(error)
             raise
         self._circuit.on_success()
         cost, problem = self.cost_micro(response), unusable(response)
         if problem is None:
-            await self._purse.answered(request, key, response, cost_micro=cost)
+            await self._budget.answered(request, key, response, cost_micro=cost)
         else:
-            await self._purse.failed(request, key, problem, cost_micro=cost or 0, response=response)
+            await self._budget.failed(request, key, problem, cost_micro=cost or 0, response=response)
         return response
 
     async def _send(self, request: Request, key: str, size: int) -> Response:
         worst = self._worst(request, size)
-        await self._purse.reserve(key, worst)
+        await self._budget.reserve(key, worst)
 
-        async def settle_attempt(error: LaneError, attempt: int) -> None:
+        async def settle_attempt(error: TransportError, attempt: int) -> None:
             if error.kind in PERHAPS_BILLED:
-                await self._purse.failed(request, key, f"attempt {attempt}: {error}", cost_micro=worst)
-                await self._purse.reserve(key, worst)
+                await self._budget.failed(request, key, f"attempt {attempt}: {error}", cost_micro=worst)
+                await self._budget.reserve(key, worst)
 
         try:
             return await send_with_retries(
-                lambda: self._lane_send(request),
+                lambda: self._send_once(request),
                 limits=self._limits,
                 policy=self.settings.policy,
                 rng=self._rng,
@@ -142,12 +144,12 @@ class Channel:
                 tokens=size / 4 + (request.max_tokens or 0),
                 tokens_used=_tokens_used,
             )
-        except LaneError as error:
-            await self._purse.failed(request, key, str(error), cost_micro=0)
+        except TransportError as error:
+            await self._budget.failed(request, key, str(error), cost_micro=0)
             raise
 
-    async def _lane_send(self, request: Request) -> Response:
-        response = await self._lane.send(request, timeout_s=self.settings.timeout_s)
+    async def _send_once(self, request: Request) -> Response:
+        response = await self._transport.send(request, timeout_s=self.settings.timeout_s)
         # A service may echo the key it was sent, in any field; from here on they go into files.
         told = response.to_json()
         safe = blank_secrets(told, self._secrets)

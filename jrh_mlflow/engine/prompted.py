@@ -10,12 +10,12 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jrh_mlflow.engine.budget import Purse
-from jrh_mlflow.engine.client import Channel, RemoteSettings
+from jrh_mlflow.engine.budget import Budget
+from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.judges.parsing import Reading
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.models.transports import LaneError
+from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import Presentation
@@ -63,7 +63,7 @@ def looked_up(judge: PromptedJudge, calls: Iterable[Call], journal: Journal) -> 
         yield from ((request, key, key in answered) for request, key in chunk)
 
 
-class Ticket(NamedTuple):
+class KeyedCall(NamedTuple):
     """A call that is ready to be asked."""
 
     call: Call
@@ -73,77 +73,77 @@ class Ticket(NamedTuple):
     """Its answer in the journal, where there is one."""
 
 
-class Remote:
+class JudgeClient:
     """Asks one prompted judge. Opened with `async with`; `ask` may be awaited many times at once."""
 
     def __init__(
-        self, judge: PromptedJudge, journal: Journal, settings: RemoteSettings, *, purse: Purse | None = None
+        self, judge: PromptedJudge, journal: Journal, settings: ClientSettings, *, budget: Budget | None = None
     ) -> None:
         self.judge, self._journal = judge, journal
-        self._channel = Channel(judge.model, judge.api_base, journal, settings, purse=purse)
+        self._client = ModelClient(judge.model, judge.api_base, journal, settings, budget=budget)
         self._numbering = Numbering(judge)
 
     async def __aenter__(self) -> Self:
-        await self._channel.__aenter__()
+        await self._client.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._channel.__aexit__(kind, error, trace)
+        await self._client.__aexit__(kind, error, trace)
 
-    def tickets(self, calls: Iterable[Call]) -> Iterator[Ticket]:
+    def prepare(self, calls: Iterable[Call]) -> Iterator[KeyedCall]:
         """Prepare calls in the order of the plan, looking some of them up in the journal at once."""
         rest = iter(calls)
         while chunk := list(islice(rest, _AHEAD)):
             prepared = [(call, *self._numbering.prepare(call)) for call in chunk]
             kept = self._journal.get_many([key for _, _, key in prepared])
             for call, request, key in prepared:
-                yield Ticket(call, request, key, kept.get(key))
+                yield KeyedCall(call, request, key, kept.get(key))
 
-    def ask(self, ticket: Ticket) -> CallRecord | Awaitable[CallRecord]:
+    def ask(self, keyed: KeyedCall) -> CallRecord | Awaitable[CallRecord]:
         """Serve a call's journalled answer at once, or ask for it.
 
         Raises (awaited):
             OutOfBudget: The cap does not cover this call; nothing was sent.
             JudgeError: The circuit has tripped: the service fails for good.
         """
-        if ticket.kept is not None:
-            return self._record(ticket, Response.from_json(ticket.kept), cached=True)
-        return self._ask(ticket)
+        if keyed.kept is not None:
+            return self._record(keyed, Response.from_json(keyed.kept), cached=True)
+        return self._ask(keyed)
 
-    async def _ask(self, ticket: Ticket) -> CallRecord:
-        # Once more: another process may have answered since the tickets were made.
-        kept = self._channel.kept(ticket.key)
+    async def _ask(self, keyed: KeyedCall) -> CallRecord:
+        # Once more: another process may have answered since the calls were prepared.
+        kept = self._client.kept(keyed.key)
         if kept is not None:
-            return self._record(ticket, kept, cached=True)
+            return self._record(keyed, kept, cached=True)
         readings: list[Reading] = []
 
         def unusable(response: Response) -> str | None:
-            readings.append(self.judge.read(response, ticket.call))
+            readings.append(self.judge.read(response, keyed.call))
             problem = readings[-1].problem
             return problem if problem in NOT_SERVED else None
 
         started = time.perf_counter()
         try:
-            response = await self._channel.send(ticket.request, ticket.key, unusable=unusable)
-        except LaneError as error:
-            return self._failure(ticket, str(error), latency_s=time.perf_counter() - started)
-        return self._record(ticket, response, reading=readings[-1], latency_s=time.perf_counter() - started)
+            response = await self._client.send(keyed.request, keyed.key, unusable=unusable)
+        except TransportError as error:
+            return self._failure(keyed, str(error), latency_s=time.perf_counter() - started)
+        return self._record(keyed, response, reading=readings[-1], latency_s=time.perf_counter() - started)
 
     def _record(
         self,
-        ticket: Ticket,
+        keyed: KeyedCall,
         response: Response,
         *,
         reading: Reading | None = None,
         cached: bool = False,
         latency_s: float | None = None,
     ) -> CallRecord:
-        reading = reading or self.judge.read(response, ticket.call)
-        cost = self._channel.cost_micro(response)
+        reading = reading or self.judge.read(response, keyed.call)
+        cost = self._client.cost_micro(response)
         return CallRecord(
-            **identity(ticket.call),
+            **identity(keyed.call),
             outcome=reading.outcome,
             answer=reading.answer or "",
             rationale=reading.rationale,
@@ -153,20 +153,20 @@ class Remote:
             latency_s=latency_s,
             cached=cached,
             model=response.model or self.judge.model,
-            prompt_sha256=ticket.key,
+            prompt_sha256=keyed.key,
             error=reading.error,
             confidence=reading.confidence,
             probabilities=_as_json(reading.probabilities),
         )
 
-    def _failure(self, ticket: Ticket, error: str, *, latency_s: float | None) -> CallRecord:
+    def _failure(self, keyed: KeyedCall, error: str, *, latency_s: float | None) -> CallRecord:
         return CallRecord(
-            **identity(ticket.call),
+            **identity(keyed.call),
             outcome="error",
             answer="",
             latency_s=latency_s,
             model=self.judge.model,
-            prompt_sha256=ticket.key,
+            prompt_sha256=keyed.key,
             error=error,
         )
 

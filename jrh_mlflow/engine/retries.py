@@ -17,10 +17,10 @@ from typing import TypeVar
 
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.models.transports._base import LaneError
+from jrh_mlflow.models.transports._base import TransportError
 
 T = TypeVar("T")
-OnAttemptFailed = Callable[[LaneError, int], Awaitable[None] | None]
+OnAttemptFailed = Callable[[TransportError, int], Awaitable[None] | None]
 
 RATE_LIMITED = "rate_limited"
 SERVICE_KINDS = frozenset({"server", "timeout", "connection"})
@@ -49,7 +49,7 @@ class RetryPolicy:
         if not (self.base_s >= 0 and self.max_backoff_s >= 0 and self.longest_wait_s >= 0):
             raise ValueError(f"Waiting times must not be negative, but got {self!r}.")
 
-    def retries(self, error: LaneError) -> bool:
+    def retries(self, error: TransportError) -> bool:
         """Whether trying again can help at all."""
         return error.retryable and _wait_asked(error) <= self.longest_wait_s
 
@@ -70,7 +70,7 @@ async def send_with_retries(
     Cancelling gives the slot back.
 
     Args:
-        send: Makes one attempt; raises `LaneError` when it fails. Any other exception passes through untouched.
+        send: Makes one attempt; raises `TransportError` when it fails. Any other exception passes through untouched.
         limits: Shared by all calls to one endpoint; told how each attempt ended.
         policy: How often and how long.
         rng: Source of jitter.
@@ -80,13 +80,13 @@ async def send_with_retries(
         tokens_used: Reads the true number from an answer; None when the provider did not say.
 
     Raises:
-        LaneError: The last failure, when it cannot or may not be tried again.
+        TransportError: The last failure, when it cannot or may not be tried again.
     """
     tries = _Tries(policy=policy, rng=rng, started=limits.now())
     while True:
         try:
             return await _attempt(send, limits=limits, policy=policy, tokens=tokens, tokens_used=tokens_used)
-        except LaneError as error:
+        except TransportError as error:
             tries.count(error)
             await _tell(on_attempt_failed, error, tries.attempts)
             delay = tries.delay(error, limits)
@@ -107,7 +107,7 @@ async def _attempt(
     async with limits.slot(tokens) as slot:
         try:
             answer = await send()
-        except LaneError as error:
+        except TransportError as error:
             if error.kind in SERVICE_KINDS:
                 limits.on_server_error()
             elif error.kind == RATE_LIMITED and policy.retries(error):
@@ -134,13 +134,13 @@ class _Tries:
     def attempts(self) -> int:
         return self.rejections + self.failures
 
-    def count(self, error: LaneError) -> None:
+    def count(self, error: TransportError) -> None:
         if error.kind == RATE_LIMITED:
             self.rejections += 1
         else:
             self.failures += 1
 
-    def delay(self, error: LaneError, limits: Limits) -> float | None:
+    def delay(self, error: TransportError, limits: Limits) -> float | None:
         """Return the seconds until the next attempt, or None when there is none."""
         if not self.policy.retries(error) or self._used_up(error, limits):
             return None
@@ -149,13 +149,13 @@ class _Tries:
         deadline = self.policy.deadline_s
         return None if deadline is not None and start > self.started + deadline else seconds
 
-    def _used_up(self, error: LaneError, limits: Limits) -> bool:
+    def _used_up(self, error: TransportError, limits: Limits) -> bool:
         policy = self.policy
         if error.kind != RATE_LIMITED:
             return self.failures >= policy.max_attempts
         return self.rejections >= policy.max_rejections or limits.rejected_for > policy.longest_wait_s
 
-    def _backoff(self, error: LaneError) -> float:
+    def _backoff(self, error: TransportError) -> float:
         """Draw from [0, base · 2^(n-1)], on top of what the provider asked for."""
         asked = _wait_asked(error)
         if asked and error.kind == RATE_LIMITED:
@@ -166,13 +166,13 @@ class _Tries:
         return asked + self.rng.uniform(0, longest)
 
 
-def _wait_asked(error: LaneError) -> float:
+def _wait_asked(error: TransportError) -> float:
     """Return the seconds of Retry-After; 0 when there is none, or when it is no length of time."""
     asked = error.retry_after
     return asked if asked is not None and asked > 0 else 0.0
 
 
-async def _tell(on_attempt_failed: OnAttemptFailed | None, error: LaneError, attempt: int) -> None:
+async def _tell(on_attempt_failed: OnAttemptFailed | None, error: TransportError, attempt: int) -> None:
     if on_attempt_failed is None:
         return
     waiting = on_attempt_failed(error, attempt)
@@ -249,7 +249,7 @@ class Circuit:
         self._in_a_row = 0
         self._remember(failed=False)
 
-    def on_failure(self, error: LaneError) -> None:
+    def on_failure(self, error: TransportError) -> None:
         """Count a call that failed for good."""
         if error.kind in OF_THE_ITEM:
             return
@@ -259,7 +259,7 @@ class Circuit:
             how_often = self._how_often(error)
             self._reason = how_often and _explain(error, how_often)
 
-    def _how_often(self, error: LaneError) -> str | None:
+    def _how_often(self, error: TransportError) -> str | None:
         """Say what makes the run hopeless, or None while it is not."""
         if error.kind in AT_ONCE and not self._answered:
             return "before any call was answered"
@@ -277,10 +277,10 @@ class Circuit:
         self._failed_of_last += failed
 
 
-def _explain(error: LaneError, how_often: str) -> str:
+def _explain(error: TransportError, how_often: str) -> str:
     status = f" (HTTP {error.status})" if error.status is not None else ""
     advice = ADVICE.get(error.kind, f"The service is down or cannot be reached. {LATER}")
-    # The error's text is one printable line without keys already: `LaneError` sees to it.
+    # The error's text is one printable line without keys already: `TransportError` sees to it.
     example = str(error)
     if len(example) > LONGEST_EXAMPLE:
         example = f"{example[: LONGEST_EXAMPLE - 1]}…"

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from jrh_mlflow.engine.budget import OutOfBudget
-from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.plan import presentation_sha256
-from jrh_mlflow.engine.prompted import Remote, identity
+from jrh_mlflow.engine.prompted import JudgeClient, identity
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.answers import read_answer
@@ -73,7 +73,7 @@ def ask_calls(
     on_record: OnRecord | None = None,
     stop: StopRule | None = None,
     journal: Journal | None = None,
-    settings: RemoteSettings | None = None,
+    settings: ClientSettings | None = None,
 ) -> Asked:
     """Ask every call, with at most `concurrency` in flight.
 
@@ -82,26 +82,26 @@ def ask_calls(
     """
     if concurrency < 1:
         raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
-    remote = None
+    client = None
     if isinstance(judge, PromptedJudge):
         if journal is None:
             raise ValueError("A prompted judge is asked through a journal, but `journal` is None.")
-        remote = Remote(judge, journal, settings or RemoteSettings(concurrency=concurrency))
-    workers = 1 if judge.inline else WORKERS_PER_SLOT * concurrency if remote else concurrency
-    work = calls if remote is None else remote.tickets(calls)
-    crew = Crew(work, concurrency=workers, on_record=on_record, stop=stop)
-    if remote is not None:
-        return run_coroutine(_run_remote(remote, crew))
+        client = JudgeClient(judge, journal, settings or ClientSettings(concurrency=concurrency))
+    workers = 1 if judge.inline else WORKERS_PER_SLOT * concurrency if client else concurrency
+    work = calls if client is None else client.prepare(calls)
+    pool = WorkerPool(work, concurrency=workers, on_record=on_record, stop=stop)
+    if client is not None:
+        return run_coroutine(_run_client(client, pool))
     with judge_threads(judge, concurrency):
-        return run_coroutine(crew.run(lambda call: ask_one(judge, call)))
+        return run_coroutine(pool.run(lambda call: ask_one(judge, call)))
 
 
-async def _run_remote(remote: Remote, crew: Crew) -> Asked:
-    async with remote:
-        return await crew.run(remote.ask)
+async def _run_client(client: JudgeClient, pool: WorkerPool) -> Asked:
+    async with client:
+        return await pool.run(client.ask)
 
 
-class Crew:
+class WorkerPool:
     """Workers that draw from one iterator, so calls are made as they are needed and never pile up."""
 
     def __init__(

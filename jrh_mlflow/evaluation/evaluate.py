@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import Asked, calls_frame, count_calls, plan_calls
 from jrh_mlflow.engine.budget import Quote, checked_cap, judge_price, quote
-from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.ray import asking
 from jrh_mlflow.engine.runner import BUDGET, StopRule, calm_collector
@@ -154,7 +154,7 @@ def evaluate(
     if outbox.is_kept(kept):
         print(f"Logging the calls kept in {kept}: nothing is asked again.", file=sys.stderr)
         return resume(kept, tracking_uri=store.uri)
-    remote = RemoteSettings(
+    remote = ClientSettings(
         concurrency=concurrency,
         timeout_s=timeout_s,
         requests_per_minute=requests_per_minute,
@@ -252,7 +252,7 @@ def _ask(
     judge: Judge,
     suite: Suite,
     journal: Journal | None,
-    settings: RemoteSettings,
+    settings: ClientSettings,
     *,
     ask: Callable[..., Asked],
     replicates: int,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.generation.agentic.pipeline import AgentPipeline
@@ -182,7 +182,7 @@ def run_generation(
     own = local_models(order.generator, order.validator)
     concurrency = make_ready(own, concurrency=concurrency)
     called = name or (Path(dataset).stem if isinstance(dataset, str | Path) else "reliability")
-    settings = RemoteSettings(
+    settings = ClientSettings(
         concurrency=concurrency,
         timeout_s=timeout_s,
         requests_per_minute=requests_per_minute,
@@ -215,7 +215,7 @@ def run_generation(
 
 def _make(
     order: Order,
-    settings: RemoteSettings,
+    settings: ClientSettings,
     similarity: Similarity,
     journal: str | Path | Journal | None,
     *,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.budget import Purse, checked_cap, judge_price
-from jrh_mlflow.engine.client import Channel, RemoteSettings
+from jrh_mlflow.engine.budget import Budget, checked_cap, judge_price
+from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.agentic.sources import read_plan_of
@@ -162,16 +162,16 @@ def _cap(
     return caps[0] if caps else None
 
 
-def crew(order: Order, journal: Journal | None, settings: RemoteSettings) -> tuple[Writer, Validator | None]:
+def crew(order: Order, journal: Journal | None, settings: ClientSettings) -> tuple[Writer, Validator | None]:
     """Return who writes and who confirms; models behind the same address share one channel, all share one budget."""
     price, other = order.prices
-    channel: Channel | None = None
-    purse = Purse(journal, settings.budget) if journal is not None else None
+    channel: ModelClient | None = None
+    purse = Budget(journal, settings.budget) if journal is not None else None
     writer: Writer
     if isinstance(order.generator, Generator):
         assert journal is not None
         base = order.generator.api_base
-        channel = Channel(order.generator.model, base, journal, replace(settings, price=price), purse=purse)
+        channel = ModelClient(order.generator.model, base, journal, replace(settings, price=price), budget=purse)
         writer = ModelWriter(order.generator, channel)
     elif order.generator is None:
         writer = OfflineWriter(order.seed)
@@ -184,7 +184,7 @@ def crew(order: Order, journal: Journal | None, settings: RemoteSettings) -> tup
     generator = order.generator
     if channel is not None and isinstance(generator, Generator) and _same_door(generator, judge):
         return writer, ModelValidator(judge, channel, shared=True)
-    own = Channel(judge.model, judge.api_base, journal, replace(settings, price=other), purse=purse)
+    own = ModelClient(judge.model, judge.api_base, journal, replace(settings, price=other), budget=purse)
     return writer, ModelValidator(judge, own)
 
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.client import PERHAPS_BILLED, Channel
+from jrh_mlflow.engine.client import PERHAPS_BILLED, ModelClient
 from jrh_mlflow.engine.plan import present
 from jrh_mlflow.engine.prompted import NOT_SERVED
 from jrh_mlflow.engine.runner import ask_one, judge_threads
@@ -15,7 +15,7 @@ from jrh_mlflow.generation.outcomes import Opinion
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.parsing import Reading
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.models.transports import LaneError
+from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.requests import Request, Response
 
@@ -64,7 +64,7 @@ class ModelValidator(Validator):
 
     remembers = True
 
-    def __init__(self, judge: PromptedJudge, channel: Channel, *, shared: bool = False) -> None:
+    def __init__(self, judge: PromptedJudge, channel: ModelClient, *, shared: bool = False) -> None:
         """Set it up; a `shared` channel is opened and closed by the writer."""
         self.judge: PromptedJudge = judge
         self._channel, self._shared = channel, shared
@@ -109,7 +109,7 @@ class ModelValidator(Validator):
 
         try:
             response = await self._channel.send(request, key, unusable=unusable)
-        except LaneError as error:
+        except TransportError as error:
             unknown = {"input_tokens": None, "output_tokens": None, "cost_usd": None}
             billed: dict[str, Any] = unknown if error.kind in PERHAPS_BILLED else {}
             return Opinion(problem=f"call failed: {error}", **billed)

@@ -22,13 +22,13 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.client import PERHAPS_BILLED, Channel
+from jrh_mlflow.engine.client import PERHAPS_BILLED, ModelClient
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.outcomes import Written
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
 from jrh_mlflow.models.local.names import canonical
-from jrh_mlflow.models.transports import LaneError
+from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.perturb import NotApplicable, ReliabilityTest, Rewrite, Target
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.schema.secrets import blank_secrets
@@ -238,7 +238,7 @@ class OfflineWriter(Writer):
 class ModelWriter(Writer):
     """A generator model behind journal, limits and budget."""
 
-    def __init__(self, generator: Generator, channel: Channel) -> None:
+    def __init__(self, generator: Generator, channel: ModelClient) -> None:
         self.generator, self.name, self.temperatures = generator, generator.model, generator.temperatures
         self._channel = channel
         self._places: dict[str, int] = {}
@@ -302,7 +302,7 @@ class ModelWriter(Writer):
             return replace(PASSED_OVER, prompt_sha256=digest)
         try:
             response = await self._channel.send(request, key, unusable=text_problem)
-        except LaneError as error:
+        except TransportError as error:
             unknown = {"input_tokens": None, "output_tokens": None, "cost_usd": None}
             billed: dict[str, Any] = unknown if error.kind in PERHAPS_BILLED else {}
             return Written(problem=f"call failed: {error}", prompt_sha256=digest, **billed)

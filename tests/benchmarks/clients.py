@@ -21,14 +21,14 @@ def main() -> None:
     name, url, n_calls, folder = sys.argv[1:]
     os.environ.update(OPENAI_API_KEY="sk-benchmark", LITELLM_LOCAL_MODEL_COST_MAP="True", JRH_HOME=folder)
     os.chdir(folder)
-    run = {"aiohttp": _aiohttp, "litellm": _litellm, "direct": _ours, "litellm lane": _ours}[name]
-    found = run(url, int(n_calls), **({"lane": name.split()[0]} if run is _ours else {}))
+    run = {"aiohttp": _aiohttp, "litellm": _litellm, "direct": _ours, "litellm transport": _ours}[name]
+    found = run(url, int(n_calls), **({"transport": name.split()[0]} if run is _ours else {}))
     found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(found))
 
 
 def _bodies(n_calls: int) -> list[dict[str, Any]]:
-    """The very requests our lanes send, schema included, so that every client carries the same load."""
+    """The very requests our transports send, schema included, so that every client carries the same load."""
     import jrh_mlflow as jrh
     from jrh_mlflow.engine import plan_calls
     from jrh_mlflow.models.transports.dialect import request_fields
@@ -90,7 +90,7 @@ def _litellm(url: str, n_calls: int) -> dict[str, float]:
     return asyncio.run(run())
 
 
-def _ours(url: str, n_calls: int, *, lane: str) -> dict[str, float]:
+def _ours(url: str, n_calls: int, *, transport: str) -> dict[str, float]:
     import jrh_mlflow as jrh
     from jrh_mlflow.engine import client as channel
     from jrh_mlflow.suites.suite import Suite
@@ -98,7 +98,7 @@ def _ours(url: str, n_calls: int, *, lane: str) -> dict[str, float]:
     # 250 items x 2 orders x replicates.
     replicates = n_calls // 500
     suite = Suite(name="benchmark", items=jrh.datasheet_suite().items[:250])
-    channel.pick_lane = lambda model, api_base: lane  # type: ignore[assignment, return-value]
+    channel.pick_transport = lambda model, api_base: transport  # type: ignore[assignment, return-value]
     store = f"sqlite:///{Path('mlflow.db').resolve()}"
     small = jrh.datasheet_suite(n_tasks=1, depth=1)
     # Imports, database tables and first uses are start-up: a small run of another seed pays for them.

@@ -25,7 +25,7 @@ def main() -> int:
     os.environ["OPENAI_API_KEY"] = "sk-benchmark"
     import jrh_mlflow as jrh
     from jrh_mlflow.engine import ask_calls, plan_calls
-    from jrh_mlflow.engine.client import RemoteSettings
+    from jrh_mlflow.engine.client import ClientSettings
     from jrh_mlflow.engine.journal import open_journal
 
     suite = jrh.datasheet_suite()
@@ -42,7 +42,7 @@ def main() -> int:
             plan_calls(suite, judge, replicates=replicates),
             concurrency=64,
             journal=journal,
-            settings=RemoteSettings(concurrency=64, timeout_s=30),
+            settings=ClientSettings(concurrency=64, timeout_s=30),
         )
         seconds = time.perf_counter() - started
         stats = server.stats()

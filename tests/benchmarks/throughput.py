@@ -2,7 +2,7 @@
 
 One loopback server (a process of its own) answers after 100 ms; 64 calls are in flight. Every client runs in a process
 of its own and prints wall time over the limit (calls x latency / 64), CPU milliseconds per call and peak memory;
-imports and first uses are start-up and not counted. Our lanes run with everything on: journal, parsing, costs, a cap,
+imports and first uses are start-up and not counted. Our transports run with all of it on: journal, parsing, costs, cap,
 MLflow run with artifacts, figures and traces. `logged` is the part of their wall time after the last answer, `warm` the
 time to serve all calls from the journal in a second run, without its logging.
 """
@@ -20,7 +20,7 @@ from tests.loopback import LoopbackProcess
 
 LATENCY_S, IN_FLIGHT = 0.1, 64
 MODEL = "openai/gpt-4o-mini"
-CLIENTS = ("aiohttp", "direct", "litellm", "litellm lane")
+CLIENTS = ("aiohttp", "direct", "litellm", "litellm transport")
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.batch import BatchSummary, NumberedFiles, export_batch, import_batch
-from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.plan import count_calls, plan_calls
 from jrh_mlflow.engine.prompted import Numbering
@@ -54,11 +54,11 @@ def judge_at(server: LoopbackServer | None = None, **settings: object) -> jrh.Pr
 
 
 def ask_live(judge: jrh.PromptedJudge, suite: jrh.Suite, journal: Journal, *, replicates: int = 1) -> list[str]:
-    done = ask_calls(judge, plan_calls(suite, judge, replicates=replicates), journal=journal, settings=RemoteSettings())
+    done = ask_calls(judge, plan_calls(suite, judge, replicates=replicates), journal=journal, settings=ClientSettings())
     return [f"{record.suite_item} {record.order} {record.outcome} {record.answer}" for record in done.records]
 
 
-def test_a_line_is_a_call_under_its_journal_key_with_the_body_of_the_direct_lane(
+def test_a_line_is_a_call_under_its_journal_key_with_the_body_of_the_direct_transport(
     small: jrh.Suite, journal: Journal, server: LoopbackServer, tmp_path: Path
 ) -> None:
     judge = judge_at(server, logprobs=True, extra={"top_p": 0.5})
@@ -218,7 +218,7 @@ def test_a_provider_of_another_dialect_is_refused(
     assert not (tmp_path / "requests.jsonl").exists()
 
 
-def test_what_no_lane_would_send_is_not_exported(small: jrh.Suite, journal: Journal, tmp_path: Path) -> None:
+def test_what_no_transport_would_send_is_not_exported(small: jrh.Suite, journal: Journal, tmp_path: Path) -> None:
     reserved = jrh.PromptedJudge(MODEL, extra={"max_completion_tokens": 5})
     with pytest.raises(RecipeError, match="`extra` may not hold max_completion_tokens"):
         export_batch(reserved, small, journal, tmp_path / "a.jsonl")

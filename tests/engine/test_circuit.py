@@ -4,14 +4,14 @@ import pytest
 
 from jrh_mlflow.engine.retries import ADVICE, Circuit
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.models.transports._base import Kind, LaneError
+from jrh_mlflow.models.transports._base import FailureKind, TransportError
 
 
 def fail(
-    circuit: Circuit, n: int = 1, kind: Kind = "server", text: str = "overloaded", status: int | None = 503
+    circuit: Circuit, n: int = 1, kind: FailureKind = "server", text: str = "overloaded", status: int | None = 503
 ) -> None:
     for _ in range(n):
-        circuit.on_failure(LaneError(kind, text, status=status))
+        circuit.on_failure(TransportError(kind, text, status=status))
 
 
 def succeed(circuit: Circuit, n: int = 1) -> None:
@@ -33,14 +33,14 @@ def test_a_fresh_circuit_lets_calls_through() -> None:
 
 
 @pytest.mark.parametrize("kind", ["auth", "not_found"])
-def test_a_wrong_key_or_an_unknown_model_trips_at_once_when_nothing_was_answered(kind: Kind) -> None:
+def test_a_wrong_key_or_an_unknown_model_trips_at_once_when_nothing_was_answered(kind: FailureKind) -> None:
     circuit = Circuit(concurrency=64)
     fail(circuit, kind=kind, status=401)
     assert circuit.tripped
 
 
 @pytest.mark.parametrize("kind", ["auth", "not_found"])
-def test_after_an_answer_such_a_failure_is_one_of_many(kind: Kind) -> None:
+def test_after_an_answer_such_a_failure_is_one_of_many(kind: FailureKind) -> None:
     circuit = Circuit()
     succeed(circuit)
     fail(circuit, kind=kind)
@@ -50,7 +50,7 @@ def test_after_an_answer_such_a_failure_is_one_of_many(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["server", "timeout", "connection", "rate_limited", "bad_request", "malformed"])
-def test_twenty_failures_in_a_row_trip(kind: Kind) -> None:
+def test_twenty_failures_in_a_row_trip(kind: FailureKind) -> None:
     circuit = Circuit()
     fail(circuit, 19, kind=kind)
     circuit.check()
@@ -133,7 +133,7 @@ def test_the_message_is_one_line_with_how_often_an_example_and_what_to_do() -> N
 
 
 @pytest.mark.parametrize("kind", sorted(ADVICE))
-def test_each_kind_says_what_to_do(kind: Kind) -> None:
+def test_each_kind_says_what_to_do(kind: FailureKind) -> None:
     circuit = Circuit(consecutive=1)
     fail(circuit, kind=kind, status=None)
     assert message(circuit).endswith(ADVICE[kind])

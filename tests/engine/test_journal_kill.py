@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.engine.journal import Recovery, open_journal
-from jrh_mlflow.engine.journal.rows import Row
+from jrh_mlflow.engine.journal.rows import CallRow
 from jrh_mlflow.engine.journal.spool import read_spool, spool_owners, spool_path
 from tests.engine.journal_tools import BACKENDS, ask, backend_of, kill_before_commit, start_python
 
@@ -48,7 +48,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return BACKENDS[request.param].make(tmp_path)
 
 
-def spooled(path: Path) -> list[Row]:
+def spooled(path: Path) -> list[CallRow]:
     return [entry.row for owner in spool_owners(path) for entry in read_spool(path, owner)]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import Asked, ask_calls, plan_calls
-from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.ray.fleet import ask_calls_on_ray
 from jrh_mlflow.errors import JudgeError, RecipeError
@@ -75,7 +75,7 @@ def ask(
 ) -> Asked:
     judge = judge_at(server)
     budget = None if cap_micro is None else "b"
-    settings = RemoteSettings(concurrency=concurrency, budget=budget, price=price_of(MODEL, PRICES))
+    settings = ClientSettings(concurrency=concurrency, budget=budget, price=price_of(MODEL, PRICES))
     with open_journal(address) as journal:
         if budget:
             journal.open_budget(budget, cap_micro)
@@ -157,7 +157,7 @@ def test_actors_killed_in_the_middle_lose_nothing_and_pay_nothing_answered_twice
                 judge,
                 plan_calls(small, judge, replicates=3),
                 journal=journal,
-                settings=RemoteSettings(concurrency=16, price=price_of(MODEL, PRICES)),
+                settings=ClientSettings(concurrency=16, price=price_of(MODEL, PRICES)),
             )
         n_paid = server.counts["billed"] - len(home.records)
     assert len(killed) == 2

@@ -9,7 +9,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import ask_calls, plan_calls
-from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.ray import asking
 from jrh_mlflow.engine.ray.actor import shares
@@ -63,7 +63,7 @@ def test_the_recipe_of_a_cluster_is_read() -> None:
 
 
 def test_shares_add_up_to_the_whole() -> None:
-    parts = shares(RemoteSettings(concurrency=10, requests_per_minute=90, tokens_per_minute=None), 4)
+    parts = shares(ClientSettings(concurrency=10, requests_per_minute=90, tokens_per_minute=None), 4)
     assert [part.concurrency for part in parts] == [3, 3, 2, 2]
     assert sum(part.requests_per_minute or 0 for part in parts) == pytest.approx(90)
     assert {part.tokens_per_minute for part in parts} == {None}

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import RetryPolicy, send_with_retries
-from jrh_mlflow.models.transports._base import RETRYABLE, Kind, LaneError
+from jrh_mlflow.models.transports._base import RETRYABLE, FailureKind, TransportError
 from tests.engine.virtual_time import now, run
 
-HOPELESS: tuple[Kind, ...] = ("auth", "bad_request", "not_found", "too_long")
+HOPELESS: tuple[FailureKind, ...] = ("auth", "bad_request", "not_found", "too_long")
 
 
-def error(kind: Kind = "server", retry_after: float | None = None) -> LaneError:
-    return LaneError(kind, "made up for a test", retry_after=retry_after)
+def error(kind: FailureKind = "server", retry_after: float | None = None) -> TransportError:
+    return TransportError(kind, "made up for a test", retry_after=retry_after)
 
 
 class Script:
@@ -42,7 +42,7 @@ async def ask(
     *,
     limits: Limits | None = None,
     policy: RetryPolicy | None = None,
-    on_attempt_failed: Callable[[LaneError, int], Awaitable[None] | None] | None = None,
+    on_attempt_failed: Callable[[TransportError, int], Awaitable[None] | None] | None = None,
     seed: int = 1,
 ) -> str:
     return await send_with_retries(
@@ -57,7 +57,7 @@ async def ask(
 async def outcome(send: Script, **options: object) -> str:
     try:
         return await ask(send, **options)  # type: ignore[arg-type]
-    except LaneError as raised:
+    except TransportError as raised:
         return raised.kind
 
 
@@ -65,14 +65,14 @@ async def outcome(send: Script, **options: object) -> str:
 
 
 @pytest.mark.parametrize("kind", sorted(RETRYABLE))
-def test_a_failure_that_may_pass_is_tried_again_until_there_is_an_answer(kind: Kind) -> None:
+def test_a_failure_that_may_pass_is_tried_again_until_there_is_an_answer(kind: FailureKind) -> None:
     script = Script(error(kind), error(kind))
     assert run(outcome(script)) == "answer"
     assert len(script.asked) == 3
 
 
 @pytest.mark.parametrize("kind", HOPELESS)
-def test_a_failure_that_cannot_pass_is_sent_once(kind: Kind) -> None:
+def test_a_failure_that_cannot_pass_is_sent_once(kind: FailureKind) -> None:
     script = Script(error(kind, retry_after=1.0))
     assert run(outcome(script)) == kind
     assert len(script.asked) == 1
@@ -93,12 +93,12 @@ def test_rejections_for_rate_do_not_use_up_the_attempts() -> None:
 def test_the_last_failure_itself_is_raised() -> None:
     last = error("connection")
     script = Script(error("server"), last)
-    with pytest.raises(LaneError) as raised:
+    with pytest.raises(TransportError) as raised:
         run(ask(script, policy=RetryPolicy(max_attempts=2)))
     assert raised.value is last
 
 
-def test_an_exception_that_is_no_lane_error_passes_through_at_once_and_frees_the_slot() -> None:
+def test_an_exception_that_is_no_transport_error_passes_through_at_once_and_frees_the_slot() -> None:
     limits, script = Limits(1), Script(RuntimeError("a bug"))
     with pytest.raises(RuntimeError, match="a bug"):
         run(ask(script, limits=limits))
@@ -111,7 +111,7 @@ def test_an_exception_that_is_no_lane_error_passes_through_at_once_and_frees_the
 @pytest.mark.parametrize("kind", ["rate_limited", "server"])
 @pytest.mark.parametrize("retry_after", [0.3, 1.5, 20.0, 599.5])
 def test_retry_after_is_the_shortest_wait_and_half_a_second_with_a_tenth_the_most_on_top(
-    kind: Kind, retry_after: float
+    kind: FailureKind, retry_after: float
 ) -> None:
     script = Script(error(kind, retry_after))
     assert run(outcome(script)) == "answer"
@@ -143,7 +143,9 @@ def test_the_jitter_is_full() -> None:
 
 
 @pytest.mark.parametrize("kind", ["rate_limited", "server"])
-def test_a_provider_that_asks_for_more_than_the_longest_wait_fails_the_call_and_pauses_nobody(kind: Kind) -> None:
+def test_a_provider_that_asks_for_more_than_the_longest_wait_fails_the_call_and_pauses_nobody(
+    kind: FailureKind,
+) -> None:
     async def scenario() -> tuple[str, float]:
         limits = Limits(8)
         return await outcome(Script(error(kind, 86_400.0)), limits=limits), limits.pause_left
@@ -190,7 +192,7 @@ def test_no_slot_is_held_while_a_failure_is_being_told_or_slept_off() -> None:
     limits = Limits(1, rng=random.Random(1))
     held: list[int] = []
 
-    async def told(_: LaneError, __: int) -> None:
+    async def told(_: TransportError, __: int) -> None:
         held.append(limits.in_flight)
         await asyncio.sleep(3.0)
         held.append(limits.in_flight)
@@ -209,7 +211,7 @@ def test_no_slot_is_held_while_a_failure_is_being_told_or_slept_off() -> None:
 
 
 def test_what_the_listener_raises_ends_the_call() -> None:
-    def refuse(_: LaneError, __: int) -> None:
+    def refuse(_: TransportError, __: int) -> None:
         raise KeyError("no money left")
 
     script = Script(error("server"))
@@ -219,7 +221,7 @@ def test_what_the_listener_raises_ends_the_call() -> None:
 
 
 def test_a_rejection_pauses_the_other_callers_and_a_server_error_does_not() -> None:
-    async def scenario(kind: Kind) -> float:
+    async def scenario(kind: FailureKind) -> float:
         limits = Limits(8, rng=random.Random(1))
         first = asyncio.ensure_future(ask(Script(error(kind, 30.0)), limits=limits))
         await asyncio.sleep(1.0)

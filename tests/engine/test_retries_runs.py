@@ -9,7 +9,7 @@ import pytest
 
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import RetryPolicy, send_with_retries
-from jrh_mlflow.models.transports._base import LaneError
+from jrh_mlflow.models.transports._base import TransportError
 from tests.engine.virtual_time import now, run
 
 
@@ -32,7 +32,7 @@ class Provider:
         if wait is not None:
             self.rejected += 1
             await asyncio.sleep(0.01)
-            raise LaneError("rate_limited", "slow down", retry_after=wait if self.says_when else None)
+            raise TransportError("rate_limited", "slow down", retry_after=wait if self.says_when else None)
         self.in_flight += 1
         await asyncio.sleep(self.latency * self.rng.uniform(0.8, 1.2))
         self.in_flight -= 1

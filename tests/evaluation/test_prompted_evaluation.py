@@ -168,7 +168,7 @@ def test_the_cap_ends_the_run_cleanly_and_a_higher_one_continues_it(small: jrh.S
 def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_uri: str) -> None:
     """A hundred random caps, faults and answer lengths, 64 in flight: what the provider bills stays under the cap."""
     from jrh_mlflow.engine import ask_calls, plan_calls
-    from jrh_mlflow.engine.client import RemoteSettings
+    from jrh_mlflow.engine.client import ClientSettings
     from jrh_mlflow.engine.retries import RetryPolicy
     from jrh_mlflow.models.prices import cost_micro, price_of
 
@@ -192,7 +192,7 @@ def test_the_cap_is_never_exceeded_by_concurrent_calls(small: jrh.Suite, store_u
                 plan_calls(small, judge, replicates=1),
                 concurrency=64,
                 journal=journal,
-                settings=RemoteSettings(concurrency=64, budget="b", price=price, policy=RetryPolicy(base_s=0.01)),
+                settings=ClientSettings(concurrency=64, budget="b", price=price, policy=RetryPolicy(base_s=0.01)),
             )
             billed = cost_micro(price, server.counts["input_tokens"], server.counts["output_tokens"])
             assert billed <= cap
@@ -271,13 +271,13 @@ CHILD = """
 import sys, jrh_mlflow as jrh
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.client import ClientSettings
 url, path = sys.argv[1:]
 judge = jrh.PromptedJudge("openai/gpt-4o-mini", api_base=url, max_tokens=64, seed=7)
 suite = jrh.datasheet_suite(n_tasks=2, depth=2)
 with open_journal(path) as journal:
     ask_calls(judge, plan_calls(suite, judge, replicates=3), concurrency=8, journal=journal,
-              settings=RemoteSettings(concurrency=8))
+              settings=ClientSettings(concurrency=8))
 """
 
 

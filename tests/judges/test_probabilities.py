@@ -15,7 +15,7 @@ HEAD, TAIL = '{"verdict": "', '"}'
 
 
 def entry(token: str, p: float, **instead: float) -> dict[str, object]:
-    """A token as the lanes hand it over: itself the first of its alternatives."""
+    """A token as the transports hand it over: itself the first of its alternatives."""
     top = [[token, math.log(p)], *([name, math.log(other)] for name, other in instead.items())]
     return {"token": token, "logprob": math.log(p), "top": top}
 

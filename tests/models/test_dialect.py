@@ -1,4 +1,4 @@
-"""The OpenAI dialect against hostile servers: whatever is sent ends as a response or as a `LaneError`."""
+"""The OpenAI dialect against hostile servers: whatever is sent ends as a response or as a `TransportError`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jrh_mlflow.models.transports import LaneError
+from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.models.transports.dialect import read_http
 from jrh_mlflow.models.transports.failures import retry_after
 from jrh_mlflow.models.transports.wire_json import decode, encode
@@ -28,15 +28,15 @@ def completion(**choice: Any) -> dict[str, Any]:
     return {"choices": [{"message": {"content": "A"}, **choice}]}
 
 
-def end_of(status: int, raw: bytes) -> Response | LaneError:
+def end_of(status: int, raw: bytes) -> Response | TransportError:
     try:
         return read_http(status, {}, raw)
-    except LaneError as error:
+    except TransportError as error:
         return error
 
 
 @given(st.sampled_from([200, 200, 200, 201, 302, 400, 404, 429, 500]), values)
-def test_any_json_is_a_response_or_a_lane_error(status: int, value: Any) -> None:
+def test_any_json_is_a_response_or_a_transport_error(status: int, value: Any) -> None:
     end = end_of(status, json.dumps(value).encode())
     if isinstance(end, Response):
         assert Response.from_json(end.to_json()) == end
@@ -49,13 +49,13 @@ def test_any_json_is_a_response_or_a_lane_error(status: int, value: Any) -> None
     "around",
     ['{"choices": null, "x": %s}', '{"error": %s}', '{"error": {"message": %s, "code": %s}}', '{"choices": [%s]}'],
 )
-def test_deeply_nested_json_is_a_lane_error(around: str, status: int) -> None:
-    assert isinstance(end_of(status, around.replace("%s", "[" * 600 + "]" * 600).encode()), LaneError)
+def test_deeply_nested_json_is_a_transport_error(around: str, status: int) -> None:
+    assert isinstance(end_of(status, around.replace("%s", "[" * 600 + "]" * 600).encode()), TransportError)
 
 
 @given(st.sampled_from([200, 400, 500]), st.binary(max_size=50))
-def test_any_bytes_are_a_response_or_a_lane_error(status: int, raw: bytes) -> None:
-    assert isinstance(end_of(status, raw), LaneError)
+def test_any_bytes_are_a_response_or_a_transport_error(status: int, raw: bytes) -> None:
+    assert isinstance(end_of(status, raw), TransportError)
 
 
 @given(st.text(max_size=30))
@@ -86,7 +86,7 @@ def test_logprobs_that_are_no_numbers_are_left_out() -> None:
 
 def test_googles_list_of_errors_is_read_like_a_single_one() -> None:
     raw = b'[{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}]'
-    with pytest.raises(LaneError, match="API key not valid"):
+    with pytest.raises(TransportError, match="API key not valid"):
         read_http(400, {}, raw)
 
 

@@ -10,13 +10,13 @@ import psycopg
 from psycopg.errors import DeadlockDetected, SerializationFailure, UniqueViolation
 
 from jrh_mlflow.engine.journal import postgres_tables as tables
-from jrh_mlflow.engine.journal.postgres_address import Address, connect, read_address
+from jrh_mlflow.engine.journal.postgres_address import ServerAddress, connect, read_address
 from jrh_mlflow.engine.journal.postgres_opening import open_tables, recover, sign_on, spool_folder
 from jrh_mlflow.engine.journal.postgres_tables import Connection, NeedsCareError
-from jrh_mlflow.engine.journal.rows import Held, Row
+from jrh_mlflow.engine.journal.rows import CallRow, Held
 from jrh_mlflow.engine.journal.spool import Spool, sole_opener
 from jrh_mlflow.engine.journal.spooled import SpooledJournal
-from jrh_mlflow.engine.journal.writer import Database, Job, Writer
+from jrh_mlflow.engine.journal.writer import Change, Database, JournalWriter
 from jrh_mlflow.errors import JournalError
 
 _ATTEMPTS = 5
@@ -26,11 +26,11 @@ _Found = TypeVar("_Found")
 class PostgresDatabase(Database):
     """See `Database`."""
 
-    def __init__(self, connection: Connection, address: Address) -> None:
+    def __init__(self, connection: Connection, address: ServerAddress) -> None:
         self.connection = connection
         self._address = address
 
-    def transact(self, jobs: Sequence[Job], *, owner: str, number: int) -> None:
+    def transact(self, jobs: Sequence[Change], *, owner: str, number: int) -> None:
         """Commit a batch; where two answers meet, one by one."""
         together = True
         for attempt in range(_ATTEMPTS):
@@ -45,7 +45,7 @@ class PostgresDatabase(Database):
                 raise JournalError(self._address.explain(error)) from error
         raise JournalError(f"{_ATTEMPTS} attempts to commit did not succeed")
 
-    def _attempt(self, jobs: Sequence[Job], owner: str, number: int, *, together: bool) -> None:
+    def _attempt(self, jobs: Sequence[Change], owner: str, number: int, *, together: bool) -> None:
         with self.connection.transaction():
             tables.lock_budgets(self.connection, _budgets(jobs))
             self.apply(jobs, together=together)
@@ -53,11 +53,11 @@ class PostgresDatabase(Database):
                 update = "UPDATE jrh_journal.owners SET committed = %s WHERE owner = %s"
                 self.connection.execute(update, (number, owner))
 
-    def settle_together(self, settled: Sequence[tuple[Row, Held]]) -> None:
+    def settle_together(self, settled: Sequence[tuple[CallRow, Held]]) -> None:
         """Settle many calls with few statements."""
         tables.settle_together(self.connection, settled)
 
-    def settle(self, row: Row, held: Held) -> None:
+    def settle(self, row: CallRow, held: Held) -> None:
         """Put an answered or failed call in the place of its reservation, and book its cost."""
         tables.settle(self.connection, row, held)
 
@@ -69,12 +69,12 @@ class PostgresDatabase(Database):
         """Reserve an amount in one statement."""
         return tables.set_aside(self.connection, budget, worst_micro)
 
-    def insert(self, rows: Sequence[Row]) -> list[int]:
+    def insert(self, rows: Sequence[CallRow]) -> list[int]:
         """Insert rows and return their ids."""
         return tables.insert(self.connection, rows)
 
 
-def _budgets(jobs: Sequence[Job]) -> set[str]:
+def _budgets(jobs: Sequence[Change]) -> set[str]:
     """Return the budgets that a batch changes."""
     rows = [job.row or (job.withdrawn and job.withdrawn.row) for job in jobs]
     return {row.budget for row in rows if row} | {job.held.budget for job in jobs if job.held}
@@ -108,14 +108,14 @@ class PostgresJournal(SpooledJournal):
             sign_on(connection, self._spool.owner)
             self._reader = undo.enter_context(closing(connect(self._address)))
             self._database = PostgresDatabase(connection, self._address)
-            self._writer = Writer(self._database, self._spool)
+            self._writer = JournalWriter(self._database, self._spool)
             undo.pop_all()
 
     def settle_dead(self) -> None:
         """Settle what the dead left behind, as every opening does."""
         self._another().close()
 
-    def _find_rows(self, keys: Sequence[str]) -> dict[str, Row]:
+    def _find_rows(self, keys: Sequence[str]) -> dict[str, CallRow]:
         return self._ask(lambda connection: tables.find_answers(connection, keys))
 
     def _put_budget(self, name: str, cap_micro: int | None) -> None:

@@ -27,7 +27,7 @@ _open_connections: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Address:
+class ServerAddress:
     """Where a server is. Only `shown` may be printed, logged or stored."""
 
     shown: str
@@ -42,7 +42,7 @@ class Address:
         return text
 
 
-def read_address(url: str) -> Address:
+def read_address(url: str) -> ServerAddress:
     """Read `postgresql://user:password@host:port/database?option=value`, as libpq does.
 
     Raises:
@@ -59,7 +59,7 @@ def read_address(url: str) -> Address:
         form = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
         escapes = "In the password / is written %2F, @ is %40, : is %3A, ? is %3F and % is %25."
         raise JournalError(f"The address of the PostgreSQL server cannot be read. It has the form {form}. {escapes}")
-    return Address(shown=_show(given), options={**_DEFAULTS, **given, "client_encoding": "UTF8"})
+    return ServerAddress(shown=_show(given), options={**_DEFAULTS, **given, "client_encoding": "UTF8"})
 
 
 def _show(given: dict[str, Any]) -> str:
@@ -71,7 +71,7 @@ def _show(given: dict[str, Any]) -> str:
     return f"postgresql://{user}{host}{port}/{database}"
 
 
-def connect(address: Address) -> psycopg.Connection[Any]:
+def connect(address: ServerAddress) -> psycopg.Connection[Any]:
     """Open a connection that commits each statement by itself and whose commits are on the server's disk."""
     try:
         connection = psycopg.connect(**address.options, autocommit=True)

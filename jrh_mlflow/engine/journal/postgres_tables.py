@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.errors import UniqueViolation
 
-from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, seal, second, totals
+from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, CallRow, Held, seal, second, totals
 from jrh_mlflow.text import clean_text
 
 Connection: TypeAlias = psycopg.Connection[Any]
@@ -33,11 +33,11 @@ _TYPES = {
     "at": "float8",
     "sha256": "text",
 }
-_COLUMNS = ", ".join(Row._fields)
-_NEW = f"unnest(%b::bigint[], {', '.join(f'%b::{_TYPES[name]}[]' for name in Row._fields)}) AS new (id, {_COLUMNS})"
+_COLUMNS = ", ".join(CallRow._fields)
+_NEW = f"unnest(%b::bigint[], {', '.join(f'%b::{_TYPES[name]}[]' for name in CallRow._fields)}) AS new (id, {_COLUMNS})"
 """In binary, `%b`: psycopg writes lists as text otherwise, character by character."""
 _INSERT = f"INSERT INTO jrh_journal.calls ({_COLUMNS}) SELECT {_COLUMNS} FROM {_NEW} RETURNING id, sha256"  # noqa: S608
-_FILL = f"""UPDATE jrh_journal.calls AS old SET {", ".join(f"{name} = new.{name}" for name in Row._fields)}
+_FILL = f"""UPDATE jrh_journal.calls AS old SET {", ".join(f"{name} = new.{name}" for name in CallRow._fields)}
     FROM {_NEW} WHERE old.id = new.id AND old.state = %s"""  # noqa: S608
 _FIND = f"SELECT {_COLUMNS} FROM jrh_journal.calls WHERE key = ANY(%b) AND state = 'answered'"  # noqa: S608
 _SET_ASIDE = """UPDATE jrh_journal.budgets SET reserved = reserved + %(worst)s
@@ -87,7 +87,7 @@ def set_aside(connection: Connection, budget: str, worst: int) -> bool:
     return bool(connection.execute(_SET_ASIDE, {"worst": worst, "budget": budget.encode()}).rowcount)
 
 
-def insert(connection: Connection, rows: Sequence[Row]) -> list[int]:
+def insert(connection: Connection, rows: Sequence[CallRow]) -> list[int]:
     """Insert rows and return their ids."""
     if not rows:
         return []
@@ -98,7 +98,7 @@ def insert(connection: Connection, rows: Sequence[Row]) -> list[int]:
     return [numbers[row.sha256].pop() for row in rows]
 
 
-def settle_together(connection: Connection, settled: Sequence[tuple[Row, Held]]) -> None:
+def settle_together(connection: Connection, settled: Sequence[tuple[CallRow, Held]]) -> None:
     """Settle many calls of reservations that are still there with few statements.
 
     Raises:
@@ -117,7 +117,7 @@ def settle_together(connection: Connection, settled: Sequence[tuple[Row, Held]])
         _book(connection, budget, cost=cost, worst=worsts[budget])
 
 
-def settle(connection: Connection, row: Row, held: Held) -> None:
+def settle(connection: Connection, row: CallRow, held: Held) -> None:
     """Put an answered or failed call in the place of its reservation, and book its cost.
 
     A reservation that was counted as lost, because its process was out of sight, gives its worst case back.
@@ -126,7 +126,7 @@ def settle(connection: Connection, row: Row, held: Held) -> None:
     _book(connection, row.budget, cost=row.cost_micro - refund, worst=worst)
 
 
-def _place(connection: Connection, row: Row, held: Held) -> tuple[int, int]:
+def _place(connection: Connection, row: CallRow, held: Held) -> tuple[int, int]:
     """Write a row; return what had been counted as spent for its call, and what was reserved for it."""
     query = "SELECT state, cost_micro FROM jrh_journal.calls WHERE id = %s AND owner = %s FOR UPDATE"
     found = connection.execute(query, (held.id, row.owner)).fetchone()
@@ -145,7 +145,7 @@ def _place(connection: Connection, row: Row, held: Held) -> tuple[int, int]:
             return (micro if state == LOST else 0), (micro if state == RESERVED else 0)
 
 
-def _second_answer(connection: Connection, row: Row) -> Row:
+def _second_answer(connection: Connection, row: CallRow) -> CallRow:
     """Make room when the answer that is there is damaged or gone; otherwise the first stays, this one is no answer."""
     first = find_answers(connection, [row.key]).get(row.key)
     if first is not None and first.is_intact():
@@ -155,7 +155,7 @@ def _second_answer(connection: Connection, row: Row) -> Row:
     return row
 
 
-def _fill(connection: Connection, rows: Sequence[tuple[Row, int]], *, state: str) -> int:
+def _fill(connection: Connection, rows: Sequence[tuple[CallRow, int]], *, state: str) -> int:
     """Let rows take the place of others, which are in this state; return how many did."""
     if not rows:
         return 0
@@ -163,7 +163,7 @@ def _fill(connection: Connection, rows: Sequence[tuple[Row, int]], *, state: str
     return connection.execute(_FILL, [*values, state]).rowcount
 
 
-def _arrays(rows: Sequence[Row], numbers: Sequence[int]) -> list[list[Any]]:
+def _arrays(rows: Sequence[CallRow], numbers: Sequence[int]) -> list[list[Any]]:
     """Turn rows into the columns that `unnest` takes."""
     columns = zip(_TYPES.values(), zip(*rows, strict=True), strict=True)
     return [list(numbers), *([_encode(value, kind) for value in values] for kind, values in columns)]
@@ -178,20 +178,20 @@ def _decode(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def find_answers(connection: Connection, keys: Sequence[str]) -> dict[str, Row]:
+def find_answers(connection: Connection, keys: Sequence[str]) -> dict[str, CallRow]:
     """Return the rows that answer these keys, whole or not, by the key they were asked under."""
     asked = {clean_text(key): key for key in keys}
-    found: dict[str, Row] = {}
+    found: dict[str, CallRow] = {}
     names = list(asked)
     for start in range(0, len(names), _LOOK_UP):
         chunk = [name.encode() for name in names[start : start + _LOOK_UP]]
         rows = connection.execute(_FIND, (chunk,), binary=True)
-        whole = [Row._make(map(_decode, row)) for row in rows]
+        whole = [CallRow._make(map(_decode, row)) for row in rows]
         found |= {asked[row.key]: row for row in whole if row.key in asked}
     return found
 
 
-def is_recorded(connection: Connection, row: Row) -> bool:
+def is_recorded(connection: Connection, row: CallRow) -> bool:
     """Whether exactly this row is in the journal."""
     if row.state == ANSWERED:
         return find_answers(connection, [row.key]).get(row.key) == row

@@ -11,7 +11,7 @@ from typing import NamedTuple
 RESERVED, ANSWERED, FAILED, LOST = "reserved", "answered", "failed", "lost"
 
 
-class Row(NamedTuple):
+class CallRow(NamedTuple):
     """A call, in the order of the table's columns after `id`."""
 
     key: str
@@ -52,13 +52,13 @@ def seal(
     request: str | None = None,
     response: str | None = None,
     reason: str | None = None,
-) -> Row:
+) -> CallRow:
     """Make a row of now."""
     content = (key, state, request, response, reason, cost_micro, budget, owner, time.time())
-    return Row(*content, digest(content))
+    return CallRow(*content, digest(content))
 
 
-def second(row: Row) -> Row:
+def second(row: CallRow) -> CallRow:
     """Return what is recorded of an answer that came after another process had answered: paid for, never served."""
     return seal(
         key=row.key,

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from jrh_mlflow.engine.journal.rows import Row
+from jrh_mlflow.engine.journal.rows import CallRow
 from jrh_mlflow.engine.journal.tables import APPLICATION_ID, PAGE_BYTES
 
 _LEAF = 0x0D
@@ -60,7 +60,7 @@ def _mapped(path: Path) -> bytes | mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def salvage_rows(pages: Pages) -> Iterator[tuple[int, Row]]:
+def salvage_rows(pages: Pages) -> Iterator[tuple[int, CallRow]]:
     """Yield id and content of every call that is whole. A call may come more than once, from pages left behind."""
     for number in range(1, len(pages) + 1):
         page = pages[number]
@@ -73,14 +73,14 @@ def salvage_rows(pages: Pages) -> Iterator[tuple[int, Row]]:
                 yield found
 
 
-def _read_cell(pages: Pages, page: bytes, pointer: int) -> tuple[int, Row] | None:
+def _read_cell(pages: Pages, page: bytes, pointer: int) -> tuple[int, CallRow] | None:
     try:
         size, at = _varint(page, int.from_bytes(page[pointer : pointer + 2], "big"))
         number, at = _varint(page, at)
         if size > len(pages) * PAGE_BYTES:
             return None
         values = _values(_payload(pages, page, at, size))
-        row = Row._make(values[1:])
+        row = CallRow._make(values[1:])
         row = row._replace(at=float(row.at))
         return (number, row) if row.is_intact() else None
     except _Broken:

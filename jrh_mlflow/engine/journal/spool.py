@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from jrh_mlflow.engine.journal.rows import Held, Row
+from jrh_mlflow.engine.journal.rows import CallRow, Held
 from jrh_mlflow.errors import JournalError
 
 _log = logging.getLogger("jrh_mlflow")
@@ -25,12 +25,12 @@ _TRIM_BYTES = 32 * 2**20
 _open_spools: weakref.WeakSet[Spool] = weakref.WeakSet()
 
 
-class Entry(NamedTuple):
+class SpoolEntry(NamedTuple):
     """One line of a spool: a settled call and the reservation it settles."""
 
     number: int
     held: Held
-    row: Row
+    row: CallRow
 
 
 class Spool:
@@ -48,7 +48,7 @@ class Spool:
         lock(self._fd, wait=True)
         _open_spools.add(self)
 
-    def append(self, held: Held, row: Row) -> int:
+    def append(self, held: Held, row: CallRow) -> int:
         """Write one settled call and return its number.
 
         A disk that takes no more is said, not raised: the database may still have room for a paid answer.
@@ -108,7 +108,7 @@ def is_alive(journal: Path, owner: str) -> bool:
         os.close(fd)
 
 
-def read_spool(journal: Path, owner: str) -> Iterator[Entry]:
+def read_spool(journal: Path, owner: str) -> Iterator[SpoolEntry]:
     """Yield what a dead process had received, in order. The line it was writing when it died may be torn."""
     unreadable = 0
     with suppress(FileNotFoundError), spool_path(journal, owner).open("rb") as lines:
@@ -122,10 +122,10 @@ def read_spool(journal: Path, owner: str) -> Iterator[Entry]:
         _log.warning("The spool of %s holds %d lines that were cut off or damaged.", journal, unreadable)
 
 
-def _parse(line: bytes) -> Entry | None:
+def _parse(line: bytes) -> SpoolEntry | None:
     try:
         number, held, row = json.loads(line)
-        entry = Entry(number, Held._make(held), Row._make(row))
+        entry = SpoolEntry(number, Held._make(held), CallRow._make(row))
     except (ValueError, TypeError):
         return None
     return entry if entry.row.is_intact() else None

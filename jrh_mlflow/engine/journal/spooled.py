@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from jrh_mlflow.engine.journal._base import Journal, Summary
-from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, demand_micro, seal
+from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, CallRow, Held, demand_micro, seal
 from jrh_mlflow.engine.journal.spool import Spool
-from jrh_mlflow.engine.journal.writer import Job, Kind, Writer
+from jrh_mlflow.engine.journal.writer import Change, ChangeKind, JournalWriter
 from jrh_mlflow.errors import JournalError
 from jrh_mlflow.text import clean_text
 
@@ -26,7 +26,7 @@ class SpooledJournal(Journal):
     """See `Journal`. Answers go to the spool, then to the writer thread, and are acknowledged after the COMMIT."""
 
     _spool: Spool
-    _writer: Writer
+    _writer: JournalWriter
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -41,7 +41,7 @@ class SpooledJournal(Journal):
         self._ordering = threading.Lock()
 
     @abstractmethod
-    def _find_rows(self, keys: Sequence[str]) -> dict[str, Row]:
+    def _find_rows(self, keys: Sequence[str]) -> dict[str, CallRow]:
         """Return the rows that answer these keys, whole or not."""
 
     @abstractmethod
@@ -103,13 +103,13 @@ class SpooledJournal(Journal):
             raise ValueError(f"Budget {budget!r} must be opened with `open_budget` first.")
         key, name = clean_text(key), clean_text(budget or "")
         row = seal(key=key, state=RESERVED, cost_micro=worst_micro, budget=name, owner=self._spool.owner)
-        job = Job(Kind.RESERVE, row=row)
+        job = Change(ChangeKind.RESERVE, row=row)
         try:
             await self._write(job)
         except asyncio.CancelledError:
             # The caller will never know, so it cannot release what may yet be granted. A closed journal has settled it.
             with suppress(JournalError):
-                self._submit(Job(Kind.WITHDRAW, withdrawn=job))
+                self._submit(Change(ChangeKind.WITHDRAW, withdrawn=job))
             raise
         with self._ordering:
             if job.held:
@@ -143,7 +143,7 @@ class SpooledJournal(Journal):
         if cost_micro is not None:
             demand_micro("cost_micro", cost_micro)
         key = clean_text(key)
-        job = Job(Kind.SETTLE, future=asyncio.get_running_loop().create_future())
+        job = Change(ChangeKind.SETTLE, future=asyncio.get_running_loop().create_future())
         with self._ordering:
             self._demand_open()
             job.held = self._take(key) or Held(0, 0, clean_text(budget or ""))
@@ -163,7 +163,7 @@ class SpooledJournal(Journal):
             held = self._take(clean_text(key))
         if held is None:
             raise ValueError(f"Nothing is reserved for {key!r} in budget {budget!r}.")
-        await self._write(Job(Kind.RELEASE, held=held))
+        await self._write(Change(ChangeKind.RELEASE, held=held))
 
     def _take(self, key: str) -> Held | None:
         waiting = self._held.get(key)
@@ -174,12 +174,12 @@ class SpooledJournal(Journal):
             del self._held[key]
         return held
 
-    async def _write(self, job: Job) -> None:
+    async def _write(self, job: Change) -> None:
         job.future = asyncio.get_running_loop().create_future()
         self._submit(job)
         await job.future
 
-    def _submit(self, job: Job) -> None:
+    def _submit(self, job: Change) -> None:
         with self._ordering:
             self._demand_open()
             self._writer.submit(job)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from jrh_mlflow.engine.journal import tables
 from jrh_mlflow.engine.journal.opening import connect, is_damage, open_database
-from jrh_mlflow.engine.journal.rows import Held, Row
+from jrh_mlflow.engine.journal.rows import CallRow, Held
 from jrh_mlflow.engine.journal.spool import Spool, sole_opener
 from jrh_mlflow.engine.journal.spooled import SpooledJournal
 from jrh_mlflow.engine.journal.tables import transaction
-from jrh_mlflow.engine.journal.writer import Database, Job, Writer
+from jrh_mlflow.engine.journal.writer import Change, Database, JournalWriter
 from jrh_mlflow.errors import JournalError
 
 
@@ -23,24 +23,24 @@ class SqliteDatabase(Database):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
-    def transact(self, jobs: Sequence[Job], *, owner: str, number: int) -> None:
+    def transact(self, jobs: Sequence[Change], *, owner: str, number: int) -> None:
         """Commit a batch; where two answers meet, one by one."""
         try:
             self._attempt(jobs, owner, number, together=True)
         except sqlite3.IntegrityError:
             self._attempt(jobs, owner, number, together=False)
 
-    def _attempt(self, jobs: Sequence[Job], owner: str, number: int, *, together: bool) -> None:
+    def _attempt(self, jobs: Sequence[Change], owner: str, number: int, *, together: bool) -> None:
         with transaction(self.connection):
             self.apply(jobs, together=together)
             if number:
                 self.connection.execute("UPDATE owners SET committed = ? WHERE owner = ?", (number, owner))
 
-    def settle_together(self, settled: Sequence[tuple[Row, Held]]) -> None:
+    def settle_together(self, settled: Sequence[tuple[CallRow, Held]]) -> None:
         """Settle many calls with few statements."""
         tables.settle_together(self.connection, settled)
 
-    def settle(self, row: Row, held: Held) -> None:
+    def settle(self, row: CallRow, held: Held) -> None:
         """Put an answered or failed call in the place of its reservation, and book its cost."""
         tables.settle(self.connection, row, held)
 
@@ -52,7 +52,7 @@ class SqliteDatabase(Database):
         """Reserve an amount in one statement."""
         return tables.set_aside(self.connection, budget, worst_micro)
 
-    def insert(self, rows: Sequence[Row]) -> list[int]:
+    def insert(self, rows: Sequence[CallRow]) -> list[int]:
         """Insert rows and return their ids."""
         return tables.insert(self.connection, rows)
 
@@ -76,25 +76,25 @@ class SqliteJournal(SpooledJournal):
             self._database.connection.execute("INSERT INTO owners VALUES (?, 0)", (self._spool.owner,))
             self._reader = undo.enter_context(closing(connect(self.path)))
             self._reader.execute("PRAGMA query_only = ON")
-            self._writer = Writer(self._database, self._spool)
+            self._writer = JournalWriter(self._database, self._spool)
             undo.pop_all()
 
     def settle_dead(self) -> None:
         """Settle what the dead left behind, as every opening does."""
         SqliteJournal(self.path).close()
 
-    def _find_rows(self, keys: Sequence[str]) -> dict[str, Row]:
+    def _find_rows(self, keys: Sequence[str]) -> dict[str, CallRow]:
         try:
             return tables.find_answers(self._reader, keys)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             if not is_damage(error):
                 raise
-        rows: dict[str, Row] = {}
+        rows: dict[str, CallRow] = {}
         for key in keys:
             rows |= self._find_alone(key)
         return rows
 
-    def _find_alone(self, key: str) -> dict[str, Row]:
+    def _find_alone(self, key: str) -> dict[str, CallRow]:
         """Look one call up in a damaged file; what cannot be read is as if it were not there."""
         try:
             return tables.find_answers(self._reader, [key])

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
-from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, Held, Row, seal, second, totals
+from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, CallRow, Held, seal, second, totals
 from jrh_mlflow.text import clean_text
 
 APPLICATION_ID = 0x6A72686A
 """`jrhj` in the file's header: tells a journal from any other SQLite database."""
 SCHEMA_VERSION = 1
 PAGE_BYTES = 4096
-COLUMNS = ", ".join(Row._fields)
+COLUMNS = ", ".join(CallRow._fields)
 _CHUNK = 64
 """Rows of one statement: old SQLite takes at most 999 values."""
 _LOOK_UP = 256
@@ -37,7 +37,7 @@ _SET_ASIDE = """UPDATE budgets SET reserved = reserved + :worst
     WHERE name = :budget AND (cap IS NULL OR spent + reserved + :worst <= cap)"""
 _BOOK = """INSERT INTO budgets VALUES (:budget, NULL, :cost, 0)
     ON CONFLICT (name) DO UPDATE SET spent = spent + :cost, reserved = reserved - :worst"""
-_FILL = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in Row._fields)} WHERE id = ? AND state = 'reserved'"  # noqa: S608
+_FILL = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in CallRow._fields)} WHERE id = ? AND state = 'reserved'"  # noqa: S608
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def set_aside(connection: sqlite3.Connection, budget: str, worst: int) -> bool:
     return bool(connection.execute(_SET_ASIDE, {"worst": worst, "budget": budget}).rowcount)
 
 
-def settle_together(connection: sqlite3.Connection, settled: Sequence[tuple[Row, Held]]) -> None:
+def settle_together(connection: sqlite3.Connection, settled: Sequence[tuple[CallRow, Held]]) -> None:
     """Settle many calls with few statements.
 
     Raises:
@@ -81,7 +81,7 @@ def settle_together(connection: sqlite3.Connection, settled: Sequence[tuple[Row,
         _book(connection, budget, cost=cost, worst=worsts[budget])
 
 
-def settle(connection: sqlite3.Connection, row: Row, held: Held) -> None:
+def settle(connection: sqlite3.Connection, row: CallRow, held: Held) -> None:
     """Put an answered or failed call in the place of its reservation, and book its cost."""
     try:
         worst = _place(connection, row, held)
@@ -94,14 +94,14 @@ def settle(connection: sqlite3.Connection, row: Row, held: Held) -> None:
     _book(connection, row.budget, cost=row.cost_micro, worst=worst)
 
 
-def _place(connection: sqlite3.Connection, row: Row, held: Held) -> int:
+def _place(connection: sqlite3.Connection, row: CallRow, held: Held) -> int:
     if held.id and connection.execute(_FILL, (*row, held.id)).rowcount:
         return held.worst_micro
     insert(connection, [row])
     return 0
 
 
-def _second_answer(connection: sqlite3.Connection, row: Row) -> Row:
+def _second_answer(connection: sqlite3.Connection, row: CallRow) -> CallRow:
     """Make room when the answer that is there is damaged; otherwise the first stays and this one is no answer."""
     first = find_answer(connection, row.key)
     if first is None or not first.is_intact():
@@ -110,22 +110,22 @@ def _second_answer(connection: sqlite3.Connection, row: Row) -> Row:
     return second(row)
 
 
-def find_answer(connection: sqlite3.Connection, key: str) -> Row | None:
+def find_answer(connection: sqlite3.Connection, key: str) -> CallRow | None:
     """Return the row that answers a key, whole or not."""
     return find_answers(connection, [key]).get(key)
 
 
-def find_answers(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Row]:
+def find_answers(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, CallRow]:
     """Return the rows that answer these keys, whole or not, by the key they were asked under."""
     asked = {clean_text(key): key for key in keys}
-    found: dict[str, Row] = {}
+    found: dict[str, CallRow] = {}
     names = list(asked)
     for start in range(0, len(names), _LOOK_UP):
         chunk = names[start : start + _LOOK_UP]
         # Filled up to a few sizes, so that SQLite need not compile a statement for each.
         size = 1 if len(chunk) == 1 else _LOOK_UP
         rows = connection.execute(_find_many(size), chunk + [""] * (size - len(chunk)))
-        found |= {asked[row[0]]: Row._make(row) for row in rows if row[0] in asked}
+        found |= {asked[row[0]]: CallRow._make(row) for row in rows if row[0] in asked}
     return found
 
 
@@ -145,7 +145,7 @@ def count_hits(connection: sqlite3.Connection, *, add: int = 0) -> int:
     return int(connection.execute("SELECT served FROM hits").fetchone()[0])
 
 
-def is_recorded(connection: sqlite3.Connection, row: Row) -> bool:
+def is_recorded(connection: sqlite3.Connection, row: CallRow) -> bool:
     """Whether exactly this row is in the journal."""
     if row.state == ANSWERED:
         return find_answer(connection, row.key) == row
@@ -153,7 +153,7 @@ def is_recorded(connection: sqlite3.Connection, row: Row) -> bool:
     return connection.execute(query, (row.state, row.owner, row.sha256)).fetchone() is not None
 
 
-def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[int]:
+def insert(connection: sqlite3.Connection, rows: Sequence[CallRow]) -> list[int]:
     """Insert rows and return their ids: SQLite numbers the rows of one statement in their order, without a gap."""
     numbers: list[int] = []
     for start in range(0, len(rows), _CHUNK):
@@ -166,13 +166,13 @@ def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> list[int]:
 
 @cache
 def _insert_many(n_rows: int) -> str:
-    marks = f"({', '.join('?' * (len(Row._fields) + 1))})"
+    marks = f"({', '.join('?' * (len(CallRow._fields) + 1))})"
     return f"INSERT INTO calls (id, {COLUMNS}) VALUES {', '.join([marks] * n_rows)}"  # noqa: S608
 
 
 @cache
 def _fill_many(n_rows: int) -> str:
-    fill = ", ".join(f"{name} = excluded.{name}" for name in Row._fields)
+    fill = ", ".join(f"{name} = excluded.{name}" for name in CallRow._fields)
     return f"{_insert_many(n_rows)} ON CONFLICT (id) DO UPDATE SET {fill} WHERE calls.state = 'reserved'"
 
 
@@ -197,7 +197,7 @@ def _book(connection: sqlite3.Connection, budget: str, *, cost: int, worst: int)
     connection.execute(_BOOK, {"budget": budget, "cost": cost, "worst": worst})
 
 
-def insert_salvaged(connection: sqlite3.Connection, number: int, row: Row) -> bool:
+def insert_salvaged(connection: sqlite3.Connection, number: int, row: CallRow) -> bool:
     """Insert a row read from a damaged file, unless its call or its answer is there already."""
     marks = ", ".join("?" * (len(row) + 1))
     added = connection.execute(f"INSERT OR IGNORE INTO calls VALUES ({marks})", (number, *row)).rowcount  # noqa: S608

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from jrh_mlflow.engine.journal.rows import Held, Row, totals
+from jrh_mlflow.engine.journal.rows import CallRow, Held, totals
 from jrh_mlflow.engine.journal.spool import Spool
 from jrh_mlflow.errors import JournalError
 
 _BATCH = 1024
 
 
-class Kind(IntEnum):
+class ChangeKind(IntEnum):
     """What a job does. Within a batch settling comes first: what it frees may be set aside again."""
 
     SETTLE = 0
@@ -28,17 +28,17 @@ class Kind(IntEnum):
 
 
 @dataclass(slots=True)
-class Job:
+class Change:
     """One change that waits to be written."""
 
-    kind: Kind
-    row: Row | None = None
+    kind: ChangeKind
+    row: CallRow | None = None
     held: Held | None = None
     """The reservation; for RESERVE the result, None where the cap left no room."""
     number: int = 0
     """Of its entry in the spool; 0 when it has none."""
     future: asyncio.Future[None] | None = None
-    withdrawn: Job | None = None
+    withdrawn: Change | None = None
     """The RESERVE job whose caller has gone, so that nobody else can release it."""
 
 
@@ -46,7 +46,7 @@ class Database(ABC):
     """What a writer needs of a database: one connection that nobody else uses."""
 
     @abstractmethod
-    def transact(self, jobs: Sequence[Job], *, owner: str, number: int) -> None:
+    def transact(self, jobs: Sequence[Change], *, owner: str, number: int) -> None:
         """Make the changes of a batch durable, all or none, with `apply`.
 
         Args:
@@ -56,11 +56,11 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def settle_together(self, settled: Sequence[tuple[Row, Held]]) -> None:
+    def settle_together(self, settled: Sequence[tuple[CallRow, Held]]) -> None:
         """Settle many calls with few statements, or raise what makes `transact` settle them one by one."""
 
     @abstractmethod
-    def settle(self, row: Row, held: Held) -> None:
+    def settle(self, row: CallRow, held: Held) -> None:
         """Put an answered or failed call in the place of its reservation, and book its cost."""
 
     @abstractmethod
@@ -72,10 +72,10 @@ class Database(ABC):
         """Reserve an amount in one statement; False, and nothing changes, when the cap leaves no room."""
 
     @abstractmethod
-    def insert(self, rows: Sequence[Row]) -> list[int]:
+    def insert(self, rows: Sequence[CallRow]) -> list[int]:
         """Insert rows and return their ids, in the same order."""
 
-    def reserve(self, rows: Sequence[Row]) -> list[Held | None]:
+    def reserve(self, rows: Sequence[CallRow]) -> list[Held | None]:
         """Set worst cases aside; return for each the reservation, or None where the cap leaves no room."""
         # All rows of a budget at once, and one by one where they do not all fit.
         sums = totals((row.budget, row.cost_micro) for row in rows)
@@ -88,27 +88,27 @@ class Database(ABC):
             for row, room in zip(rows, fits, strict=True)
         ]
 
-    def apply(self, jobs: Sequence[Job], *, together: bool) -> None:
+    def apply(self, jobs: Sequence[Change], *, together: bool) -> None:
         """Make the changes of a batch, inside a transaction of `transact`.
 
         With few statements rather than few per job: after each the thread has to wait for the interpreter again,
         which a busy event loop lets go of only every few milliseconds.
         """
-        settled = [(job.row, job.held) for job in jobs if job.kind == Kind.SETTLE and job.row and job.held]
+        settled = [(job.row, job.held) for job in jobs if job.kind == ChangeKind.SETTLE and job.row and job.held]
         if together:
             self.settle_together(settled)
         else:
             for row, held in settled:
                 self.settle(row, held)
-        self.release_all([job.held for job in jobs if job.kind == Kind.RELEASE and job.held])
-        reserving = [job for job in jobs if job.kind == Kind.RESERVE]
+        self.release_all([job.held for job in jobs if job.kind == ChangeKind.RELEASE and job.held])
+        reserving = [job for job in jobs if job.kind == ChangeKind.RESERVE]
         granted = self.reserve([job.row for job in reserving if job.row])
         for job, held_now in zip(reserving, granted, strict=True):
             job.held = held_now
         self.release_all([job.withdrawn.held for job in jobs if job.withdrawn and job.withdrawn.held])
 
 
-class Writer:
+class JournalWriter:
     """Runs jobs in the order they were given and wakes their event loops after the COMMIT.
 
     The first error ends all writing: a later commit must not claim that the spool is in the database when an earlier
@@ -119,11 +119,11 @@ class Writer:
         self.problem: str | None = None
         self._database = database
         self._spool = spool
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="jrh-journal", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Change) -> None:
         """Queue a job; its future is done once the change is durable."""
         self._jobs.put(job)
 
@@ -144,7 +144,7 @@ class Writer:
                 self._commit(jobs)
                 _wake(jobs, self.problem)
 
-    def _commit(self, jobs: list[Job]) -> None:
+    def _commit(self, jobs: list[Change]) -> None:
         if self.problem:
             return
         number = max(job.number for job in jobs)
@@ -157,7 +157,7 @@ class Writer:
             self._spool.committed = max(number, self._spool.committed)
 
 
-def _wake(jobs: list[Job], problem: str | None) -> None:
+def _wake(jobs: list[Change], problem: str | None) -> None:
     by_loop = defaultdict(list)
     for job in jobs:
         if job.future is not None:
@@ -170,7 +170,7 @@ def _wake(jobs: list[Job], problem: str | None) -> None:
             continue
 
 
-def _resolve(jobs: list[Job], problem: str | None) -> None:
+def _resolve(jobs: list[Change], problem: str | None) -> None:
     for job in jobs:
         assert job.future is not None
         if job.future.done():

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from jrh_mlflow.engine.budget import OutOfBudget
-from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.prompted import Remote, Ticket
+from jrh_mlflow.engine.prompted import JudgeClient, KeyedCall
 from jrh_mlflow.engine.runner import ask_one, judge_threads
 from jrh_mlflow.errors import JrhError, RecipeError
 from jrh_mlflow.judges import Judge
@@ -35,8 +35,8 @@ class Piece(NamedTuple):
     """One call on its way to an actor."""
 
     number: int
-    work: Ticket | Call
-    """A ticket for a prompted judge, a bare call for any other."""
+    work: KeyedCall | Call
+    """With its key for a prompted judge, a bare call for any other."""
 
 
 class Ended(NamedTuple):
@@ -61,7 +61,7 @@ class Post:
     """What an actor is told when it starts. No key is in it: keys come from the worker's own environment."""
 
     judge: bytes = field(repr=False)
-    settings: RemoteSettings
+    settings: ClientSettings
     """This actor's share of concurrency and limits."""
     journal: str | None = field(repr=False)
     """Its address, which may hold a password."""
@@ -70,11 +70,11 @@ class Post:
     """Where the driver runs: a judge's module may lie there."""
 
 
-def shares(settings: RemoteSettings, n: int) -> list[RemoteSettings]:
+def shares(settings: ClientSettings, n: int) -> list[ClientSettings]:
     """Divide concurrency and limits among `n` actors.
 
     Example:
-        >>> [one.concurrency for one in shares(RemoteSettings(concurrency=8, requests_per_minute=60), 3)]
+        >>> [one.concurrency for one in shares(ClientSettings(concurrency=8, requests_per_minute=60), 3)]
         [3, 3, 2]
     """
     whole, rest = divmod(settings.concurrency, n)
@@ -108,21 +108,21 @@ class Asker:
         import ray
 
         self._judge = _unpack(post)
-        self._remote: Remote | None = None
+        self._client: JudgeClient | None = None
         if isinstance(self._judge, PromptedJudge):
             await _see_off(predecessor)
-            self._remote = await self._stack.enter_async_context(self._way(self._judge, post))
+            self._client = await self._stack.enter_async_context(self._way(self._judge, post))
         else:
             self._stack.enter_context(judge_threads(self._judge, post.settings.concurrency))
         return Place(socket.gethostname(), os.getpid(), ray.get_runtime_context().get_node_id())
 
-    def _way(self, judge: PromptedJudge, post: Post) -> Remote:
+    def _way(self, judge: PromptedJudge, post: Post) -> JudgeClient:
         assert post.journal is not None
         budget = post.settings.budget
         journal = self._stack.enter_context(open_journal(post.journal))
         if budget is not None:
             journal.open_budget(budget, post.cap_micro)
-        return Remote(judge, journal, post.settings)
+        return JudgeClient(judge, journal, post.settings)
 
     async def exchange(self, pieces: list[Piece]) -> list[Ended]:
         """Take new calls and give back those that have ended since the last exchange; waits for the first of them."""
@@ -151,12 +151,12 @@ class Asker:
         self._ended.append(ended)
         self._news.set()
 
-    async def _ask(self, work: Ticket | Call) -> CallRecord:
+    async def _ask(self, work: KeyedCall | Call) -> CallRecord:
         if isinstance(work, Call):
             return await ask_one(self._judge, work)
-        assert self._remote is not None
+        assert self._client is not None
         # Looks into the journal first: a call that a killed actor had answered is served, and not paid again.
-        asked = self._remote.ask(work)
+        asked = self._client.ask(work)
         return asked if isinstance(asked, CallRecord) else await asked
 
     async def close(self) -> None:

@@ -22,11 +22,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.client import RemoteSettings
+from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.prompted import Remote, Ticket
+from jrh_mlflow.engine.prompted import JudgeClient, KeyedCall
 from jrh_mlflow.engine.ray.actor import Asker, Ended, Piece, Place, Post, shares
-from jrh_mlflow.engine.runner import WORKERS_PER_SLOT, Asked, Crew, OnRecord, StopRule, ask_calls, run_coroutine
+from jrh_mlflow.engine.runner import WORKERS_PER_SLOT, Asked, OnRecord, StopRule, WorkerPool, ask_calls, run_coroutine
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -136,7 +136,7 @@ def ask_calls_on_ray(
     journal: Journal | None = None,
     journal_address: str | os.PathLike[str] | None = None,
     cap_micro: int | None = None,
-    settings: RemoteSettings | None = None,
+    settings: ClientSettings | None = None,
     n_actors: int | None = None,
 ) -> Asked:
     """Ask every call as `ask_calls` does, in actors on a Ray cluster.
@@ -168,27 +168,27 @@ def ask_calls_on_ray(
     import_ray()
     if judge.inline:
         return ask_calls(judge, calls, concurrency=concurrency, on_record=on_record, stop=stop)
-    settings = settings or RemoteSettings(concurrency=concurrency)
+    settings = settings or ClientSettings(concurrency=concurrency)
     fleet = Fleet(judge, settings=settings, journal=journal_address, cap_micro=cap_micro, n_actors=n_actors)
     if not isinstance(judge, PromptedJudge):
-        crew = Crew(calls, concurrency=concurrency, on_record=on_record, stop=stop)
-        return run_coroutine(_run(fleet, crew, None))
+        pool = WorkerPool(calls, concurrency=concurrency, on_record=on_record, stop=stop)
+        return run_coroutine(_run(fleet, pool, None))
     if journal is None or journal_address is None:
         raise ValueError("A prompted judge is asked through a journal: give `journal` and `journal_address`.")
-    # Numbers the calls and serves what is answered; its own lane stays closed.
-    desk = Remote(judge, journal, settings)
-    crew = Crew(desk.tickets(calls), concurrency=WORKERS_PER_SLOT * concurrency, on_record=on_record, stop=stop)
-    return run_coroutine(_run(fleet, crew, desk))
+    # Numbers the calls and serves what is answered; its own transport stays closed.
+    client = JudgeClient(judge, journal, settings)
+    pool = WorkerPool(client.prepare(calls), concurrency=WORKERS_PER_SLOT * concurrency, on_record=on_record, stop=stop)
+    return run_coroutine(_run(fleet, pool, client))
 
 
-async def _run(fleet: Fleet, crew: Crew, desk: Remote | None) -> Asked:
-    def ask(work: Ticket | Call) -> CallRecord | Awaitable[CallRecord]:
-        if desk is not None and isinstance(work, Ticket) and work.kept is not None:
-            return desk.ask(work)
+async def _run(fleet: Fleet, pool: WorkerPool, client: JudgeClient | None) -> Asked:
+    def ask(work: KeyedCall | Call) -> CallRecord | Awaitable[CallRecord]:
+        if client is not None and isinstance(work, KeyedCall) and work.kept is not None:
+            return client.ask(work)
         return fleet.ask(work)
 
     async with fleet:
-        return await crew.run(ask)
+        return await pool.run(ask)
 
 
 class Fleet:
@@ -198,7 +198,7 @@ class Fleet:
         self,
         judge: Judge,
         *,
-        settings: RemoteSettings,
+        settings: ClientSettings,
         journal: str | os.PathLike[str] | None,
         cap_micro: int | None,
         n_actors: int | None,
@@ -227,7 +227,7 @@ class Fleet:
                 courier.cancel()
             await asyncio.gather(*self._couriers, return_exceptions=True)
 
-    def ask(self, work: Ticket | Call) -> Awaitable[CallRecord]:
+    def ask(self, work: KeyedCall | Call) -> Awaitable[CallRecord]:
         """Queue a call for the next actor with room.
 
         Raises (at once or awaited):
@@ -282,7 +282,7 @@ class Fleet:
         elif ended.failure is not None:
             future.set_exception(ended.failure)
 
-    def mourn(self, reason: Exception) -> None:
+    def count_death(self, reason: Exception) -> None:
         """Count an actor that died.
 
         Raises:
@@ -346,8 +346,8 @@ class _Courier:
         except errors.RayTaskError:
             raise
         except errors.RayError as death:
-            self._bury()
-            self._fleet.mourn(death)
+            self._discard()
+            self._fleet.count_death(death)
             return
         for one in ended:
             del self._out[one.number]
@@ -372,7 +372,7 @@ class _Courier:
 
         return NodeAffinitySchedulingStrategy(node_id=self._place.node, soft=True)
 
-    def _bury(self) -> None:
+    def _discard(self) -> None:
         """Let go of an actor that is dead, or that Ray cannot reach any more and that must not go on."""
         self._ray.kill(self._actor)
         self._actor, self._is_open = None, False
@@ -384,4 +384,4 @@ class _Courier:
         if self._is_open and not self._out:
             with suppress(self._ray.exceptions.RayError):  # dead already, and it held nothing
                 await self._actor.close.remote()
-        self._bury()
+        self._discard()

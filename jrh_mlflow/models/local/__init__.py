@@ -1,1 +1,1 @@
-"""Models on this machine: fetched once, served on loopback to the direct lane, named `local/…`."""
+"""Models on this machine: fetched once, served on loopback to the direct transport, named `local/…`."""

@@ -1,17 +1,26 @@
-"""Lanes to a provider: aiohttp straight to OpenAI-dialect endpoints, litellm to everything else."""
+"""Transports to a provider: aiohttp straight to OpenAI-dialect endpoints, litellm to everything else."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from jrh_mlflow.models.transports._base import Kind, Lane, LaneError, pick_lane
+from jrh_mlflow.models.transports._base import FailureKind, Transport, TransportError, pick_transport
 from jrh_mlflow.models.transports.dialect import RESERVED_EXTRA
-from jrh_mlflow.models.transports.direct import DirectLane
-from jrh_mlflow.models.transports.litellm import LiteLLMLane
+from jrh_mlflow.models.transports.direct import DirectTransport
+from jrh_mlflow.models.transports.litellm import LiteLLMTransport
 
-__all__ = ["RESERVED_EXTRA", "DirectLane", "Kind", "Lane", "LaneError", "LiteLLMLane", "make_lane", "pick_lane"]
+__all__ = [
+    "RESERVED_EXTRA",
+    "DirectTransport",
+    "FailureKind",
+    "LiteLLMTransport",
+    "Transport",
+    "TransportError",
+    "make_transport",
+    "pick_transport",
+]
 
 
-def make_lane(name: Literal["direct", "litellm"], *, concurrency: int = 64) -> Lane:
-    """Return the lane that `pick_lane` named; open it with `async with`."""
-    return DirectLane(concurrency=concurrency) if name == "direct" else LiteLLMLane(concurrency=concurrency)
+def make_transport(name: Literal["direct", "litellm"], *, concurrency: int = 64) -> Transport:
+    """Return the transport that `pick_transport` named; open it with `async with`."""
+    return DirectTransport(concurrency=concurrency) if name == "direct" else LiteLLMTransport(concurrency=concurrency)

@@ -1,4 +1,4 @@
-"""The contract both lanes keep: a request goes out once, and a response or a `LaneError` comes back."""
+"""The contract both transports keep: a request goes out once, and a response or a `TransportError` comes back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jrh_mlflow.schema.secrets import BLANK, SECRET_NAME, blank_secrets, environ
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Kind = Literal[
+FailureKind = Literal[
     "rate_limited", "server", "timeout", "connection", "auth", "bad_request", "not_found", "too_long", "malformed"
 ]
 RETRYABLE: frozenset[str] = frozenset({"rate_limited", "server", "timeout", "connection", "malformed"})
@@ -53,16 +53,18 @@ _SECRET_TEXT = re.compile(
 )
 
 
-class LaneError(Exception):
+class TransportError(Exception):
     """A call that gave no answer: what kind of failure, and whether trying again can help.
 
     Its text says what the provider said, without control characters and without any key.
     """
 
-    def __init__(self, kind: Kind, text: str, status: int | None = None, retry_after: float | None = None) -> None:
-        if kind not in get_args(Kind):
-            raise ValueError(f"`kind` must be one of {', '.join(get_args(Kind))}, but got {kind!r}.")
-        self.kind: Kind = kind
+    def __init__(
+        self, kind: FailureKind, text: str, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        if kind not in get_args(FailureKind):
+            raise ValueError(f"`kind` must be one of {', '.join(get_args(FailureKind))}, but got {kind!r}.")
+        self.kind: FailureKind = kind
         self.text = safe_text(text)
         self.status = status
         self.retry_after = retry_after
@@ -78,16 +80,16 @@ class LaneError(Exception):
         return f"{self.kind}: {self.text}"
 
 
-class Lane(ABC):
+class Transport(ABC):
     """A way to a provider. Opened once per run with `async with`; `send` may be awaited many times at once.
 
-    A lane sends every request exactly once: retries, limits and money belong to the engine.
+    A transport sends every request exactly once: retries, limits and money belong to the engine.
     """
 
     name: Literal["direct", "litellm"]
 
     def __init__(self, *, concurrency: int = 64) -> None:
-        """Describe a lane; nothing is opened before `async with`.
+        """Describe a transport; nothing is opened before `async with`.
 
         Args:
             concurrency: Requests that are in flight at most, which is the number of connections kept.
@@ -98,13 +100,13 @@ class Lane(ABC):
 
     @abstractmethod
     async def __aenter__(self) -> Self:
-        """Open what the lane needs."""
+        """Open what the transport needs."""
 
     @abstractmethod
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close what the lane opened."""
+        """Close what the transport opened."""
 
     @abstractmethod
     async def send(self, request: Request, *, timeout_s: float) -> Response:
@@ -115,7 +117,7 @@ class Lane(ABC):
             timeout_s: Seconds until the whole answer must be there.
 
         Raises:
-            LaneError: There is no answer.
+            TransportError: There is no answer.
         """
 
 
@@ -134,16 +136,16 @@ def split_model(model: str) -> tuple[str | None, str]:
     return (provider, name) if slash and provider in OPENAI_DIALECT | OTHER_PROVIDERS else (None, model)
 
 
-def pick_lane(model: str, api_base: str | None) -> Literal["direct", "litellm"]:
-    """Choose the lane for a model.
+def pick_transport(model: str, api_base: str | None) -> Literal["direct", "litellm"]:
+    """Choose the transport for a model.
 
-    The direct lane takes `local/…`, `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a
+    The direct transport takes `local/…`, `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a
     provider and the other providers of `OPENAI_DIALECT`. litellm takes the rest.
 
     Example:
-        >>> pick_lane("openai/gpt-4o-mini", None), pick_lane("groq/llama-3.1-8b-instant", None)
+        >>> pick_transport("openai/gpt-4o-mini", None), pick_transport("groq/llama-3.1-8b-instant", None)
         ('direct', 'litellm')
-        >>> pick_lane("my-model", "http://localhost:8000/v1"), pick_lane("ollama_chat/x", "http://localhost:11434")
+        >>> pick_transport("my-model", "http://localhost:8000/v1"), pick_transport("ollama_chat/x", "http://localhost:11434")
         ('direct', 'litellm')
     """
     provider, _ = split_model(model)

@@ -1,4 +1,4 @@
-"""Where a request of the direct lane goes, and under which key: the same variables litellm reads."""
+"""Where a request of the direct transport goes, and under which key: the same variables litellm reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from jrh_mlflow.models.local.names import PREFIX
 from jrh_mlflow.models.local.server import served
-from jrh_mlflow.models.transports._base import LaneError, split_model
+from jrh_mlflow.models.transports._base import TransportError, split_model
 
 OPENAI_BASE = "https://api.openai.com/v1"
 NO_KEY = "none"
@@ -41,7 +41,7 @@ _REASONING = re.compile(r"o\d|.*gpt-[56](?!-chat)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Address:
+class Endpoint:
     """One endpoint, resolved once per model."""
 
     url: str
@@ -59,11 +59,11 @@ class Address:
         return urllib.parse.urlsplit(self.url).netloc.rpartition("@")[2]
 
 
-def resolve(model: str, api_base: str | None) -> Address:
+def resolve(model: str, api_base: str | None) -> Endpoint:
     """Find address and key of a model.
 
     Raises:
-        LaneError: `auth` when OpenAI's own service would be asked without a key, `bad_request` without an address.
+        TransportError: `auth` when OpenAI's own service would be asked without a key, `bad_request` without an address.
     """
     provider, name = split_model(model)
     provider = provider or "openai"
@@ -71,8 +71,8 @@ def resolve(model: str, api_base: str | None) -> Address:
     base = base.rstrip("/")
     if not re.match(r"https?://[^/]", base):
         ways = " or set ".join(("give api_base", *_BASES.get(provider, ())))
-        raise LaneError("bad_request", f"{model} needs an address that starts with http:// or https://: {ways}.")
-    return Address(
+        raise TransportError("bad_request", f"{model} needs an address that starts with http:// or https://: {ways}.")
+    return Endpoint(
         url=base if base.endswith("/chat/completions") else f"{base}/chat/completions",
         model=name,
         key=find_key(provider, model, has_own_base=base != OPENAI_BASE),
@@ -81,7 +81,7 @@ def resolve(model: str, api_base: str | None) -> Address:
     )
 
 
-def resolve_local(model: str) -> Address:
+def resolve_local(model: str) -> Endpoint:
     """Find the server of a model on this machine, starting it when it does not run; never through a proxy.
 
     Raises:
@@ -89,7 +89,7 @@ def resolve_local(model: str) -> Address:
     """
     running = served(model)
     name = model.removeprefix(PREFIX)
-    return Address(
+    return Endpoint(
         url=f"{running.url}/chat/completions", model=name, key=running.key, proxy=None, max_tokens="max_tokens"
     )
 
@@ -98,12 +98,12 @@ def find_key(provider: str, model: str, *, has_own_base: bool) -> str:
     """Return the provider's key; a server of one's own may go without.
 
     Raises:
-        LaneError: `auth`, naming the variable to set.
+        TransportError: `auth`, naming the variable to set.
     """
     names = _KEYS.get(provider, ())
     key = first_set(names)
     if key is None and not has_own_base:
-        raise LaneError("auth", f"{model} needs a key: set {' or '.join(names)}.")
+        raise TransportError("auth", f"{model} needs a key: set {' or '.join(names)}.")
     return key or NO_KEY
 
 

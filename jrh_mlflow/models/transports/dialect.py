@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jrh_mlflow.models.transports._base import LaneError
+from jrh_mlflow.models.transports._base import TransportError
 from jrh_mlflow.models.transports.failures import error_inside_200, is_error, read_error
 from jrh_mlflow.models.transports.wire_json import decode, preview
 from jrh_mlflow.schema.requests import Request, Response
@@ -41,10 +41,12 @@ def request_fields(request: Request) -> dict[str, Any]:
     """Return what a request asks for as fields of the dialect, without model, messages and `extra`; None is left out.
 
     Raises:
-        LaneError: `extra` holds a reserved name.
+        TransportError: `extra` holds a reserved name.
     """
     if wrong := sorted(RESERVED_EXTRA.intersection(request.extra)):
-        raise LaneError("bad_request", f"`extra` may not hold {', '.join(wrong)}: use the judge's own setting for it.")
+        raise TransportError(
+            "bad_request", f"`extra` may not hold {', '.join(wrong)}: use the judge's own setting for it."
+        )
     fields: dict[str, Any] = {}
     for name in ("temperature", "max_tokens", "seed"):
         if (value := getattr(request, name)) is not None:
@@ -66,7 +68,7 @@ def chat_body(request: Request, *, model: str, max_tokens: str) -> dict[str, Any
         max_tokens: What the model calls the limit.
 
     Raises:
-        LaneError: `extra` holds a reserved name.
+        TransportError: `extra` holds a reserved name.
     """
     fields = request_fields(request)
     if "max_tokens" in fields:
@@ -79,14 +81,14 @@ def read_http(status: int, headers: Mapping[str, str], raw: bytes) -> Response:
     """Return the response in an HTTP answer.
 
     Raises:
-        LaneError: The answer is an error, or not a completion.
+        TransportError: The answer is an error, or not a completion.
     """
     if status >= 300:
         return read_error(status, headers, raw)
     try:
         data = decode(raw)
     except ValueError:
-        raise LaneError("malformed", f"The body is not JSON: {preview(raw)}", status) from None
+        raise TransportError("malformed", f"The body is not JSON: {preview(raw)}", status) from None
     return read_completion(data, status)
 
 
@@ -97,15 +99,15 @@ def read_completion(data: object, status: int = 200) -> Response:
     bills, the tokens are None: unknown is not free.
 
     Raises:
-        LaneError: It holds an error object, or it is not a completion.
+        TransportError: It holds an error object, or it is not a completion.
     """
     if not isinstance(data, Mapping):
-        raise LaneError("malformed", f"The body is not a completion but {type(data).__name__}.", status)
+        raise TransportError("malformed", f"The body is not a completion but {type(data).__name__}.", status)
     if is_error(data.get("error")):
         raise error_inside_200(data["error"])
     choices = data.get("choices")
     if not isinstance(choices, list):
-        raise LaneError("malformed", f"The body has no list of choices, but {_names(data)}.", status)
+        raise TransportError("malformed", f"The body has no list of choices, but {_names(data)}.", status)
     given, made = _usage(data.get("usage"))
     model = _text(data.get("model"))
     if not choices:
@@ -113,7 +115,9 @@ def read_completion(data: object, status: int = 200) -> Response:
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping) or not isinstance(message.get("content"), str | None):
-        raise LaneError("malformed", f"The first choice has no text message, but {_names(message or choice)}.", status)
+        raise TransportError(
+            "malformed", f"The first choice has no text message, but {_names(message or choice)}.", status
+        )
     return Response(
         text=_text(message.get("content")),
         finish_reason=_text(choice.get("finish_reason")),

@@ -1,4 +1,4 @@
-"""The direct lane: OpenAI-dialect endpoints over one pooled aiohttp session, with next to no time of its own."""
+"""The direct transport: OpenAI-dialect endpoints over one pooled aiohttp session, with next to no time of its own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.models.local.names import is_local
-from jrh_mlflow.models.transports._base import Lane, LaneError
-from jrh_mlflow.models.transports.addresses import Address, resolve, resolve_local
+from jrh_mlflow.models.transports._base import Transport, TransportError
+from jrh_mlflow.models.transports.addresses import Endpoint, resolve, resolve_local
 from jrh_mlflow.models.transports.dialect import chat_body, read_http
 from jrh_mlflow.models.transports.wire_json import encode
 from jrh_mlflow.schema.requests import Request, Response
@@ -26,7 +26,7 @@ MAX_BODIES = 512
 """Encoded requests kept at most."""
 
 
-class DirectLane(Lane):
+class DirectTransport(Transport):
     """Posts to `{api_base}/chat/completions`; the address and the key come from the variables litellm reads too."""
 
     name = "direct"
@@ -34,7 +34,7 @@ class DirectLane(Lane):
     def __init__(self, *, concurrency: int = 64) -> None:
         super().__init__(concurrency=concurrency)
         self._session: ClientSession | None = None
-        self._addresses: dict[tuple[str, str | None], Address] = {}
+        self._addresses: dict[tuple[str, str | None], Endpoint] = {}
         self._bodies: dict[int, tuple[Request, bytes]] = {}
 
     async def __aenter__(self) -> Self:
@@ -56,11 +56,11 @@ class DirectLane(Lane):
             self._session = None
 
     async def send(self, request: Request, *, timeout_s: float) -> Response:
-        """Send one request; see `Lane.send`."""
+        """Send one request; see `Transport.send`."""
         address = await self._address(request)
         return read_http(*await self._post(address, self._body(request, address), timeout_s))
 
-    def _body(self, request: Request, address: Address) -> bytes:
+    def _body(self, request: Request, address: Endpoint) -> bytes:
         """Encode a request once for all its replicates and retries, which come close together."""
         known, body = self._bodies.get(id(request), (None, b""))
         if known is not request:
@@ -70,7 +70,7 @@ class DirectLane(Lane):
             self._bodies[id(request)] = (request, body)
         return body
 
-    async def _address(self, request: Request) -> Address:
+    async def _address(self, request: Request) -> Endpoint:
         if is_local(request.model):
             # Not remembered: a server that died is started again. In a thread, because loading takes seconds.
             return await asyncio.to_thread(resolve_local, request.model)
@@ -79,11 +79,11 @@ class DirectLane(Lane):
             self._addresses[key] = resolve(*key)
         return self._addresses[key]
 
-    async def _post(self, address: Address, body: bytes, timeout_s: float) -> tuple[int, Mapping[str, str], bytes]:
+    async def _post(self, address: Endpoint, body: bytes, timeout_s: float) -> tuple[int, Mapping[str, str], bytes]:
         import aiohttp
 
         if self._session is None:
-            raise RuntimeError("A lane sends inside `async with` only.")
+            raise RuntimeError("A transport sends inside `async with` only.")
         try:
             async with self._session.post(
                 address.url,
@@ -96,11 +96,11 @@ class DirectLane(Lane):
             ) as response:
                 return response.status, response.headers, await response.read()
         except asyncio.TimeoutError:
-            failure = LaneError("timeout", f"{address.host} gave no answer within {timeout_s:g} s.")
+            failure = TransportError("timeout", f"{address.host} gave no answer within {timeout_s:g} s.")
         except aiohttp.InvalidURL:
-            failure = LaneError("bad_request", f"{address.host} is no valid address; check api_base.")
+            failure = TransportError("bad_request", f"{address.host} is no valid address; check api_base.")
         except (aiohttp.ClientError, OSError) as error:
-            failure = LaneError("connection", f"{address.host}: {type(error).__name__}: {error}")
+            failure = TransportError("connection", f"{address.host}: {type(error).__name__}: {error}")
         # Raised out here, so that no exception of the client, with headers in it, hangs on as context.
         raise failure
 

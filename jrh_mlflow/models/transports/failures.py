@@ -1,4 +1,4 @@
-"""Failures of the OpenAI dialect: HTTP errors into kinds, the same for both lanes."""
+"""Failures of the OpenAI dialect: HTTP errors into kinds, the same for both transports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 
-from jrh_mlflow.models.transports._base import Kind, LaneError
+from jrh_mlflow.models.transports._base import FailureKind, TransportError
 from jrh_mlflow.models.transports.wire_json import decode, preview
 from jrh_mlflow.schema.requests import Response
 
@@ -23,7 +23,7 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _OUT_OF_ROOM = "could not finish the message because max_tokens or model output limit was reached"
-_ADVICE: Mapping[Kind, str] = {
+_ADVICE: Mapping[FailureKind, str] = {
     "auth": " (check the key and the account behind it)",
     "not_found": " (check the model's name and api_base)",
 }
@@ -31,7 +31,7 @@ _TIMEOUTS = frozenset({408, 504, 522, 524})
 _TRY_AGAIN = frozenset({409, 425})
 
 
-def read_error(status: int, headers: Mapping[str, str], raw: bytes, *, kind: Kind | None = None) -> Response:
+def read_error(status: int, headers: Mapping[str, str], raw: bytes, *, kind: FailureKind | None = None) -> Response:
     """Return the answer that an HTTP error stands for, where it stands for one.
 
     A prompt stopped by the provider's content filter, and an answer that found no room in `max_tokens`, are answers of
@@ -44,7 +44,7 @@ def read_error(status: int, headers: Mapping[str, str], raw: bytes, *, kind: Kin
         kind: Where it is known better than from the status.
 
     Raises:
-        LaneError: In every other case.
+        TransportError: In every other case.
     """
     code, message = _error_parts(raw)
     if status == 400 and (code in _FILTERED or _FILTERED_TEXT.search(message)):
@@ -54,10 +54,10 @@ def read_error(status: int, headers: Mapping[str, str], raw: bytes, *, kind: Kin
     if status < 400:
         message = "the server redirects; give the final address as api_base."
     kind = kind or kind_of(status, code, message)
-    raise LaneError(kind, f"HTTP {status}: {message}{_ADVICE.get(kind, '')}", status, retry_after(headers))
+    raise TransportError(kind, f"HTTP {status}: {message}{_ADVICE.get(kind, '')}", status, retry_after(headers))
 
 
-def kind_of(status: int, code: str, message: str) -> Kind:
+def kind_of(status: int, code: str, message: str) -> FailureKind:
     """Return the kind of an HTTP error.
 
     Example:
@@ -77,15 +77,15 @@ def kind_of(status: int, code: str, message: str) -> Kind:
     return "too_long" if status == 413 or _TOO_LONG.search(f"{code} {message}") else "bad_request"
 
 
-def error_inside_200(error: object) -> LaneError:
+def error_inside_200(error: object) -> TransportError:
     """Return the failure in a body sent with status 200, as OpenRouter does; one without a status is `server`."""
     parts = error if isinstance(error, Mapping) else {"message": error}
     status, message = parts.get("code"), parts.get("message")
     text = f"An error with status 200: {message if isinstance(message, str) else 'no message'}"
     # litellm fills in 422 where there is no code.
     if isinstance(status, int) and 400 <= status < 600 and status != 422:
-        return LaneError(kind_of(status, "", text), text, 200)
-    return LaneError("server", text, 200)
+        return TransportError(kind_of(status, "", text), text, 200)
+    return TransportError("server", text, 200)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -1,4 +1,4 @@
-"""The litellm lane: every provider litellm knows, with its retries, its telemetry and its look-ups turned off.
+"""The litellm transport: every provider litellm knows, with its retries, its telemetry and its look-ups turned off.
 
 What litellm hands out it has normalised: a finish reason it knows under another name comes as OpenAI's, and a missing
 one as `stop`.
@@ -7,7 +7,7 @@ litellm's exceptions, read down to what the provider or the network really said.
 
 litellm sorts failures by words in their text and reports several of them under another status: an unreadable body and a
 cut connection as 500, a 403 as a bad request. The exception it started from is still at the end of the chain; that one
-is read first, so that both lanes give the same kind for the same failure.
+is read first, so that both transports give the same kind for the same failure.
 
 
 """
@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.models.transports._base import OPENAI_DIALECT, Kind, Lane, LaneError, split_model
+from jrh_mlflow.models.transports._base import OPENAI_DIALECT, FailureKind, Transport, TransportError, split_model
 from jrh_mlflow.models.transports.addresses import find_key
 from jrh_mlflow.models.transports.dialect import read_completion, request_fields
 from jrh_mlflow.models.transports.failures import error_inside_200, kind_of, read_error, retry_after
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 _CLIENT_TIMEOUT_S = 3600.0
-"""litellm keeps one client per timeout, so it always gets the same one; the lane's own clock ends a call."""
+"""litellm keeps one client per timeout, so it always gets the same one; the transport's own clock ends a call."""
 _FLUSH_TIMEOUT_S = 5.0
 _HARMLESS = ("Pydantic serializer warnings", ".*`ReadOnly` qualifier.*", ".*conflict with protected namespace.*")
 
 
-class LiteLLMLane(Lane):
+class LiteLLMTransport(Transport):
     """Calls `litellm.acompletion` once per request."""
 
     name = "litellm"
@@ -58,7 +58,7 @@ class LiteLLMLane(Lane):
         await _close_clients(self._litellm)
 
     async def send(self, request: Request, *, timeout_s: float) -> Response:
-        """Send one request; see `Lane.send`."""
+        """Send one request; see `Transport.send`."""
         arguments = self._arguments(request)
         failure: Exception | None = None
         try:
@@ -71,7 +71,7 @@ class LiteLLMLane(Lane):
             return read_completion(as_dialect(completion))
         # Raised out here, so that no exception of litellm, with a key in it, hangs on as context.
         if failure is None:
-            raise LaneError("timeout", f"{request.model} gave no answer within {timeout_s:g} s.")
+            raise TransportError("timeout", f"{request.model} gave no answer within {timeout_s:g} s.")
         return read_failure(failure, request.model)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class LiteLLMLane(Lane):
         owned = self._litellm.types.utils.all_litellm_params
         if wrong := sorted(name for name in request.extra if name in owned):
             text = f"`extra` is for the provider, but {', '.join(wrong)} would be taken by litellm itself."
-            raise LaneError("bad_request", text)
+            raise TransportError("bad_request", text)
 
 
 def load_litellm() -> Any:
@@ -171,7 +171,7 @@ _NO_CREDENTIALS = re.compile(
     re.IGNORECASE,
 )
 _DATA_ERRORS = (json.JSONDecodeError, RecursionError, TypeError, KeyError, AttributeError, IndexError)
-_KNOWN_BY_NAME: Mapping[str, Kind] = {
+_KNOWN_BY_NAME: Mapping[str, FailureKind] = {
     "AuthenticationError": "auth",
     "PermissionDeniedError": "auth",
     "ContextWindowExceededError": "too_long",
@@ -183,7 +183,7 @@ def read_failure(error: Exception, model: str) -> Response:
     """Return the answer that a litellm exception stands for, where it stands for one (see `read_error`).
 
     Raises:
-        LaneError: In every other case.
+        TransportError: In every other case.
     """
     links = list(_chain(error))
     name = type(error).__name__
@@ -218,45 +218,45 @@ def _http_answer(links: list[BaseException]) -> tuple[int, Mapping[str, str], by
     return None
 
 
-def _network_failure(links: list[BaseException]) -> LaneError | None:
+def _network_failure(links: list[BaseException]) -> TransportError | None:
     import aiohttp
     import httpx
 
-    known: dict[Kind, tuple[type[BaseException], ...]] = {
+    known: dict[FailureKind, tuple[type[BaseException], ...]] = {
         "bad_request": (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL),
         "timeout": (httpx.TimeoutException, asyncio.TimeoutError),
         "connection": (httpx.TransportError, aiohttp.ClientError, ConnectionError),
     }
     for kind, types in known.items():
         if any(isinstance(link, types) for link in links):
-            return LaneError(kind, str(links[0]))
+            return TransportError(kind, str(links[0]))
     return None
 
 
-def _own_failure(links: list[BaseException], model: str) -> LaneError | None:
+def _own_failure(links: list[BaseException], model: str) -> TransportError | None:
     """Tell apart what litellm itself found: no provider, no key, a missing package, an answer it cannot read."""
     text, root = str(links[0]).partition("Traceback")[0], links[-1]
     if _NO_PROVIDER in text:
         advice = "Write provider/model, or openai/model with api_base for a server of your own"
-        return LaneError("not_found", f"litellm knows no provider for {model}. {advice}.")
+        return TransportError("not_found", f"litellm knows no provider for {model}. {advice}.")
     if _NO_CREDENTIALS.search(text):
-        return LaneError("auth", text)
+        return TransportError("auth", text)
     if any(isinstance(link, ImportError) for link in links):
-        return LaneError("bad_request", f"litellm needs another package for {model}: {text}")
+        return TransportError("bad_request", f"litellm needs another package for {model}: {text}")
     if type(root) is Exception and hasattr(root, "status_code"):
         return error_inside_200({"code": root.status_code, "message": getattr(root, "message", text)})
     refused = (_status(links[0]) or 500) < 500
     if not refused and (_UNREADABLE.search(text) or any(isinstance(link, _DATA_ERRORS) for link in links[1:])):
-        return LaneError("malformed", f"litellm cannot read the answer: {text}", 200)
+        return TransportError("malformed", f"litellm cannot read the answer: {text}", 200)
     return None
 
 
-def _sorted_by_litellm(error: Exception) -> LaneError:
+def _sorted_by_litellm(error: Exception) -> TransportError:
     """Fall back on litellm's own sorting, for providers whose client does not speak HTTP through httpx."""
     status, text = _status(error), f"{type(error).__name__}: {error}"
-    known: dict[str, Kind] = {"Timeout": "timeout", "APIConnectionError": "connection", **_KNOWN_BY_NAME}
+    known: dict[str, FailureKind] = {"Timeout": "timeout", "APIConnectionError": "connection", **_KNOWN_BY_NAME}
     kind = known.get(type(error).__name__) or kind_of(status or 500, "", text)
-    return LaneError(kind, text, status, retry_after(getattr(error, "litellm_response_headers", None) or {}))
+    return TransportError(kind, text, status, retry_after(getattr(error, "litellm_response_headers", None) or {}))
 
 
 def _status(error: BaseException) -> int | None:

@@ -15,7 +15,7 @@ from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.models.local.names import cache_home, file_of
 from jrh_mlflow.models.local.ready import local_models, make_ready
 from jrh_mlflow.models.prices import context_window, price_of
-from jrh_mlflow.models.transports import pick_lane
+from jrh_mlflow.models.transports import pick_transport
 from jrh_mlflow.schema.requests import Request
 from tests.models.local.tools import MODEL, pairs
 
@@ -30,7 +30,7 @@ def test_a_request_names_the_model_and_no_address() -> None:
     request = first_request(jrh.PromptedJudge(MODEL))
     assert (request.model, request.api_base) == (MODEL, None)
     assert request.response_schema is not None
-    assert pick_lane(request.model, None) == "direct"
+    assert pick_transport(request.model, None) == "direct"
 
 
 def test_a_file_is_named_by_what_is_in_it_wherever_it_lies(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_the_checks_set_bad_rewrites_of_a_real_model_aside(smollm2: Path, store_
     tests = ["semantic_paraphrase", "verbosity_bias_short"]
     seed = {
         **rows(1)[0],
-        "response": "The council of Leeds approved the lanes in 2021. Accidents dropped by 14 percent.",
+        "response": "The council of Leeds approved the transports in 2021. Accidents dropped by 14 percent.",
     }
     done = run_generation(
         [seed],

@@ -20,10 +20,10 @@ from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.models.local import server
 from jrh_mlflow.models.local.gguf import read_head
 from jrh_mlflow.models.local.server import Served, served, serving
-from jrh_mlflow.models.transports import LaneError
+from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Request
-from tests.models.lane_tools import send
 from tests.models.local.tools import MODEL
+from tests.models.transport_tools import send
 
 SCHEMA = {
     "type": "object",
@@ -85,7 +85,7 @@ def test_only_who_has_the_key_is_answered(smollm2: Path) -> None:
 
 
 def test_a_text_longer_than_the_context_is_an_outcome_of_its_own(smollm2: Path) -> None:
-    with pytest.raises(LaneError) as raised:
+    with pytest.raises(TransportError) as raised:
         send("direct", Request(model=MODEL, messages=user("word " * 5000), max_tokens=5))
     assert raised.value.kind == "too_long"
 

@@ -1,4 +1,4 @@
-"""What the tests of the lanes share: requests, ways to send them, and an environment without other people's keys."""
+"""What the transport tests share: requests, ways to send them, and an environment without other people's keys."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import pytest
 
-from jrh_mlflow.models.transports import LaneError, make_lane
+from jrh_mlflow.models.transports import TransportError, make_transport
 from jrh_mlflow.schema.requests import Request, Response
 from tests.loopback import LoopbackServer, Reply
 
-Lanes = Literal["direct", "litellm"]
+Transports = Literal["direct", "litellm"]
 KEY = "planted-Zq81xW-secret-0042"
 MODEL = "openai/gpt-4o-mini"
 USER = ({"role": "system", "content": "Judge."}, {"role": "user", "content": "Which one?"})
@@ -41,22 +41,22 @@ def request_to(server: LoopbackServer, **fields: Any) -> Request:
     return Request(**{"model": MODEL, "messages": USER, "api_base": server.url, **fields})
 
 
-def send(lane: Lanes, *requests: Request, timeout_s: float = 30) -> list[Response]:
+def send(transport: Transports, *requests: Request, timeout_s: float = 30) -> list[Response]:
     async def run() -> list[Response]:
-        async with make_lane(lane, concurrency=len(requests)) as opened:
+        async with make_transport(transport, concurrency=len(requests)) as opened:
             return await asyncio.gather(*(opened.send(request, timeout_s=timeout_s) for request in requests))
 
     return asyncio.run(run())
 
 
-def ask(lane: Lanes, server: LoopbackServer, reply: Reply | str, **fields: Any) -> Response:
+def ask(transport: Transports, server: LoopbackServer, reply: Reply | str, **fields: Any) -> Response:
     server.reply = lambda _: reply
-    return send(lane, request_to(server, **fields))[0]
+    return send(transport, request_to(server, **fields))[0]
 
 
-def fail(lane: Lanes, server: LoopbackServer, reply: Reply, **fields: Any) -> LaneError:
-    with pytest.raises(LaneError) as raised:
-        ask(lane, server, reply, **fields)
+def fail(transport: Transports, server: LoopbackServer, reply: Reply, **fields: Any) -> TransportError:
+    with pytest.raises(TransportError) as raised:
+        ask(transport, server, reply, **fields)
     return raised.value
 
 

@@ -1,4 +1,4 @@
-"""The contract of both lanes when things go wrong: the same kind for the same failure, and never a key."""
+"""The contract of both transports when things go wrong: the same kind for the same failure, and never a key."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from email.utils import format_datetime
 
 import pytest
 
-from jrh_mlflow.models.transports import LaneError, make_lane
+from jrh_mlflow.models.transports import TransportError, make_transport
 from jrh_mlflow.models.transports._base import RETRYABLE
 from jrh_mlflow.schema.requests import Request, Response
 from tests.loopback import Faults, LoopbackServer, Reply, error_reply
-from tests.models.lane_tools import KEY, MODEL, USER, Lanes, ask, fail, request_to, send, set_environment
+from tests.models.transport_tools import KEY, MODEL, USER, Transports, ask, fail, request_to, send, set_environment
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +25,8 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["direct", "litellm"])
-def lane(request: pytest.FixtureRequest) -> Lanes:
-    name: Lanes = request.param
+def transport(request: pytest.FixtureRequest) -> Transports:
+    name: Transports = request.param
     return name
 
 
@@ -77,13 +77,15 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_every_failure_has_the_same_kind_on_both_lanes(lane: Lanes, server: LoopbackServer, case: str) -> None:
+def test_every_failure_has_the_same_kind_on_both_transports(
+    transport: Transports, server: LoopbackServer, case: str
+) -> None:
     reply, kind, status, retry_after = FAILURES[case]
     before = server.counts["requests"]
-    error = fail(lane, server, reply)
+    error = fail(transport, server, reply)
     assert (error.kind, error.status, error.retry_after) == (kind, status, retry_after)
     assert error.retryable is (kind in RETRYABLE)
-    assert server.counts["requests"] == before + 1, "a lane sends once; retries belong to the engine"
+    assert server.counts["requests"] == before + 1, "a transport sends once; retries belong to the engine"
 
 
 @pytest.mark.parametrize(
@@ -99,38 +101,38 @@ def test_every_failure_has_the_same_kind_on_both_lanes(lane: Lanes, server: Loop
     ],
 )
 def test_retry_after_keeps_its_fractions(
-    lane: Lanes, server: LoopbackServer, header: str, value: str, seconds: float | None
+    transport: Transports, server: LoopbackServer, header: str, value: str, seconds: float | None
 ) -> None:
-    error = fail(lane, server, Reply(status=429, raw=b"{}", headers={header: value}))
+    error = fail(transport, server, Reply(status=429, raw=b"{}", headers={header: value}))
     assert error.retry_after == pytest.approx(seconds)
 
 
-def test_retry_after_may_be_a_date(lane: Lanes, server: LoopbackServer) -> None:
+def test_retry_after_may_be_a_date(transport: Transports, server: LoopbackServer) -> None:
     moment = datetime.now(timezone.utc) + timedelta(days=1)
     headers = {"Retry-After": format_datetime(moment, usegmt=True)}
-    error = fail(lane, server, Reply(status=503, raw=b"{}", headers=headers))
+    error = fail(transport, server, Reply(status=503, raw=b"{}", headers=headers))
     assert error.retry_after == pytest.approx(86_400, abs=600)
 
 
 @pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
 def test_a_filtered_prompt_is_an_answer_of_its_own_and_no_failure(
-    lane: Lanes, server: LoopbackServer, code: str
+    transport: Transports, server: LoopbackServer, code: str
 ) -> None:
-    assert ask(lane, server, error_reply(400, "Filtered.", code=code)).finish_reason == "content_filter"
+    assert ask(transport, server, error_reply(400, "Filtered.", code=code)).finish_reason == "content_filter"
 
 
-def test_an_answer_without_room_counts_as_cut_off(lane: Lanes, server: LoopbackServer) -> None:
+def test_an_answer_without_room_counts_as_cut_off(transport: Transports, server: LoopbackServer) -> None:
     text = "Could not finish the message because max_tokens or model output limit was reached. Try again."
-    assert ask(lane, server, error_reply(400, text)).finish_reason == "length"
+    assert ask(transport, server, error_reply(400, text)).finish_reason == "length"
 
 
-def test_an_answer_that_comes_too_late_is_a_timeout(lane: Lanes, server: LoopbackServer) -> None:
-    async def run() -> LaneError:
-        async with make_lane(lane) as opened:
+def test_an_answer_that_comes_too_late_is_a_timeout(transport: Transports, server: LoopbackServer) -> None:
+    async def run() -> TransportError:
+        async with make_transport(transport) as opened:
             server.reply = lambda _: "A"
             await opened.send(request_to(server), timeout_s=30)  # litellm takes its time over its first call
             server.reply = lambda _: Reply(text="A", delay=20)
-            with pytest.raises(LaneError) as raised:
+            with pytest.raises(TransportError) as raised:
                 await opened.send(request_to(server), timeout_s=0.3)
             server.reply = lambda _: "B"
             assert (await opened.send(request_to(server), timeout_s=30)).text == "B"
@@ -140,32 +142,32 @@ def test_an_answer_that_comes_too_late_is_a_timeout(lane: Lanes, server: Loopbac
     assert (error.kind, error.retryable) == ("timeout", True)
 
 
-def test_nobody_listening_is_a_connection_failure(lane: Lanes) -> None:
+def test_nobody_listening_is_a_connection_failure(transport: Transports) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         base = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        with pytest.raises(LaneError) as raised:
-            send(lane, Request(model=MODEL, messages=USER, api_base=base))
+        with pytest.raises(TransportError) as raised:
+            send(transport, Request(model=MODEL, messages=USER, api_base=base))
     assert raised.value.kind == "connection"
 
 
-def test_an_address_that_is_none_is_a_bad_request(lane: Lanes) -> None:
-    with pytest.raises(LaneError) as raised:
-        send(lane, Request(model=MODEL, messages=USER, api_base="localhost-without-scheme"))
+def test_an_address_that_is_none_is_a_bad_request(transport: Transports) -> None:
+    with pytest.raises(TransportError) as raised:
+        send(transport, Request(model=MODEL, messages=USER, api_base="localhost-without-scheme"))
     assert raised.value.kind == "bad_request"
 
 
-def test_faults_at_random_all_end_as_the_kind_they_are(lane: Lanes) -> None:
+def test_faults_at_random_all_end_as_the_kind_they_are(transport: Transports) -> None:
     faults = Faults(rate_limited=0.2, server=0.1, cut=0.1, malformed=0.1, slow=0.1, slow_s=0.05, retry_after="0.5")
     with LoopbackServer(reply="a", faults=faults, seed=5) as server:
 
         async def run() -> list[Response | BaseException]:
-            async with make_lane(lane, concurrency=10) as opened:
+            async with make_transport(transport, concurrency=10) as opened:
                 calls = (opened.send(request_to(server, seed=number), timeout_s=30) for number in range(50))
                 return await asyncio.gather(*calls, return_exceptions=True)
 
         ended = asyncio.run(run())
-    kinds: list[str] = [end.kind for end in ended if isinstance(end, LaneError)]
+    kinds: list[str] = [end.kind for end in ended if isinstance(end, TransportError)]
     drawn = {"rate_limited": "rate_limited", "server": "server", "connection": "cut", "malformed": "malformed"}
     assert {kind: kinds.count(kind) for kind in drawn} == {kind: server.counts[fault] for kind, fault in drawn.items()}
     assert min(kinds.count(kind) for kind in drawn) > 0
@@ -174,11 +176,11 @@ def test_faults_at_random_all_end_as_the_kind_they_are(lane: Lanes) -> None:
 
 
 def test_a_planted_key_is_in_no_text_no_context_and_no_log(
-    lane: Lanes, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    transport: Transports, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with LoopbackServer(key="another") as server, pytest.raises(LaneError) as raised:
-        send(lane, request_to(server))
+    with LoopbackServer(key="another") as server, pytest.raises(TransportError) as raised:
+        send(transport, request_to(server))
     error = raised.value
     written = capfd.readouterr()
     everything = [str(error), repr(error), *traceback.format_exception(error), *written, caplog.text]
@@ -189,16 +191,18 @@ def test_a_planted_key_is_in_no_text_no_context_and_no_log(
 
 
 @pytest.mark.parametrize("status", [400, 404, 429, 500])
-def test_a_key_that_a_server_repeats_is_taken_out_of_the_text(lane: Lanes, server: LoopbackServer, status: int) -> None:
+def test_a_key_that_a_server_repeats_is_taken_out_of_the_text(
+    transport: Transports, server: LoopbackServer, status: int
+) -> None:
     reply = error_reply(status, f"Key {KEY} and sk-proj-abcdef123456 and Bearer abc.def \x1b[2J\nnext line")
-    text = str(fail(lane, server, reply))
+    text = str(fail(transport, server, reply))
     assert "Key [key] and [key] and [key] [2J next line" in text
 
 
-def test_a_very_long_error_text_is_cut(lane: Lanes, server: LoopbackServer) -> None:
-    assert len(str(fail(lane, server, error_reply(400, "x" * 100_000)))) < 500
+def test_a_very_long_error_text_is_cut(transport: Transports, server: LoopbackServer) -> None:
+    assert len(str(fail(transport, server, error_reply(400, "x" * 100_000)))) < 500
 
 
-def test_a_lane_wants_room_for_a_request(lane: Lanes) -> None:
+def test_a_transport_wants_room_for_a_request(transport: Transports) -> None:
     with pytest.raises(ValueError, match="concurrency"):
-        make_lane(lane, concurrency=0)
+        make_transport(transport, concurrency=0)

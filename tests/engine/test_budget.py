@@ -1,4 +1,4 @@
-"""One budget, several purses: none gives up while another may still give room, and none waits for the dead."""
+"""One budget, several processes: none gives up while another may still give room, and none waits for the dead."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.engine import budget as purses
-from jrh_mlflow.engine.budget import OutOfBudget, Purse
+from jrh_mlflow.engine import budget as budgets
+from jrh_mlflow.engine.budget import Budget, OutOfBudget
 from jrh_mlflow.engine.journal import Journal, open_journal
 from tests.engine.journal_tools import start_python
 
@@ -23,17 +23,17 @@ sys.stdin.read()
 """
 
 
-def shared(journal: Journal) -> Purse:
+def shared(journal: Journal) -> Budget:
     journal.open_budget("b", 100)
-    return Purse(journal, "b")
+    return Budget(journal, "b")
 
 
 async def until_waiting(task: asyncio.Task[None]) -> None:
-    await asyncio.wait([task], timeout=3 * purses.POLL_S)
+    await asyncio.wait([task], timeout=3 * budgets.POLL_S)
     assert not task.done()
 
 
-def test_a_purse_waits_for_what_another_process_holds_and_takes_what_comes_back(tmp_path: Path) -> None:
+def test_a_budget_waits_for_what_another_process_holds_and_takes_what_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
 
     async def run(one: Journal, other: Journal) -> None:
@@ -49,7 +49,7 @@ def test_a_purse_waits_for_what_another_process_holds_and_takes_what_comes_back(
         asyncio.run(run(one, other))
 
 
-def test_a_purse_gives_up_once_nobody_holds_anything(tmp_path: Path) -> None:
+def test_a_budget_gives_up_once_nobody_holds_anything(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
 
     async def run(one: Journal, other: Journal) -> None:
@@ -65,8 +65,8 @@ def test_a_purse_gives_up_once_nobody_holds_anything(tmp_path: Path) -> None:
         asyncio.run(run(one, other))
 
 
-def test_a_purse_does_not_wait_for_a_process_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purses, "SETTLE_DEAD_S", 0.2)
+def test_a_budget_does_not_wait_for_a_process_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "SETTLE_DEAD_S", 0.2)
     path = tmp_path / "journal.db"
 
     async def run(journal: Journal) -> None:
@@ -86,10 +86,10 @@ def test_a_purse_does_not_wait_for_a_process_that_was_killed(tmp_path: Path, mon
             asyncio.run(run(journal))
 
 
-def test_a_purse_does_not_wait_for_ever_for_one_that_settles_nothing(
+def test_a_budget_does_not_wait_for_ever_for_one_that_settles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(purses, "PATIENCE_S", 4 * purses.POLL_S)
+    monkeypatch.setattr(budgets, "PATIENCE_S", 4 * budgets.POLL_S)
 
     async def run(one: Journal, other: Journal) -> None:
         mine, theirs = shared(one), shared(other)

@@ -1,4 +1,4 @@
-"""What concerns one lane only: addresses and keys, litellm's habits, and which lane takes a model."""
+"""What concerns one transport only: addresses and keys, litellm's habits, and which transport takes a model."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from jrh_mlflow.models.transports import DirectLane, LaneError, LiteLLMLane, pick_lane
+from jrh_mlflow.models.transports import DirectTransport, LiteLLMTransport, TransportError, pick_transport
 from jrh_mlflow.schema.requests import Request
 from tests.loopback import LoopbackServer, Reply, error_reply
-from tests.models.lane_tools import MODEL, USER, ask, fail, request_to, send, sent, set_environment
+from tests.models.transport_tools import MODEL, USER, ask, fail, request_to, send, sent, set_environment
 
 
 @pytest.fixture(autouse=True)
@@ -28,16 +28,16 @@ def server() -> Iterator[LoopbackServer]:
         yield running
 
 
-def test_the_direct_lane_sends_inside_with_only() -> None:
+def test_the_direct_transport_sends_inside_with_only() -> None:
     with pytest.raises(RuntimeError, match="async with"):
-        asyncio.run(DirectLane().send(Request(model=MODEL, messages=USER, api_base="http://x/v1"), timeout_s=1))
+        asyncio.run(DirectTransport().send(Request(model=MODEL, messages=USER, api_base="http://x/v1"), timeout_s=1))
 
 
 def test_openai_without_a_key_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    for lane in ("direct", "litellm"):
-        with pytest.raises(LaneError, match="OPENAI_API_KEY") as raised:
-            send(lane, Request(model=MODEL, messages=USER))
+    for transport in ("direct", "litellm"):
+        with pytest.raises(TransportError, match="OPENAI_API_KEY") as raised:
+            send(transport, Request(model=MODEL, messages=USER))
         assert raised.value.kind == "auth"
 
 
@@ -50,12 +50,12 @@ def test_the_address_may_come_from_the_environment(server: LoopbackServer, monke
 
 
 def test_a_self_hosted_model_without_address_never_goes_to_openai() -> None:
-    with pytest.raises(LaneError, match="HOSTED_VLLM_API_BASE") as raised:
+    with pytest.raises(TransportError, match="HOSTED_VLLM_API_BASE") as raised:
         send("direct", Request(model="hosted_vllm/x", messages=USER))
     assert raised.value.kind == "bad_request"
 
 
-def test_the_direct_lane_follows_no_redirect(server: LoopbackServer) -> None:
+def test_the_direct_transport_follows_no_redirect(server: LoopbackServer) -> None:
     with LoopbackServer(record=True) as elsewhere:
         headers = {"Location": f"{elsewhere.url}/chat/completions"}
         error = fail("direct", server, Reply(status=307, raw=b"", headers=headers))
@@ -69,20 +69,20 @@ def test_a_model_name_with_a_slash_is_sent_whole(server: LoopbackServer) -> None
 
 
 def test_a_provider_litellm_does_not_know_comes_with_advice() -> None:
-    with pytest.raises(LaneError, match="provider/model") as raised:
+    with pytest.raises(TransportError, match="provider/model") as raised:
         send("litellm", Request(model="nobody/nothing", messages=USER))
     assert raised.value.kind == "not_found"
 
 
 def test_a_missing_key_of_another_provider_is_an_auth_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    with pytest.raises(LaneError) as raised:
+    with pytest.raises(TransportError) as raised:
         send("litellm", Request(model="anthropic/claude-3-haiku-20240307", messages=USER, max_tokens=5))
     assert raised.value.kind == "auth"
 
 
 def test_extra_gives_no_orders_to_litellm() -> None:
-    with pytest.raises(LaneError, match="mock_response") as raised:
+    with pytest.raises(TransportError, match="mock_response") as raised:
         send("litellm", Request(model="anthropic/claude-3", messages=USER, extra={"mock_response": "A"}))
     assert raised.value.kind == "bad_request"
 
@@ -96,11 +96,11 @@ def test_retries_that_a_user_set_in_litellm_stay_off(server: LoopbackServer, mon
     assert server.counts["requests"] == before + 1
 
 
-def test_closing_the_litellm_lane_closes_its_clients(server: LoopbackServer) -> None:
+def test_closing_the_litellm_transport_closes_its_clients(server: LoopbackServer) -> None:
     import litellm
 
     async def run() -> list[Any]:
-        async with LiteLLMLane() as opened:
+        async with LiteLLMTransport() as opened:
             server.reply = lambda _: "A"
             await opened.send(request_to(server), timeout_s=30)
             loop = str(id(asyncio.get_running_loop()))
@@ -114,7 +114,7 @@ def test_closing_the_litellm_lane_closes_its_clients(server: LoopbackServer) -> 
 
 def test_litellms_clients_of_other_loops_stay_open(server: LoopbackServer) -> None:
     async def outer() -> str | None:
-        async with LiteLLMLane() as mine:
+        async with LiteLLMTransport() as mine:
             server.reply = lambda _: "A"
             await mine.send(request_to(server), timeout_s=30)
             await asyncio.to_thread(send, "litellm", request_to(server))
@@ -123,7 +123,7 @@ def test_litellms_clients_of_other_loops_stay_open(server: LoopbackServer) -> No
     assert asyncio.run(outer()) == "A"
 
 
-def test_importing_the_lanes_and_the_prices_loads_neither_litellm_nor_aiohttp() -> None:
+def test_importing_the_transports_and_the_prices_loads_neither_litellm_nor_aiohttp() -> None:
     code = (
         "import sys, jrh_mlflow.models.transports, jrh_mlflow.models.prices as p;"
         "p.price_of('gpt-4o');"
@@ -134,7 +134,7 @@ def test_importing_the_lanes_and_the_prices_loads_neither_litellm_nor_aiohttp() 
 
 
 @pytest.mark.parametrize(
-    ("model", "api_base", "lane_name"),
+    ("model", "api_base", "transport_name"),
     [
         ("openai/gpt-4o-mini", None, "direct"),
         ("openai/anything", "http://x/v1", "direct"),
@@ -155,17 +155,17 @@ def test_importing_the_lanes_and_the_prices_loads_neither_litellm_nor_aiohttp() 
         ("my-model", "", "litellm"),
     ],
 )
-def test_the_lane_is_chosen_by_provider_and_address(model: str, api_base: str | None, lane_name: str) -> None:
-    assert pick_lane(model, api_base) == lane_name
+def test_the_transport_is_chosen_by_provider_and_address(model: str, api_base: str | None, transport_name: str) -> None:
+    assert pick_transport(model, api_base) == transport_name
 
 
-def test_a_lane_error_survives_pickling() -> None:
-    error = LaneError("rate_limited", "Slow down.", status=429, retry_after=1.5)
+def test_a_transport_error_survives_pickling() -> None:
+    error = TransportError("rate_limited", "Slow down.", status=429, retry_after=1.5)
     copy = pickle.loads(pickle.dumps(error))
     assert (copy.kind, copy.status, copy.retry_after, str(copy)) == ("rate_limited", 429, 1.5, str(error))
 
 
-def test_a_lane_error_refuses_an_unknown_kind() -> None:
+def test_a_transport_error_refuses_an_unknown_kind() -> None:
     wrong: Any = "funny"
     with pytest.raises(ValueError, match="kind"):
-        LaneError(wrong, "x")
+        TransportError(wrong, "x")

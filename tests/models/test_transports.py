@@ -1,4 +1,4 @@
-"""One contract for both lanes, over real HTTP: the same bodies out, the same responses back."""
+"""One contract for both transports, over real HTTP: the same bodies out, the same responses back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from jrh_mlflow.models.prices import Price, cost_micro
 from jrh_mlflow.schema.requests import Response
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import count_prompt_tokens, count_tokens
-from tests.models.lane_tools import KEY, SCHEMA, USER, Lanes, ask, fail, request_to, send, sent, set_environment
+from tests.models.transport_tools import (
+    KEY,
+    SCHEMA,
+    USER,
+    Transports,
+    ask,
+    fail,
+    request_to,
+    send,
+    sent,
+    set_environment,
+)
 
 TOKENS = [
     {"token": "A", "logprob": -0.1, "bytes": [65], "top_logprobs": [{"token": "B", "logprob": -2, "bytes": [66]}]},
@@ -26,8 +37,8 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["direct", "litellm"])
-def lane(request: pytest.FixtureRequest) -> Lanes:
-    name: Lanes = request.param
+def transport(request: pytest.FixtureRequest) -> Transports:
+    name: Transports = request.param
     return name
 
 
@@ -37,10 +48,10 @@ def server() -> Iterator[LoopbackServer]:
         yield running
 
 
-def test_the_body_on_the_wire_is_the_request_and_nothing_else(lane: Lanes, server: LoopbackServer) -> None:
+def test_the_body_on_the_wire_is_the_request_and_nothing_else(transport: Transports, server: LoopbackServer) -> None:
     extra = {"top_k": 3, "guided_choice": ["A", "B"], "top_p": 0.5, "logit_bias": {"1": -100}}
     fields = {"temperature": 0.0, "max_tokens": 77, "seed": 11, "logprobs": True}
-    ask(lane, server, "A", **fields, response_schema=SCHEMA, extra=extra)
+    ask(transport, server, "A", **fields, response_schema=SCHEMA, extra=extra)
     assert sent(server) == {
         "model": "gpt-4o-mini",
         "messages": list(USER),
@@ -57,13 +68,13 @@ def test_the_body_on_the_wire_is_the_request_and_nothing_else(lane: Lanes, serve
     }
 
 
-def test_settings_that_were_not_given_are_not_sent(lane: Lanes, server: LoopbackServer) -> None:
-    ask(lane, server, "A")
+def test_settings_that_were_not_given_are_not_sent(transport: Transports, server: LoopbackServer) -> None:
+    ask(transport, server, "A")
     assert sent(server) == {"model": "gpt-4o-mini", "messages": list(USER)}
 
 
-def test_extra_has_the_last_word_on_sampling(lane: Lanes, server: LoopbackServer) -> None:
-    ask(lane, server, "A", temperature=0.0, extra={"temperature": 0.7})
+def test_extra_has_the_last_word_on_sampling(transport: Transports, server: LoopbackServer) -> None:
+    ask(transport, server, "A", temperature=0.0, extra={"temperature": 0.7})
     assert sent(server)["temperature"] == 0.7
 
 
@@ -79,42 +90,44 @@ def test_extra_has_the_last_word_on_sampling(lane: Lanes, server: LoopbackServer
     ],
 )
 def test_the_token_limit_has_the_name_the_model_takes(
-    lane: Lanes, server: LoopbackServer, model: str, limit: str
+    transport: Transports, server: LoopbackServer, model: str, limit: str
 ) -> None:
-    # Without a system message: litellm makes it a user's for some reasoning models, the direct lane sends it as it is.
-    ask(lane, server, "A", model=model, max_tokens=9, messages=USER[1:])
+    # Without a system message: litellm makes it a user's for some reasoning models, the direct one sends it as it is.
+    ask(transport, server, "A", model=model, max_tokens=9, messages=USER[1:])
     assert sent(server) == {"model": model.partition("/")[2], "messages": [USER[1]], limit: 9}
 
 
 @pytest.mark.parametrize("name", ["api_key", "stream", "n", "max_tokens", "num_retries", "messages"])
-def test_extra_may_not_hold_what_has_a_setting_of_its_own(lane: Lanes, server: LoopbackServer, name: str) -> None:
+def test_extra_may_not_hold_what_has_a_setting_of_its_own(
+    transport: Transports, server: LoopbackServer, name: str
+) -> None:
     before = len(server.requests)
-    error = fail(lane, server, Reply(text="A"), extra={name: 3})
+    error = fail(transport, server, Reply(text="A"), extra={name: 3})
     assert error.kind == "bad_request"
     assert name in str(error)
     assert len(server.requests) == before
 
 
-def test_the_key_goes_out_as_a_bearer_token(lane: Lanes, server: LoopbackServer) -> None:
-    ask(lane, server, "A")
+def test_the_key_goes_out_as_a_bearer_token(transport: Transports, server: LoopbackServer) -> None:
+    ask(transport, server, "A")
     assert server.requests[-1]["headers"]["Authorization"] == f"Bearer {KEY}"
 
 
 def test_a_server_of_ones_own_needs_no_key(
-    lane: Lanes, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+    transport: Transports, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    assert ask(lane, server, "A").text == "A"
-    assert ask(lane, server, "B", model="hosted_vllm/some/model").text == "B"
+    assert ask(transport, server, "A").text == "A"
+    assert ask(transport, server, "B", model="hosted_vllm/some/model").text == "B"
 
 
 def test_a_providers_key_is_sent_to_that_provider_only(
-    lane: Lanes, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+    transport: Transports, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEEPSEEK_API_KEY", "deepseek-own-key")
-    ask(lane, server, "A", model="deepseek/deepseek-chat")
+    ask(transport, server, "A", model="deepseek/deepseek-chat")
     assert server.requests[-1]["headers"]["Authorization"] == "Bearer deepseek-own-key"
-    ask(lane, server, "A", model="hosted_vllm/llama")
+    ask(transport, server, "A", model="hosted_vllm/llama")
     assert KEY not in str(server.requests[-1]["headers"])
 
 
@@ -136,20 +149,20 @@ def test_a_providers_key_is_sent_to_that_provider_only(
     ],
     ids=["text", "unicode", "surrogate", "empty text", "no content", "no choices", "refusal", "length", "filter"],
 )
-def test_a_completion_becomes_the_same_response_on_both_lanes(
-    lane: Lanes, server: LoopbackServer, reply: Reply, expected: dict[str, Any]
+def test_a_completion_becomes_the_same_response_on_both_transports(
+    transport: Transports, server: LoopbackServer, reply: Reply, expected: dict[str, Any]
 ) -> None:
-    response = ask(lane, server, reply)
+    response = ask(transport, server, reply)
     made = count_tokens(reply.text or reply.refusal or "") if reply.choices else 0
     given = count_prompt_tokens(sent(server))
     assert response == Response(**expected, model="gpt-4o-mini", input_tokens=given, output_tokens=made)
 
 
-def test_usage_gives_the_same_cost_on_both_lanes(server: LoopbackServer) -> None:
+def test_usage_gives_the_same_cost_on_both_transports(server: LoopbackServer) -> None:
     price = Price(input_usd=1.5e-07, output_usd=6e-07)
     costs = set()
-    for lane in ("direct", "litellm"):
-        response = ask(lane, server, "A long answer, for its tokens. " * 9)
+    for transport in ("direct", "litellm"):
+        response = ask(transport, server, "A long answer, for its tokens. " * 9)
         assert response.input_tokens is not None
         assert response.output_tokens is not None
         costs.add(cost_micro(price, response.input_tokens, response.output_tokens))
@@ -158,17 +171,17 @@ def test_usage_gives_the_same_cost_on_both_lanes(server: LoopbackServer) -> None
 
 @pytest.mark.parametrize("raw_usage", [b"null", b'{"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}'])
 def test_without_usage_the_tokens_are_unknown_and_not_free(
-    lane: Lanes, server: LoopbackServer, raw_usage: bytes
+    transport: Transports, server: LoopbackServer, raw_usage: bytes
 ) -> None:
     choice = b'{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "A"}}'
     raw = b'{"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [%s], "usage": %s}'
-    response = ask(lane, server, Reply(raw=raw % (choice, raw_usage)))
+    response = ask(transport, server, Reply(raw=raw % (choice, raw_usage)))
     assert (response.text, response.input_tokens, response.output_tokens) == ("A", None, None)
-    assert ask(lane, server, Reply(text="A", usage=False)).input_tokens is None
+    assert ask(transport, server, Reply(text="A", usage=False)).input_tokens is None
 
 
-def test_logprobs_arrive_with_their_alternatives(lane: Lanes, server: LoopbackServer) -> None:
-    response = ask(lane, server, Reply(text="A\u00e9", logprobs=TOKENS), logprobs=True)
+def test_logprobs_arrive_with_their_alternatives(transport: Transports, server: LoopbackServer) -> None:
+    response = ask(transport, server, Reply(text="A\u00e9", logprobs=TOKENS), logprobs=True)
     assert response.logprobs == (
         {"token": "A", "logprob": -0.1, "top": [["B", -2.0]]},
         {"token": "\u00e9", "logprob": -0.2, "top": []},
@@ -176,31 +189,31 @@ def test_logprobs_arrive_with_their_alternatives(lane: Lanes, server: LoopbackSe
     assert Response.from_json(response.to_json()) == response
 
 
-def test_the_model_that_says_it_answered_is_kept(lane: Lanes) -> None:
+def test_the_model_that_says_it_answered_is_kept(transport: Transports) -> None:
     with LoopbackServer(reply="a", model_name="gpt-4o-mini-2099-01-01") as server:
-        assert send(lane, request_to(server))[0].model == "gpt-4o-mini-2099-01-01"
+        assert send(transport, request_to(server))[0].model == "gpt-4o-mini-2099-01-01"
 
 
-def test_structured_output_follows_the_schema(lane: Lanes) -> None:
+def test_structured_output_follows_the_schema(transport: Transports) -> None:
     with LoopbackServer(reply="verdict") as server:
-        response = send(lane, request_to(server, response_schema=SCHEMA))[0]
+        response = send(transport, request_to(server, response_schema=SCHEMA))[0]
     assert json.loads(response.text or "") == {"reason": "loopback", "verdict": "A"}
 
 
-def test_a_prompt_of_a_megabyte_arrives_whole(lane: Lanes, server: LoopbackServer) -> None:
+def test_a_prompt_of_a_megabyte_arrives_whole(transport: Transports, server: LoopbackServer) -> None:
     text = "é" * 500_000 + "end"
     server.reply = lambda body: str(len(body["messages"][0]["content"])) + body["messages"][0]["content"][-3:]
-    assert send(lane, request_to(server, messages=({"role": "user", "content": text},)))[0].text == "500003end"
+    assert send(transport, request_to(server, messages=({"role": "user", "content": text},)))[0].text == "500003end"
 
 
-def test_a_lone_surrogate_in_a_prompt_is_replaced_and_not_fatal(lane: Lanes, server: LoopbackServer) -> None:
-    ask(lane, server, "A", messages=({"role": "user", "content": "a\udfffb"},))
+def test_a_lone_surrogate_in_a_prompt_is_replaced_and_not_fatal(transport: Transports, server: LoopbackServer) -> None:
+    ask(transport, server, "A", messages=({"role": "user", "content": "a\udfffb"},))
     assert sent(server)["messages"][0]["content"] == "a?b"
 
 
-def test_many_calls_at_once_each_get_their_own_answer(lane: Lanes) -> None:
+def test_many_calls_at_once_each_get_their_own_answer(transport: Transports) -> None:
     with LoopbackServer(reply="echo", latency=0.02) as server:
         texts = [f"call {number}" for number in range(40)]
         requests = [request_to(server, messages=({"role": "user", "content": text},)) for text in texts]
-        assert [response.text for response in send(lane, *requests)] == texts
+        assert [response.text for response in send(transport, *requests)] == texts
     assert server.counts["answered"] == server.counts["requests"] == 40
