@@ -16,7 +16,7 @@ ROOT = Path(jrh_mlflow.__file__).parent
 PACKAGE = "jrh_mlflow"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "plugins"),
     ("text", "home", "schema"),
     ("stats",),
     ("measures",),
