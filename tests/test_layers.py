@@ -19,11 +19,12 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "plugins"),
     ("text", "home", "schema"),
     ("stats",),
+    ("scoring",),
+    ("perturb",),
     ("measures",),
     ("reports",),
     ("results",),
     ("suites",),
-    ("perturb",),
     ("models",),
     ("judges",),
     ("engine",),
@@ -180,7 +181,7 @@ def test_statistics_need_numpy_and_scipy_only():
     assert {name for name in found if name not in sys.stdlib_module_names} <= {PACKAGE, "numpy", "scipy"}
 
 
-@pytest.mark.parametrize("name", ["stats", "measures"])
+@pytest.mark.parametrize("name", ["stats", "scoring", "measures"])
 def test_pure_floors_touch_no_file_clock_network_or_global_random_state(name):
     assert [str(one) for one in ALL if room(one.file) == name and one.top in IMPURE] == []
 

@@ -28,11 +28,11 @@ from scipy import stats
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.measures.comparison.units import unit_scores
 from jrh_mlflow.measures.datasheet.readings import delta_key
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED, interval_method
 from jrh_mlflow.measures.policies import as_records, prefers
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, DELTA_0_SAME, LADDER, NATURAL, PAIR_CONDITIONS, VACUUM
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.paired import cluster_sign_p
 from jrh_mlflow.stats.proportions import cluster_wilson

@@ -34,12 +34,12 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.datasheet.readings import delta_key
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED, Mask, Units, refuse
-from jrh_mlflow.measures.reliability.answers import Codes, Texts, left_out, plain
-from jrh_mlflow.measures.values import Array, Resampling, Sample, ratio
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import DELTA_0_SAME, LADDER, NATURAL, VACUUM
+from jrh_mlflow.scoring.answers import Codes, Texts, left_out, plain
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units, refuse
+from jrh_mlflow.scoring.values import Array, Resampling, Sample, ratio
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
 from jrh_mlflow.stats.proportions import Interval
 

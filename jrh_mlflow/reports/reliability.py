@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.measures.reliability.ordinal import dose_of
 from jrh_mlflow.reports.markdown import confidence_lines, table
 from jrh_mlflow.reports.numbers import short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION
+from jrh_mlflow.scoring.ordinal import dose_of
 
 if TYPE_CHECKING:
     from jrh_mlflow.measures.reliability.worst import WorstItem

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED
 from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.measures.reliability.accuracy import accuracy, error_axes
-from jrh_mlflow.measures.reliability.answers import PointTable, point_table
-from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.results.datasheet import Datasheet
 from jrh_mlflow.results.reliability import ReliabilityReport, label_axes
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.accuracy import accuracy, error_axes
+from jrh_mlflow.scoring.answers import PointTable, point_table
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
+from jrh_mlflow.scoring.values import Resampling
 
 
 def by_category(

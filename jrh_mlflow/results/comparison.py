@@ -29,15 +29,15 @@ from jrh_mlflow.measures.comparison.differences import (
     score_table,
 )
 from jrh_mlflow.measures.comparison.units import lower_is_better, unit_scores
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED, interval_method
 from jrh_mlflow.measures.records import complete_pairs, is_pointwise, normalise
 from jrh_mlflow.measures.reliability.summary import usd_per_accuracy_point
-from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.reports.comparison import comparison_markdown, comparison_tables
 from jrh_mlflow.results.datasheet import Datasheet, datasheet
 from jrh_mlflow.results.reliability import ALL, ReliabilityReport, reliability_report
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
+from jrh_mlflow.scoring.values import Resampling
 from jrh_mlflow.stats.paired import letters
 
 ORDINAL_METRICS = ("ccc", "pearson", "spearman", "mae")

@@ -12,11 +12,11 @@ from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet.calls import call_table
 from jrh_mlflow.measures.datasheet.profile import profile_line
 from jrh_mlflow.measures.datasheet.readings import control_axes, delta_0_axes, ladder_axes, natural_axes, vacuum_axes
-from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.reports.markdown import datasheet_markdown
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import NATURAL
+from jrh_mlflow.scoring.values import Resampling
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,11 +23,11 @@ from jrh_mlflow.measures.jury.panels import (
     vote_weights,
 )
 from jrh_mlflow.measures.jury.votes import NOT_ASKED, VoteTable, votes
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED
-from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.reports.jury import jury_markdown, jury_tables
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
+from jrh_mlflow.scoring.values import Resampling
 
 TRIO = 3
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.results.datasheet import Datasheet, datasheet
 from jrh_mlflow.results.reliability import ReliabilityReport, reliability_report
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 
 
 def measure(

@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.reliability.accuracy import accuracy, accuracy_axes, baseline_axes, binary_axes, error_axes
-from jrh_mlflow.measures.reliability.answers import PointTable, point_table
-from jrh_mlflow.measures.reliability.ordinal import dose_axes, dose_of, ordinal_axes
-from jrh_mlflow.measures.reliability.stability import repeated, stability_axes
 from jrh_mlflow.measures.reliability.summary import across_tests, profile_line, scored_tests
-from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.reports.reliability import report_markdown
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, STABILITY
+from jrh_mlflow.scoring.accuracy import accuracy, accuracy_axes, baseline_axes, binary_axes, error_axes
+from jrh_mlflow.scoring.answers import PointTable, point_table
+from jrh_mlflow.scoring.ordinal import dose_axes, dose_of, ordinal_axes
+from jrh_mlflow.scoring.stability import repeated, stability_axes
+from jrh_mlflow.scoring.values import Resampling
 
 if TYPE_CHECKING:
     from jrh_mlflow.measures.reliability.worst import WorstItem

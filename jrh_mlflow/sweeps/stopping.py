@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from jrh_mlflow.measures.composite import cell_weights, pair_cell, pair_hit
 from jrh_mlflow.measures.policies import Vote, cast_vote, decision_of
-from jrh_mlflow.measures.reliability.answers import plain
-from jrh_mlflow.measures.reliability.ordinal import dose_of
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import BASELINE, STABILITY, Item
+from jrh_mlflow.scoring.answers import plain
+from jrh_mlflow.scoring.ordinal import dose_of
 from jrh_mlflow.stats.fronts import dominated_with_confidence
 from jrh_mlflow.stats.sequences import suite_bounds
 from jrh_mlflow.sweeps.space import Policy

@@ -30,7 +30,7 @@ def test_shares_are_unbiased_within_three_standard_errors(checks) -> None:
 
 def test_plain_intervals_fail_on_clustered_tasks_and_the_check_would_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test of the test: with the clustered interval replaced by the plain one, validation must fail."""
-    from jrh_mlflow.measures import ledger
+    from jrh_mlflow.scoring import ledger
     from jrh_mlflow.stats.proportions import wilson_share
 
     def plain(successes, sizes, *, level=0.95):

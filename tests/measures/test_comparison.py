@@ -12,8 +12,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.comparison.differences import OVERALL, ScoreTable, axis_difference, decided, judge_pairs
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.results.comparison import compare_calls
+from jrh_mlflow.scoring.values import Resampling
 from jrh_mlflow.stats.paired import holm, mcnemar_midp
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
 from tests.readings import asked

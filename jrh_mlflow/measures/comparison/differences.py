@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jrh_mlflow.measures.ledger import FEW_CLUSTERS
-from jrh_mlflow.measures.values import Array, Codes, Resampling
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
+from jrh_mlflow.scoring.values import Array, Codes, Resampling
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
 from jrh_mlflow.stats.proportions import Interval, cluster_wilson, newcombe
 

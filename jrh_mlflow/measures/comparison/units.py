@@ -22,14 +22,14 @@ import pandas as pd
 
 from jrh_mlflow.measures.datasheet.calls import CallTable, call_table
 from jrh_mlflow.measures.datasheet.readings import delta_key
-from jrh_mlflow.measures.ledger import Mask
 from jrh_mlflow.measures.records import is_pointwise
-from jrh_mlflow.measures.reliability.accuracy import Counted, accuracy
-from jrh_mlflow.measures.reliability.answers import PointTable, point_table
-from jrh_mlflow.measures.reliability.stability import repeated
 from jrh_mlflow.measures.reliability.summary import Scored, scored_tests
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.items import BASELINE, DELTA_0_SAME, FILLER, LADDER, NATURAL, VACUUM
+from jrh_mlflow.scoring.accuracy import Counted, accuracy
+from jrh_mlflow.scoring.answers import PointTable, point_table
+from jrh_mlflow.scoring.ledger import Mask
+from jrh_mlflow.scoring.stability import repeated
 
 COLUMNS = ("axis", "unit", "cluster", "score")
 LOWER_IS_BETTER = ("dark_current", "raw_false_preference", "filler_preference")

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED, Mask, Units
 from jrh_mlflow.schema.calls import OUTCOMES, USABLE
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units
 
 _UNUSABLE = tuple(outcome for outcome in OUTCOMES if outcome not in USABLE)
 

@@ -19,11 +19,11 @@ import pandas as pd
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
-from jrh_mlflow.measures.ledger import interval_method
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import DELTA_0_SAME, LADDER
+from jrh_mlflow.scoring.ledger import interval_method
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.proportions import Interval, cluster_wilson, newcombe
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from jrh_mlflow.measures.jury.votes import MISSING, VoteTable
-from jrh_mlflow.measures.ledger import Mask, share
-from jrh_mlflow.measures.values import Array, Resampling, Sample, Statistics, ratio
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.scoring.ledger import Mask, share
+from jrh_mlflow.scoring.values import Array, Resampling, Sample, Statistics, ratio
 from jrh_mlflow.stats.agreement import gwet_ac1
 
 _FEATURES = 4

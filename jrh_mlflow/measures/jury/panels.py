@@ -32,10 +32,10 @@ import pandas as pd
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.datasheet.readings import delta_key
 from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, Array, Codes, Texts, VoteTable, halves
-from jrh_mlflow.measures.ledger import Mask, share
-from jrh_mlflow.measures.reliability.accuracy import ORDER_UNKNOWN
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.scoring.accuracy import ORDER_UNKNOWN
+from jrh_mlflow.scoring.ledger import Mask, share
 
 RULES = ("majority", "weighted", "unanimous")
 TIES = ("abstain", "tie", "lowest", "highest", "median", "first")

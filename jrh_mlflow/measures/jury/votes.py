@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED, Mask, Units
 from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.measures.reliability.answers import Scale, plain, scale_of
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.answers import Scale, plain, scale_of
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]

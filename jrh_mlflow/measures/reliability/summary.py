@@ -22,14 +22,14 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.measures.reliability.accuracy import Counted, accuracy
-from jrh_mlflow.measures.reliability.answers import PointTable, plain
-from jrh_mlflow.measures.reliability.ordinal import dose_of, monotone
-from jrh_mlflow.measures.reliability.stability import unanimity
-from jrh_mlflow.measures.values import Array, Resampling
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, STABILITY
+from jrh_mlflow.scoring.accuracy import Counted, accuracy
+from jrh_mlflow.scoring.answers import PointTable, plain
+from jrh_mlflow.scoring.ordinal import dose_of, monotone
+from jrh_mlflow.scoring.stability import unanimity
+from jrh_mlflow.scoring.values import Array, Resampling
 
 RULES = __doc__
 

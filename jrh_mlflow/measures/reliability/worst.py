@@ -11,9 +11,9 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.measures.reliability.answers import PointTable, point_table
 from jrh_mlflow.schema.items import BASELINE, STABILITY
 from jrh_mlflow.schema.presentation import Message, message_text
+from jrh_mlflow.scoring.answers import PointTable, point_table
 
 
 class ItemLike(Protocol):

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED, Mask, Units
 from jrh_mlflow.schema.calls import OUTCOMES, USABLE
 from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units
 
 Texts = npt.NDArray[np.object_]
 Codes = npt.NDArray[np.intp]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from jrh_mlflow.measures.ledger import Units, interval_method
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.scoring.ledger import Units, interval_method
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.proportions import Interval
 

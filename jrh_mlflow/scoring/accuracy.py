@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jrh_mlflow.measures.ledger import Mask, Units, refuse, share
-from jrh_mlflow.measures.reliability.answers import PointTable
-from jrh_mlflow.measures.values import Array, Resampling, Sample, ratio
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION
+from jrh_mlflow.scoring.answers import PointTable
+from jrh_mlflow.scoring.ledger import Mask, Units, refuse, share
+from jrh_mlflow.scoring.values import Array, Resampling, Sample, ratio
 from jrh_mlflow.stats.association import matthews
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 
-from jrh_mlflow.measures.reliability.ordinal import cell_statistics
-from jrh_mlflow.measures.reliability.stability import agreement_statistics
-from jrh_mlflow.measures.values import Resampling
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.scoring.ordinal import cell_statistics
+from jrh_mlflow.scoring.stability import agreement_statistics
+from jrh_mlflow.scoring.values import Resampling
 from jrh_mlflow.stats.agreement import disagreement, gwet_ac1, krippendorff_alpha
 from jrh_mlflow.stats.association import concordance, mean_absolute_error, pearson, spearman
 from jrh_mlflow.stats.bootstrap import cluster_bootstrap

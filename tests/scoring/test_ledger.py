@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jrh_mlflow.measures.ledger import MAX_EXCLUDED, Units, interval_method, refuse, share
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, interval_method, refuse, share
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson
 from tests.readings import PROPERTY
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from jrh_mlflow.measures.ledger import Mask, Units, refuse
-from jrh_mlflow.measures.reliability.accuracy import Counted
-from jrh_mlflow.measures.reliability.answers import PointTable
-from jrh_mlflow.measures.values import Array, Resampling, Sample, Statistics, ratio
 from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.scoring.accuracy import Counted
+from jrh_mlflow.scoring.answers import PointTable
+from jrh_mlflow.scoring.ledger import Mask, Units, refuse
+from jrh_mlflow.scoring.values import Array, Resampling, Sample, Statistics, ratio
 from jrh_mlflow.stats.agreement import Level, disagreement, gwet_ac1, krippendorff_alpha, unanimous
 
 AGREEMENT_VALUES = ("flip_rate", "krippendorff_alpha", "gwet_ac1")

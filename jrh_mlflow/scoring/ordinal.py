@@ -9,13 +9,13 @@ import re
 
 import numpy as np
 
-from jrh_mlflow.measures.ledger import Units, refuse, share
-from jrh_mlflow.measures.reliability.accuracy import ORDER_UNKNOWN, Counted
-from jrh_mlflow.measures.reliability.answers import PointTable, left_out
-from jrh_mlflow.measures.values import Array, Resampling, Sample, Statistics, ratio
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import ERROR_INJECTION
+from jrh_mlflow.scoring.accuracy import ORDER_UNKNOWN, Counted
+from jrh_mlflow.scoring.answers import PointTable, left_out
+from jrh_mlflow.scoring.ledger import Units, refuse, share
+from jrh_mlflow.scoring.values import Array, Resampling, Sample, Statistics, ratio
 from jrh_mlflow.stats.agreement import quadratic_kappa
 from jrh_mlflow.stats.association import concordance, mean_absolute_error, pearson, spearman
 
