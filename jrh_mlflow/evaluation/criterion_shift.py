@@ -10,7 +10,7 @@ from typing import Any
 
 from jrh_mlflow.errors import BudgetError, RecipeError
 from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
-from jrh_mlflow.measures.datasheet.criterion import criterion_axes
+from jrh_mlflow.measures.criterion import criterion_axes
 from jrh_mlflow.reports.figures.canvas import save_figures
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.reports.markdown import table

@@ -26,8 +26,8 @@ import pandas as pd
 from scipy import stats
 
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.measures.comparison.units import unit_scores
-from jrh_mlflow.measures.datasheet.readings import delta_key
+from jrh_mlflow.measures.comparison import unit_scores
+from jrh_mlflow.measures.datasheet import delta_key
 from jrh_mlflow.measures.policies import as_records, prefers
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading

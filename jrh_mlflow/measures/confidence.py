@@ -33,7 +33,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.datasheet.readings import delta_key
+from jrh_mlflow.measures.datasheet import delta_key
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import DELTA_0_SAME, LADDER, NATURAL, VACUUM

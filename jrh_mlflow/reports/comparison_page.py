@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jrh_mlflow.measures.comparison.differences import OVERALL
+from jrh_mlflow.measures.comparison import OVERALL
 from jrh_mlflow.measures.reliability.worst import WorstItem
 from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.results.comparison import Contrasts

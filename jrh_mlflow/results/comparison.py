@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.comparison.differences import (
+from jrh_mlflow.measures.comparison import (
     OVERALL,
     Difference,
     ScoreTable,
@@ -24,11 +24,12 @@ from jrh_mlflow.measures.comparison.differences import (
     comparison_notes,
     decided,
     judge_pairs,
+    lower_is_better,
     mean_over_tests,
     overall_difference,
     score_table,
+    unit_scores,
 )
-from jrh_mlflow.measures.comparison.units import lower_is_better, unit_scores
 from jrh_mlflow.measures.records import complete_pairs, is_pointwise, normalise
 from jrh_mlflow.measures.reliability.summary import usd_per_accuracy_point
 from jrh_mlflow.reports.comparison import comparison_markdown, comparison_tables

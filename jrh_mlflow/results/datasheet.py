@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from jrh_mlflow.measures.calls import call_table
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.datasheet.calls import call_table
-from jrh_mlflow.measures.datasheet.profile import profile_line
-from jrh_mlflow.measures.datasheet.readings import control_axes, delta_0_axes, ladder_axes, natural_axes, vacuum_axes
+from jrh_mlflow.measures.datasheet import control_axes, delta_0_axes, ladder_axes, natural_axes, vacuum_axes
+from jrh_mlflow.measures.profile import profile_line
 from jrh_mlflow.reports.markdown import datasheet_markdown
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import NotEstimable, Reading

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.composite import parts, reliability
-from jrh_mlflow.measures.datasheet.criterion import OperatingPoint, operating_point, resolution_shifts
+from jrh_mlflow.measures.criterion import OperatingPoint, operating_point, resolution_shifts
 from jrh_mlflow.reports.figures.canvas import save_figures
 from jrh_mlflow.reports.figures.sweep import sweep_figures
 from jrh_mlflow.reports.sweep import description

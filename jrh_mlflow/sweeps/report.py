@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.composite import parts, reliability
-from jrh_mlflow.measures.datasheet.criterion import OperatingPoint, ResolutionShift
+from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import interval_text
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading

@@ -17,7 +17,7 @@ from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
 from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.composite import Tally, parts, reliability, tally
-from jrh_mlflow.measures.datasheet.criterion import operating_counts
+from jrh_mlflow.measures.criterion import operating_counts
 from jrh_mlflow.measures.policies import decide
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.calls import USABLE

@@ -10,7 +10,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.comparison.differences import OVERALL, ScoreTable, axis_difference, decided, judge_pairs
+from jrh_mlflow.measures.comparison import OVERALL, ScoreTable, axis_difference, decided, judge_pairs
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.scoring.values import Resampling

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import calls_frame, plan_calls, run_calls
 from jrh_mlflow.judges import scripted
-from jrh_mlflow.measures.datasheet.criterion import (
+from jrh_mlflow.measures.criterion import (
     OperatingPoint,
     curve,
     operating_counts,

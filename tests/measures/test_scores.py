@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.measures.comparison.units import COLUMNS, LOWER_IS_BETTER, lower_is_better, unit_scores
+from jrh_mlflow.measures.comparison import COLUMNS, LOWER_IS_BETTER, lower_is_better, unit_scores
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.results.reliability import reliability_report
 from tests.measures.comparing_tools import LABELS, oracle, point_calls

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from jrh_mlflow.measures.datasheet.criterion import OperatingPoint
+from jrh_mlflow.measures.criterion import OperatingPoint
 from jrh_mlflow.reports.figures.sweep import sweep_figures
 from jrh_mlflow.reports.sweep import description
 from jrh_mlflow.reports.sweep_page import Dot, scales_of, sweep_page

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.measures.datasheet.readings import delta_key
+from jrh_mlflow.measures.datasheet import delta_key
 from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, Array, Codes, Texts, VoteTable, halves
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.datasheet.criterion import OperatingPoint, curve
+from jrh_mlflow.measures.criterion import OperatingPoint, curve
 from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, short
 from jrh_mlflow.reports.sweep_page import Dot
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtri
 
-from jrh_mlflow.measures.datasheet.calls import CallTable, PairTable, pair_table
+from jrh_mlflow.measures.calls import CallTable, PairTable, pair_table
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, NATURAL, VACUUM
 from jrh_mlflow.scoring.ledger import estimate_share, interval_method, refuse, share

@@ -1,1 +1,0 @@
-"""Judges side by side on the same calls."""

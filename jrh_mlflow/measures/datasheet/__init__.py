@@ -1,1 +1,0 @@
-"""Pairs: the axes of the Judge Datasheet."""
