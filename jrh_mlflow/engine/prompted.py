@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jrh_mlflow.engine.budget import Budget
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.judges.parsing import Reading
+from jrh_mlflow.judges.parsing import ParsedAnswer
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.calls import CallRecord
@@ -117,7 +117,7 @@ class JudgeClient:
         kept = self._client.kept(keyed.key)
         if kept is not None:
             return self._record(keyed, kept, cached=True)
-        readings: list[Reading] = []
+        readings: list[ParsedAnswer] = []
 
         def unusable(response: Response) -> str | None:
             readings.append(self.judge.read(response, keyed.call))
@@ -136,7 +136,7 @@ class JudgeClient:
         keyed: KeyedCall,
         response: Response,
         *,
-        reading: Reading | None = None,
+        reading: ParsedAnswer | None = None,
         cached: bool = False,
         latency_s: float | None = None,
     ) -> CallRecord:

@@ -13,7 +13,7 @@ from jrh_mlflow.engine.prompted import NOT_SERVED
 from jrh_mlflow.engine.runner import ask_one, judge_threads
 from jrh_mlflow.generation.outcomes import Opinion
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.parsing import Reading
+from jrh_mlflow.judges.parsing import ParsedAnswer
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.items import Call, Item
@@ -100,7 +100,7 @@ class ModelValidator(Validator):
             return await self._send(call, request, key)
 
     async def _send(self, call: Call, request: Request, key: str) -> Opinion:
-        readings: list[Reading] = []
+        readings: list[ParsedAnswer] = []
 
         def unusable(response: Response) -> str | None:
             readings.append(self.judge.read(response, call))
@@ -115,7 +115,7 @@ class ModelValidator(Validator):
             return Opinion(problem=f"call failed: {error}", **billed)
         return self._opinion(response, readings[-1], cached=False)
 
-    def _opinion(self, response: Response, reading: Reading, *, cached: bool) -> Opinion:
+    def _opinion(self, response: Response, reading: ParsedAnswer, *, cached: bool) -> Opinion:
         cost = self._channel.cost_micro(response)
         return Opinion(
             answer=reading.answer or (None if reading.problem else reading.outcome),

@@ -1,5 +1,5 @@
 """Judges: anything that answers a presentation."""
 
-from jrh_mlflow.judges._base import Judge
+from jrh_mlflow.judges._base import AnsweringJudge, Judge, ModelJudge
 
-__all__ = ["Judge"]
+__all__ = ["AnsweringJudge", "Judge", "ModelJudge"]

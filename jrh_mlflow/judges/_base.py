@@ -1,25 +1,29 @@
-"""The judge contract that the engine runs."""
+"""The judge contracts: judges that answer by themselves, and judges that are asked through a model client."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.models.prices import Overrides, Price, price_of
 from jrh_mlflow.schema.criteria import BUILT_IN, Criterion, criterion
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from jrh_mlflow.judges.parsing import ParsedAnswer
     from jrh_mlflow.schema.items import Call, Item
+    from jrh_mlflow.schema.requests import Request, Response
     from jrh_mlflow.suites.suite import Suite
 
 
 class Judge(ABC):
-    """One judge configuration.
+    """One judge configuration: what it is and what it costs. How it is asked is one of the two contracts below.
 
-    Subclasses say what they are (`settings`, `prompt`) and answer calls (`ask`). A real judge looks at
-    `call.presentation` only; scripted judges, being calibration weights, may look at the item.
+    A real judge looks at `call.presentation` only; scripted judges, being calibration weights, may look at the item.
     """
 
     name: str
@@ -27,12 +31,10 @@ class Judge(ABC):
     """`callable`, `scripted`, `prompted`, `mlflow` or `recorded`: the param `judge.kind`."""
     simulated = False
     inline = False
-    """True when `ask` never waits, so that the engine need not schedule it."""
+    """True when it never waits, so that the engine need not schedule it."""
+    journalled = False
+    """True when its answers are paid by the token and kept in the journal."""
     tie_criterion: Criterion = BUILT_IN["allowed"]
-
-    @abstractmethod
-    async def ask(self, call: Call) -> object:
-        """Answer one call: a bare value or an `Answer`. Whatever is raised becomes the outcome `error`."""
 
     def settings(self) -> dict[str, object]:
         """What makes this configuration this one; logged as params `judge.*`."""
@@ -50,6 +52,18 @@ class Judge(ABC):
         """Identify the configuration, or None when two different judges could look the same."""
         return None
 
+    def price(self, overrides: Overrides | None) -> Price | None:
+        """Return the price of its tokens, or None when it is unknown or not a matter of tokens."""
+        return None
+
+    def check_cap(self, price: Price | None) -> None:
+        """Refuse a cap on dollars where calls cannot be priced beforehand.
+
+        Raises:
+            RecipeError: saying what is missing.
+        """
+        raise RecipeError(f"A cap needs calls that are priced beforehand, and {self.name!r} is a {self.kind} judge.")
+
     def begin(self, suite: Suite) -> None:
         """Get ready for a suite, before the first call of a run."""
 
@@ -62,3 +76,49 @@ class Judge(ABC):
         other = copy.copy(self)
         other.tie_criterion = criterion(spec)
         return other
+
+
+class AnsweringJudge(Judge):
+    """A judge that answers by itself: a callable, a script, an MLflow judge."""
+
+    @abstractmethod
+    async def ask(self, call: Call) -> object:
+        """Answer one call: a bare value or an `Answer`. Whatever is raised becomes the outcome `error`."""
+
+    def running(self, concurrency: int) -> AbstractContextManager[None]:
+        """Hold what the judge needs while it is asked, with at most `concurrency` calls at once."""
+        return nullcontext()
+
+
+class ModelJudge(Judge):
+    """A judge that writes requests and reads responses; only a model client sends.
+
+    So no call escapes journal, limits and budget.
+    """
+
+    model: str
+    api_base: str | None
+    max_tokens: int | None
+    journalled = True
+
+    @abstractmethod
+    def request(self, call: Call) -> Request:
+        """Return what is sent for a call."""
+
+    @abstractmethod
+    def read(self, response: Response, call: Call) -> ParsedAnswer:
+        """Read what came back for a call."""
+
+    def price(self, overrides: Overrides | None) -> Price | None:
+        """Look the model up in the overrides and in litellm's table."""
+        return price_of(self.model, overrides)
+
+    def check_cap(self, price: Price | None) -> None:
+        """Demand a price and a longest answer."""
+        if price is None:
+            raise RecipeError(
+                f"A cap needs a price, and {self.model!r} has none in litellm's table. Give it: "
+                f"prices={{{self.model!r}: (usd_per_million_input, usd_per_million_output)}}, or --price IN,OUT."
+            )
+        if self.max_tokens is None:
+            raise RecipeError("A cap needs a longest answer: set the judge's `max_tokens`.")

@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import inspect
 import types
-from collections.abc import Callable
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 
-from jrh_mlflow.judges._base import Judge
+from jrh_mlflow.judges._base import AnsweringJudge
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import Presentation
 
@@ -18,8 +19,8 @@ JudgeFunction = Callable[[Presentation], object]
 _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
-class CallableJudge(Judge):
-    """Wraps `f(presentation)`. A sync function runs in the engine's threads, so it never blocks the loop."""
+class CallableJudge(AnsweringJudge):
+    """Wraps `f(presentation)`. A sync function runs in threads, so it never blocks the loop."""
 
     kind = "callable"
 
@@ -30,7 +31,7 @@ class CallableJudge(Judge):
             getattr(function, "__call__", None)  # noqa: B004 - the method itself is inspected, not its presence
         )
         self.executor: Executor | None = None
-        """Set by the engine for the time of a run."""
+        """Threads of a sync function, for the time of a run."""
 
     async def ask(self, call: Call) -> object:
         """Pass the presentation, and nothing else, to the function."""
@@ -40,6 +41,18 @@ class CallableJudge(Judge):
             loop = asyncio.get_running_loop()
             returned = await loop.run_in_executor(self.executor, self.function, call.presentation)
         return await returned if inspect.isawaitable(returned) else returned
+
+    @contextmanager
+    def running(self, concurrency: int) -> Iterator[None]:
+        """Give a sync function its bounded thread pool."""
+        if self.is_async:
+            yield
+            return
+        with ThreadPoolExecutor(concurrency, thread_name_prefix="jrh-judge") as self.executor:
+            try:
+                yield
+            finally:
+                self.executor = None
 
     def prompt(self) -> str:
         """Say that the prompt is inside the function."""

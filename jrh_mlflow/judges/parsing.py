@@ -46,7 +46,7 @@ _ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class ParsedAnswer:
     """How a response reads."""
 
     outcome: str
@@ -84,7 +84,7 @@ class _Token:
     top: Sequence[tuple[str, float]]
 
 
-def read(response: Response, names: Mapping[str, str]) -> Reading:
+def read(response: Response, names: Mapping[str, str]) -> ParsedAnswer:
     """Read a response.
 
     Args:
@@ -103,11 +103,11 @@ def read(response: Response, names: Mapping[str, str]) -> Reading:
     problem = _provider_problem(response)
     raw = clean_text(response.refusal or response.text or "") or None
     if problem is not None:
-        return Reading(outcome="error" if problem in _ERRORS else "unparsed", problem=problem, text=raw)
+        return ParsedAnswer(outcome="error" if problem in _ERRORS else "unparsed", problem=problem, text=raw)
     try:
         reading = _read_text(response.text or "", names, response.logprobs)
     except UnreadableError as unreadable:
-        reading = Reading(outcome="unparsed", problem=unreadable.code, detail=unreadable.detail)
+        reading = ParsedAnswer(outcome="unparsed", problem=unreadable.code, detail=unreadable.detail)
     if reading.problem is None:
         return reading
     if _finish(response) in _LENGTH:
@@ -138,7 +138,7 @@ def _provider_problem(response: Response) -> str | None:
     return None
 
 
-def _read_text(text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[str, Any]] | None) -> Reading:
+def _read_text(text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[str, Any]] | None) -> ParsedAnswer:
     found = list(spans(text))
     if not found:
         raise UnreadableError("bad_json" if "{" in text else "no_json")
@@ -152,10 +152,10 @@ def _read_text(text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[s
     rationale = clean_text(reason) if isinstance(reason, str) else None
     outcome, answer, why_not = _answer(fields["verdict"], names)
     if why_not is not None:
-        return Reading(outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200])
+        return ParsedAnswer(outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200])
     if any(said not in (None, (outcome, answer)) for said in (_said(text, span, names) for span in earlier)):
-        return Reading(outcome="unparsed", rationale=rationale, problem="conflicting")
-    reading = Reading(outcome=outcome, answer=answer or None, rationale=rationale)
+        return ParsedAnswer(outcome="unparsed", rationale=rationale, problem="conflicting")
+    reading = ParsedAnswer(outcome=outcome, answer=answer or None, rationale=rationale)
     return _with_confidence(reading, text, last, names, logprobs) if logprobs else reading
 
 
@@ -184,8 +184,8 @@ def _said(text: str, span: Span, names: Mapping[str, str]) -> tuple[str, str] | 
 
 
 def _with_confidence(
-    reading: Reading, text: str, span: Span, names: Mapping[str, str], logprobs: Sequence[Mapping[str, Any]]
-) -> Reading:
+    reading: ParsedAnswer, text: str, span: Span, names: Mapping[str, str], logprobs: Sequence[Mapping[str, Any]]
+) -> ParsedAnswer:
     where = _verdict_range(text, span)
     tokens = _verdict_tokens(text, where, logprobs) if where else None
     if where is None or not tokens or not (total := sum(token.logprob for token in tokens)) <= 0:

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.judges._base import Judge
+from jrh_mlflow.judges._base import AnsweringJudge
 from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, LADDER, VACUUM, Call, Item
 from jrh_mlflow.suites.suite import Suite
@@ -37,7 +37,7 @@ def profile(name: str) -> Profile:
     return Profile(name)
 
 
-class Profile(Judge):
+class Profile(AnsweringJudge):
     """Gives the published number of each answer, spread evenly over the items of a condition.
 
     On the default suite the counts are the published ones; on another size the rates are. What the paper did not

@@ -19,8 +19,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges import rendering
-from jrh_mlflow.judges._base import Judge
-from jrh_mlflow.judges.parsing import Reading, read
+from jrh_mlflow.judges._base import ModelJudge
+from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template
 from jrh_mlflow.models.local.names import canonical, is_local, shown_name
 from jrh_mlflow.models.prices import takes_schema
@@ -54,7 +54,7 @@ SETTINGS: dict[str, tuple[tuple[type, ...], str]] = {
 """Arguments of a `PromptedJudge`: what each may be, and how that is said."""
 
 
-class PromptedJudge(Judge):
+class PromptedJudge(ModelJudge):
     """A litellm model name, a prompt, a tie criterion and sampling settings.
 
     Example:
@@ -129,12 +129,6 @@ class PromptedJudge(Judge):
         self.used: tuple[Template, ...] = (self.template,)
         """Templates that the suite needs; known after `begin`."""
 
-    async def ask(self, call: Call) -> object:
-        """Refuse: only the engine sends, so that no call escapes journal, limits and budget."""
-        raise ValueError(
-            f"{self.name} sends nothing itself: the engine sends `request(call)`, here of {call.item.id!r}."
-        )
-
     def begin(self, suite: Suite) -> None:
         """Check that the prompt fits every item, before anything is paid."""
         templates: dict[str, Template] = {}
@@ -161,7 +155,7 @@ class PromptedJudge(Judge):
             extra=self.extra,
         )
 
-    def read(self, response: Response, call: Call) -> Reading:
+    def read(self, response: Response, call: Call) -> ParsedAnswer:
         """Read what came back for a call."""
         return read(response, self._names(call.presentation))
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.judges._base import Judge
+from jrh_mlflow.judges._base import AnsweringJudge
 from jrh_mlflow.judges.profiles import Profile, profile
 from jrh_mlflow.schema.items import BASELINE, DELTA_0, ERROR_INJECTION, LADDER, VACUUM, Call
 from jrh_mlflow.schema.presentation import Presentation
@@ -30,7 +30,7 @@ def uniform(*parts: object) -> float:
     return int.from_bytes(digest, "big") / 2**64
 
 
-class Scripted(Judge):
+class Scripted(AnsweringJudge):
     """A judge whose readings are known beforehand."""
 
     kind = "scripted"

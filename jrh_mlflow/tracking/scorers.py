@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.judges._base import Judge
+from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.answers import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.schema.presentation import Answer, Message, Presentation, part_text

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.judges.json_objects import MAX_DEPTH
-from jrh_mlflow.judges.parsing import PROBLEMS, Reading, read
+from jrh_mlflow.judges.parsing import PROBLEMS, ParsedAnswer, read
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.requests import Response
 
@@ -22,7 +22,7 @@ LABELS = {"yes": "yes", "no": "no"}
 NESTED = '{"reason": "x", "verdict": "A", "more": ' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}"
 
 
-def said(text: str | None, names: dict[str, str] | None = None, finish_reason: str | None = "stop") -> Reading:
+def said(text: str | None, names: dict[str, str] | None = None, finish_reason: str | None = "stop") -> ParsedAnswer:
     return read(Response(text=text, finish_reason=finish_reason), PAIR if names is None else names)
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from jrh_mlflow.judges.parsing import Reading, read
+from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.schema.requests import Response
 
 PAIR = {"A": "1", "B": "2", "tie": "tie"}
@@ -20,7 +20,7 @@ def entry(token: str, p: float, **instead: float) -> dict[str, object]:
     return {"token": token, "logprob": math.log(p), "top": top}
 
 
-def reading(*entries: dict[str, object], names: dict[str, str] | None = None) -> Reading:
+def reading(*entries: dict[str, object], names: dict[str, str] | None = None) -> ParsedAnswer:
     text = "".join(str(one["token"]) for one in entries)
     return read(Response(text=text, finish_reason="stop", logprobs=entries), names or PAIR)
 
