@@ -25,12 +25,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from jrh_mlflow.engine.budget import judge_price
 from jrh_mlflow.engine.client import PERHAPS_BILLED
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.plan import plan_calls
-from jrh_mlflow.engine.prompted import NOT_SERVED, looked_up
 from jrh_mlflow.engine.runner import run_coroutine
+from jrh_mlflow.engine.sessions import NOT_SERVED, looked_up
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import read
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -490,7 +489,7 @@ def import_batch(
     """
     if not 0 <= discount <= 1:
         raise RecipeError(f"A discount is a share between 0 and 1, but got {discount!r}.")
-    price = _discounted(judge_price(judge, prices), discount)
+    price = _discounted(judge.price(prices), discount)
     files = export_files(Path(requests))
     result_files = existing_files(map(Path, [results] if isinstance(results, str | Path) else results))
     known = {key for key, _ in _exported(files, judge)}

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.models.prices import Overrides, Price, cost_micro, price_of, prompt_size, worst_case_micro
+from jrh_mlflow.judges import Judge, ModelJudge
+from jrh_mlflow.models.prices import Price, cost_micro, prompt_size, worst_case_micro
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.requests import Request, Response
 
@@ -155,26 +154,13 @@ def checked_cap(max_usd: float | None, judge: Judge, price: Price | None) -> int
         return None
     if not (math.isfinite(max_usd) and max_usd > 0):
         raise RecipeError(f"`max_usd` must be a positive amount, but got {max_usd!r}.")
-    if not isinstance(judge, PromptedJudge):
-        raise RecipeError(f"A cap needs calls that are priced beforehand, and {judge.name!r} is a {judge.kind} judge.")
-    if price is None:
-        raise RecipeError(
-            f"A cap needs a price, and {judge.model!r} has none in litellm's table. Give it: "
-            f"prices={{{judge.model!r}: (usd_per_million_input, usd_per_million_output)}}, or --price IN,OUT."
-        )
-    if judge.max_tokens is None:
-        raise RecipeError("A cap needs a longest answer: set the judge's `max_tokens`.")
+    judge.check_cap(price)
     return int(max_usd * 1_000_000)
 
 
-def judge_price(judge: Judge, prices: Overrides | None) -> Price | None:
-    """Return a judge's price, or None when it is unknown or not a matter of tokens."""
-    return price_of(judge.model, prices) if isinstance(judge, PromptedJudge) else None
-
-
-def quote(judge: PromptedJudge, calls: Iterable[Call], journal: Journal, price: Price | None) -> Quote:
+def quote(judge: ModelJudge, calls: Iterable[Call], journal: Journal, price: Price | None) -> Quote:
     """Say what the calls would send and cost, rendering every one of them but sending none."""
-    from jrh_mlflow.engine.prompted import looked_up
+    from jrh_mlflow.engine.sessions import looked_up
 
     n_calls = journalled = n_input = n_output = estimate = worst = 0
     for request, _, answered in looked_up(judge, calls, journal):

@@ -8,7 +8,6 @@ import gc
 import signal
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -19,24 +18,14 @@ import pandas as pd
 from jrh_mlflow.engine.budget import OutOfBudget
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.plan import presentation_sha256
-from jrh_mlflow.engine.prompted import JudgeClient, identity
+from jrh_mlflow.engine.sessions import JudgeSession, session_for
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.answers import read_answer
-from jrh_mlflow.judges.callables import CallableJudge
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
-from jrh_mlflow.schema.presentation import Answer
-from jrh_mlflow.schema.secrets import blank_secrets
-from jrh_mlflow.text import clean_text
 
 BUDGET = "budget"
 """`Asked.stopped` when the cap was reached."""
-
-WORKERS_PER_SLOT = 2
-"""Workers per call in flight: while some wait for the journal's disk, others keep every slot to the model busy."""
 
 _TURN = 256
 
@@ -82,23 +71,14 @@ def ask_calls(
     """
     if concurrency < 1:
         raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
-    client = None
-    if isinstance(judge, PromptedJudge):
-        if journal is None:
-            raise ValueError("A prompted judge is asked through a journal, but `journal` is None.")
-        client = JudgeClient(judge, journal, settings or ClientSettings(concurrency=concurrency))
-    workers = 1 if judge.inline else WORKERS_PER_SLOT * concurrency if client else concurrency
-    work = calls if client is None else client.prepare(calls)
-    pool = WorkerPool(work, concurrency=workers, on_record=on_record, stop=stop)
-    if client is not None:
-        return run_coroutine(_run_client(client, pool))
-    with judge_threads(judge, concurrency):
-        return run_coroutine(pool.run(lambda call: ask_one(judge, call)))
+    session = session_for(judge, journal, settings or ClientSettings(concurrency=concurrency))
+    pool = WorkerPool(session.prepare(calls), concurrency=session.workers, on_record=on_record, stop=stop)
+    return run_coroutine(_run(session, pool))
 
 
-async def _run_client(client: JudgeClient, pool: WorkerPool) -> Asked:
-    async with client:
-        return await pool.run(client.ask)
+async def _run(session: JudgeSession, pool: WorkerPool) -> Asked:
+    async with session:
+        return await pool.run(session.ask)
 
 
 class WorkerPool:
@@ -169,49 +149,6 @@ def hearing_interrupts(stop: Callable[[], None]) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-async def ask_one(judge: Judge, call: Call) -> CallRecord:
-    """Ask one call. Whatever the judge raises is the outcome `error`, never a verdict and never a crash."""
-    started = time.perf_counter()
-    returned: object = None
-    failure: str | None = None
-    try:
-        returned = await judge.ask(call)
-    except Exception as error:
-        failure = _described(error)
-    return record(judge, call, returned, failure=failure, latency_s=time.perf_counter() - started)
-
-
-def _described(error: Exception) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:
-        return type(error).__name__
-
-
-def record(judge: Judge, call: Call, returned: object, *, failure: str | None, latency_s: float) -> CallRecord:
-    """Turn what a judge returned, or how it failed, into a record."""
-    if failure is not None:
-        outcome, answer, problem = "error", "", blank_secrets(clean_text(failure))
-    else:
-        outcome, answer, reason = read_answer(returned, call.presentation.answers)
-        problem = blank_secrets(clean_text(reason)) if reason else ""
-    extras = returned if isinstance(returned, Answer) else Answer(None)
-    return CallRecord(
-        **identity(call),
-        outcome=outcome,
-        answer=answer,
-        rationale=blank_secrets(clean_text(str(extras.rationale))) if extras.rationale is not None else None,
-        input_tokens=extras.input_tokens,
-        output_tokens=extras.output_tokens,
-        cost_usd=extras.cost_usd,
-        latency_s=latency_s,
-        model=judge.name,
-        prompt_sha256=presentation_sha256(call.presentation),
-        error=problem or None,
-        confidence=extras.confidence,
-    )
-
-
 def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
     """Return records as the table of `calls/calls.parquet`, columns typed even where all cells are empty."""
     frame = pd.DataFrame({each.name: [getattr(record, each.name) for record in records] for each in fields(CallRecord)})
@@ -242,17 +179,3 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(coroutine)
     with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="jrh-loop") as pool:
         return pool.submit(asyncio.run, coroutine).result()
-
-
-@contextmanager
-def judge_threads(judge: Judge, concurrency: int) -> Iterator[None]:
-    """Give a sync callable its bounded thread pool for the time of a run."""
-    if not isinstance(judge, CallableJudge) or judge.is_async:
-        yield
-        return
-    with concurrent.futures.ThreadPoolExecutor(concurrency, thread_name_prefix="jrh-judge") as pool:
-        judge.executor = pool
-        try:
-            yield
-        finally:
-            judge.executor = None

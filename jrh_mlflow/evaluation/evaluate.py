@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import Asked, calls_frame, count_calls, plan_calls
-from jrh_mlflow.engine.budget import Quote, checked_cap, judge_price, quote
+from jrh_mlflow.engine.budget import Quote, checked_cap, quote
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.ray import asking
@@ -143,7 +143,7 @@ def evaluate(
         raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
     checked_traces(traces)
     asked, on = ready_judge(judge, suite, tracking_uri=tracking_uri)
-    price = judge_price(asked, prices)
+    price = asked.price(prices)
     cap = checked_cap(max_usd, asked, price)
     concurrency = make_ready(local_models(asked), concurrency=concurrency, backend=backend)
     ask = asking(backend, journal=journal or default_journal(), cap_micro=cap)
@@ -202,7 +202,7 @@ def price_evaluation(
         raise RecipeError(f"Only a prompted judge has a price beforehand, and {asked.name!r} is a {asked.kind} judge.")
     with opened_journal(journal, asked) as book:
         assert book is not None
-        return quote(asked, plan_calls(on, asked, replicates=replicates), book, judge_price(asked, prices))
+        return quote(asked, plan_calls(on, asked, replicates=replicates), book, asked.price(prices))
 
 
 def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation:

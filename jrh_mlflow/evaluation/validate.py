@@ -17,7 +17,8 @@ import pandas as pd
 from scipy.special import ndtri
 
 from jrh_mlflow.engine import plan_calls
-from jrh_mlflow.engine.runner import calls_frame, record
+from jrh_mlflow.engine.runner import calls_frame
+from jrh_mlflow.engine.sessions import record
 from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.results import measure
 from jrh_mlflow.schema.estimates import Estimate

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.budget import Budget, checked_cap, judge_price
+from jrh_mlflow.engine.budget import Budget, checked_cap
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import RecipeError
@@ -23,8 +23,7 @@ from jrh_mlflow.generation.writers import (
     WriterFunction,
     as_generator,
 )
-from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.models.prices import Price, price_of
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.suites.suite import Suite
@@ -60,7 +59,7 @@ class Order:
     @property
     def needs_journal(self) -> bool:
         """Whether any model is asked."""
-        return isinstance(self.generator, Generator) or isinstance(self.validator, PromptedJudge)
+        return isinstance(self.generator, Generator) or isinstance(self.validator, ModelJudge)
 
     def budget(self) -> str | None:
         """Name the budget by what is made: running again with a higher cap continues it."""
@@ -113,7 +112,7 @@ def place_order(
     if confirms is not None:
         confirms.begin(Suite(name="baselines", items=plan.baselines()))
     price = price_of(writes.model, prices) if isinstance(writes, Generator) else None
-    other = judge_price(confirms, prices) if confirms else None
+    other = confirms.price(prices) if confirms else None
     order = Order(
         plan=plan,
         generator=writes,
@@ -178,7 +177,8 @@ def crew(order: Order, journal: Journal | None, settings: ClientSettings) -> tup
     else:
         writer = CallableWriter(order.generator, concurrency=settings.concurrency)
     judge = order.validator
-    if not isinstance(judge, PromptedJudge):
+    if not isinstance(judge, ModelJudge):
+        assert judge is None or isinstance(judge, AnsweringJudge)
         return writer, JudgeValidator(judge, concurrency=settings.concurrency) if judge else None
     assert journal is not None
     generator = order.generator
@@ -188,7 +188,7 @@ def crew(order: Order, journal: Journal | None, settings: ClientSettings) -> tup
     return writer, ModelValidator(judge, own)
 
 
-def _same_door(generator: Generator, judge: PromptedJudge) -> bool:
+def _same_door(generator: Generator, judge: ModelJudge) -> bool:
     return (generator.model, generator.api_base) == (judge.model, judge.api_base)
 
 

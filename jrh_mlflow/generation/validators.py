@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.client import PERHAPS_BILLED, ModelClient
 from jrh_mlflow.engine.plan import present
-from jrh_mlflow.engine.prompted import NOT_SERVED
-from jrh_mlflow.engine.runner import ask_one, judge_threads
+from jrh_mlflow.engine.sessions import NOT_SERVED, ask_one
 from jrh_mlflow.generation.outcomes import Opinion
-from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.parsing import ParsedAnswer
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.requests import Request, Response
@@ -64,9 +62,9 @@ class ModelValidator(Validator):
 
     remembers = True
 
-    def __init__(self, judge: PromptedJudge, channel: ModelClient, *, shared: bool = False) -> None:
+    def __init__(self, judge: ModelJudge, channel: ModelClient, *, shared: bool = False) -> None:
         """Set it up; a `shared` channel is opened and closed by the writer."""
-        self.judge: PromptedJudge = judge
+        self.judge: ModelJudge = judge
         self._channel, self._shared = channel, shared
         self._asking: dict[str, asyncio.Lock] = {}
 
@@ -130,13 +128,13 @@ class ModelValidator(Validator):
 class JudgeValidator(Validator):
     """Any other judge: a callable, an MLflow judge, a scripted one."""
 
-    def __init__(self, judge: Judge, *, concurrency: int) -> None:
-        self.judge = judge
+    def __init__(self, judge: AnsweringJudge, *, concurrency: int) -> None:
+        self.judge: AnsweringJudge = judge
         self._concurrency = concurrency
 
     async def __aenter__(self) -> Self:
         self._slots = asyncio.Semaphore(self._concurrency)
-        self._threads = judge_threads(self.judge, self._concurrency)
+        self._threads = self.judge.running(self._concurrency)
         self._threads.__enter__()
         return self
 

@@ -48,7 +48,8 @@ class CallableJudge(AnsweringJudge):
         if self.is_async:
             yield
             return
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="jrh-judge") as self.executor:
+        with ThreadPoolExecutor(concurrency, thread_name_prefix="jrh-judge") as threads:
+            self.executor = threads
             try:
                 yield
             finally:

@@ -152,7 +152,9 @@ def _read_text(text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[s
     rationale = clean_text(reason) if isinstance(reason, str) else None
     outcome, answer, why_not = _answer(fields["verdict"], names)
     if why_not is not None:
-        return ParsedAnswer(outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200])
+        return ParsedAnswer(
+            outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200]
+        )
     if any(said not in (None, (outcome, answer)) for said in (_said(text, span, names) for span in earlier)):
         return ParsedAnswer(outcome="unparsed", rationale=rationale, problem="conflicting")
     reading = ParsedAnswer(outcome=outcome, answer=answer or None, rationale=rationale)

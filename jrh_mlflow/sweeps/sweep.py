@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.budget import checked_cap, judge_price
+from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import JudgeError, RecipeError, TrackingError
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -302,7 +302,7 @@ def _check_cap(space: Space, max_usd: float | None, prices: Any, *, pair: bool) 
         if model not in seen:
             seen[model] = None
             judge = resolve_judge(space.make_judge(one))
-            checked_cap(max_usd, judge, judge_price(judge, prices))
+            checked_cap(max_usd, judge, judge.price(prices))
 
 
 def _parent(study: Study, store: Store, made: bool, name: str, *, simulated: bool) -> str:

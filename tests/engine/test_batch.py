@@ -14,8 +14,8 @@ from jrh_mlflow.engine.batch import BatchSummary, NumberedFiles, export_batch, i
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.plan import count_calls, plan_calls
-from jrh_mlflow.engine.prompted import Numbering
 from jrh_mlflow.engine.runner import ask_calls
+from jrh_mlflow.engine.sessions import Numbering
 from jrh_mlflow.errors import RecipeError
 from tests.engine.batch_tools import play_provider, read, varied, write
 from tests.loopback import LoopbackServer

@@ -182,7 +182,7 @@ def test_what_an_answer_carries_is_on_the_record_and_unknown_is_not_zero():
         return jrh.Answer("1", rationale="bad \ud800 text", input_tokens=7, cost_usd=0.5, confidence=0.9)
 
     record = asked(judge, SUITE)[0]
-    assert (record.rationale, record.input_tokens, record.output_tokens) == ("bad ? text", 7, None)
+    assert (record.rationale, record.input_tokens, record.output_tokens) == ("bad \ufffd text", 7, None)
     assert (record.cost_usd, record.confidence, record.model) == (0.5, 0.9, as_judge(judge).name)
 
 

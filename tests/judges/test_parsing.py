@@ -217,7 +217,7 @@ def test_the_rationale_is_kept_even_when_the_verdict_is_no_answer():
 
 
 def test_lone_surrogates_do_not_survive_reading():
-    assert said('{"reason": "\\ud800", "verdict": "A"}').rationale == "?"
+    assert said('{"reason": "\\ud800", "verdict": "A"}').rationale == "\ufffd"
     assert said("no verdict \udfff").text == "no verdict ?"
     problem = said('{"verdict": "\\ud800"}').error
     assert problem is not None

@@ -14,12 +14,10 @@ from typing import NamedTuple
 
 from jrh_mlflow.engine.budget import OutOfBudget
 from jrh_mlflow.engine.client import ClientSettings
-from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.prompted import JudgeClient, KeyedCall
-from jrh_mlflow.engine.runner import ask_one, judge_threads
+from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.sessions import KeyedCall, session_for
 from jrh_mlflow.errors import JrhError, RecipeError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
 
@@ -107,22 +105,19 @@ class Asker:
         """
         import ray
 
-        self._judge = _unpack(post)
-        self._client: JudgeClient | None = None
-        if isinstance(self._judge, PromptedJudge):
+        judge, journal = _unpack(post), None
+        if judge.journalled:
             await _see_off(predecessor)
-            self._client = await self._stack.enter_async_context(self._way(self._judge, post))
-        else:
-            self._stack.enter_context(judge_threads(self._judge, post.settings.concurrency))
+            journal = self._journal(post)
+        self._session = await self._stack.enter_async_context(session_for(judge, journal, post.settings))
         return Place(socket.gethostname(), os.getpid(), ray.get_runtime_context().get_node_id())
 
-    def _way(self, judge: PromptedJudge, post: Post) -> JudgeClient:
+    def _journal(self, post: Post) -> Journal:
         assert post.journal is not None
-        budget = post.settings.budget
         journal = self._stack.enter_context(open_journal(post.journal))
-        if budget is not None:
-            journal.open_budget(budget, post.cap_micro)
-        return JudgeClient(judge, journal, post.settings)
+        if post.settings.budget is not None:
+            journal.open_budget(post.settings.budget, post.cap_micro)
+        return journal
 
     async def exchange(self, pieces: list[Piece]) -> list[Ended]:
         """Take new calls and give back those that have ended since the last exchange; waits for the first of them."""
@@ -152,11 +147,8 @@ class Asker:
         self._news.set()
 
     async def _ask(self, work: KeyedCall | Call) -> CallRecord:
-        if isinstance(work, Call):
-            return await ask_one(self._judge, work)
-        assert self._client is not None
         # Looks into the journal first: a call that a killed actor had answered is served, and not paid again.
-        asked = self._client.ask(work)
+        asked = self._session.ask(work)
         return asked if isinstance(asked, CallRecord) else await asked
 
     async def close(self) -> None:

@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.prompted import JudgeClient, KeyedCall
 from jrh_mlflow.engine.ray.actor import Asker, Ended, Piece, Place, Post, shares
-from jrh_mlflow.engine.runner import WORKERS_PER_SLOT, Asked, OnRecord, StopRule, WorkerPool, ask_calls, run_coroutine
+from jrh_mlflow.engine.runner import Asked, OnRecord, StopRule, WorkerPool, ask_calls, run_coroutine
+from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT, JudgeSession, KeyedCall, session_for
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
 
@@ -170,22 +169,17 @@ def ask_calls_on_ray(
         return ask_calls(judge, calls, concurrency=concurrency, on_record=on_record, stop=stop)
     settings = settings or ClientSettings(concurrency=concurrency)
     fleet = Fleet(judge, settings=settings, journal=journal_address, cap_micro=cap_micro, n_actors=n_actors)
-    if not isinstance(judge, PromptedJudge):
-        pool = WorkerPool(calls, concurrency=concurrency, on_record=on_record, stop=stop)
-        return run_coroutine(_run(fleet, pool, None))
-    if journal is None or journal_address is None:
+    if judge.journalled and journal_address is None:
         raise ValueError("A prompted judge is asked through a journal: give `journal` and `journal_address`.")
-    # Numbers the calls and serves what is answered; its own transport stays closed.
-    client = JudgeClient(judge, journal, settings)
-    pool = WorkerPool(client.prepare(calls), concurrency=WORKERS_PER_SLOT * concurrency, on_record=on_record, stop=stop)
-    return run_coroutine(_run(fleet, pool, client))
+    # Prepares the calls and serves what is answered; on the driver it stays closed.
+    session = session_for(judge, journal, settings)
+    pool = WorkerPool(session.prepare(calls), concurrency=session.workers, on_record=on_record, stop=stop)
+    return run_coroutine(_run(fleet, pool, session))
 
 
-async def _run(fleet: Fleet, pool: WorkerPool, client: JudgeClient | None) -> Asked:
+async def _run(fleet: Fleet, pool: WorkerPool, session: JudgeSession) -> Asked:
     def ask(work: KeyedCall | Call) -> CallRecord | Awaitable[CallRecord]:
-        if client is not None and isinstance(work, KeyedCall) and work.kept is not None:
-            return client.ask(work)
-        return fleet.ask(work)
+        return session.kept(work) or fleet.ask(work)
 
     async with fleet:
         return await pool.run(ask)

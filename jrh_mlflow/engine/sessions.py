@@ -1,9 +1,14 @@
-"""A prompted judge, asked: calls become requests and keys, responses become records."""
+"""A judge during a run: calls in, records out.
+
+`session_for` is the one place that tells the two judge contracts apart. A judge that answers by itself is simply
+called; for a model judge calls become requests and keys, and responses become records.
+"""
 
 from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -13,13 +18,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jrh_mlflow.engine.budget import Budget
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.plan import presentation_sha256
+from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
+from jrh_mlflow.judges.answers import read_answer
 from jrh_mlflow.judges.parsing import ParsedAnswer
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
-from jrh_mlflow.schema.presentation import Presentation
+from jrh_mlflow.schema.presentation import Answer, Presentation
 from jrh_mlflow.schema.requests import Request, Response
+from jrh_mlflow.schema.secrets import blank_secrets
+from jrh_mlflow.text import clean_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -28,6 +37,119 @@ NOT_SERVED = frozenset({"refusal", "empty_choices", "empty_content", "content_fi
 """Responses without an answer in them: recorded, but asked again when the run is repeated."""
 _AHEAD = 256
 """Calls looked up in the journal at once: a warm run is then bound by reading, not by asking one by one."""
+WORKERS_PER_SLOT = 2
+"""Workers per call in flight: while some wait for the journal's disk, others keep every slot to the model busy."""
+
+
+class JudgeSession(ABC):
+    """A judge that is asked many calls at once. Opened with `async with`."""
+
+    workers: int
+    """How many calls are worth working on at once."""
+
+    @abstractmethod
+    async def __aenter__(self) -> Self: ...
+
+    @abstractmethod
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    @abstractmethod
+    def prepare(self, calls: Iterable[Call]) -> Iterable[Any]:
+        """Turn calls, in the order of the plan, into what `ask` takes."""
+
+    @abstractmethod
+    def ask(self, work: Any) -> CallRecord | Awaitable[CallRecord]:
+        """Ask one call; a record that is there already needs no turn of the event loop."""
+
+    def kept(self, work: Any) -> CallRecord | None:
+        """Return the record of a call whose answer is there already; asks nothing, and the session may be closed."""
+        return None
+
+
+def session_for(judge: Judge, journal: Journal | None, settings: ClientSettings) -> JudgeSession:
+    """Return the session that a judge is asked in.
+
+    Raises:
+        ValueError: A model judge without a journal.
+    """
+    if isinstance(judge, AnsweringJudge):
+        return AnsweringSession(judge, concurrency=settings.concurrency)
+    if not isinstance(judge, ModelJudge):
+        raise TypeError(f"A judge answers by itself or by a model, but {type(judge).__name__} does neither.")
+    if journal is None:
+        raise ValueError("A prompted judge is asked through a journal, but `journal` is None.")
+    return ModelSession(judge, journal, settings)
+
+
+class AnsweringSession(JudgeSession):
+    """Asks a judge that answers by itself."""
+
+    def __init__(self, judge: AnsweringJudge, *, concurrency: int) -> None:
+        self._judge = judge
+        self._running = judge.running(concurrency)
+        self.workers = 1 if judge.inline else concurrency
+
+    async def __aenter__(self) -> Self:
+        self._running.__enter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.__exit__(kind, error, trace)
+
+    def prepare(self, calls: Iterable[Call]) -> Iterable[Call]:
+        """Take the calls as they are."""
+        return calls
+
+    def ask(self, work: Call) -> Awaitable[CallRecord]:
+        """Ask one call."""
+        return ask_one(self._judge, work)
+
+
+async def ask_one(judge: AnsweringJudge, call: Call) -> CallRecord:
+    """Ask one call. Whatever the judge raises is the outcome `error`, never a verdict and never a crash."""
+    started = time.perf_counter()
+    returned: object = None
+    failure: str | None = None
+    try:
+        returned = await judge.ask(call)
+    except Exception as error:
+        failure = _described(error)
+    return record(judge, call, returned, failure=failure, latency_s=time.perf_counter() - started)
+
+
+def _described(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
+def record(judge: Judge, call: Call, returned: object, *, failure: str | None, latency_s: float) -> CallRecord:
+    """Turn what a judge returned, or how it failed, into a record."""
+    if failure is not None:
+        outcome, answer, problem = "error", "", blank_secrets(clean_text(failure))
+    else:
+        outcome, answer, reason = read_answer(returned, call.presentation.answers)
+        problem = blank_secrets(clean_text(reason)) if reason else ""
+    extras = returned if isinstance(returned, Answer) else Answer(None)
+    return CallRecord(
+        **identity(call),
+        outcome=outcome,
+        answer=answer,
+        rationale=blank_secrets(clean_text(str(extras.rationale))) if extras.rationale is not None else None,
+        input_tokens=extras.input_tokens,
+        output_tokens=extras.output_tokens,
+        cost_usd=extras.cost_usd,
+        latency_s=latency_s,
+        model=judge.name,
+        prompt_sha256=presentation_sha256(call.presentation),
+        error=problem or None,
+        confidence=extras.confidence,
+    )
 
 
 class Numbering:
@@ -37,7 +159,7 @@ class Numbering:
     other order of a pair of equal texts: each is a call of its own, and the journal never serves one for two.
     """
 
-    def __init__(self, judge: PromptedJudge) -> None:
+    def __init__(self, judge: ModelJudge) -> None:
         self._judge = judge
         self._asked: Counter[str] = Counter()
         self._latest: dict[str, tuple[Presentation, Request]] = {}
@@ -55,7 +177,7 @@ class Numbering:
         return request, request.key(number) if number else first
 
 
-def looked_up(judge: PromptedJudge, calls: Iterable[Call], journal: Journal) -> Iterator[tuple[Request, str, bool]]:
+def looked_up(judge: ModelJudge, calls: Iterable[Call], journal: Journal) -> Iterator[tuple[Request, str, bool]]:
     """Yield each call's request, its key, and whether the journal answers it; nothing is asked or served."""
     numbering, rest = Numbering(judge), iter(calls)
     while chunk := [numbering.prepare(call) for call in islice(rest, _AHEAD)]:
@@ -73,15 +195,16 @@ class KeyedCall(NamedTuple):
     """Its answer in the journal, where there is one."""
 
 
-class JudgeClient:
-    """Asks one prompted judge. Opened with `async with`; `ask` may be awaited many times at once."""
+class ModelSession(JudgeSession):
+    """Asks a judge through a model client."""
 
     def __init__(
-        self, judge: PromptedJudge, journal: Journal, settings: ClientSettings, *, budget: Budget | None = None
+        self, judge: ModelJudge, journal: Journal, settings: ClientSettings, *, budget: Budget | None = None
     ) -> None:
         self.judge, self._journal = judge, journal
         self._client = ModelClient(judge.model, judge.api_base, journal, settings, budget=budget)
         self._numbering = Numbering(judge)
+        self.workers = WORKERS_PER_SLOT * settings.concurrency
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
@@ -101,16 +224,18 @@ class JudgeClient:
             for call, request, key in prepared:
                 yield KeyedCall(call, request, key, kept.get(key))
 
-    def ask(self, keyed: KeyedCall) -> CallRecord | Awaitable[CallRecord]:
+    def kept(self, work: KeyedCall) -> CallRecord | None:
+        """Read the journalled answer that `prepare` found."""
+        return None if work.kept is None else self._record(work, Response.from_json(work.kept), cached=True)
+
+    def ask(self, work: KeyedCall) -> CallRecord | Awaitable[CallRecord]:
         """Serve a call's journalled answer at once, or ask for it.
 
         Raises (awaited):
             OutOfBudget: The cap does not cover this call; nothing was sent.
             JudgeError: The circuit has tripped: the service fails for good.
         """
-        if keyed.kept is not None:
-            return self._record(keyed, Response.from_json(keyed.kept), cached=True)
-        return self._ask(keyed)
+        return self.kept(work) or self._ask(work)
 
     async def _ask(self, keyed: KeyedCall) -> CallRecord:
         # Once more: another process may have answered since the calls were prepared.
