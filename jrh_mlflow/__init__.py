@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.schema.estimates import Estimate, NotEstimable
     from jrh_mlflow.schema.presentation import Answer, Message, Presentation
     from jrh_mlflow.suites import Suite, datasheet_suite, natural_suite
-    from jrh_mlflow.sweeps.report import Sweep
+    from jrh_mlflow.sweeps.result import Sweep
     from jrh_mlflow.sweeps.space import Space
     from jrh_mlflow.sweeps.sweep import sweep
     from jrh_mlflow.tracking.scorers import from_mlflow
@@ -45,7 +45,7 @@ _HOMES = {
     "ReliabilityReport": "results",
     "Space": "sweeps.space",
     "Suite": "suites",
-    "Sweep": "sweeps.report",
+    "Sweep": "sweeps.result",
     "compare": "evaluation.compare",
     "criterion_shift": "evaluation.criterion_shift",
     "datasheet_suite": "suites",

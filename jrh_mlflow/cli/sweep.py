@@ -12,7 +12,7 @@ from jrh_mlflow.errors import BudgetError
 
 if TYPE_CHECKING:
     from jrh_mlflow.sweeps.pricing import SweepQuote
-    from jrh_mlflow.sweeps.report import Sweep
+    from jrh_mlflow.sweeps.result import Sweep
 
 
 @click.command()

@@ -1,102 +1,155 @@
-"""A sweep as Markdown: short enough for the description of its run."""
+"""A sweep as Markdown, made from the plain data of `Sweep.to_dict`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from jrh_mlflow.measures.composite import CompositeDifference
+from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import interval_text
-from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.sweeps.report import Sweep, ranking, reading_text
+
+Facts = Mapping[str, Any]
 
 _MOST = 7600
 """MLflow cuts descriptions at 8,000 characters without a word."""
+_MOST_OTHERS = 20
+"""Configurations off the front that are listed; all are in trials.csv."""
 
 
-def sweep_markdown(sweep: Sweep) -> str:
-    """Rank the front, then say how sure that is, what drives it, and what was left out."""
-    lines = [f"# Sweep on {sweep.suite}", ""]
-    notes = [*(["Simulated judges, not models."] if sweep.simulated else []), *sweep.notes]
-    notes += [f"Truncated ({sweep.truncated}): told on what was measured."] if sweep.truncated else []
+def sweep_markdown(
+    sweep: Facts,
+    *,
+    ended: Mapping[str, int],
+    differences: Sequence[tuple[CompositeDifference, bool]],
+    operating: Sequence[OperatingPoint],
+    shifts: Sequence[ResolutionShift],
+) -> str:
+    """Rank the front, then say how sure that is, what drives it, and what was left out.
+
+    Args:
+        sweep: As `Sweep.to_dict` gives it.
+        ended: State of trials to their number.
+        differences: Best minus each held-out configuration, and whether the two are tied.
+        operating: Of every judge, prompt and criterion.
+        shifts: How far each prompt lies off the curve of the others.
+    """
+    lines = [f"# Sweep on {sweep['suite']['name']}", ""]
+    notes = [*(["Simulated judges, not models."] if sweep["simulated"] else []), *sweep["notes"]]
+    notes += [f"Truncated ({sweep['truncated']}): told on what was measured."] if sweep["truncated"] else []
     lines += [f"> {note}" for note in notes] + ([""] if notes else [])
     lines += [*_answer(sweep), "", "## Front", ""]
     # As below it: the most reliable first.
-    front = sweep.front[::-1]
-    lines += ranking(front) if front else ["No configuration was measured that keeps the constraints."]
-    others = [one for one in sweep.members if not one.on_front]
+    front = sweep["front"][::-1]
+    lines += _ranking(front) if front else ["No configuration was measured that keeps the constraints."]
+    others = [member for member in sweep["measured"] if not member["on_front"]]
     if others:
-        lines += ["", "## Also measured in full", "", *ranking(others[:20])]
-        lines += [f"… and {len(others) - 20} more in trials.csv."] if len(others) > 20 else []
-    lines += ["", "## How sure", "", *_sureness(sweep), ""]
-    lines += ["## What drives it (fANOVA)", "", *_importance(sweep.importance), ""]
-    lines += _curve(sweep)
-    return "\n".join(lines)
+        lines += ["", "## Also measured in full", "", *_ranking(others[:_MOST_OTHERS])]
+        more = len(others) - _MOST_OTHERS
+        lines += [f"… and {more} more in trials.csv."] if more > 0 else []
+    lines += ["", "## How sure", "", *_sureness(sweep, ended, differences), ""]
+    lines += ["## What drives it (fANOVA)", "", *_importance(sweep["importance"]), ""]
+    return "\n".join(lines + _curve(operating, shifts))
 
 
-def _answer(sweep: Sweep) -> list[str]:
-    best, cheap = sweep.best, sweep.cheapest_tied
+def _answer(sweep: Facts) -> list[str]:
+    members = {member["configuration"]: member for member in sweep["measured"]}
+    best, cheap = members.get(sweep["best"]), members.get(sweep["cheapest_tied"])
     if best is None:
         return ["**No answer yet.** Nothing was measured on the held-out half."]
-    lines = [f"**Most reliable:** {best.label}: {reading_text(best.reliability)}, {_dollars(best.usd_per_1k)}."]
+    lines = [f"**Most reliable:** {_member_text(best)}"]
     if cheap is not None and cheap is not best:
-        lines.append(
-            f"**Cheapest that cannot be told from it:** {cheap.label}: {reading_text(cheap.reliability)}, "
-            f"{_dollars(cheap.usd_per_1k)}."
-        )
+        lines.append(f"**Cheapest that cannot be told from it:** {_member_text(cheap)}")
     elif cheap is not None:
         lines.append("No cheaper configuration is tied with it.")
     return lines
 
 
-def _dollars(usd: float | None) -> str:
-    return "price unknown" if usd is None else f"${usd:.4g} per 1,000 judgments"
+def _member_text(member: Facts) -> str:
+    usd = member["usd_per_1k_judgments"]
+    dollars = "price unknown" if usd is None else f"${usd:.4g} per 1,000 judgments"
+    return f"{member['label']}: {_reading_text(member['reliability'])}, {dollars}."
 
 
-def _sureness(sweep: Sweep) -> list[str]:
-    ended = ", ".join(f"{count} {name}" for name, count in sweep.trials["state"].value_counts().items())
-    share = sweep.n_calls / sweep.grid_calls if sweep.grid_calls else 0.0
-    biases = [one.bias for one in sweep.members if one.bias is not None]
+def _reading_text(reading: Facts) -> str:
+    """Write a value with its interval by task."""
+    if reading["kind"] != "estimate":
+        return "n/a"
+    return f"{reading['value']:.3f} {interval_text(reading['cluster_low'], reading['cluster_high'])}"
+
+
+def _ranking(members: Sequence[Facts]) -> list[str]:
+    names = list(dict.fromkeys(name for member in members for name in member["parts"]))
+    header = ["configuration", "reliability", "search", "bias", "$ per 1,000", "tied with best", "on front"]
+    # With spaces, so that the column heads may break.
+    header += [name.replace("_", " ") for name in names]
+    return table(header, [[*_cells(member), *(_part(member, name) for name in names)] for member in members])
+
+
+def _cells(member: Facts) -> list[str]:
+    chance, usd, p = (member[name] for name in ("front_probability", "usd_per_1k_judgments", "p_holm"))
+    return [
+        member["label"],
+        # Not in round brackets: after the interval's square ones Markdown would read a link.
+        _reading_text(member["reliability"]) + (", searched half" if member["holdout_value"] is None else ""),
+        f"{member['search_value']:.3f}",
+        "–" if member["bias"] is None else f"{member['bias']:+.3f}",
+        "unknown" if usd is None else f"{usd:.4g}",
+        "–" if p is None else f"{'yes' if member['tied_with_best'] else 'no'} (p {p:.3f})",
+        ("yes" if member["on_front"] else "no") + ("" if chance is None else f" ({chance:.2f})"),
+    ]
+
+
+def _part(member: Facts, name: str) -> str:
+    reading = member["parts"].get(name, {})
+    return f"{reading['value']:.3f}" if reading.get("kind") == "estimate" else "n/a"
+
+
+def _sureness(
+    sweep: Facts, ended: Mapping[str, int], differences: Sequence[tuple[CompositeDifference, bool]]
+) -> list[str]:
+    states = ", ".join(f"{count} {name}" for name, count in ended.items())
+    share = sweep["n_calls"] / sweep["grid_calls"] if sweep["grid_calls"] else 0.0
+    biases = [member["bias"] for member in sweep["measured"] if member["bias"] is not None]
+    volume = sweep["hypervolume"]
+    method = f" ({volume['method']})" if volume["kind"] == "estimate" else ""
     lines = [
-        f"- {len(sweep.trials)} of {sweep.n_grid} configurations tried ({ended}); {sweep.n_calls} calls, "
-        f"{share:.0%} of the whole grid on the whole suite.",
+        f"- {sweep['n_trials']} of {sweep['n_configurations']} configurations tried ({states}); {sweep['n_calls']} "
+        f"calls, {share:.0%} of the whole grid on the whole suite.",
         "- Reliability is the mean of its parts on the held-out half; intervals are 95 % over whole tasks. "
         "Tied: not told apart by a paired test on tasks, adjusted by Holm.",
-        *_few(sweep),
-        f"- Hypervolume {reading_text(sweep.hypervolume)} of the box of reliability 0 to 1 and dollars"
-        + (f" ({sweep.hypervolume.method})." if isinstance(sweep.hypervolume, Estimate) else "."),
+        *_ties(differences),
+        f"- Hypervolume {_reading_text(volume)} of the box of reliability 0 to 1 and dollars{method}.",
     ]
     if biases:
         lines.append(f"- Selection bias (search minus held out), mean {sum(biases) / len(biases):+.3f}.")
-    if sweep.constraints:
-        lines.append(f"- Constraints: {'; '.join(map(str, sweep.constraints))}.")
+    if sweep["constraints"]:
+        lines.append(f"- Constraints: {'; '.join(sweep['constraints'])}.")
     return lines
 
 
-def _few(sweep: Sweep) -> list[str]:
+def _ties(differences: Sequence[tuple[CompositeDifference, bool]]) -> list[str]:
     """Say how ties were told, and how large a difference went unseen."""
-    told = [one.tie for one in sweep.members if one.tie and one.tie.difference.value]
-    methods = dict.fromkeys(tie.difference.method for tie in told)
-    unseen = max((tie.difference.value for tie in told if tie.tied), default=0.0)
-    return (
-        [f"- Ties by {', '.join(methods)}; the largest difference that was not told apart: {unseen:.3f}."]
-        if told
-        else []
-    )
+    compared = [(difference, tied) for difference, tied in differences if difference.value]
+    if not compared:
+        return []
+    methods = dict.fromkeys(difference.method for difference, _ in compared)
+    unseen = max((difference.value for difference, tied in compared if tied), default=0.0)
+    return [f"- Ties by {', '.join(methods)}; the largest difference that was not told apart: {unseen:.3f}."]
 
 
 def _importance(found: Mapping[str, Mapping[str, float] | str]) -> list[str]:
     lines = []
     for name, shares in found.items():
-        if isinstance(shares, str):
-            lines.append(f"- {name}: {shares}")
-        else:
-            lines.append(f"- {name}: " + ", ".join(f"{param} {share:.2f}" for param, share in shares.items()))
+        text = shares if isinstance(shares, str) else ", ".join(f"{one} {share:.2f}" for one, share in shares.items())
+        lines.append(f"- {name}: {text}")
     return lines
 
 
-def _curve(sweep: Sweep) -> list[str]:
-    """Tell whether the criteria move along one curve, and whether a prompt lies off it."""
-    if len({point.criterion for point in sweep.operating}) < 2:
+def _curve(operating: Sequence[OperatingPoint], shifts: Sequence[ResolutionShift]) -> list[str]:
+    """Say whether the criteria move along one curve, and whether a prompt lies off it."""
+    if len({point.criterion for point in operating}) < 2:
         return []
     rows = [
         [
@@ -107,13 +160,13 @@ def _curve(sweep: Sweep) -> list[str]:
             f"{point.sensitivity:.3f}",
             f"{point.d_prime:.2f}",
         ]
-        for point in sorted(sweep.operating, key=lambda one: (one.judge, one.prompt, one.false_preference))
+        for point in sorted(operating, key=lambda one: (one.judge, one.prompt, one.false_preference))
     ]
     header = ["judge", "prompt", "criterion", "false preference Δ0", "sensitivity one step", "d′"]
     lines = ["## Criterion curve", "", *table(header, rows), ""]
-    if not sweep.shifts:
+    if not shifts:
         return [*lines, "One prompt per judge: nothing to lie off its curve.", ""]
-    for one in sweep.shifts:
+    for one in shifts:
         where = "lies off the curve of the others" if one.off else "cannot be told from the curve of the others"
         lines.append(
             f"- {one.judge}, prompt {one.prompt}: {where} (d′ {one.value:+.2f} {interval_text(one.low, one.high)})."

@@ -1,11 +1,10 @@
-"""Who is on the front, how sure that is, and who cannot be told from the best."""
+"""The Pareto front of a sweep: its members, how sure each of them is, its area, and ties with the best one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +14,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.stats.fronts import front_probability, hypervolume, hypervolume_interval, pareto
 from jrh_mlflow.stats.paired import holm
 from jrh_mlflow.sweeps.goals import COST, is_map
-from jrh_mlflow.sweeps.trials import Result
-
-if TYPE_CHECKING:
-    from optuna import Study
+from jrh_mlflow.sweeps.trials import TrialResult
 
 Array = npt.NDArray[np.float64]
 
@@ -26,7 +22,6 @@ UNDECIDED = (0.05, 0.95)
 """Shares of resamples between which the membership of the front is not decided."""
 _ROOM = 1.1
 """The reference of the area stands this much past the dearest configuration, so that it counts too."""
-_ENOUGH = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +35,7 @@ class Tie:
     """Whether it cannot be told from the best."""
 
 
-def on_front(results: Sequence[Result], objectives: Mapping[str, str]) -> list[Result]:
+def on_front(results: Iterable[TrialResult], objectives: Mapping[str, str]) -> list[TrialResult]:
     """Return the feasible results on the front of the objectives' values."""
     able = [one for one in results if one.feasible and all(name in one.values for name in objectives)]
     if not able:
@@ -50,9 +45,13 @@ def on_front(results: Sequence[Result], objectives: Mapping[str, str]) -> list[R
     return [one for one, member in zip(able, pareto(points, directions), strict=True) if member]
 
 
-def probabilities(results: Sequence[Result], *, seed: int) -> dict[str, float]:
-    """Return for each feasible configuration the share of resampled tasks in which it is on the front."""
-    able = [one for one in results if one.feasible and one.usd_per_1k is not None]
+def probabilities(results: Iterable[TrialResult], *, seed: int) -> dict[str, float]:
+    """Return for each feasible configuration the share of resampled tasks in which it is on the front.
+
+    Tasks are resampled as wholes and the same ones for all configurations, since answers on one task go together and a
+    hard task is hard for everybody.
+    """
+    able = _priced(results)
     if not able:
         return {}
     scores, weights, costs = _arrays(able)
@@ -60,12 +59,12 @@ def probabilities(results: Sequence[Result], *, seed: int) -> dict[str, float]:
     return {one.key: float(share) for one, share in zip(able, shares, strict=True)}
 
 
-def area(results: Sequence[Result], *, dearest: float, seed: int) -> Reading:
+def area(results: Iterable[TrialResult], *, dearest: float, seed: int) -> Reading:
     """Return the share of the box from 0 to 1 and from the reference's dollars to 0 that the front covers.
 
     The reference is reliability 0 at 1.1 times the dollars of the dearest configuration measured.
     """
-    able = [one for one in results if one.feasible and one.usd_per_1k is not None]
+    able = _priced(results)
     if not able or dearest <= 0:
         return NotEstimable(reason="every configuration is free" if able else "no configuration with a known price")
     scores, weights, costs = _arrays(able)
@@ -88,14 +87,14 @@ def area(results: Sequence[Result], *, dearest: float, seed: int) -> Reading:
     )
 
 
-def ties(results: Mapping[str, Result], *, seed: int, alpha: float = 0.05) -> dict[str, Tie]:
+def ties(results: Mapping[str, TrialResult], *, seed: int, alpha: float = 0.05) -> dict[str, Tie]:
     """Compare every configuration with the best one: cluster-paired, adjusted by Holm; the best is tied with itself."""
     if not results:
         return {}
     best = best_of(results)
     # A judge that answers other items than the best one cannot be paired with it.
-    asked = results[best].tally.tasks, results[best].tally.cells
-    others = [key for key, one in results.items() if key != best and (one.tally.tasks, one.tally.cells) == asked]
+    items = results[best].tally.tasks, results[best].tally.cells
+    others = [key for key, one in results.items() if key != best and (one.tally.tasks, one.tally.cells) == items]
     gaps = {key: composite_difference(results[best].tally, results[key].tally, seed=seed) for key in others}
     adjusted = holm([gaps[key].p for key in others])
     nothing = CompositeDifference(value=0.0, low=0.0, high=0.0, p=1.0)
@@ -105,60 +104,36 @@ def ties(results: Mapping[str, Result], *, seed: int, alpha: float = 0.05) -> di
     }
 
 
-def best_of(results: Mapping[str, Result]) -> str:
+def best_of(results: Mapping[str, TrialResult]) -> str:
     """Return the most reliable configuration; of equal ones the cheapest, then the first by key."""
     return min(results, key=lambda key: (-results[key].tally.value, _price(results[key]), key))
 
 
-def cheapest_tied(results: Mapping[str, Result], found: Mapping[str, Tie]) -> str | None:
+def cheapest_tied(results: Mapping[str, TrialResult], found: Mapping[str, Tie]) -> str | None:
     """Return the cheapest configuration that cannot be told from the best; of equal prices the most reliable."""
     tied = [key for key, tie in found.items() if tie.tied]
     return min(tied, key=lambda key: (_price(results[key]), -results[key].tally.value, key)) if tied else None
 
 
-def _price(result: Result) -> float:
+def _price(result: TrialResult) -> float:
     return math.inf if result.usd_per_1k is None else result.usd_per_1k
 
 
-def importance(study: Study, objectives: Mapping[str, str], *, seed: int) -> dict[str, dict[str, float] | str]:
-    """Return for each objective how much of its variance each parameter explains, or why that is not known.
-
-    fANOVA on the trials measured in full. Optuna's default, PED-ANOVA, asks another question: what tells the best
-    trials from the rest.
-    """
-    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
-    return {name: _importance(study, trials, index, seed=seed) for index, name in enumerate(objectives)}
-
-
-def _importance(study: Study, trials: Sequence[Any], index: int, *, seed: int) -> dict[str, float] | str:
-    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
-
-    values = {trial.values[index] for trial in trials}
-    varying = [name for name in (trials[0].params if trials else ()) if len({one.params[name] for one in trials}) > 1]
-    if len(trials) < _ENOUGH:
-        return f"n/a: {len(trials)} trials were measured in full, and {_ENOUGH} are needed"
-    if not varying or len(values) < 2:
-        return "n/a: nothing varies"
-    found = get_param_importances(
-        study,
-        evaluator=FanovaImportanceEvaluator(seed=seed),
-        params=varying,
-        target=lambda trial: float(trial.values[index]),
-    )
-    return {name: float(share) for name, share in found.items()}
-
-
-def dearest_of(results: Sequence[Result]) -> float:
+def dearest_of(results: Iterable[TrialResult]) -> float:
     """Return the dollars per 1,000 of the dearest configuration."""
     return max((one.usd_per_1k for one in results if one.usd_per_1k is not None), default=0.0)
 
 
-def has_map(results: Sequence[Result], objectives: Mapping[str, str]) -> bool:
+def has_map(results: Iterable[TrialResult], objectives: Mapping[str, str]) -> bool:
     """Whether ties, areas and probabilities can be told: reliability against cost, every price known."""
     return is_map(objectives) and all(COST in one.values for one in results)
 
 
-def _arrays(results: Sequence[Result]) -> tuple[Array, Array, Array]:
+def _priced(results: Iterable[TrialResult]) -> list[TrialResult]:
+    return [one for one in results if one.feasible and one.usd_per_1k is not None]
+
+
+def _arrays(results: Sequence[TrialResult]) -> tuple[Array, Array, Array]:
     """Return scores and weights (configurations × tasks), and dollars per 1,000."""
     tasks = sorted({task for one in results for task in one.tally.tasks})
     scores, weights = np.zeros((len(results), len(tasks))), np.zeros((len(results), len(tasks)))

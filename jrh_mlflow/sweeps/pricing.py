@@ -1,8 +1,8 @@
-"""What a sweep would cost, before anything is sent."""
+"""What a sweep would cost, counted and priced before anything is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,9 @@ from jrh_mlflow.evaluation.evaluate import price_evaluation
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.resolve import as_suite, ready_judge, resolve_judge
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.sweeps.metric_names import check_names
-from jrh_mlflow.sweeps.refine import halves
+from jrh_mlflow.sweeps.goals import check_names
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space
-
-_JUDGE = ("model", "prompt", "tie_criterion", "temperature", "rubric")
+from jrh_mlflow.sweeps.sweep import AnySpace, halves
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +44,7 @@ class SweepQuote:
 
 
 def price_sweep(
-    space: Space | Mapping[str, Any] | str | Path,
+    space: AnySpace,
     suite: Suite | str | Path | None = None,
     *,
     n_trials: int | None = None,
@@ -60,41 +58,39 @@ def price_sweep(
     Stops make a sweep cheaper; replicates for an undecided front and the held-out half make it dearer, at most by as
     many calls as the search itself makes and by the front's own calls.
     """
-    chosen, on = as_space(space, tracking_uri=tracking_uri), as_suite(suite, tracking_uri=tracking_uri)
-    pair = any(item.kind == "pair" for item in on.items)
-    search, holdout = halves(on, seed=seed)
-    check_names(chosen, search)
-    grid = chosen.configurations(pair=pair, seed=seed)
-    judges = _judges(chosen, grid)
-    quotes = [_quoted(chosen, one, search, journal=journal, prices=prices) for one in judges.values()]
+    space, suite = as_space(space, tracking_uri=tracking_uri), as_suite(suite, tracking_uri=tracking_uri)
+    search, holdout = halves(suite, seed=seed)
+    check_names(space.metrics, search, replicates=max(space.replicates))
+    grid = space.configurations(pair=any(item.kind == "pair" for item in suite.items), seed=seed)
+    judges = _judges(grid)
+    quotes = [_quoted(space, one, search, journal=journal, prices=prices) for one in judges]
     n_trials = min(n_trials or len(grid), len(grid))
     # Sampled configurations may be those of the dearest judges, each asked once with the most replicates.
-    some = sorted(quotes, key=lambda one: one.worst_usd or 0.0, reverse=True)[:n_trials]
-    most = max(judges.values(), key=lambda one: one.policy.replicates)
-    asked = resolve_judge(chosen.make_judge(most))
+    dearest = sorted(quotes, key=lambda quote: quote.worst_usd or 0.0, reverse=True)[:n_trials]
+    most = max(judges, key=lambda one: one.policy.replicates)
     return SweepQuote(
         configurations=len(grid),
         judges=len(judges),
         n_trials=n_trials,
-        grid_calls=sum(one.calls for one in quotes),
-        trials_calls=sum(one.calls for one in some),
-        holdout_calls_each=count_calls(holdout, asked, replicates=most.policy.replicates),
-        grid_usd=_total(one.usd for one in quotes),
-        grid_worst_usd=_total(one.worst_usd for one in quotes),
-        trials_usd=_total(one.usd for one in some),
-        trials_worst_usd=_total(one.worst_usd for one in some),
+        grid_calls=sum(quote.calls for quote in quotes),
+        trials_calls=sum(quote.calls for quote in dearest),
+        holdout_calls_each=count_calls(
+            holdout, resolve_judge(space.make_judge(most)), replicates=most.policy.replicates
+        ),
+        grid_usd=_total(quote.usd for quote in quotes),
+        grid_worst_usd=_total(quote.worst_usd for quote in quotes),
+        trials_usd=_total(quote.usd for quote in dearest),
+        trials_worst_usd=_total(quote.worst_usd for quote in dearest),
     )
 
 
-def _judges(space: Space, grid: list[Configuration]) -> dict[tuple[str, ...], Configuration]:
+def _judges(grid: list[Configuration]) -> list[Configuration]:
     """Return one configuration per judge, the one with the most replicates."""
-    names = [name for name in space.axes if name in _JUDGE or name in space.choices]
-    found: dict[tuple[str, ...], Configuration] = {}
+    found: dict[tuple[tuple[str, str], ...], Configuration] = {}
     for one in grid:
-        key = tuple(one.params[name] for name in names)
-        if key not in found or one.policy.replicates > found[key].policy.replicates:
-            found[key] = one
-    return found
+        if one.judge_key not in found or one.policy.replicates > found[one.judge_key].policy.replicates:
+            found[one.judge_key] = one
+    return list(found.values())
 
 
 def _quoted(space: Space, one: Configuration, suite: Suite, *, journal: Any, prices: Any) -> Quote:
@@ -102,11 +98,15 @@ def _quoted(space: Space, one: Configuration, suite: Suite, *, journal: Any, pri
     replicates = one.policy.replicates
     if isinstance(judge, PromptedJudge):
         return price_evaluation(judge, suite, replicates=replicates, journal=journal, prices=prices)
-    asked, on = ready_judge(judge, suite)
-    calls = count_calls(on, asked, replicates=replicates)
+    judge, suite = ready_judge(judge, suite)
+    calls = count_calls(suite, judge, replicates=replicates)
     return Quote(calls=calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
 
 
-def _total(amounts: Any) -> float | None:
-    known = list(amounts)
-    return None if any(one is None for one in known) else float(sum(known))
+def _total(amounts: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total

@@ -1,8 +1,7 @@
 """What a sweep may choose from: models, prompts, tie criteria, sampling, and the policy over the calls.
 
-Every choice is categorical and has a name, under which it stands in the study and in the params of its run.
-
-A space written down in YAML.
+Every choice is categorical and has a name, under which it stands in the study and in the params of its run. A space is
+made in Python or written down in YAML.
 """
 
 from __future__ import annotations
@@ -33,27 +32,13 @@ Choice = dict[str, Any]
 JudgeOf = Callable[[Choice], object]
 
 _POLICY = ("replicates", "vote", "orders")
-_LISTS = (
-    "models",
-    "prompts",
-    "tie_criteria",
-    "temperatures",
-    "rubrics",
-    "replicates",
-    "votes",
-    "orders",
-    "constraints",
-)
-_SETTINGS = {
-    "prompts": "prompt",
-    "tie_criteria": "tie_criterion",
-    "temperatures": "temperature",
-    "rubrics": "rubric",
-}
+_SETTINGS = {"prompts": "prompt", "tie_criteria": "tie_criterion", "temperatures": "temperature", "rubrics": "rubric"}
 """Lists of values of one argument of `PromptedJudge`."""
+_LISTS = ("models", *_SETTINGS, "replicates", "votes", "orders", "constraints")
 REGISTRY = "prompts:/"
 _LONGEST = 120
 """A choice that takes more characters to write is named by a digest: MLflow cuts params without a word."""
+_LONGEST_PATH = 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,6 +140,11 @@ class Space:
         """The constraints, read."""
         return tuple(read_constraint(text) for text in self.constraints)
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that objectives and constraints are about."""
+        return (*self.objectives, *(limit.metric for limit in self.limits))
+
     @cached_property
     def axes(self) -> dict[str, dict[str, Any]]:
         """Axis to the names of its choices, and each name to the choice."""
@@ -167,7 +157,7 @@ class Space:
                 "prompt": [(rendering.load_template(one).name, one) for one in self.prompts],
                 "tie_criterion": [(criterion(one).name, one) for one in self.tie_criteria],
                 "temperature": [("None" if one is None else str(float(one)), one) for one in self.temperatures],
-                "rubric": [(_rubric_name(one), one) for one in self.rubrics],
+                "rubric": [(_digest_name(one) if one else "none", one) for one in self.rubrics],
             }
         own["replicates"] = [(str(n), n) for n in self.replicates]
         own["vote"] = [(one, one) for one in self.votes]
@@ -202,15 +192,9 @@ class Space:
         choice = configuration.choice
         if self.judge is not None:
             return self.judge({name: value for name, value in choice.items() if name not in _POLICY})
-        given = dict(choice["model"])
-        rubric = "\n\n".join(text for text in (given.pop("rubric", None), choice["rubric"]) if text) or None
-        settings = {
-            "prompt": choice["prompt"],
-            "tie_criterion": choice["tie_criterion"],
-            "temperature": choice["temperature"],
-            **given,
-        }
-        return PromptedJudge(rubric=rubric, **settings)
+        given = {name: choice[name] for name in _SETTINGS.values()} | choice["model"]
+        rubrics = choice["model"].get("rubric"), choice["rubric"]
+        return PromptedJudge(**{**given, "rubric": "\n\n".join(text for text in rubrics if text) or None})
 
     @cached_property
     def sha256(self) -> str:
@@ -268,16 +252,20 @@ def _checked_choices(choices: object) -> dict[str, list[Any]]:
     return {name: _listed(f"choices.{name}", values) for name, values in choices.items()}
 
 
-def _prompt_text(spec: object) -> str:
-    if isinstance(spec, str) and spec.startswith(REGISTRY):
+def _prompt_text(spec: str | Path, *, folder: Path | None = None, tracking_uri: str | None = None) -> str:
+    """Return the text of a registered prompt, the path of a file in the folder, or what was given."""
+    text = str(spec)
+    if text.startswith(REGISTRY):
         from jrh_mlflow.tracking.sweeps import registered_prompt
 
-        return registered_prompt(spec)
-    return str(spec)
+        return registered_prompt(text, tracking_uri=tracking_uri)
+    if folder is None or "\n" in text or text in BUILT_IN or len(text) >= _LONGEST_PATH:
+        return text
+    return str(folder / text) if (folder / text).is_file() else text
 
 
-def _rubric_name(text: str | None) -> str:
-    return "none" if not text else f"own-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+def _digest_name(text: str) -> str:
+    return f"own-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _plain_name(value: object) -> str:
@@ -285,7 +273,7 @@ def _plain_name(value: object) -> str:
         value = json.dumps(value, sort_keys=True, default=str)
     own = getattr(value, "name", None) or getattr(value, "__qualname__", None)
     text = own if isinstance(own, str) else str(value)
-    return text if len(text) <= _LONGEST else f"own-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return text if len(text) <= _LONGEST else _digest_name(text)
 
 
 def _identity(function: Callable[..., object]) -> str:
@@ -333,21 +321,24 @@ def as_space(
         return load_space(space, tracking_uri=tracking_uri)
     if isinstance(space, Space):
         return space
-    given = _known(space, SPACE_KEYS, where=where)
+    if not isinstance(space, Mapping):
+        raise RecipeError(f"{where}: a mapping was expected, not {type(space).__name__}.")
+    for key in space:
+        if key not in SPACE_KEYS:
+            known = ", ".join(SPACE_KEYS)
+            raise RecipeError(f"{where}: unknown key {key!r}.{suggest(str(key), SPACE_KEYS)} Known: {known}.")
+    given = dict(space)
     if isinstance(given.get("judge"), str):
         given["judge"] = _function(str(given["judge"]), folder)
     if isinstance(given.get("prompts"), list | tuple):
-        given["prompts"] = [_prompt(one, folder, tracking_uri) for one in given["prompts"]]
+        # What is neither text nor path is left to the space, which says what is wrong with it.
+        given["prompts"] = [
+            _prompt_text(one, folder=folder or Path(), tracking_uri=tracking_uri)
+            if isinstance(one, str | Path)
+            else one
+            for one in given["prompts"]
+        ]
     return Space(**given)
-
-
-def _known(data: object, known: tuple[str, ...], *, where: str) -> dict[str, Any]:
-    if not isinstance(data, Mapping):
-        raise RecipeError(f"{where}: a mapping was expected, not {type(data).__name__}.")
-    for key in data:
-        if key not in known:
-            raise RecipeError(f"{where}: unknown key {key!r}.{suggest(str(key), known)} Known: {', '.join(known)}.")
-    return dict(data)
 
 
 def _function(text: str, folder: Path | None) -> JudgeOf:
@@ -357,15 +348,3 @@ def _function(text: str, folder: Path | None) -> JudgeOf:
     if not isinstance(judge, CallableJudge):
         raise RecipeError(f"`judge` of a space is a function from chosen values to a judge, but {text!r} is a judge.")
     return judge.function  # type: ignore[return-value]
-
-
-def _prompt(spec: object, folder: Path | None, tracking_uri: str | None) -> object:
-    if not isinstance(spec, str | Path):
-        return spec  # the space says what is wrong with it
-    text = str(spec)
-    if text.startswith(REGISTRY):
-        from jrh_mlflow.tracking.sweeps import registered_prompt
-
-        return registered_prompt(text, tracking_uri=tracking_uri)
-    beside = (folder or Path()) / text if "\n" not in text and text not in BUILT_IN else None
-    return str(beside) if beside is not None and len(text) < 1024 and beside.is_file() else text

@@ -1,41 +1,48 @@
 """`jrh.sweep`: which judge, with which prompt and tie rule, for how much.
 
-A sweep set up: what can be checked is checked, study and parent run are open, workers are told the limits.
+search      trials on one half of the suite's tasks, until there are enough or the cap is reached
+refine      more replicates where membership of the front is undecided
+hold out    the front once more, on the half nobody searched
 """
 
 from __future__ import annotations
 
+import random
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.errors import JudgeError, RecipeError, TrackingError
-from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.resolve import as_suite, default_journal, resolve_judge
+from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.sweeps.assembling import assembled, log
-from jrh_mlflow.sweeps.metric_names import check_names
-from jrh_mlflow.sweeps.refine import Memory, halves, hold_out, refine
-from jrh_mlflow.sweeps.report import Sweep
+from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
+from jrh_mlflow.sweeps.goals import check_names
+from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, log
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space
-from jrh_mlflow.sweeps.study import Trials, default_storage, open_study, quiet, result_of
-from jrh_mlflow.sweeps.trials import Bench, BudgetReached, Result, completed, run_trial
+from jrh_mlflow.sweeps.study import LIMITS, PARENT, RESULT, Trials, default_storage, open_study, quiet
+from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, TrialResult, completed, run_trial
 from jrh_mlflow.tracking.publish import first_tags
 from jrh_mlflow.tracking.store import Store, ending
-from jrh_mlflow.tracking.sweeps import demand_parent, end_orphans, reopen, sweep_parent
+from jrh_mlflow.tracking.sweeps import demand_parent, end_orphans, reopen
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
+AnySpace = Space | Mapping[str, Any] | str | Path
+
+_OURS = ("replicates", "stop", "parent_run_id", "run_name", "shuffle", "budget", "tags")
+"""Arguments of `evaluate` that a sweep sets itself."""
+_FEWEST_TASKS = 4
+
 
 def sweep(
-    space: Space | Mapping[str, Any] | str | Path,
+    space: AnySpace,
     suite: Suite | str | Path | None = None,
     *,
     n_trials: int | None = None,
@@ -87,23 +94,17 @@ def sweep(
             tracking_uri=tracking_uri,
             run_name=run_name,
             **as_evaluate,
-        ) as ready,
-        ending(ready.bench.store, ready.bench.parent),
+        ) as context,
+        ending(context.store, context.parent),
     ):
-        found: dict[str, Result] = {}
-        held: dict[str, Result] = {}
-        failed: dict[str, str] = {}
-        truncated = _searched(ready, early_stop=early_stop)
-        found |= completed(ready.trials)
-        _check_any(ready.trials, found, truncated)
-        if truncated is None:
-            truncated = _remeasured(ready, found, held, failed, max_replicates=max_replicates)
-        link = ready.bench.store.link(ready.bench.parent)
-        return log(ready.bench, assembled(ready, found, held, failed, truncated=truncated, link=link), seed=seed)
+        findings = _measured(context, early_stop=early_stop, max_replicates=max_replicates)
+        found = assembled(context, findings)
+        log(context, found)
+        return found
 
 
 def join_sweep(
-    space: Space | Mapping[str, Any] | str | Path,
+    space: AnySpace,
     suite: Suite | str | Path | None = None,
     *,
     storage: str | None = None,
@@ -120,97 +121,118 @@ def join_sweep(
         TrackingError: when the sweep's run is not in the MLflow store.
         BudgetReached: The cap is spent.
     """
-    with quiet(), set_up(space, suite, storage=storage, join=True, **given) as ready:
-        return _search(ready, early_stop=early_stop, wait=False)
+    with quiet(), set_up(space, suite, storage=storage, join=True, **given) as context:
+        return _search(context, early_stop=early_stop, wait=False)
 
 
-def _searched(ready: Ready, *, early_stop: bool) -> str | None:
-    """Search; return why it ended before its time, or None."""
-    bench, trials = ready.bench, ready.trials
+def _measured(context: SweepContext, *, early_stop: bool, max_replicates: int) -> Findings:
+    """Run the three stages; a cap ends them with what they have."""
+    findings, trials, where = Findings(), context.trials, ""
     try:
-        _search(ready, early_stop=early_stop, wait=True)
+        _search_all(context, early_stop=early_stop)
+        findings.search = completed(trials)
+        if not findings.search and trials.failed:
+            raise JudgeError(f"No configuration could be measured. The first: {next(iter(trials.failed.values()))}")
+        where = " while the front was measured again"
+        refine(context, findings.search, max_replicates=max_replicates)
+        hold_out(context, findings)
     except BudgetReached as reason:
+        findings.search = findings.search or completed(trials)
+        findings.truncated = f"the cap is reached{where} ({reason})"
+    return findings
+
+
+def _search_all(context: SweepContext, *, early_stop: bool) -> None:
+    """Search, and wait for the other workers; runs of trials whose process died are ended."""
+    trials = context.trials
+    try:
+        _search(context, early_stop=early_stop, wait=True)
+    except BudgetReached:
         # What the others still run was paid, too, and belongs to the report.
         while trials.open("RUNNING"):
             trials.wait()
-        return f"the cap is reached ({reason})"
+        raise
     finally:
-        taken_over = [found["run_id"] for one in trials.measured().values() if (found := result_of(one))]
-        end_orphans(bench.store, bench.parent, trials.dead(), keep=taken_over)
-    return None
+        results = [trial.user_attrs[RESULT] for trial in trials.measured().values() if RESULT in trial.user_attrs]
+        taken_over = [result["run_id"] for result in results]
+        end_orphans(context.store, context.parent, trials.dead(), keep=taken_over)
 
 
-def _search(ready: Ready, *, early_stop: bool, wait: bool) -> int:
+def _search(context: SweepContext, *, early_stop: bool, wait: bool) -> int:
     """Run trials until there are enough; with `wait`, until those of other workers have ended too; return how many."""
-    trials, ran = ready.trials, 0
+    trials, ran = context.trials, 0
 
-    def run(trial: Trial, one: Configuration) -> Sequence[float]:
+    def run(trial: Trial, configuration: Configuration) -> Sequence[float]:
         nonlocal ran
         ran += 1
-        return run_trial(ready.capped(), trials, trial, one, ready.search, early_stop=early_stop)
+        return run_trial(context, trial, configuration, early_stop=early_stop)
 
     while True:
-        if trials.run_next(ready.n_trials, run):
+        # Read anew each time: the sweep may have been started again with another number.
+        if trials.run_next(trials.limits["n_trials"] or len(trials.grid), run):
             continue
         if not wait or not trials.open():
             return ran
         trials.wait()
 
 
-def _remeasured(
-    ready: Ready,
-    found: dict[str, Result],
-    held: dict[str, Result],
-    failed: dict[str, str],
-    *,
-    max_replicates: int,
-) -> str | None:
-    """Refine and hold out; return why that ended before its time, or None."""
-    configurations = {one.key: one for one in ready.trials.grid}
-    memory = Memory(ready.trials.study)
-    try:
-        bench = ready.capped()
-        refine(bench, memory, found, configurations, ready.search, max_replicates=max_replicates)
-        failed |= hold_out(bench, memory, found, configurations, ready.holdout, found=held)
-    except BudgetReached as reason:
-        return f"the cap is reached while the front was measured again ({reason})"
-    return None
+def refine(context: SweepContext, results: dict[str, TrialResult], *, max_replicates: int) -> None:
+    """Double the replicates of configurations whose membership of the front is undecided; `results` are replaced.
+
+    It ends when all are decided, at `max_replicates`, and when it has made as many calls as the results before it.
+    """
+    if not has_map(results.values(), context.space.objectives):
+        return
+    configurations = {one.key: one for one in context.trials.grid}
+    allowance = sum(result.n_calls for result in results.values())
+    while True:
+        shares = probabilities(results.values(), seed=context.seed)
+        undecided = [
+            key
+            for key, share in shares.items()
+            if UNDECIDED[0] < share < UNDECIDED[1]
+            and 2 * results[key].repeats * configurations[key].policy.replicates <= max_replicates
+        ]
+        if not undecided:
+            return
+        # Nearest to even odds first: there a replicate can change most.
+        for key in sorted(undecided, key=lambda key: abs(shares[key] - 0.5)):
+            if allowance <= 0:
+                return
+            repeats = 2 * results[key].repeats
+            results[key] = _measured_once(context, configurations[key], stage="refine", repeats=repeats)
+            allowance -= results[key].n_calls
 
 
-def _check_any(trials: Trials, found: Mapping[str, Result], truncated: str | None) -> None:
-    if not found and trials.failed and truncated is None:
-        raise JudgeError(f"No configuration could be measured. The first: {next(iter(trials.failed.values()))}")
+def hold_out(context: SweepContext, findings: Findings) -> None:
+    """Measure the front, and those that may be on it, on the held-out half.
+
+    Each with as many replicates as the search gave it, so that the two halves are alike.
+    """
+    results, objectives = findings.search, context.space.objectives
+    configurations = {one.key: one for one in context.trials.grid}
+    mapped = has_map(results.values(), objectives)
+    shares = probabilities(results.values(), seed=context.seed) if mapped else {}
+    members = {result.key for result in on_front(results.values(), objectives)}
+    for key in [key for key in results if key in members or shares.get(key, 0.0) > UNDECIDED[0]]:
+        try:
+            findings.holdout[key] = _measured_once(
+                context, configurations[key], stage="holdout", repeats=results[key].repeats
+            )
+        except (JudgeError, RecipeError, SuiteError) as error:
+            findings.failed[key] = str(error)
 
 
-_PARENT, _LIMITS = "jrh:parent", "jrh:limits"
-"""Attributes of a study: its parent run, and what the sweep was started with, for those that join it."""
-_OURS = ("replicates", "stop", "parent_run_id", "run_name", "shuffle", "budget", "tags")
-"""Arguments of `evaluate` that a sweep sets itself."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ready:
-    """A sweep that is set up."""
-
-    space: Space
-    suite: Suite
-    search: Suite
-    holdout: Suite
-    trials: Trials
-    bench: Bench
-
-    @property
-    def n_trials(self) -> int:
-        """Configurations to try, as the sweep was started last."""
-        n_grid = len(self.trials.grid)
-        return min(_limits(self.trials.study)["n_trials"] or n_grid, n_grid)
-
-    def capped(self) -> Bench:
-        """Return the bench under the latest cap of the sweep: a worker must not bring an old one back."""
-        study = self.trials.study
-        cap = _limits(study)["max_usd"]
-        budget = {} if cap is None else {"max_usd": cap, "budget": f"sweep:{study.study_name}"}
-        return replace(self.bench, options={**self.bench.options, **budget})
+def _measured_once(context: SweepContext, configuration: Configuration, *, stage: str, repeats: int) -> TrialResult:
+    """Measure a configuration in a later stage, or return what the study kept of it from a sweep that went before."""
+    study, name = context.trials.study, f"jrh:{stage}:{configuration.key}:{repeats}"
+    kept = study.user_attrs.get(name)
+    if kept is not None:
+        return TrialResult.from_dict(kept)
+    suite = context.search if stage == "refine" else context.holdout
+    result = context.measure(configuration, suite, stage=stage, repeats=repeats)
+    study.set_user_attr(name, result.to_dict())
+    return result
 
 
 def study_name(space: Space, suite: Suite, seed: int) -> str:
@@ -218,9 +240,30 @@ def study_name(space: Space, suite: Suite, seed: int) -> str:
     return f"jrh-{space.sha256[:12]}-{suite.sha256[:12]}-{seed}"
 
 
+def halves(suite: Suite, *, seed: int) -> tuple[Suite, Suite]:
+    """Split a suite by task into `<suite>/search` and `<suite>/holdout`.
+
+    Raises:
+        SuiteError: when it has fewer than four tasks: neither half would say how much tasks differ.
+    """
+    tasks = sorted({item.task for item in suite.items})
+    if len(tasks) < _FEWEST_TASKS:
+        raise SuiteError(
+            f"Suite {suite.name!r} has {len(tasks)} task(s), and a sweep needs {_FEWEST_TASKS}: one half is searched, "
+            "the other held out."
+        )
+    searched = set(random.Random(f"halves:{seed}").sample(tasks, (len(tasks) + 1) // 2))  # noqa: S311 - an order
+    origin = {"half_of": suite.sha256, "seed": seed}
+    parts: dict[str, list[Item]] = {"search": [], "holdout": []}
+    for item in suite.items:
+        parts["search" if item.task in searched else "holdout"].append(item)
+    search, holdout = (Suite(name=f"{suite.name}/{half}", items=items, origin=origin) for half, items in parts.items())
+    return search, holdout
+
+
 @contextmanager
 def set_up(
-    space: Space | Mapping[str, Any] | str | Path,
+    space: AnySpace,
     suite: Suite | str | Path | None,
     *,
     n_trials: int | None = None,
@@ -232,34 +275,39 @@ def set_up(
     run_name: str | None = None,
     join: bool = False,
     **as_evaluate: Any,
-) -> Iterator[Ready]:
+) -> Iterator[SweepContext]:
     """Check everything that can be checked before anything is asked, then open study and parent run."""
     _check_arguments(as_evaluate, n_trials=n_trials, max_usd=max_usd, join=join)
-    chosen, on = as_space(space, tracking_uri=tracking_uri), as_suite(suite, tracking_uri=tracking_uri)
-    pair = any(item.kind == "pair" for item in on.items)
-    search, holdout = halves(on, seed=seed)
-    check_names(chosen, search)
-    _check_cap(chosen, max_usd, as_evaluate.get("prices"), pair=pair)
-    name = study_name(chosen, on, seed)
+    space, suite = as_space(space, tracking_uri=tracking_uri), as_suite(suite, tracking_uri=tracking_uri)
+    pair = any(item.kind == "pair" for item in suite.items)
+    search, holdout = halves(suite, seed=seed)
+    check_names(space.metrics, search, replicates=max(space.replicates))
+    _check_cap(space, max_usd, as_evaluate.get("prices"), pair=pair)
+    name = study_name(space, suite, seed)
     store = Store(tracking_uri, experiment)
-    where = {"experiment": experiment, "tracking_uri": tracking_uri}
-    options = {"progress": False, **as_evaluate, **where}
-    directions = list(chosen.objectives.values())
+    directions = list(space.objectives.values())
     with open_study(name, storage or default_storage(name), directions, create=not join) as (study, made):
-        trials = Trials(study, chosen, pair=pair, seed=seed)
-        first = resolve_judge(chosen.make_judge(trials.grid[0]))
-        journal = _journal_name(as_evaluate.get("journal")) if isinstance(first, PromptedJudge) else None
+        trials = Trials(study, space, pair=pair, seed=seed)
+        judge = resolve_judge(space.make_judge(trials.grid[0]))
+        journal = _journal_name(as_evaluate.get("journal")) if judge.journalled else None
         if not join:
             # Before the parent run, which is what a worker waits for.
-            study.set_user_attr(_LIMITS, {"n_trials": n_trials, "max_usd": max_usd, "journal": journal})
-        parent = _parent(study, store, made, run_name or f"sweep: {on.name}", simulated=first.simulated)
+            study.set_user_attr(LIMITS, {"n_trials": n_trials, "max_usd": max_usd, "journal": journal})
+        parent = _parent(study, store, made, run_name or f"sweep: {suite.name}", simulated=judge.simulated)
         if join:
             demand_parent(store, parent)
-            _check_journal(journal, _limits(study)["journal"])
+            _check_journal(journal, trials.limits["journal"])
         else:
             reopen(store, parent)
-        bench = Bench(space=chosen, store=store, parent=parent, pair=pair, seed=seed, options=options)
-        yield Ready(space=chosen, suite=on, search=search, holdout=holdout, trials=trials, bench=bench)
+        yield SweepContext(
+            suite=suite,
+            search=search,
+            holdout=holdout,
+            trials=trials,
+            store=store,
+            parent=parent,
+            options={"progress": False, **as_evaluate, "experiment": experiment, "tracking_uri": tracking_uri},
+        )
 
 
 def _check_arguments(
@@ -272,10 +320,6 @@ def _check_arguments(
         raise RecipeError(f"`n_trials >= 1` must hold, but got {n_trials=}.")
     if join and (n_trials is not None or max_usd is not None):
         raise RecipeError("A worker takes the number of trials and the cap from the sweep that it joins: give neither.")
-
-
-def _limits(study: Study) -> dict[str, Any]:
-    return {"n_trials": None, "max_usd": None, "journal": None, **study.user_attrs.get(_LIMITS, {})}
 
 
 def _journal_name(journal: str | Path | Journal | None) -> str:
@@ -296,23 +340,22 @@ def _check_cap(space: Space, max_usd: float | None, prices: Any, *, pair: bool) 
     """Refuse a cap on models whose calls cannot be priced beforehand, before anything is asked."""
     if max_usd is None:
         return
-    seen: dict[str, None] = {}
+    by_model: dict[str | None, Configuration] = {}
     for one in space.configurations(pair=pair):
-        model = one.params.get("model", "")
-        if model not in seen:
-            seen[model] = None
-            judge = resolve_judge(space.make_judge(one))
-            checked_cap(max_usd, judge, judge.price(prices))
+        by_model.setdefault(one.params.get("model"), one)
+    for configuration in by_model.values():
+        judge = resolve_judge(space.make_judge(configuration))
+        checked_cap(max_usd, judge, judge.price(prices))
 
 
 def _parent(study: Study, store: Store, made: bool, name: str, *, simulated: bool) -> str:
     """Make the parent run with the study, or find the one it has."""
     if made:
-        run_id = sweep_parent(store, name, tags=first_tags("sweep", simulated=simulated))
-        study.set_user_attr(_PARENT, run_id)
+        run_id = store.create_run(name, tags=first_tags("sweep", simulated=simulated))
+        study.set_user_attr(PARENT, run_id)
         return run_id
     for _ in range(120):  # its maker may be between the two steps
-        known = study.user_attrs.get(_PARENT)
+        known = study.user_attrs.get(PARENT)
         if known is not None:
             return str(known)
         time.sleep(0.5)

@@ -1,7 +1,4 @@
-"""One configuration, measured: an `evaluate` run nested under the sweep's, read through the configuration's policy.
-
-What a configuration measured on one half of the suite, small enough to live in the study.
-"""
+"""One configuration measured: an `evaluate` run nested under the sweep's, read through the configuration's policy."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked
 from jrh_mlflow.sweeps.space import Configuration, Space
 from jrh_mlflow.sweeps.stopping import DOMINATED, DominatedStop, Rival
-from jrh_mlflow.sweeps.study import RESULT, STOPPED, TrialFailed, Trials, result_of
+from jrh_mlflow.sweeps.study import RESULT, STOPPED, TrialFailed, Trials
 from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.sweeps import log_trial, trial_tags
 
@@ -39,161 +36,8 @@ class BudgetReached(Exception):  # noqa: N818 - a signal, not a failure
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
-    """Where the configurations of one sweep are measured."""
-
-    space: Space
-    store: Store
-    parent: str
-    """Run id of the sweep."""
-    pair: bool
-    seed: int
-    options: Mapping[str, Any]
-    """Further arguments of `evaluate`, experiment and tracking_uri included."""
-
-    def measure(
-        self,
-        configuration: Configuration,
-        suite: Suite,
-        *,
-        stage: str,
-        repeats: int = 1,
-        judge: Judge | None = None,
-        stop: StopRule | None = None,
-        trial: int | None = None,
-    ) -> Result:
-        """Evaluate a configuration on a half of the suite and read its decisions.
-
-        Raises:
-            BudgetReached: The cap is spent; what was asked is in the journal, so that a higher one continues.
-        """
-        policy = configuration.policy
-        again = f", {repeats} times" if repeats > 1 else ""
-        try:
-            done = evaluate(
-                judge or resolve_judge(self.space.make_judge(configuration)),
-                suite,
-                replicates=policy.replicates * repeats,
-                run_name=f"{stage}: {configuration.label}{again}",
-                parent_run_id=self.parent,
-                tags=trial_tags(stage=stage, configuration=configuration.key, trial=trial),
-                shuffle=self.seed,
-                stop=stop,
-                seed=self.seed,
-                **self.options,
-            )
-        except BudgetError as error:
-            raise BudgetReached(str(error)) from error
-        if done.truncated and done.truncated.startswith(BUDGET):
-            raise BudgetReached(done.truncated)
-        return self._read(configuration, done, repeats=repeats)
-
-    def _read(self, configuration: Configuration, done: Evaluation, *, repeats: int) -> Result:
-        policy = configuration.policy
-        decisions = decide(done.calls, vote=policy.vote, orders=policy.orders, replicates=policy.replicates)
-        counted = tally(decisions, labels=done.suite.labels)
-        each = usd_per_call(done.calls)
-        n_calls = policy.calls_per_judgment(pair=self.pair)
-        usd = None if each is None else float(f"{1000 * n_calls * each:.12g}")
-        composite = reliability(counted, seed=self.seed)
-        metrics = log_trial(
-            self.store,
-            done.run_id,
-            params=configuration.params,
-            readings={RELIABILITY: composite, **parts(counted, seed=self.seed)},
-            usd_per_1k=usd,
-            calls_per_judgment=n_calls,
-        )
-        metrics = {**done.metrics, **metrics}
-        metrics |= {} if isinstance(composite, NotEstimable) else {RELIABILITY: composite.value}
-        metrics |= {} if usd is None else {COST: usd}
-        if done.truncated is None:
-            self._refuse(composite)
-        values, feasible = self._values(metrics, whole=done.truncated is None)
-        return Result(
-            key=configuration.key,
-            run_id=done.run_id,
-            tally=counted,
-            usd_per_1k=usd,
-            n_calls=int((~done.calls["cached"].astype(bool)).sum()),
-            repeats=repeats,
-            truncated=done.truncated,
-            values=values,
-            feasible=feasible,
-            operating=operating_counts(done.calls),
-            simulated=done.judge.simulated,
-        )
-
-    def _refuse(self, composite: object) -> None:
-        if RELIABILITY in self.space.objectives and isinstance(composite, NotEstimable):
-            raise RecipeError(f"No reliability: {composite.reason}.")
-
-    def _values(self, metrics: Mapping[str, float], *, whole: bool) -> tuple[dict[str, float], bool]:
-        """Return objectives and constrained metrics, and whether the constraints hold."""
-        names = [*self.space.objectives, *(limit.metric for limit in self.space.limits)]
-        if not whole:
-            return {name: metrics[name] for name in names if name in metrics}, False
-        values = {name: picked(metrics, name) for name in names}
-        return values, all(limit.excess(values[limit.metric]) <= 0 for limit in self.space.limits)
-
-
-def run_trial(
-    bench: Bench, trials: Trials, trial: Trial, configuration: Configuration, suite: Suite, *, early_stop: bool
-) -> Sequence[float]:
-    """Measure the configuration of a trial on the searched half; return its objectives.
-
-    Raises:
-        TrialFailed: The configuration cannot be measured.
-        optuna.TrialPruned: It is dominated with confidence.
-        BudgetReached: The cap is spent.
-    """
-    import optuna
-
-    try:
-        judge = resolve_judge(bench.space.make_judge(configuration))
-        stop = _stop_rule(bench, trials, configuration, suite, judge) if early_stop else None
-        result = bench.measure(configuration, suite, stage="search", judge=judge, stop=stop, trial=trial.number)
-    except (JudgeError, RecipeError, SuiteError) as error:
-        raise TrialFailed(str(error)) from error
-    except BudgetReached as reason:
-        trial.set_user_attr(STOPPED, str(reason))
-        raise
-    trial.set_user_attr(RESULT, result.to_dict())
-    if result.truncated and result.truncated.startswith(DOMINATED):
-        raise optuna.TrialPruned(result.truncated)
-    if result.truncated:
-        raise TrialFailed(result.truncated)
-    for limit in bench.space.limits:
-        trial.set_constraint(str(limit), limit.excess(result.values[limit.metric]))
-    return [result.values[name] for name in bench.space.objectives]
-
-
-def completed(trials: Trials) -> dict[str, Result]:
-    """Configuration to what it measured, of the trials that were measured in full."""
-    found = {key: result_of(one) for key, one in trials.measured().items() if one.state.name == "COMPLETE"}
-    return {key: Result.from_dict(data) for key, data in found.items() if data is not None}
-
-
-def _stop_rule(
-    bench: Bench, trials: Trials, configuration: Configuration, suite: Suite, judge: Judge
-) -> DominatedStop | None:
-    """Return the rule, where the objectives are reliability against cost and there is somebody to lose against."""
-    if not is_map(bench.space.objectives):
-        return None
-    labels = {one.key: one.label for one in trials.grid}
-    rivals = [
-        Rival(label=labels[one.key], value=one.tally.value, usd_per_1k=one.usd_per_1k)
-        for one in completed(trials).values()
-        if one.feasible and one.usd_per_1k is not None
-    ]
-    judge.begin(suite)
-    items = [item for item in item_order(suite, bench.seed) if judge.covers(item)]
-    return DominatedStop(items=items, policy=configuration.policy, rivals=rivals) if rivals else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """One configuration, measured."""
+class TrialResult:
+    """What one configuration measured on one half of the suite, small enough to live in the study."""
 
     key: str
     """Of the configuration."""
@@ -215,24 +59,183 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {
-            "key": self.key,
-            "run_id": self.run_id,
-            "tally": self.tally.to_dict(),
-            "usd_per_1k": self.usd_per_1k,
-            "n_calls": self.n_calls,
-            "repeats": self.repeats,
-            "truncated": self.truncated,
-            "values": dict(self.values),
-            "feasible": self.feasible,
-            "operating": None if self.operating is None else dict(self.operating),
-            "simulated": self.simulated,
-        }
+        return {**vars(self), "tally": self.tally.to_dict()}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Result:
+    def from_dict(cls, data: Mapping[str, Any]) -> TrialResult:
         """Read what `to_dict` wrote."""
         return cls(**{**data, "tally": Tally.from_dict(data["tally"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepContext:
+    """A sweep that is set up: what its stages and trials share."""
+
+    suite: Suite
+    search: Suite
+    """The half that is searched."""
+    holdout: Suite
+    """The half on which the front is measured again."""
+    trials: Trials
+    store: Store
+    parent: str
+    """Run id of the sweep."""
+    options: Mapping[str, Any]
+    """Further arguments of `evaluate`, experiment and tracking_uri included."""
+
+    @property
+    def space(self) -> Space:
+        """What is searched."""
+        return self.trials.space
+
+    @property
+    def seed(self) -> int:
+        """Of the split, the order of items, the search and all resampling."""
+        return self.trials.seed
+
+    def measure(
+        self,
+        configuration: Configuration,
+        suite: Suite,
+        *,
+        stage: str,
+        repeats: int = 1,
+        judge: Judge | None = None,
+        stop: StopRule | None = None,
+        trial: int | None = None,
+    ) -> TrialResult:
+        """Evaluate a configuration on a half of the suite and read its decisions.
+
+        Raises:
+            BudgetReached: The cap is spent; what was asked is in the journal, so that a higher one continues.
+        """
+        again = f", {repeats} times" if repeats > 1 else ""
+        try:
+            done = evaluate(
+                judge or resolve_judge(self.space.make_judge(configuration)),
+                suite,
+                replicates=configuration.policy.replicates * repeats,
+                run_name=f"{stage}: {configuration.label}{again}",
+                parent_run_id=self.parent,
+                tags=trial_tags(stage=stage, configuration=configuration.key, trial=trial),
+                shuffle=self.seed,
+                stop=stop,
+                seed=self.seed,
+                **self.options,
+                **self._budget(),
+            )
+        except BudgetError as error:
+            raise BudgetReached(str(error)) from error
+        if done.truncated and done.truncated.startswith(BUDGET):
+            raise BudgetReached(done.truncated)
+        return self._read(configuration, done, repeats=repeats)
+
+    def _budget(self) -> dict[str, Any]:
+        """Return the cap as the sweep was started last: a worker must not bring an old one back."""
+        cap = self.trials.limits["max_usd"]
+        return {} if cap is None else {"max_usd": cap, "budget": f"sweep:{self.trials.study.study_name}"}
+
+    def _read(self, configuration: Configuration, done: Evaluation, *, repeats: int) -> TrialResult:
+        policy = configuration.policy
+        decisions = decide(done.calls, vote=policy.vote, orders=policy.orders, replicates=policy.replicates)
+        counted = tally(decisions, labels=done.suite.labels)
+        each = usd_per_call(done.calls)
+        n_calls = policy.calls_per_judgment(pair=self.trials.pair)
+        usd = None if each is None else float(f"{1000 * n_calls * each:.12g}")
+        composite = reliability(counted, seed=self.seed)
+        logged = log_trial(
+            self.store,
+            done.run_id,
+            params=configuration.params,
+            readings={RELIABILITY: composite, **parts(counted, seed=self.seed)},
+            usd_per_1k=usd,
+            calls_per_judgment=n_calls,
+        )
+        metrics = {**done.metrics, **logged}
+        metrics |= {} if isinstance(composite, NotEstimable) else {RELIABILITY: composite.value}
+        metrics |= {} if usd is None else {COST: usd}
+        whole = done.truncated is None
+        if whole and RELIABILITY in self.space.objectives and isinstance(composite, NotEstimable):
+            raise RecipeError(f"No reliability: {composite.reason}.")
+        values, feasible = self._values(metrics, whole=whole)
+        return TrialResult(
+            key=configuration.key,
+            run_id=done.run_id,
+            tally=counted,
+            usd_per_1k=usd,
+            n_calls=int((~done.calls["cached"].astype(bool)).sum()),
+            repeats=repeats,
+            truncated=done.truncated,
+            values=values,
+            feasible=feasible,
+            operating=operating_counts(done.calls),
+            simulated=done.judge.simulated,
+        )
+
+    def _values(self, metrics: Mapping[str, float], *, whole: bool) -> tuple[dict[str, float], bool]:
+        """Return objectives and constrained metrics, and whether the constraints hold."""
+        if not whole:
+            return {name: metrics[name] for name in self.space.metrics if name in metrics}, False
+        values = {name: picked(metrics, name) for name in self.space.metrics}
+        return values, all(limit.excess(values[limit.metric]) <= 0 for limit in self.space.limits)
+
+
+def run_trial(
+    context: SweepContext, trial: Trial, configuration: Configuration, *, early_stop: bool
+) -> Sequence[float]:
+    """Measure the configuration of a trial on the searched half; return its objectives.
+
+    Raises:
+        TrialFailed: The configuration cannot be measured.
+        optuna.TrialPruned: It is dominated with confidence.
+        BudgetReached: The cap is spent.
+    """
+    import optuna
+
+    space = context.space
+    try:
+        judge = resolve_judge(space.make_judge(configuration))
+        stop = _stop_rule(context, configuration, judge) if early_stop else None
+        result = context.measure(
+            configuration, context.search, stage="search", judge=judge, stop=stop, trial=trial.number
+        )
+    except (JudgeError, RecipeError, SuiteError) as error:
+        raise TrialFailed(str(error)) from error
+    except BudgetReached as reason:
+        trial.set_user_attr(STOPPED, str(reason))
+        raise
+    trial.set_user_attr(RESULT, result.to_dict())
+    if result.truncated and result.truncated.startswith(DOMINATED):
+        raise optuna.TrialPruned(result.truncated)
+    if result.truncated:
+        raise TrialFailed(result.truncated)
+    for limit in space.limits:
+        trial.set_constraint(str(limit), limit.excess(result.values[limit.metric]))
+    return [result.values[name] for name in space.objectives]
+
+
+def completed(trials: Trials) -> dict[str, TrialResult]:
+    """Configuration to what it measured, of the trials that were measured in full."""
+    return {
+        key: TrialResult.from_dict(trial.user_attrs[RESULT])
+        for key, trial in trials.measured().items()
+        if trial.state.name == "COMPLETE" and RESULT in trial.user_attrs
+    }
+
+
+def _stop_rule(context: SweepContext, configuration: Configuration, judge: Judge) -> DominatedStop | None:
+    """Return the rule, where the objectives are reliability against cost and there is somebody to lose against."""
+    if not is_map(context.space.objectives):
+        return None
+    labels = {one.key: one.label for one in context.trials.grid}
+    rivals = [
+        Rival(label=labels[result.key], value=result.tally.value, usd_per_1k=result.usd_per_1k)
+        for result in completed(context.trials).values()
+        if result.feasible and result.usd_per_1k is not None
+    ]
+    judge.begin(context.search)
+    items = [item for item in item_order(context.search, context.seed) if judge.covers(item)]
+    return DominatedStop(items=items, policy=configuration.policy, rivals=rivals) if rivals else None
 
 
 def usd_per_call(calls: pd.DataFrame) -> float | None:

@@ -6,8 +6,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.sweeps.goals import COST, RELIABILITY
-from jrh_mlflow.sweeps.metric_names import metric_names
+from jrh_mlflow.sweeps.goals import COST, RELIABILITY, metric_names
 
 TESTS = ("baseline", "typos", "stochastic_stability", "synthetic_ordinal", "error_injection_1", "error_injection_2")
 

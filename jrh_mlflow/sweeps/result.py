@@ -1,0 +1,413 @@
+"""`jrh.Sweep`: what a sweep found, put together from what its stages measured, and logged on its parent run."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.measures.composite import parts, reliability
+from jrh_mlflow.measures.criterion import (
+    OperatingPoint,
+    ResolutionShift,
+    operating_point,
+    resolution_shifts,
+)
+from jrh_mlflow.reports.figures.canvas import save_figures
+from jrh_mlflow.reports.figures.sweep import sweep_figures
+from jrh_mlflow.reports.sweep import description, sweep_markdown
+from jrh_mlflow.reports.sweep_page import Dot, sweep_page
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.sweeps.front import (
+    Tie,
+    area,
+    best_of,
+    cheapest_tied,
+    dearest_of,
+    has_map,
+    on_front,
+    probabilities,
+    ties,
+)
+from jrh_mlflow.sweeps.space import Configuration
+from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
+from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.store import note_tag
+from jrh_mlflow.tracking.sweeps import log_sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NO_MAP = "only told for reliability against cost with known prices"
+
+
+@dataclass(kw_only=True)
+class Findings:
+    """What the stages of a sweep measured so far; it is kept when the cap ends one of them in the middle."""
+
+    search: dict[str, TrialResult] = field(default_factory=dict)
+    """Configuration to its result on the searched half."""
+    holdout: dict[str, TrialResult] = field(default_factory=dict)
+    """The front on the half that nobody searched."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Configurations that could not be held out, with the reason."""
+    truncated: str | None = None
+    """Why the sweep ended before its time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A configuration that was measured in full, with all that is known of it."""
+
+    configuration: Configuration
+    search: TrialResult
+    """On the searched half: the best of many, so it tends to be too good."""
+    holdout: TrialResult | None
+    """On the half nobody searched; None when it was not measured there."""
+    probability: float | None
+    """Share of resampled tasks in which the search has it on the front."""
+    tie: Tie | None
+    """Against the best, on the held-out half."""
+    on_front: bool
+    seed: int = 0
+
+    @property
+    def label(self) -> str:
+        """The choices that vary."""
+        return self.configuration.label
+
+    @property
+    def fair(self) -> TrialResult:
+        """The held-out result, or the search's where there is none."""
+        return self.holdout or self.search
+
+    @cached_property
+    def reliability(self) -> Reading:
+        """The composite on the fair half, with its interval by task."""
+        return reliability(self.fair.tally, seed=self.seed)
+
+    @cached_property
+    def parts(self) -> dict[str, Reading]:
+        """What the composite is the mean of."""
+        return dict(parts(self.fair.tally, seed=self.seed))
+
+    @property
+    def usd_per_1k(self) -> float | None:
+        """Dollars of 1,000 judgments."""
+        return self.fair.usd_per_1k
+
+    @property
+    def bias(self) -> float | None:
+        """Search minus held-out value: how much the selection flattered it."""
+        return None if self.holdout is None else self.search.tally.value - self.holdout.tally.value
+
+    @property
+    def tied(self) -> bool:
+        """Whether it cannot be told from the best."""
+        return self.tie is not None and self.tie.tied
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "configuration": self.configuration.key,
+            "params": dict(self.configuration.params),
+            "label": self.label,
+            "on_front": self.on_front,
+            "reliability": self.reliability.to_dict(),
+            "parts": {name: one.to_dict() for name, one in self.parts.items()},
+            "search_value": self.search.tally.value,
+            "holdout_value": None if self.holdout is None else self.holdout.tally.value,
+            "bias": self.bias,
+            "usd_per_1k_judgments": self.usd_per_1k,
+            "values": dict(self.fair.values),
+            "front_probability": self.probability,
+            "tied_with_best": self.tied,
+            "p_holm": None if self.tie is None else self.tie.p_holm,
+            "replicates_of_measurement": self.search.repeats,
+            "runs": {"search": self.search.run_id, "holdout": self.holdout and self.holdout.run_id},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """The map of reliability against cost."""
+
+    run_id: str
+    """Of the parent run."""
+    link: str
+    study: str
+    """Name of the study; the same sweep again continues it."""
+    suite: str
+    halves: Mapping[str, str]
+    """`search` and `holdout` to the hash of that half."""
+    objectives: Mapping[str, str]
+    constraints: Sequence[str]
+    trials: pd.DataFrame
+    """Every trial: its choices, how it ended, what it measured."""
+    members: list[Member]
+    """Configurations measured in full, the most reliable first."""
+    hypervolume: Reading
+    importance: Mapping[str, Mapping[str, float] | str]
+    operating: Sequence[OperatingPoint]
+    shifts: Sequence[ResolutionShift]
+    n_grid: int
+    """Configurations of the space."""
+    n_calls: int
+    """Calls made by all trials and later stages; what the journal served is not among them."""
+    grid_calls: int
+    """Calls of the whole grid on the whole suite."""
+    truncated: str | None = None
+    notes: Sequence[str] = ()
+    best_key: str | None = None
+    cheapest_key: str | None = None
+    simulated: bool = False
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """What the parent run logs."""
+        values: dict[str, float | None] = {
+            "sweep/n_trials": len(self.trials),
+            "sweep/n_front": len(self.front),
+            "sweep/n_calls": self.n_calls,
+            "sweep/share_of_grid_calls": self.n_calls / self.grid_calls if self.grid_calls else None,
+        }
+        if isinstance(self.hypervolume, Estimate):
+            values["sweep/hypervolume"] = self.hypervolume.value
+            values["sweep/hypervolume_ci_low"] = self.hypervolume.cluster_low
+            values["sweep/hypervolume_ci_high"] = self.hypervolume.cluster_high
+        for name, member in (("best", self.best), ("cheapest_tied", self.cheapest_tied)):
+            if member is not None:
+                values[f"sweep/{name}/reliability"] = member.fair.tally.value
+                values[f"sweep/{name}/usd_per_1k_judgments"] = member.usd_per_1k
+        return {key: float(value) for key, value in values.items() if value is not None}
+
+    @property
+    def front(self) -> list[Member]:
+        """Members of the front, the cheapest first."""
+        return sorted((one for one in self.members if one.on_front), key=lambda one: one.usd_per_1k or 0.0)
+
+    @property
+    def best(self) -> Member | None:
+        """The most reliable configuration on the held-out half."""
+        return self._member(self.best_key)
+
+    @property
+    def cheapest_tied(self) -> Member | None:
+        """The cheapest configuration that cannot be told from the best."""
+        return self._member(self.cheapest_key)
+
+    def _member(self, key: str | None) -> Member | None:
+        return next((one for one in self.members if one.configuration.key == key), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "run_id": self.run_id,
+            "link": self.link,
+            "study": self.study,
+            "suite": {"name": self.suite, **self.halves},
+            "objectives": dict(self.objectives),
+            "constraints": list(self.constraints),
+            "truncated": self.truncated,
+            "notes": list(self.notes),
+            "simulated": self.simulated,
+            "n_configurations": self.n_grid,
+            "n_trials": len(self.trials),
+            "n_calls": self.n_calls,
+            "grid_calls": self.grid_calls,
+            "front": [one.to_dict() for one in self.front],
+            "measured": [one.to_dict() for one in self.members],
+            "best": self.best_key,
+            "cheapest_tied": self.cheapest_key,
+            "hypervolume": self.hypervolume.to_dict(),
+            "importance": {name: one if isinstance(one, str) else dict(one) for name, one in self.importance.items()},
+            "resolution_shifts": [
+                {"judge": one.judge, "prompt": one.prompt, "value": one.value, "low": one.low, "high": one.high}
+                for one in self.shifts
+            ],
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+
+    def to_markdown(self) -> str:
+        """Rank the front, and say what it rests on."""
+        return sweep_markdown(
+            self.to_dict(),
+            ended={str(state): count for state, count in self.trials["state"].value_counts().items()},
+            differences=[(one.tie.difference, one.tied) for one in self.members if one.tie],
+            operating=self.operating,
+            shifts=self.shifts,
+        )
+
+
+def assembled(context: SweepContext, findings: Findings) -> Sweep:
+    """Bring everything together that the trials and the later stages measured."""
+    trials, objectives, seed = context.trials, context.space.objectives, context.seed
+    search, holdout = findings.search, findings.holdout
+    mapped = has_map([*search.values(), *holdout.values()], objectives)
+    # Where nothing could be held out (a cap), the search itself is all there is.
+    fair = holdout or search
+    feasible = {key: result for key, result in fair.items() if result.feasible}
+    tied = ties(feasible, seed=seed) if mapped and holdout else {}
+    front = {result.key for result in on_front(fair.values(), objectives)}
+    hypervolume: Reading = NotEstimable(reason=_NO_MAP)
+    if mapped:
+        hypervolume = area([fair[key] for key in sorted(front)], dearest=dearest_of(search.values()), seed=seed)
+    points = _operating(trials, search)
+    labels = {one.key: one.label for one in trials.grid}
+    calls_each = sum(len(item.orders) * item.replicates for item in context.suite.items)
+    return Sweep(
+        run_id=context.parent,
+        link=context.store.link(context.parent),
+        study=trials.study.study_name,
+        suite=context.suite.name,
+        halves={"search": context.search.sha256, "holdout": context.holdout.sha256},
+        objectives=objectives,
+        constraints=[str(limit) for limit in context.space.limits],
+        trials=trials_frame(trials, seed=seed),
+        members=_members(context, findings, tied, front=front, mapped=mapped),
+        hypervolume=hypervolume,
+        importance=importance(trials.study, objectives, seed=seed),
+        operating=points,
+        shifts=resolution_shifts(points, seed=seed),
+        n_grid=len(trials.grid),
+        n_calls=_n_calls(trials, findings),
+        grid_calls=calls_each * sum(one.policy.replicates for one in trials.grid),
+        truncated=findings.truncated,
+        notes=[
+            f"{labels[key]} could not be measured: {why}" for key, why in {**trials.failed, **findings.failed}.items()
+        ],
+        best_key=best_of(feasible) if feasible and holdout else None,
+        cheapest_key=cheapest_tied(feasible, tied) if tied else None,
+        simulated=any(result.simulated for result in search.values()),
+    )
+
+
+def _members(
+    context: SweepContext, findings: Findings, tied: Mapping[str, Tie], *, front: set[str], mapped: bool
+) -> list[Member]:
+    shares = probabilities(findings.search.values(), seed=context.seed) if mapped else {}
+    configurations = {one.key: one for one in context.trials.grid}
+    members = [
+        Member(
+            configuration=configurations[key],
+            search=result,
+            holdout=findings.holdout.get(key),
+            probability=shares.get(key),
+            tie=tied.get(key),
+            on_front=key in front,
+            seed=context.seed,
+        )
+        for key, result in findings.search.items()
+        if key in configurations
+    ]
+    return sorted(members, key=lambda one: (one.holdout is None, -one.fair.tally.value, one.configuration.key))
+
+
+def trials_frame(trials: Trials, *, seed: int) -> pd.DataFrame:
+    """Return every trial that was more than a duplicate."""
+    import pandas as pd
+
+    rows = []
+    for trial in trials.all():
+        data, why = trial.user_attrs.get(RESULT), trial.user_attrs.get(FAILED)
+        if data is None and why is None:
+            continue
+        row: dict[str, Any] = {"trial": trial.number, "state": trial.state.name, **trial_params(trial), "why": why}
+        rows.append(row | (_measured_columns(TrialResult.from_dict(data), seed=seed) if data else {}))
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=None if rows else ["trial", "state"])
+    return frame
+
+
+def _measured_columns(result: TrialResult, *, seed: int) -> dict[str, Any]:
+    composite = reliability(result.tally, seed=seed)
+    values: tuple[float | None, ...] = (None, None, None)
+    if isinstance(composite, Estimate):
+        values = composite.value, composite.cluster_low, composite.cluster_high
+    shares = {name: one.value for name, one in parts(result.tally).items() if isinstance(one, Estimate)}
+    return {
+        **dict(zip(("reliability", "reliability_ci_low", "reliability_ci_high"), values, strict=True)),
+        **shares,
+        "usd_per_1k_judgments": result.usd_per_1k,
+        "feasible": result.feasible,
+        "n_calls": result.n_calls,
+        "run_id": result.run_id,
+        "configuration": result.key,
+        **({"why": result.truncated} if result.truncated else {}),
+    }
+
+
+def _n_calls(trials: Trials, findings: Findings) -> int:
+    searched = [trial.user_attrs[RESULT]["n_calls"] for trial in trials.all() if RESULT in trial.user_attrs]
+    refined = [result.n_calls for result in findings.search.values() if result.repeats > 1]
+    return int(sum(searched) + sum(refined) + sum(result.n_calls for result in findings.holdout.values()))
+
+
+def _operating(trials: Trials, found: Mapping[str, TrialResult]) -> list[OperatingPoint]:
+    """Return one operating point per judge, prompt and criterion, whatever the policy over its calls."""
+    points: dict[tuple[str, str, str], OperatingPoint] = {}
+    for one in trials.grid:
+        result = found.get(one.key)
+        if result is None or result.operating is None:
+            continue
+        rest = [name for name in ("model", "temperature", "rubric") if name in one.varies or name == "model"]
+        judge = ", ".join(one.params[name] for name in rest if name in one.params) or "judge"
+        prompt, criterion = one.params.get("prompt", "–"), one.params.get("tie_criterion", "–")
+        point = operating_point(result.operating, judge=judge, prompt=prompt, criterion=criterion)
+        kept = points.get((judge, prompt, criterion))
+        # Of several policies over one judge the one with the most calls says most.
+        if kept is None or point.counts.sum() > kept.counts.sum():
+            points[judge, prompt, criterion] = point
+    return list(points.values())
+
+
+def log(context: SweepContext, found: Sweep) -> None:
+    """Log a sweep on its parent run."""
+    params = {
+        "sweep.study": found.study,
+        "sweep.objectives": ", ".join(f"{name} {way}" for name, way in found.objectives.items()),
+        "sweep.seed": str(context.seed),
+        "suite.name": found.suite,
+        **({"sweep.constraints": "; ".join(found.constraints)} if found.constraints else {}),
+    }
+    tags = note_tag(description(found.to_markdown()))
+    tags |= {keys.TAG_TRUNCATED: found.truncated} if found.truncated else {}
+    with tempfile.TemporaryDirectory(prefix="jrh-") as name:
+        write_sweep(Path(name), found)
+        log_sweep(context.store, context.parent, points=found.metrics, params=params, tags=tags, artifacts=Path(name))
+
+
+def write_sweep(folder: Path, found: Sweep) -> None:
+    """Lay the artifacts of a sweep out under their public names."""
+    (folder / "sweep.json").write_text(found.to_json() + "\n", encoding="utf-8")
+    (folder / "sweep.md").write_text(found.to_markdown(), encoding="utf-8")
+    found.trials.to_csv(folder / "trials.csv", index=False)
+    dots = [dot for one in found.members if (dot := _dot(one))]
+    (folder / "pareto.html").write_text(sweep_page(found.to_dict(), dots), encoding="utf-8")
+    save_figures(sweep_figures(dots, found.operating, title=f"Sweep on {found.suite}"), folder / "figures")
+
+
+def _dot(one: Member) -> Dot | None:
+    """Return what the map shows of a configuration; None of one without a number or a price."""
+    reading = one.reliability
+    if not isinstance(reading, Estimate) or one.usd_per_1k is None:
+        return None
+    return Dot(
+        label=one.label,
+        value=reading.value,
+        low=reading.cluster_low,
+        high=reading.cluster_high,
+        usd=one.usd_per_1k,
+        on_front=one.on_front,
+        tied=one.tied,
+        held_out=one.holdout is not None,
+        search=one.search.tally.value,
+        run_id=one.fair.run_id,
+    )
