@@ -17,7 +17,6 @@ from jrh_mlflow.measures.jury.panels import Rule
 from jrh_mlflow.reports.figures.canvas import save_figures
 from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.results.jury import JuryReport, jury_report
-from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.tracking.keys import Point, grouped_params, reading_points
 from jrh_mlflow.tracking.publish import first_tags
 from jrh_mlflow.tracking.read import LoggedRun, load_runs
@@ -145,8 +144,8 @@ def jury_points(report: JuryReport) -> list[Point]:
     """Spell a jury as metrics, such as `jury/accuracy/rate`, `jury/effective_votes/value`, `jury/best/optimism`."""
     points = [Point(key="jury/size", value=len(report.judges)), Point(key="jury/n_units", value=report.n_units)]
     points += [point for axis, one in report.readings.items() for point in reading_points(f"jury/{axis}", one)]
-    points += _value_points("jury/effective_votes", report.effective_votes)
-    points += _value_points("jury/error_correlation", report.error_correlation)
+    points += reading_points("jury/effective_votes", report.effective_votes)
+    points += reading_points("jury/error_correlation", report.error_correlation)
     numbers: dict[str, float | None] = {"jury/n_split": report.n_split, "jury/usd_per_1k": report.usd_per_1k}
     if isinstance(report.best, BestPanel):
         best = report.best
@@ -190,11 +189,6 @@ def _judge(text: str, runs: Sequence[LoggedRun]) -> str:
             f"There are {', '.join(f'{run.judge} ({run.run_id[:8]})' for run in runs)}."
         )
     return found[0]
-
-
-def _value_points(axis: str, reading: Reading) -> list[Point]:
-    """Spell what is not a share: its number is `value`, not `rate`."""
-    return [replace(one, key=one.key.replace(f"{axis}/rate", f"{axis}/value")) for one in reading_points(axis, reading)]
 
 
 def _log(store: Store, run_id: str, done: Jury, *, asked: Mapping[str, object]) -> None:

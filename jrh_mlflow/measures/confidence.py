@@ -200,7 +200,7 @@ def calibration_axes(calls: SureTable, *, resampling: Resampling = DEFAULT) -> d
     judged = calls.where(calls.target != "")
     units = judged.units("calls with a known right answer")
     names = ("brier", "ece", "mean", "accuracy_gap")
-    reason = refuse(units)
+    reason = refuse(units, statistic="value")
     if reason is not None:
         return {f"confidence/{name}": reason for name in names}
     judged = judged.where(units.usable)
@@ -327,6 +327,7 @@ def _between(low: Estimate, high: Estimate) -> Estimate:
         cluster_high=by_task[1] if by_task else None,
         bound_low=low.value * low.n / total,
         bound_high=(high.value * high.n + high.excluded) / total,
+        statistic="rate",
         method=f"{low.method}; {unread:.1%} of the probability not read, the value takes half of it",
     )
 

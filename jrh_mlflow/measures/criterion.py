@@ -214,6 +214,7 @@ def difference(before: Reading, after: Reading) -> Reading:
         n_clusters=n_clusters,
         method=interval_method("Newcombe difference of Wilson intervals", n_clusters),
         unit=after.unit,
+        statistic="value",
     )
 
 

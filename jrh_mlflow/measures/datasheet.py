@@ -139,7 +139,7 @@ def _d_prime(target: Reading) -> Reading:
     A share's end at 0 or 1 has no finite d', so that end is None: open.
     """
     if isinstance(target, NotEstimable):
-        return target
+        return replace(target, statistic="value")
 
     def mapped(end: float | None) -> float | None:
         return None if end is None or end in (0.0, 1.0) else 2 * float(ndtri(end))
@@ -157,18 +157,19 @@ def _d_prime(target: Reading) -> Reading:
         bound_low=d_prime(target.numerator, total),
         bound_high=d_prime(target.numerator + target.excluded, total),
         method=f"{target.method}; ends mapped to d'",
+        statistic="value",
     )
 
 
 def _threshold(ladder: CallTable, *, seed: int, n_resamples: int) -> Reading:
     units = ladder.units("ladder calls")
-    reason = refuse(units)
+    reason = refuse(units, statistic="value")
     if reason is not None:
         return reason
     steps = np.unique(ladder.delta[units.usable])
     if np.any(np.diff(steps) > 1):
         measured = ", ".join(f"{step:g}" for step in steps)
-        return NotEstimable(reason=f"the curve has gaps: measured at delta {measured} only")
+        return NotEstimable(reason=f"the curve has gaps: measured at delta {measured} only", statistic="value")
     shape = (ladder.n_tasks, len(steps))
     column = np.minimum(np.searchsorted(steps, ladder.delta), len(steps) - 1)
     n, correct = np.zeros(shape), np.zeros(shape)
@@ -202,6 +203,7 @@ def _threshold(ladder: CallTable, *, seed: int, n_resamples: int) -> Reading:
         n_clusters=int(present.sum()),
         method=interval_method("cluster bootstrap of the isotonic curve", int(present.sum())),
         unit="curve",
+        statistic="value",
         left_out=units.left_out,
         bound_low=None if best.censored == "left" else best.value,
         bound_high=None if worst.censored == "right" else worst.value,

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+Statistic = Literal["rate", "value"]
+"""A share of units, or any other number: the last part of its MLflow key."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
@@ -25,6 +28,7 @@ class Estimate:
     n_clusters: int
     method: str
     unit: Literal["call", "pair", "item", "curve"] = "call"
+    statistic: Statistic = "rate"
     numerator: float | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Unusable calls of the denominator by outcome."""
@@ -52,6 +56,8 @@ class NotEstimable:
     n: int = 0
     excluded: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
+    statistic: Statistic = field(default="rate", compare=False)
+    """What the number would be; two reasons are the same whatever they stand for."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""

@@ -108,7 +108,7 @@ def _confused(calls: PointTable, name: str, *, expected: int) -> Reading:
 
 def _matthews(calls: PointTable, name: str, resampling: Resampling) -> Reading:
     units = calls.verdicts(f"{name} calls with an expected answer")
-    reason = refuse(units)
+    reason = refuse(units, statistic="value")
     if reason is not None:
         return reason
     used = calls.where(units.usable)

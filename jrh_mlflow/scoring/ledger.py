@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson, wilson_share
 
 Mask = npt.NDArray[np.bool_]
@@ -38,11 +38,11 @@ class Units:
         return np.bincount(self.clusters[among], minlength=self.n_codes).astype(float)
 
 
-def refuse(units: Units) -> NotEstimable | None:
+def refuse(units: Units, *, statistic: Statistic = "rate") -> NotEstimable | None:
     """Say why no number can be given for these units, or None when one can."""
     n, excluded = int(units.usable.sum()), int((~units.usable).sum())
     if n + excluded == 0:
-        return NotEstimable(reason=f"no {units.what}")
+        return NotEstimable(reason=f"no {units.what}", statistic=statistic)
     # A quotient is rounded once, so 29 of 100 is exactly the limit 0.29; 0.29 * 100 would fall short of 29.
     if excluded / (n + excluded) > units.max_excluded:
         outcomes = ", ".join(f"{name} {count}" for name, count in units.left_out.items() if count)
@@ -55,6 +55,7 @@ def refuse(units: Units) -> NotEstimable | None:
             n=n,
             excluded=excluded,
             left_out=units.left_out,
+            statistic=statistic,
         )
     return None
 

@@ -33,7 +33,7 @@ def ordinal_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[s
     near = np.abs(np.nan_to_num(expected - given, nan=np.inf)) <= 1
     axes = {f"{name}/within_one": share(judged.units(what), near)}
     units = judged.verdicts(what)
-    reason = refuse(units)
+    reason = refuse(units, statistic="value")
     if reason is not None:
         return {f"{name}/{axis}": reason for axis in ORDINAL_VALUES} | axes
     x, y = expected[units.usable], given[units.usable]

@@ -42,6 +42,8 @@ def stability_axes(calls: PointTable, name: str, resampling: Resampling) -> dict
     found = _agreement(again, again.units(what), resampling)
     if _level(calls) == "ordinal" and (again.outcome == "abstain").any():
         found |= {"krippendorff_alpha": _agreement(again, again.verdicts(what), resampling)["krippendorff_alpha"]}
+    # The one share among them, though it is averaged over items.
+    found["flip_rate"] = replace(found["flip_rate"], statistic="rate")
     return axes | {f"{name}/{axis}": reading for axis, reading in found.items()}
 
 
@@ -52,7 +54,7 @@ def _agreement(calls: PointTable, units: Units, resampling: Resampling) -> dict[
     flips = disagreement(ratings)
     rated = ~np.isnan(flips)
     items = calls.items("items")
-    reason = refuse(replace(units, usable=units.usable & rated[items.of_call]))
+    reason = refuse(replace(units, usable=units.usable & rated[items.of_call]), statistic="value")
     if reason is not None:
         return dict.fromkeys(AGREEMENT_VALUES, reason)
     n_categories = max(2, n_labels + bool((calls.outcome == "abstain").any()))

@@ -76,7 +76,7 @@ class Sample:
         same = n_items == n_sources
         by_item = by_source if same else resampling.intervals(statistics, self.features, self.items)
         return {
-            name: NotEstimable(reason=without, n=int(self.units.usable.sum()))
+            name: NotEstimable(reason=without, n=int(self.units.usable.sum()), statistic="value")
             if value is None
             else self._estimate(value, by_item.get(name), by_source.get(name), n_sources)
             for name, value in values.items()
@@ -97,6 +97,7 @@ class Sample:
             n_clusters=n_sources,
             method=method,
             unit=self.units.unit,
+            statistic="value",
             left_out=self.units.left_out,
         )
 

@@ -15,7 +15,7 @@ from jrh_mlflow.measures.composite import part_of, tally
 from jrh_mlflow.measures.policies import decide
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
 from jrh_mlflow.results.categories import by_category
-from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
@@ -124,7 +124,7 @@ def check_names(names: Iterable[str], suite: Suite, *, replicates: int) -> None:
     for name in wanted:
         if name not in known:
             # An axis without its statistic is the likeliest slip, and other statistics are spelled more alike.
-            near = known & {keys.main_statistic(name)} or known
+            near = known & {f"{name}/rate", f"{name}/value"} or known
             raise RecipeError(
                 f"Runs on suite {suite.name!r} have no metric {name!r}.{suggest(name, near)} "
                 f"{RELIABILITY} and {COST} are always there."
@@ -160,7 +160,7 @@ def _points(suite: Suite, calls: pd.DataFrame, labels: Sequence[str] | None) -> 
 
 
 def _filled(sheet: Datasheet | ReliabilityReport, suite: Suite, calls: pd.DataFrame) -> Datasheet | ReliabilityReport:
-    estimates = dict.fromkeys(sheet.estimates, _WHOLE)
+    estimates = _numbers(sheet.estimates)
     if isinstance(sheet, Datasheet):
         return replace(sheet, estimates=estimates)
     groups = by_category(calls, suite.groups, labels=sheet.labels, **_ONCE)
@@ -168,8 +168,13 @@ def _filled(sheet: Datasheet | ReliabilityReport, suite: Suite, calls: pd.DataFr
         sheet,
         estimates=estimates,
         summary=dict.fromkeys(sheet.summary, 1.0),
-        categories={name: dict.fromkeys(axes, _WHOLE) for name, axes in groups.items()},
+        categories={name: _numbers(axes) for name, axes in groups.items()},
     )
+
+
+def _numbers(readings: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Give every axis a number of the kind that it has."""
+    return {axis: replace(_WHOLE, statistic=reading.statistic) for axis, reading in readings.items()}
 
 
 def _made_up(suite: Suite, labels: Sequence[str] | None, *, replicates: int) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,14 +39,6 @@ TAG_NOTE = "mlflow.note.content"
 TAG_RUN_NAME = "mlflow.runName"
 TAG_PARENT = "mlflow.parentRunId"
 
-_VALUE_AXES = ("d_prime", "threshold_75")
-"""Axes that are not shares: their statistic is `value`, not `rate`."""
-_VALUES = (
-    *("mae", "ccc", "pearson", "spearman", "qwk", "matthews", "krippendorff_alpha", "gwet_ac1"),
-    *("brier", "ece", "mean", "accuracy_gap"),
-)
-"""What is not a share, of a reliability test or confidences: `synthetic_ordinal/mae/value`, `confidence/ece/value`."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
@@ -57,18 +49,12 @@ class Point:
     step: int = 0
 
 
-def main_statistic(axis: str) -> str:
-    """Return the key of an axis' own number: `dark_current/rate`, `threshold_75/value`."""
-    parts = axis.split("/")
-    return f"{axis}/{'value' if parts[0] in _VALUE_AXES or parts[-1] in _VALUES else 'rate'}"
-
-
 def reading_points(axis: str, reading: Reading) -> list[Point]:
     """Spell an estimate as `<axis>/<statistic>`; what is missing, infinite or right-censored is not a number."""
     if not isinstance(reading, Estimate):
         return []
     values: dict[str, float | None] = {
-        main_statistic(axis): None if reading.censored == "right" else reading.value,
+        f"{axis}/{reading.statistic}": None if reading.censored == "right" else reading.value,
         f"{axis}/ci_low": reading.ci_low,
         f"{axis}/ci_high": reading.ci_high,
         f"{axis}/cluster_ci_low": reading.cluster_low,
@@ -81,8 +67,7 @@ def reading_points(axis: str, reading: Reading) -> list[Point]:
 
 def shift_points(axis: str, reading: Reading) -> list[Point]:
     """Spell the shift of a criterion arm: `criterion_shift/strict/tie_rate/delta_0_same/value`."""
-    points = reading_points(f"criterion_shift/{axis}", reading)
-    return [replace(point, key=re.sub("/rate$", "/value", point.key)) for point in points]
+    return reading_points(f"criterion_shift/{axis}", reading)
 
 
 def sheet_points(sheet: Datasheet | ReliabilityReport) -> list[Point]:
