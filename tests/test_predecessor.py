@@ -22,9 +22,9 @@ from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures.jury.panel_search import BestPanel
+from jrh_mlflow.measures.jury.jury import jury_report
+from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
-from jrh_mlflow.results.jury import jury_report
 from jrh_mlflow.review.report import finish
 from jrh_mlflow.review.sources import folder_review
 from tests.generation import agent_tools

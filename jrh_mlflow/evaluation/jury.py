@@ -12,11 +12,11 @@ from typing import Any
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.evaluation.compare import check_same_suite, description
 from jrh_mlflow.measures.jury.cascade import Cascade
-from jrh_mlflow.measures.jury.panel_search import BestPanel
-from jrh_mlflow.measures.jury.panels import Rule
+from jrh_mlflow.measures.jury.jury import JuryReport, jury_report
+from jrh_mlflow.measures.jury.panels import BestPanel, Rule
 from jrh_mlflow.reports.figures.canvas import save_figures
 from jrh_mlflow.reports.figures.jury import jury_figures
-from jrh_mlflow.results.jury import JuryReport, jury_report
+from jrh_mlflow.reports.jury import jury_markdown, jury_tables
 from jrh_mlflow.tracking.keys import Point, grouped_params, reading_points
 from jrh_mlflow.tracking.publish import first_tags
 from jrh_mlflow.tracking.read import LoggedRun, load_runs
@@ -46,7 +46,7 @@ class Jury:
 
     def to_markdown(self) -> str:
         """Return the jury as a readable page."""
-        return self.report.to_markdown(title=self.title, note=" ".join(self._notes) or None)
+        return jury_markdown(self.report, title=self.title, note=" ".join(self._notes) or None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -165,7 +165,7 @@ def write_jury(folder: Path, done: Jury) -> None:
     (folder / "jury.json").write_text(facts + "\n", encoding="utf-8")
     (folder / "jury.md").write_text(done.to_markdown(), encoding="utf-8")
     (folder / "tables").mkdir()
-    for name, frame in done.report.tables().items():
+    for name, frame in jury_tables(done.report).items():
         frame.to_csv(folder / "tables" / f"{name}.csv", index=False)
     save_figures(jury_figures(done.report, title=done.title), folder / "figures")
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from jrh_mlflow.measures.jury.cascade import Cascade
-from jrh_mlflow.measures.jury.panel_search import BestPanel
+from jrh_mlflow.measures.jury.jury import JuryReport
+from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.reports.comparison import cell_text, ends, money_text, n_text, reading_row
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-
-if TYPE_CHECKING:
-    from jrh_mlflow.results.jury import JuryReport
 
 JURY = "the jury"
 _AXES = {"accuracy": "accuracy", "fpr": "FPR", "fnr": "FNR", "no_decision": "no decision"}

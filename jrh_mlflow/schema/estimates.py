@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 Statistic = Literal["rate", "value"]
@@ -65,3 +65,19 @@ class NotEstimable:
 
 
 Reading = Estimate | NotEstimable
+
+
+def plain_data(value: Any) -> Any:
+    """Return a result as JSON-ready data: what has a `to_dict` by it, other dataclasses by field, tuples as lists."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return plain_fields(value)
+    if isinstance(value, Mapping):
+        return {key: plain_data(inner) for key, inner in value.items()}
+    return [plain_data(inner) for inner in value] if isinstance(value, tuple | list) else value
+
+
+def plain_fields(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as JSON-ready data."""
+    return {each.name: plain_data(getattr(value, each.name)) for each in fields(value)}

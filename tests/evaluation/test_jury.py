@@ -18,8 +18,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.jury import jury as command
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.jury.cascade import UNSURE, Cascade
-from jrh_mlflow.measures.jury.panel_search import BestPanel
-from jrh_mlflow.measures.jury.panels import RULES, TIES
+from jrh_mlflow.measures.jury.panels import RULES, TIES, BestPanel
 from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from jrh_mlflow.errors import CallsError, RecipeError
-from jrh_mlflow.measures.jury.panel_search import BestPanel, best_panel
-from jrh_mlflow.measures.jury.panels import Rule
+from jrh_mlflow.measures.jury.panels import BestPanel, Rule, best_panel
 from jrh_mlflow.measures.jury.votes import VoteTable, votes
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.measures.jury_tools import erring, error_table

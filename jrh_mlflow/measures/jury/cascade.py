@@ -16,15 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.jury.panels import panel_accuracy
-from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, Array, Codes, VoteTable, halves
+from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, VoteTable, halves
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.scoring.ledger import Mask, share
+from jrh_mlflow.scoring.values import Array, Codes
 
 UNSURE = ("confidence", "replicates", "disagree", "abstain")
 _MOST_THRESHOLDS = 100
@@ -48,22 +48,6 @@ class Cascade:
     """Of the cheap judge's one call."""
     strong_accuracy: Reading
     strong_usd_per_1k: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        return {
-            "cheap": list(self.cheap),
-            "strong": self.strong,
-            "unsure": self.unsure,
-            "thresholds": list(self.thresholds),
-            "accuracy": self.accuracy.to_dict(),
-            "escalated": self.escalated.to_dict(),
-            "usd_per_1k": self.usd_per_1k,
-            "cheap_accuracy": self.cheap_accuracy.to_dict(),
-            "cheap_usd_per_1k": self.cheap_usd_per_1k,
-            "strong_accuracy": self.strong_accuracy.to_dict(),
-            "strong_usd_per_1k": self.strong_usd_per_1k,
-        }
 
 
 def cascade(
@@ -103,13 +87,11 @@ def cascade(
     if not rows.any():
         what = "was asked each item once" if table.judged.any() else "has no units with an expected answer"
         return NotEstimable(reason=f"{first[0]} {what}: there is nothing to read a cascade from")
-    steps = _Steps.of(table.where(rows), first, strong, signal)
-    thresholds: tuple[float, ...] = ()
-    escalates = steps.doubtful
-    if signal == "confidence":
-        thresholds, escalates = _crossed(steps, max_usd=max_usd, seed=seed)
+    part = table.where(rows)
+    steps = _Steps.of(part, first, strong, signal)
+    crossed = signal == "confidence"
+    thresholds, escalates = _crossed(steps, max_usd=max_usd, seed=seed) if crossed else ((), steps.doubtful)
     every = np.ones(len(escalates), dtype=bool)
-    part = steps.table
     return Cascade(
         cheap=first,
         strong=strong,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.measures.jury.agreement import Agreement
 from jrh_mlflow.measures.jury.cascade import Cascade
-from jrh_mlflow.measures.jury.panel_search import BestPanel
+from jrh_mlflow.measures.jury.jury import JuryReport
+from jrh_mlflow.measures.jury.panels import BestPanel
+from jrh_mlflow.measures.jury.votes import PairAgreement
 from jrh_mlflow.reports.figures.canvas import PALETTE, canvas, ends_kept, error_bars, label_inches, short, wrapped
-from jrh_mlflow.results.jury import JuryReport
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def jury_figures(report: JuryReport, *, title: str) -> dict[str, Figure]:
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def agreement_heatmap(pairs: Sequence[Agreement], judges: Sequence[str], *, title: str) -> Figure | None:
+def agreement_heatmap(pairs: Sequence[PairAgreement], judges: Sequence[str], *, title: str) -> Figure | None:
     """Judges × judges: agreement below the diagonal, correlation of errors above it."""
     if not any(isinstance(one.agreement, Estimate) for one in pairs):
         return None

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.jury.agreement import Agreement, agreement_matrix, effective_votes
 from jrh_mlflow.measures.jury.cascade import Cascade, cascade
-from jrh_mlflow.measures.jury.panel_search import BestPanel, best_panel, check_limit
 from jrh_mlflow.measures.jury.panels import (
+    BestPanel,
     PanelAnswers,
     Rule,
+    best_panel,
+    check_limit,
     condition_readings,
     panel_answer,
     panel_calls,
     panel_readings,
     vote_weights,
 )
-from jrh_mlflow.measures.jury.votes import NOT_ASKED, VoteTable, votes
-from jrh_mlflow.reports.jury import jury_markdown, jury_tables
+from jrh_mlflow.measures.jury.votes import (
+    NOT_ASKED,
+    PairAgreement,
+    VoteTable,
+    agreement_matrix,
+    effective_votes,
+    votes,
+)
 from jrh_mlflow.schema.calls import USABLE
-from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_data
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.scoring.values import Resampling
 
@@ -46,16 +53,6 @@ class Seat:
     weight: float | None
     """Log-odds weight on all units, for rule `weighted`; the jury's answers use cross-fitted ones."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        return {
-            "readings": {name: one.to_dict() for name, one in self.readings.items()},
-            "usd_per_1k": self.usd_per_1k,
-            "unusable": self.unusable,
-            "not_asked": self.not_asked,
-            "weight": self.weight,
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class JuryReport:
@@ -72,7 +69,7 @@ class JuryReport:
     usd_per_1k: float | None
     """Dollars per 1,000 units, all judges asked; None when a price is unknown."""
     seats: Mapping[str, Seat]
-    agreements: tuple[Agreement, ...]
+    agreements: tuple[PairAgreement, ...]
     effective_votes: Reading
     error_correlation: Reading
     """Mean over pairs of judges."""
@@ -80,38 +77,16 @@ class JuryReport:
     """Best panel of the size asked for; None when there is nothing to choose from."""
     cascade: Cascade | NotEstimable | None
     answers: pd.DataFrame
-    """The jury's answers as call records: `jrh.measure` reads them."""
+    """The jury's answers as call records, which `jrh.measure` reads; not in `to_dict`."""
     notes: tuple[str, ...]
     n_units: int
 
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """Return the report as tables: judges, conditions, agreement, panels, halves, answers."""
-        return jury_tables(self)
-
-    def to_markdown(self, *, title: str = "Jury", note: str | None = None) -> str:
-        """Return the report as a readable page."""
-        return jury_markdown(self, title=title, note=note)
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {
-            "judges": list(self.judges),
-            "rule": self.rule.vote,
-            "ties": self.rule.ties,
-            "min_votes": self.rule.quorum(len(self.judges)),
-            "n_units": self.n_units,
-            "n_split": self.n_split,
-            "usd_per_1k": self.usd_per_1k,
-            "notes": list(self.notes),
-            "readings": {name: one.to_dict() for name, one in self.readings.items()},
-            "by_condition": {name: one.to_dict() for name, one in self.by_condition.items()},
-            "seats": {name: one.to_dict() for name, one in self.seats.items()},
-            "agreements": [one.to_dict() for one in self.agreements],
-            "effective_votes": self.effective_votes.to_dict(),
-            "error_correlation": self.error_correlation.to_dict(),
-            "best": None if self.best is None else self.best.to_dict(),
-            "cascade": None if self.cascade is None else self.cascade.to_dict(),
-        }
+        names = [field.name for field in fields(self) if field.name != "answers"]
+        plain = {name: plain_data(getattr(self, name)) for name in names}
+        rule = {"rule": self.rule.vote, "ties": self.rule.ties, "min_votes": self.rule.quorum(len(self.judges))}
+        return {**plain, **rule}
 
 
 def jury_report(
