@@ -1,21 +1,15 @@
-"""A run's money: the worst case of a call is set aside in the journal before it is sent, and settled after.
-
-Money before it is spent: caps that make sense, and a quote for an evaluation.
-"""
+"""A run's money: its cap, and the worst case of each call, set aside before it is sent, settled after."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
 
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges import Judge, ModelJudge
-from jrh_mlflow.models.prices import Price, cost_micro, prompt_size, worst_case_micro
-from jrh_mlflow.schema.items import Call
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.models.prices import Price
 from jrh_mlflow.schema.requests import Request, Response
 
 POLL_S = 0.1
@@ -122,28 +116,6 @@ class _Others:
             await asyncio.to_thread(self._journal.settle_dead)
 
 
-TYPICAL_OUTPUT_TOKENS = 150
-"""Assumed length of a reason with its verdict, for the estimate; the worst case uses `max_tokens`."""
-BYTES_PER_TOKEN = 4
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Quote:
-    """What an evaluation would send and cost."""
-
-    calls: int
-    journalled: int
-    """Answered already: served from the journal, not paid again."""
-    input_tokens: int
-    """Of the calls still to be paid, at four bytes a token."""
-    output_tokens: int
-    """At 150 a call."""
-    usd: float | None
-    """Estimate; None when the price is unknown."""
-    worst_usd: float | None
-    """What a cap would have to cover at most."""
-
-
 def checked_cap(max_usd: float | None, judge: Judge, price: Price | None) -> int | None:
     """Return a cap in micro-dollars.
 
@@ -156,29 +128,3 @@ def checked_cap(max_usd: float | None, judge: Judge, price: Price | None) -> int
         raise RecipeError(f"`max_usd` must be a positive amount, but got {max_usd!r}.")
     judge.check_cap(price)
     return int(max_usd * 1_000_000)
-
-
-def quote(judge: ModelJudge, calls: Iterable[Call], journal: Journal, price: Price | None) -> Quote:
-    """Say what the calls would send and cost, rendering every one of them but sending none."""
-    from jrh_mlflow.engine.sessions import looked_up
-
-    n_calls = journalled = n_input = n_output = estimate = worst = 0
-    for request, _, answered in looked_up(judge, calls, journal):
-        n_calls += 1
-        if answered:
-            journalled += 1
-            continue
-        size = prompt_size(request)
-        tokens, answer = size // BYTES_PER_TOKEN, min(TYPICAL_OUTPUT_TOKENS, request.max_tokens or 10**9)
-        n_input, n_output = n_input + tokens, n_output + answer
-        if price is not None:
-            estimate += cost_micro(price, tokens, answer)
-            worst += worst_case_micro(price, size, request.max_tokens or answer)
-    return Quote(
-        calls=n_calls,
-        journalled=journalled,
-        input_tokens=n_input,
-        output_tokens=n_output,
-        usd=None if price is None else estimate / 1_000_000,
-        worst_usd=None if price is None else worst / 1_000_000,
-    )

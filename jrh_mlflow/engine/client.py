@@ -13,7 +13,7 @@ from jrh_mlflow.engine.budget import Budget
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
-from jrh_mlflow.models.prices import Price, context_window, cost_micro, prompt_size, worst_case_micro
+from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Price, context_window, cost_micro, prompt_size, worst_case_micro
 from jrh_mlflow.models.transports import Transport, TransportError, make_transport, pick_transport
 from jrh_mlflow.models.transports._base import known_secrets
 from jrh_mlflow.schema.requests import Request, Response
@@ -108,9 +108,9 @@ class ModelClient:
             TransportError: This call failed for good.
         """
         size = prompt_size(request)
-        if self._window is not None and size > 4 * self._window:
-            # Four bytes a token on average: a text this long cannot fit, and is never cut to make it fit.
-            raise TransportError("too_long", f"about {size // 4} tokens, the model takes {self._window}")
+        if self._window is not None and size > BYTES_PER_TOKEN * self._window:
+            # A text this long cannot fit, and is never cut to make it fit.
+            raise TransportError("too_long", f"about {size // BYTES_PER_TOKEN} tokens, the model takes {self._window}")
         self._circuit.check()
         try:
             response = await self._send(request, key, size)
@@ -141,7 +141,7 @@ class ModelClient:
                 policy=self.settings.policy,
                 rng=self._rng,
                 on_attempt_failed=settle_attempt,
-                tokens=size / 4 + (request.max_tokens or 0),
+                tokens=size / BYTES_PER_TOKEN + (request.max_tokens or 0),
                 tokens_used=_tokens_used,
             )
         except TransportError as error:

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,14 @@ from jrh_mlflow.engine.plan import presentation_sha256
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.answers import read_answer
 from jrh_mlflow.judges.parsing import ParsedAnswer
+from jrh_mlflow.models.prices import (
+    BYTES_PER_TOKEN,
+    TYPICAL_OUTPUT_TOKENS,
+    Price,
+    cost_micro,
+    prompt_size,
+    worst_case_micro,
+)
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
@@ -183,6 +192,47 @@ def looked_up(judge: ModelJudge, calls: Iterable[Call], journal: Journal) -> Ite
     while chunk := [numbering.prepare(call) for call in islice(rest, _AHEAD)]:
         answered = journal.holds([key for _, key in chunk])
         yield from ((request, key, key in answered) for request, key in chunk)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quote:
+    """What an evaluation would send and cost."""
+
+    calls: int
+    journalled: int
+    """Answered already: served from the journal, not paid again."""
+    input_tokens: int
+    """Of the calls still to be paid, at four bytes a token."""
+    output_tokens: int
+    """At 150 a call."""
+    usd: float | None
+    """Estimate; None when the price is unknown."""
+    worst_usd: float | None
+    """What a cap would have to cover at most."""
+
+
+def quote(judge: ModelJudge, calls: Iterable[Call], journal: Journal, price: Price | None) -> Quote:
+    """Say what the calls would send and cost, rendering every one of them but sending none."""
+    n_calls = journalled = n_input = n_output = estimate = worst = 0
+    for request, _, answered in looked_up(judge, calls, journal):
+        n_calls += 1
+        if answered:
+            journalled += 1
+            continue
+        size = prompt_size(request)
+        tokens, answer = size // BYTES_PER_TOKEN, min(TYPICAL_OUTPUT_TOKENS, request.max_tokens or 10**9)
+        n_input, n_output = n_input + tokens, n_output + answer
+        if price is not None:
+            estimate += cost_micro(price, tokens, answer)
+            worst += worst_case_micro(price, size, request.max_tokens or answer)
+    return Quote(
+        calls=n_calls,
+        journalled=journalled,
+        input_tokens=n_input,
+        output_tokens=n_output,
+        usd=None if price is None else estimate / 1_000_000,
+        worst_usd=None if price is None else worst / 1_000_000,
+    )
 
 
 class KeyedCall(NamedTuple):

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import Asked, calls_frame, count_calls, plan_calls
-from jrh_mlflow.engine.budget import Quote, checked_cap, quote
+from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.ray import asking
-from jrh_mlflow.engine.runner import BUDGET, StopRule, calm_collector
+from jrh_mlflow.engine.runner import StopRule
+from jrh_mlflow.engine.sessions import Quote, quote
+from jrh_mlflow.engine.workers import BUDGET, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge

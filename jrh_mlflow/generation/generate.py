@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.runner import calm_collector, run_coroutine
+from jrh_mlflow.engine.workers import calm_collector, run_coroutine
 from jrh_mlflow.generation.agentic.pipeline import AgentPipeline
 from jrh_mlflow.generation.agentic.plan import AgentPlan
 from jrh_mlflow.generation.agentic.quote import agent_quoted

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jrh_mlflow.engine.budget import OutOfBudget
-from jrh_mlflow.engine.runner import BUDGET, hearing_interrupts
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
+from jrh_mlflow.engine.workers import BUDGET, hearing_interrupts
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, Opinion, SetAside, Usage, Written
 from jrh_mlflow.generation.plan import Job, Plan, finished

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jrh_mlflow.engine.budget import BYTES_PER_TOKEN, TYPICAL_OUTPUT_TOKENS
 from jrh_mlflow.generation.plan import Job, Plan, finished
 from jrh_mlflow.generation.validators import question
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.models.prices import Price, cost_micro, prompt_size, worst_case_micro
+from jrh_mlflow.models.prices import (
+    BYTES_PER_TOKEN,
+    TYPICAL_OUTPUT_TOKENS,
+    Price,
+    cost_micro,
+    prompt_size,
+    worst_case_micro,
+)
 from jrh_mlflow.perturb import NotApplicable, Rewrite
 
 _LONGER = 1.5

@@ -27,6 +27,10 @@ from jrh_mlflow.schema.requests import Request
 Overrides: TypeAlias = Mapping[str, tuple[float, float]]
 """Model name to dollars per million input tokens and per million output tokens."""
 
+BYTES_PER_TOKEN = 4
+"""On average, for estimates; an upper bound counts every byte as a token."""
+TYPICAL_OUTPUT_TOKENS = 150
+"""Assumed length of a reason with its verdict, for estimates; the worst case uses `max_tokens`."""
 MESSAGE_OVERHEAD_TOKENS = 16
 """Per message, for its role and separators; chat templates use 3 to 8."""
 REQUEST_OVERHEAD_TOKENS = 128

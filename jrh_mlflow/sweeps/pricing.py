@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.engine import count_calls
-from jrh_mlflow.engine.budget import Quote
+from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.evaluation.evaluate import price_evaluation
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.resolve import as_suite, ready_judge, resolve_judge

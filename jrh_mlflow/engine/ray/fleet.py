@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.ray.actor import Asker, Ended, Piece, Place, Post, shares
-from jrh_mlflow.engine.runner import Asked, OnRecord, StopRule, WorkerPool, ask_calls, run_coroutine
-from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT, JudgeSession, KeyedCall, session_for
+from jrh_mlflow.engine.runner import Asked, OnRecord, StopRule, ask_calls, run_pool
+from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT, KeyedCall, session_for
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema.calls import CallRecord
@@ -173,16 +173,12 @@ def ask_calls_on_ray(
         raise ValueError("A prompted judge is asked through a journal: give `journal` and `journal_address`.")
     # Prepares the calls and serves what is answered; on the driver it stays closed.
     session = session_for(judge, journal, settings)
-    pool = WorkerPool(session.prepare(calls), concurrency=session.workers, on_record=on_record, stop=stop)
-    return run_coroutine(_run(fleet, pool, session))
 
-
-async def _run(fleet: Fleet, pool: WorkerPool, session: JudgeSession) -> Asked:
     def ask(work: KeyedCall | Call) -> CallRecord | Awaitable[CallRecord]:
         return session.kept(work) or fleet.ask(work)
 
-    async with fleet:
-        return await pool.run(ask)
+    work = session.prepare(calls)
+    return run_pool(work, ask, within=fleet, workers=session.workers, on_record=on_record, stop=stop)
 
 
 class Fleet:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jrh_mlflow.engine.budget import BYTES_PER_TOKEN, TYPICAL_OUTPUT_TOKENS
 from jrh_mlflow.generation.agentic.editor import Scene, Step, editable
 from jrh_mlflow.generation.agentic.plan import AgentPlan
 from jrh_mlflow.generation.plan import Job
@@ -15,7 +14,14 @@ from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.rendering import message_texts
-from jrh_mlflow.models.prices import Price, cost_micro, prompt_size, worst_case_micro
+from jrh_mlflow.models.prices import (
+    BYTES_PER_TOKEN,
+    TYPICAL_OUTPUT_TOKENS,
+    Price,
+    cost_micro,
+    prompt_size,
+    worst_case_micro,
+)
 from jrh_mlflow.perturb import AgentTest
 from jrh_mlflow.schema.presentation import Message
 
