@@ -8,7 +8,6 @@ hold out    the front once more, on the half nobody searched
 from __future__ import annotations
 
 import random
-import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.budget import checked_cap
-from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, TrackingError
-from jrh_mlflow.resolve import as_suite, default_journal, resolve_judge
+from jrh_mlflow.resolve import as_suite, opened_journal, resolve_judge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
@@ -289,14 +287,15 @@ def set_up(
     with open_study(name, storage or default_storage(name), directions, create=not join) as (study, made):
         trials = Trials(study, space, pair=pair, seed=seed)
         judge = resolve_judge(space.make_judge(trials.grid[0]))
-        journal = _journal_name(as_evaluate.get("journal")) if judge.journalled else None
+        with opened_journal(as_evaluate.get("journal"), judge) as journal:
+            journal_id = journal.id if journal else None
         if not join:
             # Before the parent run, which is what a worker waits for.
-            study.set_user_attr(LIMITS, {"n_trials": n_trials, "max_usd": max_usd, "journal": journal})
+            study.set_user_attr(LIMITS, {"n_trials": n_trials, "max_usd": max_usd, "journal": journal_id})
         parent = _parent(study, store, made, run_name or f"sweep: {suite.name}", simulated=judge.simulated)
         if join:
             demand_parent(store, parent)
-            _check_journal(journal, trials.limits["journal"])
+            _check_journal(journal_id, trials.limits["journal"])
         else:
             reopen(store, parent)
         yield SweepContext(
@@ -320,12 +319,6 @@ def _check_arguments(
         raise RecipeError(f"`n_trials >= 1` must hold, but got {n_trials=}.")
     if join and (n_trials is not None or max_usd is not None):
         raise RecipeError("A worker takes the number of trials and the cap from the sweep that it joins: give neither.")
-
-
-def _journal_name(journal: str | Path | Journal | None) -> str:
-    """Name a journal so that others can tell whether theirs is the same, without its address."""
-    place = journal.place if isinstance(journal, Journal) else str(journal or default_journal())
-    return "postgresql" if "://" in place else f"{socket.gethostname()}:{Path(place).resolve()}"
 
 
 def _check_journal(own: str | None, theirs: str | None) -> None:

@@ -28,6 +28,7 @@ from jrh_mlflow.errors import JournalError, RecipeError, TrackingError
 from jrh_mlflow.sweeps.pricing import price_sweep
 from jrh_mlflow.sweeps.study import Trials, driver_url, open_study, quiet
 from jrh_mlflow.sweeps.sweep import join_sweep, study_name
+from jrh_mlflow.sweeps.trials import BudgetReached
 from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.sweeps import demand_parent
 from tests import postgres
@@ -254,4 +255,18 @@ def test_a_worker_that_does_not_belong_is_refused(site: Site, tmp_path: Path) ->
         join_sweep(site.space, suite, journal=site.address, max_usd=5.0, **where)
     with pytest.raises(TrackingError, match="the same --tracking-uri"):
         demand_parent(Store(site.store_uri, "sweeps"), "0" * 32)
+    assert site.server.counts["requests"] == 0
+
+
+def test_a_worker_on_another_database_of_the_same_server_is_refused(site: Site) -> None:
+    where = {"storage": site.address, "experiment": "sweeps", "tracking_uri": site.store_uri, "prices": PRICES}
+    suite = jrh.load_suite(site.folder / "suite")
+    assert jrh.sweep(site.space, suite, max_usd=1e-6, journal=site.address, **where).truncated is not None
+    other = postgres.server().make_database()
+    with pytest.raises(RecipeError, match="is not that of the sweep") as refused:
+        join_sweep(site.space, suite, journal=other, **where)
+    assert postgres.PASSWORD not in str(refused.value)
+    # By another address the same database is the same journal.
+    with pytest.raises(BudgetReached):
+        join_sweep(site.space, suite, journal=f"{site.address}&application_name=worker", **where)
     assert site.server.counts["requests"] == 0

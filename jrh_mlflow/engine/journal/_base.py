@@ -52,6 +52,8 @@ class Journal(ABC):
     recovery: Recovery
     place: str
     """Where it is, as it may be printed: a path, or an address without its password."""
+    id: str
+    """Tells it from every other journal, whatever address leads to it: the id that a server keeps, or host and file."""
 
     @abstractmethod
     def get_many(self, keys: Sequence[str]) -> dict[str, str]:

@@ -99,7 +99,8 @@ class PostgresJournal(SpooledJournal):
     def _open(self) -> None:
         with ExitStack() as undo:
             connection = undo.enter_context(closing(connect(self._address)))
-            spools = spool_folder(open_tables(connection, self.place)) / "journal"
+            self.id = open_tables(connection, self.place)
+            spools = spool_folder(self.id) / "journal"
             spools.parent.mkdir(parents=True, exist_ok=True)
             with sole_opener(spools):
                 self.recovery = recover(connection, spools, self.place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -63,6 +64,7 @@ class SqliteJournal(SpooledJournal):
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         super().__init__(str(self.path))
+        self.id = f"{socket.gethostname()}:{self.path}"
         with self._errors():
             self._open()
 
