@@ -1,18 +1,62 @@
-"""Text that every file and service can hold."""
+"""Text that every file and service can hold: lone surrogates and NUL become U+FFFD."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+REPLACEMENT = "\ufffd"
+_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
+"""UTF-8, Parquet and SQLite cannot hold half of a surrogate pair; PostgreSQL and C strings cannot hold NUL."""
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def clean_text(text: str) -> str:
-    r"""Replace lone surrogates, which neither UTF-8 nor Parquet nor SQLite can hold, by U+FFFD.
+    r"""Replace lone surrogates and NUL.
 
     Example:
-        >>> clean_text("half \ud83d of a pair") == "half \ufffd of a pair"
+        >>> clean_text("half \ud83d of a pair, \x00") == "half \ufffd of a pair, \ufffd"
         True
     """
-    # Hardly any text holds one: `isascii` and a search are cheaper than encoding it.
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+    # Hardly any text holds one: two looks at ASCII text are cheaper than a search.
+    return text if text.isascii() and "\x00" not in text else _UNWRITABLE.sub(REPLACEMENT, text)
+
+
+def clean_data(value: Any) -> tuple[Any, int]:
+    r"""Clean every text inside mappings and sequences, keys too, and count the characters that were replaced.
+
+    Example:
+        >>> clean_data({"a": ["x\x00", 1]}) == ({"a": ["x\ufffd", 1]}, 1)
+        True
+    """
+    if isinstance(value, str):
+        return _UNWRITABLE.subn(REPLACEMENT, value)
+    if isinstance(value, Mapping):
+        pairs = [(clean_data(key), clean_data(inner)) for key, inner in value.items()]
+        return {key: inner for (key, _), (inner, _) in pairs}, sum(n + m for (_, n), (_, m) in pairs)
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        items = [clean_data(inner) for inner in value]
+        return [inner for inner, _ in items], sum(count for _, count in items)
+    return value, 0
+
+
+def clean_json(content: bytes) -> bytes:
+    r"""Return JSON with U+FFFD for bytes that are not UTF-8 and for escaped lone surrogates.
+
+    An escaped NUL stays: it is text, and JSON can hold it.
+
+    Example:
+        >>> clean_json(b'{"text": "a\\ud800b"}').decode() == '{"text": "a\ufffdb"}'
+        True
+    """
+    text = content.decode("utf-8", "replace")
+    if _ESCAPED_SURROGATE.search(text):
+        try:
+            read = json.dumps(json.loads(text), ensure_ascii=False)
+        except ValueError:
+            return text.encode()  # no JSON at all: whoever reads it says so
+        # An escaped pair is a character; only half of one is replaced, and other lines keep their bytes.
+        text = text if clean_text(read) == read else clean_text(read)
+    return text.encode()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.perturb._base import Similarity
+from jrh_mlflow.text import clean_text
 
 Vector = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Any]
@@ -61,7 +62,7 @@ class TfidfSimilarity(Similarity):
     name = "tfidf"
 
     def __init__(self, corpus: Sequence[str], *, max_cached: int = _MAX_CACHED) -> None:
-        self._tfidf = _Tfidf([_encodable(text) for text in corpus] or [""])
+        self._tfidf = _Tfidf([clean_text(text) for text in corpus] or [""])
         self._cache = _Cache(max_cached)
 
     def between(self, one: str, other: str) -> float:
@@ -74,7 +75,7 @@ class TfidfSimilarity(Similarity):
         return _clip(float(first.weights[here] @ second.weights[there]) / len(kinds)) if kinds else 0.0
 
     def _weights(self, text: str) -> _Weights:
-        found: _Weights = self._cache.get(text, lambda: self._tfidf.weights(_encodable(text)))
+        found: _Weights = self._cache.get(text, lambda: self._tfidf.weights(clean_text(text)))
         return found
 
 
@@ -125,11 +126,6 @@ class _Tfidf:
         with self._numbering:
             pairs = zip(self._analyzers, self._numbers, strict=True)
             return np.array([known[each] for analyze, known in pairs for each in analyze(word)], dtype=np.intp)
-
-
-def _encodable(text: str) -> str:
-    """Replace lone surrogates, which cannot be hashed."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class EmbeddingSimilarity(Similarity):

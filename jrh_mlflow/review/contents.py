@@ -17,7 +17,8 @@ from jrh_mlflow.generation.pipeline import PARTIAL_FILE
 from jrh_mlflow.review.states import EXEMPT, UNDECIDED, Generated, Standing, State
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, mended, read_item, read_suite
+from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_item, read_suite
+from jrh_mlflow.text import clean_json
 
 _log = logging.getLogger("jrh_mlflow")
 
@@ -227,7 +228,7 @@ class FolderReader:
 def _read_line(line: bytes, number: int, partial: Path) -> Item | None:
     """Read a line of a suite that grows; None when it is no item, which is logged once and shown as a count."""
     try:
-        return read_item(mended(line), number, partial)
+        return read_item(clean_json(line), number, partial)
     except SuiteError as error:
         _log.warning("%s", error)
         return None
@@ -237,7 +238,7 @@ def _entries(pairs: Iterable[tuple[bytes, Item]]) -> tuple[Entry, ...]:
     pairs = list(pairs)
     sources = {item.task: item for _, item in pairs if item.condition == BASELINE}
     return tuple(
-        Entry(key=_key(line, item), item=item, source=sources.get(item.task), mended=mended(line) != line)
+        Entry(key=_key(line, item), item=item, source=sources.get(item.task), mended=clean_json(line) != line)
         for line, item in pairs
         if item.kind != "pair" and item.condition != BASELINE
     )

@@ -11,7 +11,8 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.seeds import Labels
-from jrh_mlflow.suites.tables import clean, is_missing, refuse_rows
+from jrh_mlflow.suites.tables import is_missing, refuse_rows
+from jrh_mlflow.text import clean_text
 
 MAX_ANSWERS = 101
 """A scale from 0 to 100. More answers mean a wrong column, or measurements that are no labels."""
@@ -71,7 +72,7 @@ def label_text(cell: object) -> str | None:
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell)).lower()
     if isinstance(cell, str):
-        return clean(cell).strip() or None
+        return clean_text(cell).strip() or None
     if isinstance(cell, int | np.integer):
         return str(int(cell))
     if isinstance(cell, float | np.floating | Decimal) and math.isfinite(cell):

@@ -16,7 +16,8 @@ from dataclasses import asdict
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.seeds import Labels, Seed
 from jrh_mlflow.suites.labels import label_text, read_labels
-from jrh_mlflow.suites.tables import ROLES, Table, clean, find_roles, is_missing, present, refuse_rows
+from jrh_mlflow.suites.tables import ROLES, Table, find_roles, is_missing, present, refuse_rows
+from jrh_mlflow.text import clean_data, clean_text
 
 MAX_ID = 200
 
@@ -69,8 +70,8 @@ def read_seeds(
     seeds = [
         Seed(
             id=names[row],
-            instruction=clean(instructions[row]),
-            response=clean(responses[row]),
+            instruction=clean_text(instructions[row]),
+            response=clean_text(responses[row]),
             label=found[row],
             group=groups[row] if groups else None,
             meta=_replaced(instructions[row] + responses[row]),
@@ -112,7 +113,7 @@ def _id_text(cell: object) -> str | None:
 
 def _content_ids(*texts: Sequence[str]) -> list[str]:
     """Return the first 12 hex digits of the hash of each row's instruction, response and label."""
-    rows = [[clean(text) for text in row] for row in zip(*texts, strict=True)]
+    rows = [[clean_text(text) for text in row] for row in zip(*texts, strict=True)]
     ids = [hashlib.sha256(_canonical(row)).hexdigest()[:12] for row in rows]
     counts = Counter(ids)
     same = {number: None for number, text in enumerate(ids) if counts[text] > 1}
@@ -162,10 +163,8 @@ def _groups(table: Table, column: str, ids: Sequence[str] | None) -> list[str | 
 
 
 def _replaced(text: str) -> dict[str, int]:
-    cleaned = clean(text)
-    if cleaned == text:
-        return {}
-    return {"replaced_characters": sum(before != after for before, after in zip(text, cleaned, strict=True))}
+    count = clean_data(text)[1]
+    return {"replaced_characters": count} if count else {}
 
 
 def _numbered(cells: Sequence[object], broken: Sequence[bool]) -> dict[int, object]:

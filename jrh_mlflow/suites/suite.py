@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -19,13 +18,12 @@ from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, saved_message
 from jrh_mlflow.suites.validity import check_suite
+from jrh_mlflow.text import clean_json
 
 SCHEMA_VERSION = 1
 ITEMS_FILE = "suite.jsonl"
 MANIFEST_FILE = "manifest.json"
 
-_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _FIELDS = tuple(field.name for field in fields(Item))
 
 
@@ -100,7 +98,7 @@ def read_suite(path: str | Path, *, mend: bool = False) -> Suite:
 
     Args:
         path: The folder, or the file of its items.
-        mend: Read what is no text as U+FFFD (`mended`), so that somebody can look at it.
+        mend: Read what is no text as U+FFFD (`clean_json`), so that somebody can look at it.
 
     Raises:
         SuiteError: when a file is missing, cut short, edited after hashing, or breaks a gate.
@@ -113,26 +111,9 @@ def read_suite(path: str | Path, *, mend: bool = False) -> Suite:
     manifest = read_manifest(folder / MANIFEST_FILE, mend=mend)
     content = (folder / ITEMS_FILE).read_bytes()
     _check_bytes(content, manifest, folder / ITEMS_FILE)
-    lines = [mended(line) if mend else line for line in content.splitlines()]
+    lines = [clean_json(line) if mend else line for line in content.splitlines()]
     items = [read_item(line, number, folder / ITEMS_FILE) for number, line in enumerate(lines, 1)]
     return Suite(name=str(manifest["name"]), items=items, origin=manifest.get("origin"))
-
-
-def mended(content: bytes) -> bytes:
-    r"""Return JSON with U+FFFD for what no text can hold: bytes that are not UTF-8, and escaped lone surrogates.
-
-    Example:
-        >>> mended(b'{"text": "a\\ud800b"}').decode() == '{"text": "a' + chr(0xFFFD) + 'b"}'
-        True
-    """
-    text = content.decode("utf-8", "replace")
-    if _ESCAPED_SURROGATE.search(text):
-        try:
-            read = json.dumps(json.loads(text), ensure_ascii=False)
-        except ValueError:
-            return text.encode()  # no JSON at all: whoever reads it says so
-        text = _SURROGATE.sub("\ufffd", read) if _SURROGATE.search(read) else text
-    return text.encode()
 
 
 def item_line(item: Item) -> bytes:
@@ -156,7 +137,7 @@ def read_manifest(file: Path, *, mend: bool = False) -> dict[str, Any]:
     """
     try:
         content = file.read_bytes()
-        manifest = json.loads((mended(content) if mend else content).decode("utf-8"))
+        manifest = json.loads((clean_json(content) if mend else content).decode("utf-8"))
     except ValueError as error:
         raise SuiteError(f"{file} is not valid JSON: {error}.") from error
     if not isinstance(manifest, dict) or not {"schema_version", "name", "sha256", "n_items"} <= manifest.keys():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -84,7 +83,6 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 
 _KINDS = "Give a DataFrame, a CSV, TSV, JSON or Parquet file, a Hugging Face or MLflow dataset, or a list of dicts."
 _ABSENT = object()
-_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class Table:
@@ -186,11 +184,6 @@ def is_missing(cell: Any) -> bool:
     if isinstance(cell, str):
         return not cell.strip()
     return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
-
-
-def clean(text: str) -> str:
-    """Replace what no file or service can carry, NUL and lone surrogates, by U+FFFD."""
-    return _UNWRITABLE.sub("\ufffd", text)
 
 
 def _frame(dataset: object) -> pd.DataFrame:

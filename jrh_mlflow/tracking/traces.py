@@ -540,7 +540,7 @@ def safe_texts(value: Any, secrets: Sequence[str]) -> Any:
 
 def column(text: str, most: int) -> str:
     """Shorten a text for a column; the whole of it is in the span. Not every database takes NUL."""
-    text = text.replace("\x00", "\ufffd")
+    text = clean_text(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

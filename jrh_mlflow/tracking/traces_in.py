@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts.openai import LANGCHAIN_ROLES, from_openai, plain_messages
-from jrh_mlflow.suites.transcripts.transcript import Transcript, cleaned, first_user_text
+from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text
+from jrh_mlflow.text import clean_data
 from jrh_mlflow.tracking.store import speaking
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _conversation(span: Span, trace_id: str) -> tuple[tuple[Message, ...], int]:
     given = _asked(span.inputs)
     if given is None:
         return (), 0
-    raw, replaced = cleaned([*given, *_answered(span.outputs)])
+    raw, replaced = clean_data([*given, *_answered(span.outputs)])
     return from_openai(
         [one for message in raw for one in plain_messages(message)], where=f"Trace {trace_id}, span {span.name!r}"
     ), replaced

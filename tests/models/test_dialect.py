@@ -14,6 +14,7 @@ from jrh_mlflow.models.transports.dialect import read_http
 from jrh_mlflow.models.transports.failures import retry_after
 from jrh_mlflow.models.transports.wire_json import decode, encode
 from jrh_mlflow.schema.requests import Response
+from jrh_mlflow.text import clean_text
 
 NAMES = ["choices", "message", "content", "usage", "prompt_tokens", "error", "code", "logprobs", "token", "logprob"]
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400)
@@ -92,5 +93,6 @@ def test_googles_list_of_errors_is_read_like_a_single_one() -> None:
 
 @given(st.text())
 @example("\ud800")
-def test_what_is_written_is_read_again_except_for_lone_surrogates(text: str) -> None:
-    assert decode(encode({"text": text}))["text"] == text.encode("utf-8", "replace").decode()
+@example("\x00 \\u0000")
+def test_what_is_written_is_read_again_except_for_lone_surrogates_and_nul(text: str) -> None:
+    assert decode(encode({"text": text}))["text"] == clean_text(text)

@@ -8,7 +8,8 @@ import pytest
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.review.sources import folder_review
-from jrh_mlflow.suites.suite import item_line, mended, read_suite
+from jrh_mlflow.suites.suite import item_line, read_suite
+from jrh_mlflow.text import clean_json
 from tests.review.making import baseline, made, reviewing, rewritten, saved_suite
 from tests.review.test_api import decide
 
@@ -151,4 +152,4 @@ def test_bytes_that_are_not_utf_8_are_refused(tmp_path, body):
 
 def test_json_that_is_whole_is_not_touched_by_mending():
     for line in (item_line(three()[0]), b'{"a": "\\u00e9 \\\\ud800 \\ud83d\\ude00"}', b"", b"no JSON \\ud800"):
-        assert mended(line) == line
+        assert clean_json(line) == line

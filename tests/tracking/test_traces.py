@@ -41,7 +41,7 @@ from jrh_mlflow.tracking.traces import (
 
 KEY = "sk-planted-0123456789abcdef"
 HOSTILE = "<script>alert('x')</script>\x00 lone \ud800 \x1e “é” " + "long " * 40_000
-SURVIVES = HOSTILE.replace("\ud800", "?")
+SURVIVES = HOSTILE.replace("\ud800", "\ufffd").replace("\x00", "\ufffd")
 PAIR = Item(id="p", task="t", condition="natural", instruction="Say hello.", u="Hello!", v="Hm.", better="u")
 
 

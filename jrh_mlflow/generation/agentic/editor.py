@@ -22,7 +22,8 @@ from jrh_mlflow.perturb._base import fill, prompt
 from jrh_mlflow.perturb.agents import RESULTS
 from jrh_mlflow.perturb.checks import about_the_editing
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.transcripts.transcript import asking, cleaned
+from jrh_mlflow.suites.transcripts.transcript import asking
+from jrh_mlflow.text import clean_data
 
 
 class Rejected(Exception):  # noqa: N818 - a reason, not a failure
@@ -47,7 +48,7 @@ def one_object(text: str) -> dict[str, Any]:
     if found[0].problem is not None:
         raise Rejected(PROBLEMS[found[0].problem])
     try:
-        fields: dict[str, Any] = cleaned(decode(text[found[0].start : found[0].end]))[0]
+        fields: dict[str, Any] = clean_data(decode(text[found[0].start : found[0].end]))[0]
     except UnreadableError as error:
         raise Rejected(PROBLEMS[error.code]) from error
     return fields

@@ -213,7 +213,7 @@ def _http_answer(links: list[BaseException]) -> tuple[int, Mapping[str, str], by
             try:
                 raw = link.response.content
             except httpx.ResponseNotRead:
-                raw = str(links[0]).encode("utf-8", "replace")
+                raw = clean_text(str(links[0])).encode()
             return link.response.status_code, link.response.headers, raw
     return None
 

@@ -18,7 +18,8 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.transcripts.transcript import Transcript, cleaned, first_user_text
+from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text
+from jrh_mlflow.text import clean_data
 
 _TEXTS = ("text", "input_text", "output_text")
 _KNOWN = frozenset(
@@ -114,7 +115,7 @@ def _transcripts(entries: list[Any], *, name: str | None, file: str | None) -> I
 
 
 def _transcript(raw: Mapping[str, Any], name: str | None, number: int, *, file: str | None, only: bool) -> Transcript:
-    data, replaced = cleaned(raw)
+    data, replaced = clean_data(raw)
     place = name if only else f"{name or 'transcript'}/{number}"
     shown = str(data["id"]) if data.get("id") is not None else place or _digest(data["messages"])
     messages = from_openai(data["messages"], where=f"{file or 'The list'}, transcript {shown!r}")

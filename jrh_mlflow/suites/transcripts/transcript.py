@@ -20,7 +20,6 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.schema.presentation import Message, part_text
-from jrh_mlflow.suites.tables import clean
 
 _BYTES_PER_TOKEN = 4
 """On average, as the engine counts before it sends."""
@@ -73,25 +72,6 @@ def unique_ids(transcripts: Iterable[Transcript]) -> Iterable[Transcript]:
             )
         seen[transcript.id] = file
         yield transcript
-
-
-def cleaned(value: Any) -> tuple[Any, int]:
-    """Replace what no file can carry (NUL, lone surrogates) in every text inside, and count it.
-
-    Example:
-        >>> cleaned({"a": ["x" + chr(0)]}) == ({"a": ["x" + chr(0xFFFD)]}, 1)
-        True
-    """
-    if isinstance(value, str):
-        text = clean(value)
-        return text, 0 if text == value else sum(one != other for one, other in zip(text, value, strict=True))
-    if isinstance(value, Mapping):
-        pairs = [(cleaned(key), cleaned(inner)) for key, inner in value.items()]
-        return {key: inner for (key, _), (inner, _) in pairs}, sum(n + m for (_, n), (_, m) in pairs)
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        items = [cleaned(inner) for inner in value]
-        return [inner for inner, _ in items], sum(count for _, count in items)
-    return value, 0
 
 
 def _bytes(message: Message) -> int:

@@ -1,0 +1,44 @@
+"""Text that files can hold: one replacement for lone surrogates and NUL, wherever text comes in or goes out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jrh_mlflow.models.transports.wire_json import encode
+from jrh_mlflow.perturb.similarity import TfidfSimilarity
+from jrh_mlflow.text import clean_data, clean_json, clean_text
+
+HOSTILE = st.text(st.characters(codec=None) | st.sampled_from("\x00\ud800\udfff\\u"))
+
+
+@given(HOSTILE)
+def test_clean_text_can_be_written_is_as_long_and_stays_as_it_is(text):
+    cleaned = clean_text(text)
+    cleaned.encode()
+    assert "\x00" not in cleaned
+    assert clean_text(cleaned) == cleaned
+    assert len(cleaned) == len(text)
+
+
+@given(HOSTILE)
+def test_data_are_cleaned_like_their_texts_and_counted(text):
+    cleaned, count = clean_data({text: [text, {"n": 1, "none": None}], "tuple": (text,)})
+    expected = clean_text(text)
+    assert cleaned == {expected: [expected, {"n": 1, "none": None}], "tuple": [expected]}
+    assert count == 3 * sum(one != other for one, other in zip(text, expected, strict=True))
+
+
+@pytest.mark.parametrize("text", ["half \ud83d", "nul \x00", "both \udfff\x00", "a pair \U0001f600"])
+def test_every_way_out_replaces_the_same_characters(text):
+    assert json.loads(encode({"text": text}))["text"] == clean_text(text)
+    assert TfidfSimilarity([text]).between(text, clean_text(text)) == pytest.approx(1.0)
+
+
+def test_json_keeps_its_bytes_unless_something_in_it_is_no_text():
+    for line in (b'{"a": "\\ud83d\\ude00 \\u0000"}', '{"a": "ü"}'.encode(), b"no JSON \\ud800"):
+        assert clean_json(line) == line
+    assert json.loads(clean_json(b'{"a": "\\ud83d \xff"}')) == {"a": "\ufffd \ufffd"}
