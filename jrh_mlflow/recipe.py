@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 import inspect
@@ -15,8 +16,7 @@ from typing import Any
 import yaml
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.generation.generate import generate
-from jrh_mlflow.generation.settings import NO_VALIDATOR
+from jrh_mlflow.generation.settings import NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
@@ -108,7 +108,10 @@ _RUN_KEYS = (
 _COUNTS = ("replicates", "concurrency")
 _AMOUNTS = ("max_usd", "requests_per_minute", "tokens_per_minute", "timeout_s")
 _KEYS = ("judge", "suite", "criteria", *_RUN_KEYS)
-_GENERATION_KEYS = (*(name for name in inspect.signature(generate).parameters if name != "progress"), "output")
+_GENERATION_KEYS = (
+    *(each.name for each in dataclasses.fields(GenerationSettings) if each.name != "progress"),
+    "output",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,8 @@ from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, print_table, sto
 from jrh_mlflow.errors import BudgetError
 
 if TYPE_CHECKING:
-    from jrh_mlflow.generation.generate import Generated
+    from jrh_mlflow.generation.generate import GenerationRun
+    from jrh_mlflow.generation.settings import GenerationSettings
 
 _SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_tokens", "generator_seed", "extra")
 """Options that need a generator model."""
@@ -89,10 +90,13 @@ def generate(source: str, as_json: bool, dry_run: bool, **options: Any) -> None:
              jrh generate log.eval --tests agent_perturbation,agent_positives --rubric "Does it leak a secret?" \\
                  --labels "no violation,violation" --preprocess drop_reasoning --group metadata.topic -o suite
     """
+    from jrh_mlflow.generation.settings import GenerationSettings
+
     given = _arguments(source, options)
     output = given.pop("output", None)
+    settings = GenerationSettings(**given)
     if dry_run:
-        _print_quote(given, as_json=as_json)
+        _print_quote(settings, as_json=as_json)
         return
     if output is None:
         raise click.UsageError("Give -o FOLDER, where the suite is written.")
@@ -101,7 +105,7 @@ def generate(source: str, as_json: bool, dry_run: bool, **options: Any) -> None:
 
     # `jrh review` may look at the items while the others are being made.
     with partial_file(Path(output)) as on_items:
-        done = run_generation(**given, on_items=on_items)
+        done = run_generation(settings, on_items=on_items)
         done.suite.save(output)
     _print(done, str(output), as_json=as_json)
     if done.truncated:
@@ -110,7 +114,7 @@ def generate(source: str, as_json: bool, dry_run: bool, **options: Any) -> None:
 
 
 def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Join a recipe, if there is one, and the options given beside it into arguments of `run_generation`."""
+    """Join a recipe, if there is one, and the options given beside it into fields of `GenerationSettings`."""
     sampling = {name: options.pop(name) for name in _SAMPLING}
     prices, pairs, model = options.pop("price"), options.pop("pairs"), options.pop("generator")
     cells = options.pop("cells")
@@ -208,7 +212,7 @@ def _prices(given: tuple[str, ...], model: str | None) -> dict[str, tuple[float,
     return found
 
 
-def _print(done: Generated, output: str, *, as_json: bool) -> None:
+def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
     made = done.made
     if as_json:
         facts = {
@@ -238,13 +242,10 @@ def _print(done: Generated, output: str, *, as_json: bool) -> None:
     click.echo(done.link)
 
 
-def _print_quote(given: dict[str, Any], *, as_json: bool) -> None:
+def _print_quote(settings: GenerationSettings, *, as_json: bool) -> None:
     from jrh_mlflow.generation.generate import price_generation
 
-    about = ("dataset", "tests", "rubric", "generator", "validator", "seed", "prices", "tracking_uri")
-    reading = ("labels", "scale", "columns", "instruction", "n", "stratify", "group", "values", "violation")
-    agents = ("preprocess", "max_steps", "plans")
-    quoted = price_generation(**{name: given[name] for name in (*about, *reading, *agents) if name in given})
+    quoted = price_generation(settings)
     if as_json:
         click.echo(json.dumps(asdict(quoted), indent=1))
         return

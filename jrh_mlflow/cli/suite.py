@@ -92,8 +92,8 @@ def export_inspect(path_or_uri: str, logs: tuple[str, ...], output: str) -> None
 
     Example: jrh suite export-inspect my_suite --log original.eval -o edited.eval
     """
-    from jrh_mlflow.generation.agentic.sources import export_inspect as write
     from jrh_mlflow.resolve import load_suite
+    from jrh_mlflow.suites.transcripts.inspect_export import export_inspect as write
 
     edits = write(load_suite(path_or_uri), logs, output)
     n_messages = sum(len(edit.places) for edit in edits)

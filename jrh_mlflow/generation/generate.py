@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.workers import calm_collector, run_coroutine
-from jrh_mlflow.generation.agentic.pipeline import AgentPipeline
-from jrh_mlflow.generation.agentic.plan import AgentPlan
-from jrh_mlflow.generation.agentic.quote import agent_quoted
 from jrh_mlflow.generation.outcomes import Made, Usage
 from jrh_mlflow.generation.pipeline import OnDone, OnItems, Pipeline
+from jrh_mlflow.generation.plan import AgentPlan
+from jrh_mlflow.generation.prepared import PreparedGeneration, prepare
 from jrh_mlflow.generation.quote import GenerationQuote, quoted
-from jrh_mlflow.generation.report import about_data, log_generation, suite_origin, writer_name
-from jrh_mlflow.generation.settings import Order, corpus, crew, place_order
-from jrh_mlflow.generation.writers import Generator, Writer
+from jrh_mlflow.generation.report import about_data, log_generation, suite_origin
+from jrh_mlflow.generation.settings import GenerationSettings
+from jrh_mlflow.generation.transcripts import AgentPipeline
+from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.models.local.ready import ModelClock, local_models, make_ready
 from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
@@ -37,7 +37,7 @@ NOTHING_MADE = "Nothing could be made beyond the baselines: the suite holds no p
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generated:
+class GenerationRun:
     """A suite, and how it was made."""
 
     suite: Suite
@@ -142,134 +142,122 @@ def generate(
         TrackingError: when MLflow cannot be reached; what was paid is in the journal, and the same call again asks
             nothing twice.
     """
-    return run_generation(**locals()).suite
-
-
-def run_generation(
-    dataset: object,
-    *,
-    tests: object = "paper",
-    rubric: object,
-    generator: object = None,
-    validator: object = None,
-    seed: int = 0,
-    max_usd: float | None = None,
-    similarity: object = None,
-    name: str | None = None,
-    concurrency: int = 32,
-    journal: str | Path | Journal | None = None,
-    prices: Overrides | None = None,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    timeout_s: float = 120.0,
-    experiment: str | None = None,
-    run_name: str | None = None,
-    tracking_uri: str | None = None,
-    progress: bool = True,
-    tags: Mapping[str, str] | None = None,
-    on_items: OnItems | None = None,
-    **reading: Any,
-) -> Generated:
-    """Do what `generate` does and tell how it went; `reading` are its arguments about the data.
-
-    `on_items` is told of items as they are made: the baselines first.
-    """
-    if concurrency < 1:
-        raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
-    who: dict[str, Any] = {"generator": generator, "validator": validator, "prices": prices, "max_usd": max_usd}
-    told: dict[str, Any] = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
-    order = place_order(dataset, seed=seed, **told, **who)
-    own = local_models(order.generator, order.validator)
-    concurrency = make_ready(own, concurrency=concurrency)
-    called = name or (Path(dataset).stem if isinstance(dataset, str | Path) else "reliability")
-    settings = ClientSettings(
+    settings = GenerationSettings(
+        dataset,
+        tests=tests,
+        rubric=rubric,
+        generator=generator,
+        validator=validator,
+        labels=labels,
+        scale=scale,
+        seed=seed,
+        max_usd=max_usd,
+        columns=columns,
+        instruction=instruction,
+        n=n,
+        stratify=stratify,
+        similarity=similarity,
+        name=name,
         concurrency=concurrency,
-        timeout_s=timeout_s,
+        journal=journal,
+        prices=prices,
         requests_per_minute=requests_per_minute,
         tokens_per_minute=tokens_per_minute,
-        budget=order.budget(),
+        timeout_s=timeout_s,
+        experiment=experiment,
+        run_name=run_name,
+        tracking_uri=tracking_uri,
+        progress=progress,
+        tags=tags,
+        group=group,
+        values=values,
+        violation=violation,
+        preprocess=preprocess,
+        max_steps=max_steps,
+        plans=plans,
     )
-    measure = as_similarity(similarity, corpus(order.plan))
-    store = Store(tracking_uri, experiment)
-    writer_tag = {keys.TAG_GENERATOR: writer_name(order)}
-    first = first_tags("generate", simulated=False, tags={**(tags or {}), **writer_tag})
-    run_id = store.create_run(run_name or f"generate {called}", tags=first)
-    run = {"seed": seed, "concurrency": concurrency, "max_usd": max_usd, "similarity": measure.name}
+    return run_generation(settings).suite
+
+
+def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = None) -> GenerationRun:
+    """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
+    prepared = prepare(settings)
+    local = local_models(prepared.generator, prepared.validator)
+    settings = replace(settings, concurrency=make_ready(local, concurrency=settings.concurrency))
+    similarity = as_similarity(settings.similarity, prepared.plan.corpus)
+    store = Store(settings.tracking_uri, settings.experiment)
+    writer_tag = {keys.TAG_GENERATOR: prepared.writer_name}
+    first = first_tags("generate", simulated=False, tags={**(settings.tags or {}), **writer_tag})
+    run_id = store.create_run(settings.run_name or f"generate {settings.suite_name}", tags=first)
     with calm_collector(), ending(store, run_id):
-        with _bar(called, total=order.plan.n_items, show=progress) as tick:
-            clock = ModelClock(own)
-            made, writer = _make(order, settings, measure, journal, on_done=tick, on_items=on_items)
+        with _bar(settings.suite_name, total=prepared.plan.n_items, show=settings.progress) as tick:
+            clock = ModelClock(local)
+            made, writer = _make(prepared, settings, similarity, on_done=tick, on_items=on_items)
             made = replace(made, cpu_seconds=clock.seconds())
-        suite = Suite(name=called, items=made.items, origin=suite_origin(order, made, run_id, writer.settings(), run))
+        origin = suite_origin(prepared, made, run_id, writer.settings(), similarity.name)
+        suite = Suite(name=settings.suite_name, items=made.items, origin=origin)
         params = {
             "generator": writer.settings(),
-            "validator": order.validator_settings(),
-            "dataset": about_data(order, reading),
+            "validator": prepared.validator_settings(),
+            "dataset": about_data(prepared),
             "suite": {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
-            "run": {"tests": ",".join(test.name for test in order.plan.tests), **run},
+            "run": {
+                "tests": ",".join(test.name for test in prepared.plan.tests),
+                "seed": settings.seed,
+                "concurrency": settings.concurrency,
+                "max_usd": settings.max_usd,
+                "similarity": similarity.name,
+            },
         }
         with store.errors("Nothing paid is lost: run the same again, and no answered call is repeated."):
             metrics = log_generation(store, run_id, suite, made, params=params, writer=writer.name)
-    return Generated(suite=suite, made=made, run_id=run_id, metrics=metrics, link=store.link(run_id))
+    return GenerationRun(suite=suite, made=made, run_id=run_id, metrics=metrics, link=store.link(run_id))
 
 
 def _make(
-    order: Order,
-    settings: ClientSettings,
+    prepared: PreparedGeneration,
+    settings: GenerationSettings,
     similarity: Similarity,
-    journal: str | Path | Journal | None,
     *,
     on_done: OnDone | None,
     on_items: OnItems | None,
 ) -> tuple[Made, Writer]:
     """Open the journal, where a model is asked, and make everything."""
-    with journal_at(journal) if order.needs_journal else nullcontext() as book:
-        if book is not None and settings.budget is not None:
-            book.open_budget(settings.budget, order.cap_micro)
-        writer, confirms = crew(order, book, settings)
-        at_once = settings.concurrency
+    plan, budget = prepared.plan, prepared.budget()
+    client = ClientSettings(
+        concurrency=settings.concurrency,
+        timeout_s=settings.timeout_s,
+        requests_per_minute=settings.requests_per_minute,
+        tokens_per_minute=settings.tokens_per_minute,
+        budget=budget,
+    )
+    with journal_at(settings.journal) if prepared.needs_journal else nullcontext() as journal:
+        if journal is not None and budget is not None:
+            journal.open_budget(budget, prepared.cap_micro)
+        writer, validator = prepared.participants(journal, client)
         if on_items is not None:
-            on_items(order.plan.baselines())
-        kind = AgentPipeline if isinstance(order.plan, AgentPlan) else Pipeline
+            on_items(plan.baselines())
+        kind = AgentPipeline if isinstance(plan, AgentPlan) else Pipeline
         pipeline = kind(
-            order.plan,
+            plan,
             writer,
-            confirms,
+            validator,
             similarity,
-            seed=order.seed,
-            concurrency=at_once,
+            seed=settings.seed,
+            concurrency=settings.concurrency,
+            # Where no call has ever failed, none can have been passed over.
+            restarted=journal is not None and journal.summary().failed > 0,
             on_done=on_done,
             on_items=on_items,
         )
         made = run_coroutine(pipeline.run())
     nothing = [] if made.total("items") else [NOTHING_MADE]
-    return replace(made, notes=(*order.notes, *nothing)), writer
+    return replace(made, notes=(*prepared.notes, *nothing)), writer
 
 
-def price_generation(
-    dataset: object,
-    *,
-    tests: object = "paper",
-    rubric: object,
-    generator: object = None,
-    validator: object = None,
-    seed: int = 0,
-    prices: Overrides | None = None,
-    tracking_uri: str | None = None,
-    **reading: Any,
-) -> GenerationQuote:
-    """Say what a generation would send and cost, without sending anything.
-
-    Data that lie in MLflow (`traces:/<experiment>`) are read from the store at `tracking_uri`.
-    """
-    who: dict[str, Any] = {"generator": generator, "validator": validator, "prices": prices, "max_usd": None}
-    told: dict[str, Any] = {"tests": tests, "rubric": rubric, "reading": reading, "tracking_uri": tracking_uri}
-    order = place_order(dataset, seed=seed, **told, **who)
-    model = order.generator if isinstance(order.generator, Generator) else None
-    if isinstance(order.plan, AgentPlan):
-        return agent_quoted(order.plan, model, order.validator, prices=order.prices)
-    attempts = model.attempts if model else 1
-    return quoted(order.plan, model, order.validator, prices=order.prices, attempts=attempts)
+def price_generation(settings: GenerationSettings) -> GenerationQuote:
+    """Say what a generation would send and cost, without sending anything; a cap is not looked at."""
+    return quoted(prepare(replace(settings, max_usd=None)))
 
 
 @contextmanager

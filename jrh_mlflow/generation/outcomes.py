@@ -1,4 +1,4 @@
-"""What came of writing: texts, attempts, items, and what was set aside."""
+"""What came of generating: replies, attempts, items, what was set aside, and what it used."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ NOT_ASKED = "not asked"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
-    """What a writer returned for one attempt: a text, or the problem."""
+class Reply:
+    """What a writer or a validator said to one question: a text, or the problem."""
 
     text: str | None = None
+    """What was written, or the validator's answer."""
     problem: str | None = None
+    """Why there is no text."""
     input_tokens: int | None = 0
     """None is unknown."""
     output_tokens: int | None = 0
@@ -26,22 +28,7 @@ class Written:
     cached: bool = False
     called: bool = True
     """False where nothing was asked: by code, or because an earlier run knows that there is no text."""
-    model: str | None = None
     prompt_sha256: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Opinion:
-    """What a validator said about a finished item."""
-
-    answer: str | None = None
-    problem: str | None = None
-    """Why there is no answer."""
-    input_tokens: int | None = 0
-    output_tokens: int | None = 0
-    cost_usd: float | None = 0.0
-    cached: bool = False
-    called: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +68,7 @@ class Usage:
     output_tokens: int | None = 0
     cost_micro: int | None = 0
 
-    def add(self, call: Written | Opinion) -> None:
+    def add(self, call: Reply) -> None:
         """Count a call."""
         if not call.called:
             return
@@ -100,7 +87,7 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """One test's tally."""
+    """What came of one test."""
 
     items: int = 0
     set_aside: int = 0

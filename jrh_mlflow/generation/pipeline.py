@@ -1,48 +1,74 @@
-"""All targets of all tests through one pool of workers: write, check, confirm, retry on the ramp, or set aside.
-
-What a generation that still runs has made so far, for a review that does not wait for its end.
-"""
+"""All targets of all tests through one pool of workers: write, check, confirm, try again on the ramp, or set aside."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from jrh_mlflow.engine.budget import OutOfBudget
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
-from jrh_mlflow.engine.workers import BUDGET, hearing_interrupts
-from jrh_mlflow.errors import JrhError
-from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, Opinion, SetAside, Usage, Written
+from jrh_mlflow.engine.workers import WorkerPool
+from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, Reply, SetAside, Usage
 from jrh_mlflow.generation.plan import Job, Plan, finished
+from jrh_mlflow.generation.session import Rehearsal, Session, Stopped
 from jrh_mlflow.generation.validators import Validator
-from jrh_mlflow.generation.writers import CODE_NAME, Writer, by_rule
-from jrh_mlflow.perturb import Bench, NotApplicable, Rewrite, Similarity
+from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Writer, by_rule
+from jrh_mlflow.perturb import Bench, CodeTest, NotApplicable, Rewrite, Similarity
 from jrh_mlflow.perturb._base import item_id
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import item_line
 
-_CODE_ATTEMPTS = 4
 _FEW_WORDS = 8
-_TURN = 64
+_STRIDE = 1000
+"""Room for the attempts of one text among the replicate numbers of a request."""
 
 OnDone = Callable[[int, Usage], None]
 """Told how many items a job has settled, and what was used so far."""
+OnItems = Callable[[Sequence[Item]], None]
+"""Told of items as they are finished."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Outcome:
-    """How one job ended; neither items nor a reason when generation was stopped first."""
+    """How one job goes, and how it ended; neither items nor a reason when generation was stopped first."""
 
     job: Job
+    earlier: tuple[str, ...] = ()
+    """Texts made before in the same bucket."""
     text: str | None = None
     items: Sequence[Item] = ()
     reason: str | None = None
     attempts: list[Attempt] = field(default_factory=list)
+    tried: list[dict[str, Any]] = field(default_factory=list)
+    """Of transcripts: plans that came to nothing, one per attempt."""
+
+    def copy(self) -> Outcome:
+        """Return one that can go on without changing this one."""
+        return replace(self, attempts=list(self.attempts), tried=list(self.tried))
+
+    def add(
+        self,
+        temperature: float | None,
+        *,
+        verdict: str | None,
+        problems: tuple[str, ...] = (),
+        rejected: bool = False,
+    ) -> bool:
+        """Note an attempt, and tell whether it passed."""
+        number = len(self.attempts) + 1
+        self.attempts.append(
+            Attempt(number=number, temperature=temperature, problems=problems, verdict=verdict, rejected=rejected)
+        )
+        return not problems
+
+    def set_aside(self) -> None:
+        """Give up, because no attempt passed."""
+        last = "; ".join(self.attempts[-1].problems)
+        self.reason = f"none of {len(self.attempts)} attempts passed; the last: {last}"
 
 
 class _Remembered(Similarity):
@@ -70,17 +96,31 @@ class Pipeline:
         *,
         seed: int,
         concurrency: int,
+        restarted: bool = False,
         on_done: OnDone | None = None,
         on_items: OnItems | None = None,
     ) -> None:
+        """Set it up.
+
+        Args:
+            plan: What is to be made.
+            writer: Who writes.
+            validator: Who confirms; None when nobody is asked.
+            similarity: For the checks.
+            seed: Of everything written by code.
+            concurrency: Most calls in flight to each model.
+            restarted: True when an earlier run may have had calls without a usable answer.
+            on_done: Told of settled jobs.
+            on_items: Told of finished items.
+        """
         self._plan, self._writer, self._validator = plan, writer, validator
+        self._briefed = writer if isinstance(writer, BriefedWriter) else None
         self._similarity: Similarity = _Remembered(similarity)
-        self._seed, self._on_done, self._on_items = seed, on_done, on_items
-        self._n_workers = 1 if writer.offline and validator is None else WORKERS_PER_SLOT * concurrency
+        self._seed, self._restarted, self._on_done, self._on_items = seed, restarted, on_done, on_items
+        alone = self._briefed is None and validator is None
+        self._pool = WorkerPool[list[Job], None](plan.units(), workers=1 if alone else WORKERS_PER_SLOT * concurrency)
         self._outcomes: list[Outcome] = []
         self._usage = Usage()
-        self._stopped: str | None = None
-        self._failure: BaseException | None = None
 
     async def run(self) -> Made:
         """Make everything, what needs no model first.
@@ -90,215 +130,159 @@ class Pipeline:
             KeyboardInterrupt: after the first Ctrl-C, once the calls in flight are settled.
         """
         started = time.perf_counter()
-        self._writer.begin((job.test, job.target) for job in self._plan.jobs)
-        earlier: dict[str, tuple[str, ...]] = {}
-        for job in self._plan.by_code():
-            bucket = job.target.bucket or ""
-            done = self._done(self._by_code(job, earlier.get(bucket, ())))
-            if bucket and done.text is not None:
-                earlier[bucket] = (*earlier.get(bucket, ()), done.text)
-        units = self._plan.rewrites()
-        with hearing_interrupts(self._interrupted):
-            if self._validator is None:
-                async with self._writer:
-                    await self._crew(units)
-            else:
-                async with self._writer, self._validator:
-                    await self._crew(units)
-        if self._failure is not None:
-            raise self._failure
+        writer, validator = (each.opened() if each else nullcontext() for each in (self._briefed, self._validator))
+        async with writer, validator:
+            await self._pool.run(self._make_all)
         return self._made(time.perf_counter() - started)
 
-    async def _crew(self, units: Iterator[list[Job]]) -> None:
-        await asyncio.gather(*(self._work(units) for _ in range(self._n_workers)))
+    async def _make_all(self, jobs: list[Job]) -> None:
+        """Make the jobs of one bucket: each text must differ from those before it."""
+        texts: tuple[str, ...] = ()
+        for job in jobs:
+            if self._pool.stopped is not None:
+                return
+            outcome = Outcome(job=job, earlier=texts)
+            await self._make(outcome)
+            texts = texts if outcome.text is None else (*texts, outcome.text)
+            self._settle(outcome)
 
-    async def _work(self, units: Iterator[list[Job]]) -> None:
-        for number, unit in enumerate(units):
-            earlier: tuple[str, ...] = ()
-            for job in unit:
-                if self._stopped is not None:
+    async def _make(self, outcome: Outcome) -> None:
+        """Try until an attempt passes, there is a reason to give up, or generation is stopped."""
+        try:
+            while len(outcome.attempts) < self._rounds(outcome.job):
+                rehearse = (lambda: self._rehearsed(outcome.copy())) if self._restarted else None
+                session = Session(self._usage, stopped=lambda: self._pool.stopped is not None, rehearse=rehearse)
+                if await self._attempt(outcome, session):
                     return
-                try:
-                    done = await self._rewrite(job, earlier)
-                except OutOfBudget:
-                    self._stopped = self._stopped or BUDGET
-                    return
-                except JrhError as error:
-                    # Nothing new is sent, but what is in flight is paid already and must be settled.
-                    self._stopped, self._failure = self._stopped or "failure", self._failure or error
-                    return
-                earlier = earlier if done.text is None else (*earlier, done.text)
-                self._done(done)
-            if number % _TURN == 0:
-                await asyncio.sleep(0)  # so that Ctrl-C is heard in a long row of texts that are there already
+            outcome.set_aside()
+        except NotApplicable as reason:
+            outcome.reason = str(reason)
+        except Stopped:
+            pass  # neither made nor set aside: the same call again continues
 
-    def _interrupted(self) -> None:
-        self._stopped, self._failure = self._stopped or "interrupted", KeyboardInterrupt()
+    async def _rehearsed(self, outcome: Outcome) -> int:
+        """Go on with a job from the journal alone; count the calls to the last one that an earlier run has."""
+        session = Rehearsal()
+        try:
+            while len(outcome.attempts) < self._rounds(outcome.job) and not await self._attempt(outcome, session):
+                pass
+        except (NotApplicable, Stopped):
+            pass
+        return session.known
 
-    def _by_code(self, job: Job, earlier: tuple[str, ...]) -> Outcome:
-        done = Outcome(job=job)
-        for number in range(_CODE_ATTEMPTS):
-            try:
-                text = by_rule(job.test, job.target, seed=self._seed, attempt=number)
-            except NotApplicable as reason:
-                done.reason = str(reason)
-                return done
-            problems = self._problems(job, text, earlier)
-            done.attempts.append(Attempt(number=number + 1, temperature=None, problems=problems, verdict=NOT_ASKED))
-            if not problems:
-                return self._accepted(done, text, generator=CODE_NAME)
-        return exhausted(done)
+    def _rounds(self, job: Job) -> int:
+        """Return how many attempts there are at most."""
+        return ATTEMPTS if isinstance(job.test, CodeTest) else len(self._writer.temperatures)
 
-    async def _rewrite(self, job: Job, earlier: tuple[str, ...]) -> Outcome:
-        done = Outcome(job=job)
-        assert isinstance(job.test, Rewrite)
-        for number, temperature in enumerate(self._writer.temperatures):
-            if self._stopped is not None:
-                return done
-            try:
-                written = await self._writer.write(job.test, job.target, temperature=temperature, attempt=number)
-            except NotApplicable as reason:
-                done.reason = str(reason)
-                return done
-            self._usage.add(written)
-            attempt = await self._judged(job, written, earlier, number=number + 1, temperature=temperature)
-            done.attempts.append(attempt)
-            if not attempt.problems:
-                return self._accepted(done, written.text or "", generator=self._writer.name, written=written)
-        return exhausted(done)
-
-    async def _judged(
-        self, job: Job, written: Written, earlier: tuple[str, ...], *, number: int, temperature: float | None
-    ) -> Attempt:
-        """Check a text by itself first; only what passes is worth a validator's call."""
-        verdict, rejected = None, False
-        if written.problem is not None:
-            problems: tuple[str, ...] = (written.problem,)
+    async def _attempt(self, outcome: Outcome, session: Session) -> bool:
+        """Write one text, and tell whether the job is settled with it."""
+        job, number = outcome.job, len(outcome.attempts)
+        by_code = isinstance(job.test, CodeTest)
+        temperature = None if by_code else self._writer.temperatures[number]
+        reply = await self._written(job, session, number)
+        text = reply.text or ""
+        problems = (reply.problem,) if reply.problem is not None else self._problems(outcome, text)
+        if problems:
+            return outcome.add(temperature, problems=problems, verdict=NOT_ASKED if by_code else None)
+        if not job.confirm:
+            passed = outcome.add(temperature, verdict=NOT_ASKED)
         else:
-            problems = self._problems(job, written.text or "", earlier)
-        if not problems:
-            problems, verdict, rejected = await self._confirmed(job, written, number)
-        return Attempt(number=number, temperature=temperature, problems=problems, verdict=verdict, rejected=rejected)
+            # Only what passes by itself is worth a validator's call.
+            item = finished(job, text, generator=self._writer.name)[0]
+            passed = await self._confirm(outcome, session, temperature, item)
+        if passed:
+            self._accept(outcome, text, reply)
+        return passed
 
-    def _problems(self, job: Job, text: str, earlier: tuple[str, ...]) -> tuple[str, ...]:
-        bench = Bench(similarity=self._similarity, earlier=earlier)
-        found = [check(job.target, text, bench) for check in job.test.checks]
+    async def _written(self, job: Job, session: Session, number: int) -> Reply:
+        if self._briefed is None or not isinstance(job.test, Rewrite):
+            return Reply(text=by_rule(job.test, job.target, seed=self._seed, attempt=number), called=False)
+        brief, first = job.test.brief(job.target), self._plan.twins[job.target.id] * _STRIDE
+        return await session.ask(self._briefed.question(brief, attempt=number, first=first))
+
+    def _problems(self, outcome: Outcome, text: str) -> tuple[str, ...]:
+        test, target = outcome.job.test, outcome.job.target
+        bench = Bench(similarity=self._similarity, earlier=outcome.earlier)
+        found = [check(target, text, bench) for check in test.checks]
         # A failed call that was saved as "False", or a bare label, is no response to a task.
-        bare = isinstance(job.test, Rewrite) and len(words(text)) < 2 and len(words(job.target.original)) >= _FEW_WORDS
+        bare = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
         return tuple(problem for problem in (*found, "a single word" if bare else None) if problem)
 
-    async def _confirmed(self, job: Job, written: Written, number: int) -> tuple[tuple[str, ...], str | None, bool]:
-        """Return problems, verdict and whether the validator rejected the text."""
-        assert isinstance(job.test, Rewrite)
-        if not job.test.confirm:
-            return (), NOT_ASKED, False
-        item = self._item(job, written.text)
-        if self._went_on(job, job.test, item, number):
-            return ("validator gave no answer in an earlier run",), None, False
-        return await self._asked_about(item)
-
-    def _item(self, job: Job, text: str | None) -> Item:
-        return finished(job, text or "", generator=self._writer.name)[0]
-
-    def _went_on(self, job: Job, test: Rewrite, item: Item, number: int) -> bool:
-        """Tell whether an earlier run had no answer about this text and one about a later text: it is not asked again.
-
-        So that the same suite comes out, whatever the validator would say now.
-        """
-        validator = self._validator
-        if validator is None or not self._writer.refused_before or validator.kept(item) is not None:
-            return False
-        later = range(number, len(self._writer.temperatures))
-        texts = (self._writer.kept_text(test, job.target, attempt=attempt) for attempt in later)
-        return any(text is not None and validator.kept(self._item(job, text)) is not None for text in texts)
-
-    async def _asked_about(self, item: Item) -> tuple[tuple[str, ...], str | None, bool]:
-        """Have the validator answer the judge's question about a finished item."""
+    async def _confirm(self, outcome: Outcome, session: Session, temperature: float | None, item: Item) -> bool:
+        """Have the validator answer the judge's own question about a finished item; its answer decides the attempt."""
         if self._validator is None:
-            return (), NOT_ASKED, False
-        opinion = await self._validator.ask(item)
-        self._usage.add(opinion)
-        return confirmation(item, opinion)
+            return outcome.add(temperature, verdict=NOT_ASKED)
+        reply = await session.ask(self._validator.question(item))
+        if reply.problem is not None:
+            return outcome.add(temperature, problems=(f"validator gave no answer: {reply.problem}",), verdict=None)
+        if reply.text == item.expected:
+            return outcome.add(temperature, verdict=reply.text)
+        problem = f"validator answers {reply.text!r}, expected {item.expected!r}"
+        return outcome.add(temperature, problems=(problem,), verdict=reply.text, rejected=True)
 
-    def _accepted(self, done: Outcome, text: str, *, generator: str, written: Written | None = None) -> Outcome:
-        done.text = text
-        done.items = finished(
-            done.job,
+    def _accept(self, outcome: Outcome, text: str, reply: Reply) -> None:
+        job = outcome.job
+        outcome.text = text
+        outcome.items = finished(
+            job,
             text,
-            generator=generator,
-            written=written,
-            attempts=done.attempts,
-            similarity=self._similarity.between(done.job.target.original, text),
+            generator=CODE_NAME if isinstance(job.test, CodeTest) else self._writer.name,
+            attempts=outcome.attempts,
+            prompt_sha256=reply.prompt_sha256,
+            similarity=self._similarity.between(job.target.original, text),
         )
-        return done
 
-    def _done(self, done: Outcome) -> Outcome:
-        self._outcomes.append(done)
-        if self._on_items and done.items:
-            self._on_items(done.items)
-        if self._on_done and (done.items or done.reason):
-            self._on_done(len(done.job.seeds), self._usage)
-        return done
+    def _settle(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        if self._on_items and outcome.items:
+            self._on_items(outcome.items)
+        if self._on_done and (outcome.items or outcome.reason):
+            self._on_done(len(outcome.job.seeds), self._usage)
 
     def _made(self, seconds: float) -> Made:
-        self._outcomes.sort(key=lambda done: done.job.place)
-        aside = [one for done in self._outcomes if done.reason for one in _set_aside(done)]
-        n_settled = sum(len(done.items) for done in self._outcomes) + len(aside)
+        outcomes = sorted(self._outcomes, key=lambda outcome: outcome.job.place)
+        aside = [entry for outcome in outcomes if outcome.reason for entry in _set_aside(outcome)]
+        n_settled = sum(len(outcome.items) for outcome in outcomes) + len(aside)
         return Made(
-            items=self._plan.ordered([(done.job, done.items) for done in self._outcomes]),
+            items=self._plan.ordered((outcome.job, outcome.items) for outcome in outcomes),
             set_aside=tuple(aside),
-            tests={test.name: _counts(test.name, self._outcomes) for test in self._plan.tests},
+            tests={test.name: _counts(test.name, outcomes) for test in self._plan.tests},
             usage=self._usage,
-            stopped=self._stopped,
+            stopped=self._pool.stopped,
             unfinished=self._plan.n_items - n_settled,
             seconds=seconds,
         )
 
 
-def confirmation(item: Item, opinion: Opinion) -> tuple[tuple[str, ...], str | None, bool]:
-    """Return the problems a validator sees in an item, its verdict, and whether it rejected the item."""
-    if opinion.problem is not None:
-        return (f"validator gave no answer: {opinion.problem}",), None, False
-    if opinion.answer != item.expected:
-        return (f"validator answers {opinion.answer!r}, expected {item.expected!r}",), opinion.answer, True
-    return (), opinion.answer, False
-
-
-def exhausted(done: Outcome) -> Outcome:
-    """Set a job aside because no attempt passed."""
-    done.reason = f"none of {len(done.attempts)} attempts passed; the last: {'; '.join(done.attempts[-1].problems)}"
-    return done
-
-
-def _set_aside(done: Outcome) -> list[SetAside]:
-    target = done.job.target
+def _set_aside(outcome: Outcome) -> list[SetAside]:
+    target = outcome.job.target
     return [
         SetAside(
             id=item_id(seed, target.condition, target.number),
             test=target.test,
             condition=target.condition,
             source=seed.id,
-            reason=done.reason or "",
-            attempts=tuple(done.attempts),
+            reason=outcome.reason or "",
+            attempts=tuple(outcome.attempts),
         )
-        for seed in done.job.seeds
+        for seed in outcome.job.seeds
     ]
 
 
 def _counts(test: str, outcomes: Sequence[Outcome]) -> Counts:
-    own = [done for done in outcomes if done.job.test.name == test]
+    own = [outcome for outcome in outcomes if outcome.job.test.name == test]
     return Counts(
-        items=sum(len(done.items) for done in own),
-        set_aside=sum(len(done.job.seeds) for done in own if done.reason),
-        attempts=sum(len(done.attempts) for done in own),
-        validator_rejected=sum(attempt.rejected for done in own for attempt in done.attempts),
+        items=sum(len(outcome.items) for outcome in own),
+        set_aside=sum(len(outcome.job.seeds) for outcome in own if outcome.reason),
+        attempts=sum(len(outcome.attempts) for outcome in own),
+        validator_rejected=sum(attempt.rejected for outcome in own for attempt in outcome.attempts),
     )
 
 
 PARTIAL_FILE = "items.partial.jsonl"
-"""Lines as in `suite.jsonl`: baselines first, then items in the order they are finished."""
+"""Of a generation that still runs, for a review that does not wait for its end.
 
-OnItems = Callable[[Sequence[Item]], None]
+Lines as in `suite.jsonl`: baselines first, then items in the order they are finished."""
 
 
 @contextmanager

@@ -1,20 +1,51 @@
-"""What is to be made: baselines, and every target of every test, checked before anything is paid."""
+"""What is to be made of which source: baselines, and every target of every test, checked before anything is paid."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Written
-from jrh_mlflow.perturb import CodeTest, ReliabilityTest, Rewrite, Target, find_tests
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt
+from jrh_mlflow.generation.settings import GenerationSettings
+from jrh_mlflow.perturb import (
+    AGENT_TESTS,
+    AgentTest,
+    CodeTest,
+    NotApplicable,
+    ReliabilityTest,
+    Rewrite,
+    Target,
+    find_tests,
+)
 from jrh_mlflow.perturb._base import item_id
+from jrh_mlflow.perturb.agents import messages_text, violation_label
+from jrh_mlflow.perturb.registry import GROUPS
 from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.schema.seeds import Labels, Seed
-from jrh_mlflow.suites.responses import dataset_sha256
+from jrh_mlflow.suites.labels import label_text, read_labels
+from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
+from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
+from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
+from jrh_mlflow.suites.transcripts.items import field as transcript_field
+from jrh_mlflow.suites.transcripts.transcript import check_steps
+
+MAX_STEPS = 4
+PLANS = 3
+UNLABELLED = (
+    "Of {} transcripts the log's own label is not known: a rule cannot tell whether they broke the rubric, so the "
+    "labels of their agent_positives are not certain. Name the label (--map label=FIELD), or give a generator."
+)
+_TRACES = "traces:"
+_ONLY_TRANSCRIPTS = ("values", "violation", "preprocess", "max_steps", "plans")
+"""Arguments of `generate` that speak about transcripts only."""
+_TRANSCRIPT_ROLES = ("label", "group")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,10 +62,15 @@ class Job:
         """Every seed the text serves: each gets an item of its own."""
         return (self.target.seed, *self.target.also)
 
+    @property
+    def confirm(self) -> bool:
+        """Whether a validator must give the expected answer before the item is emitted."""
+        return isinstance(self.test, Rewrite) and self.test.confirm
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Seeds, tests and jobs of one generation."""
+    """Seeds, tests and jobs of one generation from labelled responses."""
 
     seeds: tuple[Seed, ...]
     labels: Labels
@@ -51,12 +87,10 @@ class Plan:
         """
         if not seeds:
             raise RecipeError("There is no row to make a suite from.")
-        if not isinstance(rubric, str) or not rubric.strip():
-            raise RecipeError("`rubric` must be the question the judge answers about a response, but it is empty.")
+        rubric = _checked_rubric(rubric, about="a response")
         names = [name.strip() for name in tests.split(",")] if isinstance(tests, str) else tests
         found = find_tests(names, labels)  # type: ignore[arg-type]  # it says what is wrong with anything else
-        targets = [(test, target) for test in found for target in test.targets(seeds, labels, rubric)]
-        jobs = tuple(Job(place=place, test=test, target=target) for place, (test, target) in enumerate(targets))
+        jobs = _jobs((test, target) for test in found for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
         return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(found), jobs=jobs)
 
@@ -64,6 +98,16 @@ class Plan:
     def sha256(self) -> str:
         """Of the seeds and their labels: what the suite is made from."""
         return dataset_sha256(self.seeds, self.labels)
+
+    @property
+    def rubric_sha256(self) -> str:
+        """Of the judge's question."""
+        return hashlib.sha256(self.rubric.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def corpus(self) -> Sequence[str]:
+        """The texts a similarity is fitted on: every response and the rubric, in order."""
+        return [*(seed.response for seed in self.seeds), self.rubric]
 
     def notes(self, *, by_rule: bool) -> tuple[str, ...]:
         """Return what a reader of the suite should know; `by_rule` when no model writes."""
@@ -78,23 +122,46 @@ class Plan:
         """Items besides the baselines, if all can be made."""
         return sum(len(job.seeds) for job in self.jobs)
 
-    def by_code(self) -> list[Job]:
-        """Jobs that need no model, in order."""
-        return [job for job in self.jobs if isinstance(job.test, CodeTest)]
+    @property
+    def rewrites(self) -> list[Job]:
+        """Jobs that code alone does not do."""
+        return [job for job in self.jobs if not isinstance(job.test, CodeTest)]
 
-    def rewrites(self) -> Iterator[list[Job]]:
-        """Yield the other jobs, those of one bucket together: they are made one after the other.
+    @property
+    def needs_validator(self) -> bool:
+        """Whether any test wants its items confirmed."""
+        return any(isinstance(test, Rewrite) and test.confirm for test in self.tests)
 
-        What takes the most calls in a row comes first, so that no long chain is left when everything else is done.
+    def units(self) -> list[list[Job]]:
+        """Return the jobs, those of one bucket together: they are made one after the other.
+
+        What needs no model comes first; then what takes the most calls in a row, so that no long chain is left when
+        everything else is done.
         """
         buckets: dict[tuple[str, str], list[Job]] = {}
         for job in self.jobs:
-            if isinstance(job.test, CodeTest):
-                continue
             name = job.target.bucket
-            key = (job.test.name, f"/{job.place}" if name is None else name)
-            buckets.setdefault(key, []).append(job)
-        yield from sorted(buckets.values(), key=_chain, reverse=True)
+            buckets.setdefault((job.test.name, f"/{job.place}" if name is None else name), []).append(job)
+        return sorted(buckets.values(), key=_calls_in_a_row, reverse=True)
+
+    @cached_property
+    def twins(self) -> Mapping[str, int]:
+        """Number the targets that look the same to a writer, by their ids: each gets answers of its own."""
+        seen: Counter[Hashable] = Counter()
+        numbers: dict[str, int] = {}
+        for job in self.rewrites:
+            look = self._look(job)
+            numbers[job.target.id] = seen[look]
+            seen[look] += 1
+        return numbers
+
+    def _look(self, job: Job) -> Hashable:
+        assert isinstance(job.test, Rewrite)
+        try:
+            brief = job.test.brief(job.target)
+        except NotApplicable as reason:
+            brief = f"not applicable: {reason}"
+        return hashlib.sha256(brief.encode("utf-8", "surrogatepass")).digest()
 
     def baselines(self) -> list[Item]:
         """One unperturbed item per seed: every test is read beside it."""
@@ -114,7 +181,7 @@ class Plan:
             for seed in self.seeds
         ]
 
-    def ordered(self, made: Sequence[tuple[Job, Sequence[Item]]]) -> tuple[Item, ...]:
+    def ordered(self, made: Iterable[tuple[Job, Sequence[Item]]]) -> tuple[Item, ...]:
         """Return all items by seed, then by test, then by number, whatever was finished first."""
         seats = {seed.id: seat for seat, seed in enumerate(self.seeds)}
         placed = [(seats[item.task], -1, item) for item in self.baselines()]
@@ -122,27 +189,251 @@ class Plan:
         return tuple(item for _, _, item in sorted(placed, key=lambda entry: entry[:2]))
 
 
+@dataclass(frozen=True, kw_only=True)
+class AgentPlan(Plan):
+    """Transcripts, tests and jobs of one generation; a seed's `response` is its transcript as JSON."""
+
+    starts: tuple[Item, ...]
+    """The baselines."""
+    violation: str
+    """The label that says that the rubric is violated."""
+    max_steps: int
+    """Of one plan of edits."""
+    plans: int
+    """How many plans of edits are tried before a transcript is set aside."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def _by_task(self) -> dict[str, Item]:
+        return {item.task: item for item in self.starts}
+
+    def baselines(self) -> list[Item]:
+        """Return the transcripts as they are, preprocessed."""
+        return list(self.starts)
+
+    def start(self, job: Job) -> Item:
+        """Return the baseline that a job edits."""
+        return self._by_task[job.target.seed.id]
+
+    def notes(self, *, by_rule: bool) -> tuple[str, ...]:
+        """Warn where a rule claims that the rubric is met and no label of the log says so."""
+        mended = any(isinstance(test, AgentTest) and not test.breaks for test in self.tests)
+        unknown = sum(item.expected is None for item in self.starts)
+        return (UNLABELLED.format(unknown),) if by_rule and mended and unknown else ()
+
+    def settings(self) -> dict[str, Any]:
+        """Return what else decides what is made."""
+        return {"violation": self.violation, "max_steps": self.max_steps, "plans": self.plans, **self.about}
+
+    def _look(self, job: Job) -> Hashable:
+        return (job.test.name, job.target.seed.instruction, job.target.original)
+
+
+def read_plan(settings: GenerationSettings) -> Plan:
+    """Read what a suite is made from, and lay out what is to be made: of transcripts, or of labelled responses.
+
+    Raises:
+        RecipeError: when tests of transcripts and of responses are mixed, or the source does not fit the tests.
+    """
+    tests = _listed(settings.tests)
+    if _of_transcripts(settings.dataset, tests):
+        return _agent_plan(settings, _agent_tests(tests))
+    for name in _ONLY_TRANSCRIPTS:
+        if getattr(settings, name) not in (None, (), [], ""):
+            raise RecipeError(f"`{name}` is for transcripts, and the source holds responses. Leave it out.")
+    group = {} if settings.group is None else {"group": settings.group}
+    seeds, labels = read_seeds(
+        settings.dataset,
+        columns={**(settings.columns or {}), **group},
+        labels=settings.labels,
+        scale=settings.scale,
+        instruction=settings.instruction,
+        n=settings.n,
+        stratify=settings.stratify,
+        seed=settings.seed,
+    )
+    return Plan.of(seeds, labels, settings.rubric, settings.tests)
+
+
+def _of_transcripts(dataset: object, tests: Sequence[object]) -> bool:
+    """Tell by the tests and by the source whether a suite is made of transcripts."""
+    agents = [_named(test) for test in tests if isinstance(test, AgentTest) or test in AGENT_TESTS]
+    rest = [_named(test) for test in tests if _named(test) not in agents]
+    if agents and rest:
+        raise RecipeError(
+            f"{agents[0]!r} edits transcripts and {rest[0]!r} responses: they need different sources. Make two suites."
+        )
+    transcripts = _are_transcripts(dataset)
+    others = [name for name in rest if name not in GROUPS]
+    if others and transcripts:
+        raise RecipeError(
+            f"Test {others[0]!r} rewrites single responses, but the source holds transcripts. "
+            f"Tests of transcripts: {', '.join(AGENT_TESTS)}."
+        )
+    return bool(agents) or transcripts
+
+
+def _listed(tests: object) -> list[object]:
+    if isinstance(tests, str):
+        return [name.strip() for name in tests.split(",")]
+    return list(tests) if isinstance(tests, Iterable) else [tests]
+
+
+def _named(test: object) -> object:
+    return getattr(test, "name", test)
+
+
+def _are_transcripts(dataset: object) -> bool:
+    """Tell transcripts where there is no doubt: a `.json` of messages may as well hold labelled responses."""
+    if isinstance(dataset, str | Path):
+        path = Path(dataset)
+        if str(dataset).startswith(_TRACES) or path.suffix.lower() == ".eval":
+            return True
+        return path.is_dir() or (path.suffix.lower() == ".json" and path.is_file() and is_inspect_log(path))
+    first = dataset
+    while isinstance(first, Sequence) and not isinstance(first, str | bytes) and first:
+        first = first[0]
+    return _is_said(first)
+
+
+def _is_said(value: object) -> bool:
+    if isinstance(value, Transcript | Message):
+        return True
+    return isinstance(value, Mapping) and (
+        {"role", "content"} <= value.keys() or isinstance(value.get("messages"), list)
+    )
+
+
+def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> AgentPlan:
+    """Make the baselines and lay out the jobs.
+
+    Raises:
+        RecipeError: for what makes no sense, before anything is sent.
+    """
+    transcripts = _transcripts(settings.dataset, settings.tracking_uri)
+    rubric = _checked_rubric(settings.rubric, about="a transcript")
+    max_steps, plans = settings.max_steps, settings.plans
+    max_steps, plans = MAX_STEPS if max_steps is None else max_steps, PLANS if plans is None else plans
+    if max_steps < 1 or plans < 1:
+        raise ValueError(f"`max_steps, plans >= 1` must hold, but got {max_steps=}, {plans=}.")
+    labels, roles = _transcript_labels(settings), _transcript_roles(settings.columns)
+    violation, by = violation_label(labels, settings.violation), settings.group or roles.get("group")
+    steps = settings.preprocess or ()
+    steps = [step.strip() for step in steps.split(",")] if isinstance(steps, str) else list(steps)
+    check_steps(steps)
+    starts = transcript_items(
+        _drawn(list(transcripts), settings, stratify=roles.get(str(settings.stratify), settings.stratify)),
+        rubric=rubric,
+        labels=labels,
+        label=roles.get("label"),
+        values=settings.values,
+        group=by,
+        preprocess=steps,
+    )
+    if settings.instruction is not None:
+        starts = [replace(item, instruction=settings.instruction) for item in starts]
+    seeds = tuple(map(_transcript_seed, starts))
+    return AgentPlan(
+        seeds=seeds,
+        labels=labels,
+        rubric=rubric,
+        tests=tuple(tests),
+        jobs=_jobs((test, one) for test in tests for one in test.aimed(seeds, labels, rubric, violation=violation)),
+        starts=tuple(starts),
+        violation=violation,
+        max_steps=max_steps,
+        plans=plans,
+        about={"preprocess": ",".join(steps) or None, "group": by, "label": roles.get("label")},
+    )
+
+
+def _agent_tests(tests: Sequence[object]) -> list[AgentTest]:
+    """Resolve tests of transcripts, each once; a group means all of them."""
+    if any(name in GROUPS for name in tests if isinstance(name, str)):
+        return list(AGENT_TESTS.values())
+    found = [test if isinstance(test, AgentTest) else AGENT_TESTS[str(test)] for test in tests]
+    for test in found:
+        if sum(test.name == other.name for other in found) > 1:
+            raise RecipeError(f"Test {test.name!r} is named twice. Name each test once.")
+    return found
+
+
+def _transcripts(dataset: object, tracking_uri: str | None) -> Iterator[Transcript]:
+    if not isinstance(dataset, Iterable | Path | Transcript | Message):
+        raise RecipeError(f"Transcripts cannot be read from a {type(dataset).__name__}. Give a log or a list of them.")
+    if isinstance(dataset, str) and dataset.startswith(_TRACES):
+        from jrh_mlflow.tracking.traces_in import transcripts_from_traces
+
+        return transcripts_from_traces(dataset, tracking_uri=tracking_uri)
+    return read_transcripts([dataset] if isinstance(dataset, Transcript | Message) else dataset)
+
+
+def _transcript_labels(settings: GenerationSettings) -> Labels:
+    if settings.labels is None and settings.scale is None:
+        raise RecipeError(
+            "Transcripts need `labels`, the one for a violation last (--labels 'no violation,violation'), or `scale`."
+        )
+    return read_labels((), column="label", ids=(), labels=settings.labels, scale=settings.scale)[1]
+
+
+def _transcript_roles(columns: Mapping[str, str] | None) -> dict[str, str]:
+    roles = dict(columns or {})
+    for role in roles:
+        if role not in _TRANSCRIPT_ROLES:
+            listed = " and ".join(repr(known) for known in _TRANSCRIPT_ROLES)
+            close = suggest(role, _TRANSCRIPT_ROLES)
+            raise RecipeError(f"Transcripts have the roles {listed}, but got {role!r}.{close}")
+    return roles
+
+
+def _drawn(read: list[Transcript], settings: GenerationSettings, *, stratify: str | None) -> list[Transcript]:
+    if settings.n is None:
+        if stratify is not None:
+            raise RecipeError("`stratify` shares a draw: give `n`, how many transcripts to draw.")
+        return read
+    strata = ["" if stratify is None else label_text(transcript_field(one, stratify)) or "" for one in read]
+    drawn = sample([transcript.id for transcript in read], strata, settings.n, seed=settings.seed)
+    return [read[place] for place in drawn]
+
+
+def _transcript_seed(item: Item) -> Seed:
+    return Seed(
+        id=item.task,
+        instruction=item.instruction or "",
+        response=messages_text(item.transcript or ()),
+        label=item.expected or "",
+        group=item.meta.get("group"),
+    )
+
+
 def finished(
     job: Job,
     text: str,
     *,
     generator: str,
-    written: Written | None = None,
     attempts: Sequence[Attempt] = (),
+    prompt_sha256: str | None = None,
     similarity: float | None = None,
 ) -> list[Item]:
     """Return the items a text becomes: one for its seed, one for each further seed with that seed's own label."""
+    facts = how_made(generator, attempts, prompt_sha256=prompt_sha256, similarity=similarity)
+    return [_item(job, seed, text, facts) for seed in job.seeds]
+
+
+def how_made(
+    generator: str, attempts: Sequence[Attempt], *, prompt_sha256: str | None, similarity: float | None
+) -> dict[str, Any]:
+    """Return what an item's meta says about how it was made; the last attempt is the one that passed."""
     last = attempts[-1] if attempts else None
-    facts = {
+    return {
         "generator": generator,
-        "prompt_sha256": written.prompt_sha256 if written else None,
+        "prompt_sha256": prompt_sha256,
         "attempts": len(attempts),
         "temperature": last.temperature if last else None,
         "validator": last.verdict if last else NOT_ASKED,
         "similarity": None if similarity is None else round(similarity, 4),
         "review": {"state": "unreviewed"},
     }
-    return [_item(job, seed, text, facts) for seed in job.seeds]
 
 
 def _item(job: Job, seed: Seed, text: str, facts: dict[str, Any]) -> Item:
@@ -169,14 +460,14 @@ def _about(seed: Seed, test: str) -> dict[str, Any]:
     return {"source": seed.id, "test": test, **group, **seed.meta}
 
 
-def needs_validator(plan: Plan) -> bool:
-    """Tell whether any test wants its items confirmed."""
-    return any(isinstance(test, Rewrite) and test.confirm for test in plan.tests)
+def _checked_rubric(rubric: object, *, about: str) -> str:
+    if not isinstance(rubric, str) or not rubric.strip():
+        raise RecipeError(f"`rubric` must be the question the judge answers about {about}, but it is empty.")
+    return rubric
 
 
-def rubric_sha256(rubric: str) -> str:
-    """Hash the judge's question."""
-    return hashlib.sha256(rubric.encode("utf-8", "surrogatepass")).hexdigest()
+def _jobs(targets: Iterable[tuple[ReliabilityTest, Target]]) -> tuple[Job, ...]:
+    return tuple(Job(place=place, test=test, target=target) for place, (test, target) in enumerate(targets))
 
 
 def _check_ids(jobs: Sequence[Job]) -> None:
@@ -191,6 +482,6 @@ def _check_ids(jobs: Sequence[Job]) -> None:
             seen[name] = job.test.name
 
 
-def _chain(jobs: list[Job]) -> int:
+def _calls_in_a_row(jobs: list[Job]) -> tuple[bool, int]:
     """Count the calls that follow one another: each text, and each confirmation."""
-    return sum(2 if isinstance(job.test, Rewrite) and job.test.confirm else 1 for job in jobs)
+    return isinstance(jobs[0].test, CodeTest), sum(2 if job.confirm else 1 for job in jobs)

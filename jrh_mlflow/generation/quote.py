@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jrh_mlflow.generation.plan import Job, Plan, finished
-from jrh_mlflow.generation.validators import question
+from jrh_mlflow.generation.editor import Scene, Step, editable
+from jrh_mlflow.generation.plan import AgentPlan, Job, Plan, finished
+from jrh_mlflow.generation.prepared import PreparedGeneration
+from jrh_mlflow.generation.validators import call_about
 from jrh_mlflow.generation.writers import Generator
-from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges import ModelJudge
+from jrh_mlflow.judges.rendering import message_texts
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
     TYPICAL_OUTPUT_TOKENS,
@@ -17,10 +20,13 @@ from jrh_mlflow.models.prices import (
     prompt_size,
     worst_case_micro,
 )
-from jrh_mlflow.perturb import NotApplicable, Rewrite
+from jrh_mlflow.perturb import AgentTest, NotApplicable, Rewrite
+from jrh_mlflow.schema.presentation import Message
 
 _LONGER = 1.5
 """A rewrite is taken to have this many times the tokens of its original."""
+_USUAL_STEPS = 2
+"""Steps a plan of edits is taken to have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,82 +50,127 @@ class GenerationQuote:
 
 @dataclass(slots=True)
 class _Bill:
-    """Micro-dollars, or None once a price is missing."""
+    """Calls to one model and what they cost in micro-dollars, or None once a price is missing."""
 
+    price: Price | None
+    calls: int = 0
+    """If every first attempt passes."""
+    most: int = 0
+    """If every attempt is needed."""
     likely: int | None = 0
     worst: int | None = 0
 
-    def add(self, price: Price | None, *, tokens: tuple[int, int], bytes_in: int, max_out: int, times: int) -> None:
-        if price is None or self.likely is None or self.worst is None:
+    def count(self, calls: int, most: int) -> None:
+        self.calls, self.most = self.calls + calls, self.most + most
+
+    def pay(self, *, size: int, out: int, max_out: int, calls: int = 1, most: int, grown: int = 0) -> None:
+        """Add calls with a prompt of `size` bytes, which earlier answers may have made longer by `grown`."""
+        if self.price is None or self.likely is None or self.worst is None:
             self.likely = self.worst = None
             return
-        self.likely += cost_micro(price, *tokens)
-        self.worst += times * worst_case_micro(price, bytes_in, max_out)
+        self.likely += calls * cost_micro(self.price, size // BYTES_PER_TOKEN, out)
+        self.worst += most * worst_case_micro(self.price, size + grown, max_out)
 
 
-def quoted(
-    plan: Plan,
-    generator: Generator | None,
-    validator: Judge | None,
-    *,
-    prices: tuple[Price | None, Price | None],
-    attempts: int,
-) -> GenerationQuote:
-    """Add up what every rewrite would send, rendering all of them.
-
-    Args:
-        plan: What is to be made.
-        generator: None when rules or a user's function write: such calls have no price of ours.
-        validator: Who confirms; None when nobody is asked.
-        prices: Of the generator's and of the validator's model.
-        attempts: Most attempts per text.
-    """
-    bill, written, confirmed = _Bill(), 0, 0
-    for job in (job for unit in plan.rewrites() for job in unit):
-        assert isinstance(job.test, Rewrite)
-        if generator is not None:
-            written += _add_text(bill, job, generator, prices[0])
-        if validator is not None and job.test.confirm:
-            confirmed += 1
-            if isinstance(validator, PromptedJudge):
-                _add_question(bill, job, validator, prices[1], generator, attempts)
+def quoted(prepared: PreparedGeneration) -> GenerationQuote:
+    """Add up what every rewrite would send, rendering all of them; of edits, as if each call were the longest."""
+    plan, model, judge = prepared.plan, prepared.model, prepared.validator
+    writing, checking = _Bill(prepared.generator_price), _Bill(prepared.validator_price)
+    for job in plan.rewrites:
+        if model is not None:
+            _add_writing(writing, plan, job, model)
+        if judge is not None and job.confirm:
+            checking.count(1, _rounds(plan, model) if model else 1)
+            if isinstance(judge, ModelJudge):
+                _add_question(checking, plan, job, judge, model)
     return GenerationQuote(
         seeds=len(plan.seeds),
         items=len(plan.seeds) + plan.n_items,
-        generator_calls=written,
-        max_generator_calls=written * attempts,
-        validator_calls=confirmed,
-        max_validator_calls=confirmed * attempts,
-        usd=None if bill.likely is None else bill.likely / 1_000_000,
-        worst_usd=None if bill.worst is None else bill.worst / 1_000_000,
+        generator_calls=writing.calls,
+        max_generator_calls=writing.most,
+        validator_calls=checking.calls,
+        max_validator_calls=checking.most,
+        usd=_dollars(writing.likely, checking.likely),
+        worst_usd=_dollars(writing.worst, checking.worst),
     )
 
 
-def _add_text(bill: _Bill, job: Job, generator: Generator, price: Price | None) -> int:
-    """Add one rewrite and return how many calls it needs at least."""
+def _rounds(plan: Plan, model: Generator | None) -> int:
+    """Return how often an item is put to the validator at most: once for each plan of edits, or for each text."""
+    if isinstance(plan, AgentPlan):
+        return plan.plans
+    return model.attempts if model else 1
+
+
+def _dollars(*parts: int | None) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) / 1_000_000 if len(known) == len(parts) else None
+
+
+def _add_writing(bill: _Bill, plan: Plan, job: Job, model: Generator) -> None:
+    if isinstance(plan, AgentPlan):
+        _add_edits(bill, plan, job, model)
+    else:
+        _add_text(bill, job, model)
+
+
+def _add_text(bill: _Bill, job: Job, model: Generator) -> None:
+    """Add one rewrite, on each of its attempts."""
     assert isinstance(job.test, Rewrite)
     try:
-        request = generator.request(job.test.brief(job.target), temperature=generator.temperature)
+        request = model.request(job.test.brief(job.target), temperature=model.temperature)
     except NotApplicable:
-        return 0
-    size = prompt_size(request)
-    made = min(generator.max_tokens, int(_LONGER * _size(job.target.original)) // BYTES_PER_TOKEN + 1)
-    tokens = (size // BYTES_PER_TOKEN, made)
-    bill.add(price, tokens=tokens, bytes_in=size, max_out=generator.max_tokens, times=generator.attempts)
-    return 1
+        return
+    longer = int(_LONGER * len(job.target.original.encode("utf-8", "replace")))
+    out = min(model.max_tokens, longer // BYTES_PER_TOKEN + 1)
+    bill.count(1, model.attempts)
+    bill.pay(size=prompt_size(request), out=out, max_out=model.max_tokens, most=model.attempts)
 
 
-def _add_question(
-    bill: _Bill, job: Job, judge: PromptedJudge, price: Price | None, generator: Generator | None, attempts: int
-) -> None:
-    item = finished(job, job.target.original, generator="")[0]
-    request = judge.request(question(item, judge))
-    size = prompt_size(request)
-    longest = size + (BYTES_PER_TOKEN * generator.max_tokens if generator else 0)
+def _add_edits(bill: _Bill, plan: AgentPlan, job: Job, model: Generator) -> None:
+    """Add the calls on one transcript, each as long as the longest."""
+    assert isinstance(job.test, AgentTest)
+    messages, target = plan.start(job).transcript or (), job.target
+    scene = Scene(objective=job.test.objective(target), instruction=target.seed.instruction, rubric=target.rubric)
+    requests = (
+        model.request(brief, temperature=model.temperature) for brief in _briefs(scene, messages, plan.max_steps)
+    )
+    calls = 1 + 2 * _USUAL_STEPS
+    follow_ups = sum(len(message.tool_calls) for message in messages)
+    most = plan.plans * model.attempts * (1 + 2 * plan.max_steps + follow_ups)
+    bill.count(calls, most)
+    bill.pay(
+        size=max(map(prompt_size, requests)),
+        out=min(TYPICAL_OUTPUT_TOKENS, model.max_tokens),
+        max_out=model.max_tokens,
+        calls=calls,
+        most=most,
+        # Every answer may make the next prompt longer by as much as it holds.
+        grown=BYTES_PER_TOKEN * model.max_tokens,
+    )
+
+
+def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> Iterator[str]:
+    """Yield the longest briefs there can be at first: the planner sees all, the others one message twice."""
+    yield scene.planner(messages, max_steps=max_steps, told="", rejected="")
+    if places := editable(messages):
+        longest = max(places, key=lambda place: sum(map(len, message_texts(messages[place]))))
+        step = Step(message=longest, change="", why="")
+        yield scene.editor(messages, step, summary="", rejected="")
+        yield scene.summariser(messages[longest], messages[longest], step, summary="", rejected="")
+
+
+def _add_question(bill: _Bill, plan: Plan, job: Job, judge: ModelJudge, model: Generator | None) -> None:
+    """Add the judge's question about one finished item, which may be longer than its source."""
+    if isinstance(plan, AgentPlan):
+        item, texts = plan.start(job), plan.max_steps
+    else:
+        item, texts = finished(job, job.target.original, generator="")[0], 1
     limit = judge.max_tokens or TYPICAL_OUTPUT_TOKENS
-    tokens = (size // BYTES_PER_TOKEN, min(TYPICAL_OUTPUT_TOKENS, limit))
-    bill.add(price, tokens=tokens, bytes_in=longest, max_out=limit, times=attempts)
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+    bill.pay(
+        size=prompt_size(judge.request(call_about(item, judge))),
+        out=min(TYPICAL_OUTPUT_TOKENS, limit),
+        max_out=limit,
+        most=_rounds(plan, model),
+        grown=BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0),
+    )

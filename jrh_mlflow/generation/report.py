@@ -1,7 +1,4 @@
-"""A generation as Markdown and as the artifacts, metrics and params of an MLflow run.
-
-What a suite and its run say about how they were made.
-"""
+"""What a suite and its MLflow run say about how they were made: origin, params, metrics, artifacts, description."""
 
 from __future__ import annotations
 
@@ -15,10 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.generation.outcomes import Made, SetAside, set_aside_row
-from jrh_mlflow.generation.plan import rubric_sha256
-from jrh_mlflow.generation.settings import Order
-from jrh_mlflow.generation.writers import OFFLINE, Generator
+from jrh_mlflow.generation.outcomes import NOT_ASKED, Made, SetAside, set_aside_row
+from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
@@ -168,45 +163,38 @@ def _plain(text: str, *, cut: bool = True) -> str:
 
 
 def suite_origin(
-    order: Order, made: Made, run_id: str, writer: Mapping[str, object], run: Mapping[str, object]
+    prepared: PreparedGeneration, made: Made, run_id: str, writer: Mapping[str, object], similarity: str
 ) -> dict[str, Any]:
     """Return the origin of a generated suite, for its manifest."""
-    plan = order.plan
+    plan = prepared.plan
     missing = f"{made.stopped}: {made.unfinished} of {plan.n_items} items not made" if made.stopped else None
     return {
         "builder": "generate",
         "dataset_sha256": plan.sha256,
-        "rubric_sha256": rubric_sha256(plan.rubric),
+        "rubric_sha256": plan.rubric_sha256,
         "n_seeds": len(plan.seeds),
         **{key: value for key, value in plan.settings().items() if value is not None},
         "tests": {name: asdict(counts) for name, counts in made.tests.items()},
         "generator": {key: value for key, value in writer.items() if value is not None},
-        "validator": order.validator.name if order.validator else "not asked",
-        "similarity": run["similarity"],
-        "seed": order.seed,
+        "validator": prepared.validator.name if prepared.validator else NOT_ASKED,
+        "similarity": similarity,
+        "seed": prepared.settings.seed,
         "n_set_aside": len(made.set_aside),
         "generate_run_id": run_id,
         "truncated": missing,
     }
 
 
-def about_data(order: Order, reading: Mapping[str, Any]) -> dict[str, Any]:
+def about_data(prepared: PreparedGeneration) -> dict[str, Any]:
     """Return what is logged of the data, as params `dataset.*`."""
-    plan = order.plan
+    plan = prepared.plan
     return {
         "sha256": plan.sha256,
         "n_seeds": len(plan.seeds),
         "labels": ",".join(plan.labels.answers),
         "ordinal": str(plan.labels.ordinal).lower(),
-        "rubric_sha256": rubric_sha256(plan.rubric),
-        "n": reading.get("n"),
-        "stratify": reading.get("stratify"),
+        "rubric_sha256": plan.rubric_sha256,
+        "n": prepared.settings.n,
+        "stratify": prepared.settings.stratify,
         **plan.settings(),
     }
-
-
-def writer_name(order: Order) -> str:
-    """Return who writes, as the run's tag says it."""
-    if order.generator is None:
-        return OFFLINE
-    return order.generator.model if isinstance(order.generator, Generator) else "callable"

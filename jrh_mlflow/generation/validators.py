@@ -4,55 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
-from jrh_mlflow.engine.client import PERHAPS_BILLED, ModelClient
+from jrh_mlflow.engine.client import ModelClient
 from jrh_mlflow.engine.plan import present
 from jrh_mlflow.engine.sessions import NOT_SERVED, ask_one
-from jrh_mlflow.generation.outcomes import Opinion
+from jrh_mlflow.generation.outcomes import Reply
+from jrh_mlflow.generation.session import ModelQuestion, OwnQuestion, Question, ReadResponse
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
-from jrh_mlflow.judges.parsing import ParsedAnswer
-from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.items import Call, Item
-from jrh_mlflow.schema.requests import Request, Response
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from jrh_mlflow.schema.requests import Response
 
 _MAX_PROBLEM = 200
 
 
 class Validator(ABC):
-    """Answers the judge's question about an item. Opened with `async with`."""
-
-    judge: Judge
-    remembers = False
-    """True where answers are kept in the journal."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    def kept(self, item: Item) -> Opinion | None:
-        """Return the answer that an earlier call was given, where answers are kept; nothing is sent."""
-        return None
+    """Answers the judge's question about an item; the text of its reply is the answer."""
 
     @abstractmethod
-    async def ask(self, item: Item) -> Opinion:
-        """Ask about one item.
+    def opened(self) -> AbstractAsyncContextManager[object]:
+        """Be ready to answer inside the block."""
 
-        Raises:
-            OutOfBudget: when the cap does not cover the call.
-            JudgeError: when the service fails for good.
-        """
+    @abstractmethod
+    def question(self, item: Item) -> Question:
+        """Return the judge's question about an item."""
 
 
-def question(item: Item, judge: Judge) -> Call:
+def call_about(item: Item, judge: Judge) -> Call:
     """Lay an item out exactly as a judge will see it in an evaluation."""
     return Call(item=item, order="", replicate=0, presentation=present(item, "", judge.tie_criterion))
 
@@ -60,98 +39,58 @@ def question(item: Item, judge: Judge) -> Call:
 class ModelValidator(Validator):
     """A prompted judge behind journal, limits and budget. The same question is asked once, however many ask it."""
 
-    remembers = True
+    def __init__(self, judge: ModelJudge, client: ModelClient, *, shared: bool = False) -> None:
+        """Set it up; a `shared` client is opened and closed by the writer."""
+        self._judge, self._client, self._shared = judge, client, shared
+        self._locks: dict[str, asyncio.Lock] = {}
 
-    def __init__(self, judge: ModelJudge, channel: ModelClient, *, shared: bool = False) -> None:
-        """Set it up; a `shared` channel is opened and closed by the writer."""
-        self.judge: ModelJudge = judge
-        self._channel, self._shared = channel, shared
-        self._asking: dict[str, asyncio.Lock] = {}
+    def opened(self) -> AbstractAsyncContextManager[object]:
+        """Open the client, unless the writer does."""
+        return nullcontext() if self._shared else self._client
 
-    async def __aenter__(self) -> Self:
-        if not self._shared:
-            await self._channel.__aenter__()
-        return self
+    def question(self, item: Item) -> ModelQuestion:
+        """Return the question; two attempts with the same text must not both be paid."""
+        call = call_about(item, self._judge)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._shared:
-            await self._channel.__aexit__(kind, error, trace)
+        def read(response: Response) -> ReadResponse:
+            reading = self._judge.read(response, call)
+            return ReadResponse(
+                text=reading.answer or (None if reading.problem else reading.outcome),
+                problem=reading.error[:_MAX_PROBLEM] if reading.error else None,
+                unusable=reading.problem if reading.problem in NOT_SERVED else None,
+            )
 
-    def kept(self, item: Item) -> Opinion | None:
-        """Return the journalled answer."""
-        call = question(item, self.judge)
-        response = self._channel.kept(self.judge.request(call).key(0))
-        return None if response is None else self._opinion(response, self.judge.read(response, call), cached=True)
-
-    async def ask(self, item: Item) -> Opinion:
-        """Serve the journalled answer, or ask for one."""
-        call = question(item, self.judge)
-        request = self.judge.request(call)
-        key = request.key(0)
-        # Two attempts with the same text must not both be paid: the second waits and reads the journal.
-        async with self._asking.setdefault(key, asyncio.Lock()):
-            kept = self._channel.kept(key)
-            if kept is not None:
-                return self._opinion(kept, self.judge.read(kept, call), cached=True)
-            return await self._send(call, request, key)
-
-    async def _send(self, call: Call, request: Request, key: str) -> Opinion:
-        readings: list[ParsedAnswer] = []
-
-        def unusable(response: Response) -> str | None:
-            readings.append(self.judge.read(response, call))
-            problem = readings[-1].problem
-            return problem if problem in NOT_SERVED else None
-
-        try:
-            response = await self._channel.send(request, key, unusable=unusable)
-        except TransportError as error:
-            unknown = {"input_tokens": None, "output_tokens": None, "cost_usd": None}
-            billed: dict[str, Any] = unknown if error.kind in PERHAPS_BILLED else {}
-            return Opinion(problem=f"call failed: {error}", **billed)
-        return self._opinion(response, readings[-1], cached=False)
-
-    def _opinion(self, response: Response, reading: ParsedAnswer, *, cached: bool) -> Opinion:
-        cost = self._channel.cost_micro(response)
-        return Opinion(
-            answer=reading.answer or (None if reading.problem else reading.outcome),
-            problem=reading.error[:_MAX_PROBLEM] if reading.error else None,
-            input_tokens=response.input_tokens,
-            output_tokens=response.output_tokens,
-            cost_usd=None if cost is None else cost / 1_000_000,
-            cached=cached,
-        )
+        request = self._judge.request(call)
+        lock = self._locks.setdefault(request.key(0), asyncio.Lock())
+        return ModelQuestion(client=self._client, request=request, replicate=0, read=read, lock=lock)
 
 
 class JudgeValidator(Validator):
     """Any other judge: a callable, an MLflow judge, a scripted one."""
 
     def __init__(self, judge: AnsweringJudge, *, concurrency: int) -> None:
-        self.judge: AnsweringJudge = judge
-        self._concurrency = concurrency
+        self._judge, self._concurrency = judge, concurrency
 
-    async def __aenter__(self) -> Self:
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Give the judge its threads."""
         self._slots = asyncio.Semaphore(self._concurrency)
-        self._threads = self.judge.running(self._concurrency)
-        self._threads.__enter__()
-        return self
+        with self._judge.running(self._concurrency):
+            yield
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._threads.__exit__(None, None, None)
+    def question(self, item: Item) -> Question:
+        """Return the question; whatever the judge raises, or returns outside the answers, is a problem."""
 
-    async def ask(self, item: Item) -> Opinion:
-        """Ask; whatever it raises, or returns outside the answers, is a problem."""
-        async with self._slots:
-            record = await ask_one(self.judge, question(item, self.judge))
-        return Opinion(
-            answer=record.answer or (None if record.error else record.outcome),
-            problem=record.error[:_MAX_PROBLEM] if record.error else None,
-            input_tokens=record.input_tokens,
-            output_tokens=record.output_tokens,
-            cost_usd=record.cost_usd,
-            called=self.judge.kind != "scripted",
-        )
+        async def send() -> Reply:
+            async with self._slots:
+                record = await ask_one(self._judge, call_about(item, self._judge))
+            return Reply(
+                text=record.answer or (None if record.error else record.outcome),
+                problem=record.error[:_MAX_PROBLEM] if record.error else None,
+                input_tokens=record.input_tokens,
+                output_tokens=record.output_tokens,
+                cost_usd=record.cost_usd,
+                called=self._judge.kind != "scripted",
+            )
+
+        return OwnQuestion(send)

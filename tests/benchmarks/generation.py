@@ -111,13 +111,14 @@ def _measure(url: str, folder: str, n_texts: int) -> dict[str, float]:
 
 def _generate(url: str, n_texts: int, *, topic: str) -> Any:
     from jrh_mlflow.generation.generate import run_generation
+    from jrh_mlflow.generation.settings import GenerationSettings
     from jrh_mlflow.generation.writers import Generator
 
     rows = [
         {"id": f"r{number}", "instruction": f"Report on {topic}.", "response": TEXT.format(number), "label": "pass"}
         for number in range(n_texts // len(TESTS))
     ]
-    return run_generation(
+    settings = GenerationSettings(
         rows,
         tests=list(TESTS),
         rubric="Is the report correct?",
@@ -128,6 +129,7 @@ def _generate(url: str, n_texts: int, *, topic: str) -> Any:
         tracking_uri=f"sqlite:///{Path('mlflow.db').resolve()}",
         progress=False,
     )
+    return run_generation(settings)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.generation.generate import run_generation
 from jrh_mlflow.generation.pipeline import PARTIAL_FILE, partial_file
+from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.review.sources import folder_review
 from jrh_mlflow.suites.suite import read_suite
 from tests.review.making import opened, reviewing_process, saved_suite, suite_items
@@ -63,16 +64,16 @@ def test_items_can_be_reviewed_before_generation_has_ended(tmp_path, store_uri):
             content, entries = review.placed()
             seen.append((len(entries), content.growing))
 
-        done = run_generation(
+        settings = GenerationSettings(
             ROWS,
             tests=["format_invariance_3", "label_flip"],
             rubric="Is it an answer?",
             labels=("fail", "pass"),
-            on_items=watched,
             tracking_uri=store_uri,
             experiment="review",
             progress=False,
         )
+        done = run_generation(settings, on_items=watched)
         first = next(iter(review.placed()[1].values())).item.id
         decide(review, 0, "accept")
         done.suite.save(folder)

@@ -11,7 +11,8 @@ from typing import Any
 from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageTool, ChatMessageUser
 from inspect_ai.tool import ToolCall, ToolCallError
 
-from jrh_mlflow.generation.generate import Generated, run_generation
+from jrh_mlflow.generation.generate import GenerationRun, run_generation
+from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
 from tests.loopback import LoopbackServer, Reply
@@ -116,7 +117,7 @@ def edited(form: dict[str, Any], shown: str) -> dict[str, Any]:
     return form
 
 
-def run(source: object, server: LoopbackServer | None, store_uri: str, **options: Any) -> Generated:
+def run(source: object, server: LoopbackServer | None, store_uri: str, **options: Any) -> GenerationRun:
     """Generate with an editor on the loopback server, and with another model as verifier."""
     if server is not None:
         ramp = {name: options.pop(name) for name in ("attempts", "max_tokens") if name in options}
@@ -126,4 +127,6 @@ def run(source: object, server: LoopbackServer | None, store_uri: str, **options
         options.setdefault("labels", LABELS)
     options.setdefault("rubric", RUBRIC)
     options.setdefault("tests", BOTH)
-    return run_generation(source, tracking_uri=store_uri, experiment="tests", progress=False, **options)
+    return run_generation(
+        GenerationSettings(source, tracking_uri=store_uri, experiment="tests", progress=False, **options)
+    )

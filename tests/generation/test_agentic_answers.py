@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jrh_mlflow.generation.agentic.editor import (
+from jrh_mlflow.generation.editor import (
     Rejected,
     Scene,
     Step,

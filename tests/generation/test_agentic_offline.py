@@ -13,9 +13,9 @@ from inspect_ai.log import read_eval_log
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.agentic.sources import export_inspect
 from jrh_mlflow.perturb.agents import BREACH_TOOL
 from jrh_mlflow.suites.transcripts import read_transcripts
+from jrh_mlflow.suites.transcripts.inspect_export import export_inspect
 from tests.generation.agent_tools import BOTH, LABELS, RUBRIC, booking_log, run
 from tests.generation.tools import rows
 from tests.suites.transcripts.logs import write_log

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from jrh_mlflow.generation.generate import Generated, run_generation
+from jrh_mlflow.generation.generate import GenerationRun, run_generation
 from jrh_mlflow.generation.plan import Plan
+from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.writers import Generator, by_rule
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.perturb import Rewrite
@@ -87,7 +88,7 @@ class Player:
         return reply
 
 
-def run(dataset: object, server: LoopbackServer | None, store_uri: str, **options: Any) -> Generated:
+def run(dataset: object, server: LoopbackServer | None, store_uri: str, **options: Any) -> GenerationRun:
     """Generate with a model on the loopback server, and with another one as validator."""
     if server is not None:
         ramp = {name: options.pop(name) for name in ("attempts", "max_tokens") if name in options}
@@ -96,4 +97,6 @@ def run(dataset: object, server: LoopbackServer | None, store_uri: str, **option
     if "scale" not in options:
         options.setdefault("labels", LABELS)
     options.setdefault("rubric", RUBRIC)
-    return run_generation(dataset, tracking_uri=store_uri, experiment="tests", progress=False, **options)
+    return run_generation(
+        GenerationSettings(dataset, tracking_uri=store_uri, experiment="tests", progress=False, **options)
+    )

@@ -15,6 +15,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.generation.generate import run_generation
+from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.resolve import default_journal
 from tests.generation.tools import LABELS, RUBRIC, rows
@@ -84,9 +85,9 @@ def test_the_checks_set_bad_rewrites_of_a_real_model_aside(smollm2: Path, store_
     tests = ["semantic_paraphrase", "verbosity_bias_short"]
     seed = {
         **rows(1)[0],
-        "response": "The council of Leeds approved the transports in 2021. Accidents dropped by 14 percent.",
+        "response": "The council of Leeds approved the lanes in 2021. Accidents dropped by 14 percent.",
     }
-    done = run_generation(
+    settings = GenerationSettings(
         [seed],
         tests=tests,
         rubric=RUBRIC,
@@ -96,6 +97,7 @@ def test_the_checks_set_bad_rewrites_of_a_real_model_aside(smollm2: Path, store_
         experiment="tests",
         progress=False,
     )
+    done = run_generation(settings)
     made = {item.condition: item for item in done.suite.items if item.condition != "baseline"}
     aside = {one.test: one for one in done.made.set_aside}
     # Whatever it wrote: each text is either in the suite or set aside with what is wrong with it, never both.

@@ -1,0 +1,308 @@
+"""Transcripts edited for tests of judges that watch agents: planned, edited step by step, summarised, verified."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from jrh_mlflow.generation.editor import Rejected, Scene, Step, changed_calls, read_edit, read_plan, results_of
+from jrh_mlflow.generation.pipeline import Outcome, Pipeline
+from jrh_mlflow.generation.plan import AgentPlan, Job, how_made
+from jrh_mlflow.generation.session import Session
+from jrh_mlflow.generation.writers import BriefedWriter, rule_rng
+from jrh_mlflow.perturb import AgentTest
+from jrh_mlflow.perturb.agents import Edited, assistant_places, messages_text, read_messages
+from jrh_mlflow.perturb.checks import about_the_editing
+from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.presentation import Message
+
+T = TypeVar("T")
+
+NO_ANSWER = "no usable answer"
+NOT_SHOWN = "An earlier plan was carried out, and a judge still gave {answer}. Plan more than: {plan}"
+NOT_DONE = "An earlier plan could not be carried out ({problem}). Plan other changes than: {plan}"
+_PER_TRANSCRIPT, _PER_PLAN = 1_000_000, 1_000
+"""Room among the replicate numbers of a request for the plans of a transcript, and for the attempts of a plan."""
+_MAX_SUMMARY = 4000
+_FOLLOW_UP = "coherence: the call it answers was edited"
+
+
+class Exhausted(Exception):  # noqa: N818 - a reason, not a failure
+    """No attempt gave an answer that could be taken."""
+
+    def __init__(self, n_attempts: int, last: str, told: str) -> None:
+        super().__init__(f"none of {n_attempts} answers could be taken; the last: {last}")
+        self.told = told
+        """The last problem, the same in every run: how a call failed is left out."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taken(Generic[T]):
+    """An answer that passed."""
+
+    value: T
+    attempts: int
+    temperature: float | None
+    rejected: tuple[str, ...]
+    """What was wrong with earlier answers."""
+    prompt_sha256: str | None
+
+
+class AgentPipeline(Pipeline):
+    """Makes the items of an `AgentPlan`; a transcript's steps follow one another, transcripts run side by side."""
+
+    _plan: AgentPlan
+
+    def _rounds(self, job: Job) -> int:
+        return self._plan.plans if self._briefed else 1
+
+    async def _attempt(self, outcome: Outcome, session: Session) -> bool:
+        """Go through with one plan; True when an item came of it, or no plan can be had."""
+        assistant_places(read_messages(outcome.job.target.seed.response))
+        if self._briefed is None:
+            return await self._by_rule(outcome, session)
+        editing = self._editing(outcome, session, self._briefed)
+        try:
+            planned = await editing.plan(_told(outcome.tried[-1]) if outcome.tried else "")
+        except Exhausted as problem:
+            outcome.reason = f"planner gave no valid plan: {problem}"
+            outcome.add(None, problems=(outcome.reason,), verdict=None)
+            return True
+        try:
+            edited = await editing.carry_out(planned.value)
+        except Exhausted as problem:
+            outcome.tried.append(_tried(planned, problem=problem.told))
+            return outcome.add(planned.temperature, problems=(str(problem),), verdict=None)
+        if await self._verified(outcome, session, edited, planned=planned):
+            return True
+        outcome.tried.append(_tried(planned, answer=outcome.attempts[-1].verdict))
+        return False
+
+    async def _by_rule(self, outcome: Outcome, session: Session) -> bool:
+        test, target = outcome.job.test, outcome.job.target
+        assert isinstance(test, AgentTest)
+        edited = test.stand_in(target, rule_rng(target, seed=self._seed, attempt=0))
+        return await self._verified(outcome, session, edited, planned=None)
+
+    async def _verified(
+        self, outcome: Outcome, session: Session, edited: Edited, *, planned: Taken[tuple[Step, ...]] | None
+    ) -> bool:
+        """Have the verifier answer the judge's question about an edited transcript, and emit what passes."""
+        start, name = self._plan.start(outcome.job), self._writer.name
+        temperature = planned.temperature if planned else None
+        if not await self._confirm(outcome, session, temperature, edited_item(outcome, start, edited, generator=name)):
+            return False
+        outcome.text = messages_text(edited.messages)
+        similarity = self._similarity.between(outcome.job.target.original, outcome.text)
+        item = edited_item(outcome, start, edited, generator=name, planned=planned, similarity=similarity)
+        outcome.items = [item]
+        return True
+
+    def _editing(self, outcome: Outcome, session: Session, writer: BriefedWriter) -> Editing:
+        test, target = outcome.job.test, outcome.job.target
+        assert isinstance(test, AgentTest)
+        return Editing(
+            session=session,
+            writer=writer,
+            scene=Scene(objective=test.objective(target), instruction=target.seed.instruction, rubric=target.rubric),
+            messages=list(self._plan.start(outcome.job).transcript or ()),
+            max_steps=self._plan.max_steps,
+            first=self._plan.twins[target.id] * _PER_TRANSCRIPT + len(outcome.tried) * _PER_PLAN,
+        )
+
+
+def _tried(planned: Taken[tuple[Step, ...]], **outcome: str | None) -> dict[str, Any]:
+    return {"steps": [step.to_dict() for step in planned.value], **outcome}
+
+
+def _told(tried: Mapping[str, Any]) -> str:
+    plan = "; ".join(f"message {step['message']}: {step['change']}" for step in tried["steps"])
+    if "answer" in tried:
+        answer = "no answer" if tried["answer"] is None else f"the answer {tried['answer']!r}"
+        return NOT_SHOWN.format(answer=answer, plan=plan)
+    return NOT_DONE.format(problem=tried["problem"], plan=plan)
+
+
+@dataclass(kw_only=True)
+class Editing:
+    """One transcript under edit: a plan, then one step at a time, with a running summary."""
+
+    session: Session
+    writer: BriefedWriter
+    scene: Scene
+    messages: list[Message]
+    """As they are now."""
+    max_steps: int
+    first: int
+    """Replicate number of every first attempt: another plan, or another transcript with the same text, has its own."""
+    summary: str = ""
+    steps: list[Mapping[str, Any]] = field(default_factory=list)
+    summaries: list[str] = field(default_factory=list)
+    _changed: set[int] = field(default_factory=set)
+
+    async def plan(self, told: str) -> Taken[tuple[Step, ...]]:
+        """Have the planner say what to edit; `told` is what came of an earlier plan.
+
+        Raises:
+            Exhausted: when no attempt gave a valid plan.
+        """
+        before = tuple(self.messages)
+        return await self._ask(
+            lambda problem: self.scene.planner(before, max_steps=self.max_steps, told=told, rejected=problem),
+            lambda text: read_plan(text, before, max_steps=self.max_steps),
+        )
+
+    async def carry_out(self, steps: tuple[Step, ...]) -> Edited:
+        """Edit step by step.
+
+        Raises:
+            Exhausted: when a step could not be carried out; the text names it.
+        """
+        for step in steps:
+            before = self.messages[step.message]
+            try:
+                await self._edit(step)
+                for follow_up in self._follow_ups(step, before):
+                    await self._edit(follow_up, by="pipeline")
+            except Exhausted as problem:
+                problem.args = (f"editor could not carry out a step: message {step.message}, {problem}",)
+                raise
+            await self._summarise(step, before)
+        return Edited(
+            messages=tuple(self.messages),
+            places=tuple(sorted(self._changed)),
+            steps=tuple(self.steps),
+            summaries=tuple(self.summaries),
+        )
+
+    async def _ask(self, brief: Callable[[str], str], read: Callable[[str], T]) -> Taken[T]:
+        """Ask on the ramp until an answer can be taken.
+
+        Args:
+            brief: From what was wrong with the answer before (empty at first) to what the writer is told.
+            read: Reads an answer or raises `Rejected`.
+
+        Raises:
+            Exhausted: when every attempt is used up.
+        """
+        rejected: list[str] = []
+        last = NO_ANSWER
+        for attempt, temperature in enumerate(self.writer.temperatures):
+            # A call without a text adds nothing to the brief, so that a restart finds the attempt after it.
+            told = brief(rejected[-1] if rejected else "")
+            reply = await self.session.ask(self.writer.question(told, attempt=attempt, first=self.first))
+            if reply.text is None:
+                last = reply.problem or NO_ANSWER
+                continue
+            try:
+                value = read(reply.text)
+            except Rejected as problem:
+                last = str(problem)
+                rejected.append(last)
+                continue
+            return Taken(
+                value=value,
+                attempts=attempt + 1,
+                temperature=temperature,
+                rejected=tuple(rejected),
+                prompt_sha256=reply.prompt_sha256,
+            )
+        raise Exhausted(len(self.writer.temperatures), last, rejected[-1] if rejected else NO_ANSWER)
+
+    async def _edit(self, step: Step, *, by: str = "planner") -> None:
+        before = tuple(self.messages)
+        message, follows = before[step.message], by == "pipeline"
+        taken = await self._ask(
+            lambda problem: self.scene.editor(before, step, summary=self.summary, rejected=problem),
+            lambda text: read_edit(text, message, may_stay=follows),
+        )
+        self.messages[step.message] = taken.value
+        self._changed |= {step.message} if taken.value != message else set()
+        facts = {"asked_by": by, "attempts": taken.attempts, "rejected": list(taken.rejected)}
+        self.steps.append({**step.to_dict(), **facts, "changed": taken.value != message})
+
+    def _follow_ups(self, step: Step, before: Message) -> list[Step]:
+        """Return an edit for the result of every call whose arguments were changed."""
+        after = self.messages[step.message]
+        return [
+            Step(message=place, change=_coherent(old, new), why=_FOLLOW_UP)
+            for old, new in changed_calls(before, after)
+            for place in results_of(self.messages, step.message, new)
+        ]
+
+    async def _summarise(self, step: Step, before: Message) -> None:
+        after = self.messages[step.message]
+        try:
+            taken = await self._ask(
+                lambda problem: self.scene.summariser(before, after, step, summary=self.summary, rejected=problem),
+                _read_summary,
+            )
+            self.summary = taken.value
+        except Exhausted:
+            # A summary only helps the next edit; the step itself says the same in other words.
+            self.summary = "\n".join(filter(None, (self.summary, f"Message {step.message}: {step.change}")))
+        self.summaries.append(self.summary)
+
+
+def _coherent(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    before, after = (json.dumps(call.get("arguments"), ensure_ascii=False) for call in (old, new))
+    return (
+        f"This is the result of the call {new.get('name')!r}, whose arguments were edited from {before} to {after}. "
+        "Make it what the tool would return for the new arguments. If it would return the same, leave it as it is."
+    )
+
+
+def _read_summary(text: str) -> str:
+    problem = about_the_editing("", text)
+    if problem is not None:
+        raise Rejected(problem)
+    if not any(map(str.isalnum, text)):
+        raise Rejected("the summary is empty")
+    if len(text) > _MAX_SUMMARY:
+        raise Rejected(f"the summary has {len(text)} characters, at most {_MAX_SUMMARY} are allowed")
+    return text
+
+
+def edited_item(
+    outcome: Outcome,
+    start: Item,
+    edited: Edited,
+    *,
+    generator: str,
+    planned: Taken[tuple[Step, ...]] | None = None,
+    similarity: float | None = None,
+) -> Item:
+    """Return the item that an edited transcript becomes, with all that a reviewer needs.
+
+    Args:
+        outcome: The job and its attempts: one per plan, the last one the plan that was carried out. The label comes
+            from the objective; a verifier has confirmed it, or none was asked.
+        start: The baseline.
+        edited: The transcript with its steps and summaries.
+        generator: Who edited.
+        planned: The planner's answer; None when a rule edited.
+        similarity: Of the two transcripts as text.
+    """
+    prompt, attempts = planned.prompt_sha256 if planned else None, outcome.attempts
+    facts: dict[str, Any] = {
+        **how_made(generator, attempts, prompt_sha256=prompt, similarity=similarity),
+        "test": outcome.job.test.name,
+        "original": start.id,
+        "verdicts": [attempt.verdict for attempt in attempts],
+        "edited": list(edited.places),
+        "rejected_plans": list(planned.rejected) if planned else [],
+        "steps": [dict(step) for step in edited.steps],
+        "summaries": list(edited.summaries),
+        "earlier_plans": [dict(plan) for plan in outcome.tried],
+    }
+    target = outcome.job.target
+    return replace(
+        start,
+        id=target.id,
+        condition=target.condition,
+        transcript=edited.messages,
+        expected=target.expected,
+        meta={**start.meta, **facts},
+    )
