@@ -23,7 +23,7 @@ from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
 from jrh_mlflow.generation.generate import generate
 from jrh_mlflow.judges import scripted
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.reports.figures.canvas import save_figures
+from jrh_mlflow.reports.figures.canvas import png
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.resolve import default_journal
 from jrh_mlflow.tracking.server import DATABASE, artifacts_uri, folder_uri, running_server
@@ -107,7 +107,10 @@ def measure_real_model(tracking_uri: str, journal: str | Path) -> Evaluation:
 
 def demo_store(folder: str | Path) -> Store:
     """Open the demo's own store."""
-    return Store(folder_uri(folder), EXPERIMENT, artifacts=artifacts_uri(folder))
+    store = Store(folder_uri(folder), EXPERIMENT, artifacts=artifacts_uri(folder))
+    # Made now: what is measured finds it by its name, and would not know where its artifacts go.
+    assert store.experiment_id
+    return store
 
 
 PICTURES = "pictures"
@@ -130,9 +133,10 @@ def build_example(folder: str | Path) -> None:
 
 def _draw(demo: Demo, folder: Path) -> None:
     """Draw what the README shows, under names that stay: the paper's judges side by side, and the graders."""
-    save_figures(datasheet_figures({one.judge.label: one.datasheet for one in demo.datasheets}), folder)
-    for name, png in demo.comparison.figures.items():
-        (folder / name).write_bytes(png)
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = datasheet_figures({one.judge.label: one.datasheet for one in demo.datasheets})
+    for name, drawn in {**{name: png(one) for name, one in figures.items()}, **demo.comparison.figures}.items():
+        (folder / name).write_bytes(drawn)
 
 
 def _free_port() -> int:

@@ -22,7 +22,7 @@ def store_uri(_away_from_the_repository: None, tmp_path_factory: pytest.TempPath
     from jrh_mlflow.tracking.store import Store
 
     folder = tmp_path_factory.mktemp("store")
-    Store(folder_uri(folder), "tests", artifacts=artifacts_uri(folder))
+    assert Store(folder_uri(folder), "tests", artifacts=artifacts_uri(folder)).experiment_id
     return folder_uri(folder)
 
 

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.reports.comparison_page import JudgeCard, comparison_page
+from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER
 from jrh_mlflow.reports.figures.reliability import comparison_figures
 from jrh_mlflow.results import worst_items
 from jrh_mlflow.results.comparison import Contrasts, compare_calls
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.tracking.keys import Point
-from jrh_mlflow.tracking.publish import first_tags
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.publish import RunContent, open_run, publish
 from jrh_mlflow.tracking.read import LoggedRun, load_runs
-from jrh_mlflow.tracking.store import Store, ending, note_tag
+from jrh_mlflow.tracking.store import Store
 
 _MOST_WORST = 10
-_MOST_NOTE = 7800
-"""Characters of a run's description: MLflow cuts longer ones without a word."""
 _CAPTIONS = {
     "heatmap.png": "Scores of every judge on every test, with 95 % intervals by source and n",
     "cost_curve.png": "Share of right answers against dollars spent",
@@ -69,11 +65,10 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        suite = self.runs[0].suite
         return {
             "run_id": self.run_id,
             "link": self.link,
-            "suite": {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
+            "suite": keys.suite_facts(self.runs[0].suite),
             "runs": [
                 {"run_id": run.run_id, "judge": run.judge, "simulated": run.simulated, "truncated": run.truncated}
                 for run in self.runs
@@ -141,12 +136,11 @@ def compare(
     if not log:
         return done
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    run_id = store.create_run(
-        run_name or done.title, tags=first_tags("compare", simulated=any(run.simulated for run in loaded))
-    )
-    done = Comparison(contrasts=contrasts, runs=tuple(loaded), run_id=run_id, link=store.link(run_id))
-    with ending(store, run_id):
-        _log(store, run_id, done, params={"compare.seed": str(seed), "compare.alpha": str(alpha)})
+    simulated = any(run.simulated for run in loaded)
+    with open_run(store, "compare", run_name or done.title, simulated=simulated) as run_id:
+        done = replace(done, run_id=run_id, link=store.link(run_id))
+        content = comparison_content(done, seed=seed, alpha=alpha)
+        publish(store, run_id, content, what_now="The runs compared are as they were.")
     return done
 
 
@@ -190,49 +184,27 @@ def _some(names: set[str] | list[str]) -> str:
     return ", ".join(sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
-def _log(store: Store, run_id: str, done: Comparison, *, params: Mapping[str, str]) -> None:
-    suite, contrasts = done.runs[0].suite, done.contrasts
-    points = [
-        Point(key="compare/judges", value=len(contrasts.judges)),
-        Point(key="compare/n_pairs", value=len(contrasts.differences)),
-        Point(key="compare/n_different", value=len(contrasts.different)),
-    ]
-    own = {
-        "compare.runs": ", ".join(run.run_id for run in done.runs),
-        "suite.name": suite.name,
-        "suite.sha256": suite.sha256,
-        "suite.n_items": str(len(suite)),
-        **params,
-    }
-    tags = note_tag(description(done.to_markdown()))
-    with (
-        tempfile.TemporaryDirectory(prefix="jrh-") as name,
-        store.errors("The runs compared are as they were."),
-    ):
-        folder = Path(name)
-        write_comparison(folder, done)
-        store.log(run_id, points=points, params=own, tags=tags, artifacts=folder)
-
-
-def description(markdown: str, *, artifact: str = "comparison.md") -> str:
-    """Shorten a long page for the run's description: whole sections where they fit, and a pointer to the rest."""
-    if len(markdown) <= _MOST_NOTE:
-        return markdown
-    room = _MOST_NOTE - 60
-    section = markdown.rfind("\n### ", 0, room)
-    end = section if section > room // 2 else markdown.rfind("\n", 0, room)
-    return f"{markdown[:end]}\n\nThe whole text is in the artifact `{artifact}`.\n"
-
-
-def write_comparison(folder: Path, done: Comparison) -> None:
-    """Lay the artifacts of a comparison out under their public names."""
-    facts = json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / "comparison.json").write_text(facts + "\n", encoding="utf-8")
-    (folder / "comparison.md").write_text(done.to_markdown(), encoding="utf-8")
-    (folder / "comparison.html").write_text(done.to_html(), encoding="utf-8")
-    (folder / "tables").mkdir()
-    for name, frame in done.contrasts.tables().items():
-        frame.to_csv(folder / "tables" / f"{name}.csv", index=False)
-    (folder / "figures").mkdir()
-    for name, png in done.figures.items():
-        (folder / "figures" / name).write_bytes(png)
+def comparison_content(done: Comparison, *, seed: int, alpha: float) -> RunContent:
+    """Return what the run of a comparison holds."""
+    contrasts, markdown = done.contrasts, done.to_markdown()
+    runs = ", ".join(run.run_id for run in done.runs)
+    return RunContent(
+        points=[
+            keys.Point(key="compare/judges", value=len(contrasts.judges)),
+            keys.Point(key="compare/n_pairs", value=len(contrasts.differences)),
+            keys.Point(key="compare/n_different", value=len(contrasts.different)),
+        ],
+        params={
+            "compare": {"runs": runs, "seed": seed, "alpha": alpha},
+            "suite": keys.suite_facts(done.runs[0].suite),
+        },
+        description=markdown,
+        described_in=keys.COMPARISON_MARKDOWN,
+        artifacts={
+            keys.COMPARISON_JSON: done.to_dict(),
+            keys.COMPARISON_MARKDOWN: markdown,
+            keys.COMPARISON_PAGE: done.to_html(),
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": frame for name, frame in contrasts.tables().items()},
+            **{f"{FIGURES_FOLDER}/{name}": png for name, png in done.figures.items()},
+        },
+    )

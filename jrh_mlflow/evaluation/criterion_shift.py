@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Any
 
 from jrh_mlflow.errors import BudgetError, RecipeError
 from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
+from jrh_mlflow.evaluation.run_content import SIMULATED_NOTE
 from jrh_mlflow.measures.criterion import criterion_axes
-from jrh_mlflow.reports.figures.canvas import save_figures
+from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import interval_text
@@ -21,8 +21,8 @@ from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import JudgeFacts
-from jrh_mlflow.tracking.publish import SIMULATED_NOTE, first_tags
-from jrh_mlflow.tracking.store import Store, ending, note_tag
+from jrh_mlflow.tracking.publish import RunContent, open_run, publish
+from jrh_mlflow.tracking.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +71,8 @@ def criterion_shift(
     on = as_suite(suite, tracking_uri=tracking_uri)
     facts = JudgeFacts.of(arms[0])
     store = Store(tracking_uri, experiment)
-    parent = store.create_run(
-        run_name or f"{facts.label}: criterion shift",
-        tags=first_tags("criterion_shift", simulated=facts.simulated, tags=tags),
-    )
-    with ending(store, parent):
+    name = run_name or f"{facts.label}: criterion shift"
+    with open_run(store, "criterion_shift", name, simulated=facts.simulated, tags=tags) as parent:
         evaluations: dict[str, Evaluation] = {}
         for arm in arms:
             spent = sum(one.cost_usd or 0.0 for one in evaluations.values())
@@ -93,36 +90,28 @@ def criterion_shift(
                 **as_evaluate,
             )
         shifts = criterion_axes({name: one.datasheet.estimates for name, one in evaluations.items()})
-        metrics = _log(store, parent, facts, on, evaluations, shifts)
+        content = _content(facts, on, evaluations, shifts)
+        metrics = publish(store, parent, content, what_now="The arms are logged; the parent is not.")
     return CriterionShift(run_id=parent, arms=evaluations, shifts=shifts, metrics=metrics, link=store.link(parent))
 
 
-def _log(
-    store: Store,
-    run_id: str,
-    facts: JudgeFacts,
-    suite: Suite,
-    arms: Mapping[str, Evaluation],
-    shifts: Mapping[str, Reading],
-) -> dict[str, float]:
-    points = [point for axis, reading in shifts.items() for point in keys.shift_points(axis, reading)]
+def _content(
+    facts: JudgeFacts, suite: Suite, arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]
+) -> RunContent:
     markdown = _markdown(arms, shifts)
     sheets = {name: one.datasheet for name, one in arms.items()}
-    params = keys.params(
-        judge={**facts.settings, "tie_criterion": ", ".join(arms)},
-        suite={"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
-        run={},
+    figures = datasheet_figures(sheets)
+    segment = operating_points(sheets, judge=facts.label)
+    if segment is not None:
+        figures["operating_points.png"] = segment
+    return RunContent(
+        points=[point for axis, reading in shifts.items() for point in keys.shift_points(axis, reading)],
+        params={"judge": {**facts.settings, "tie_criterion": ", ".join(arms)}, "suite": keys.suite_facts(suite)},
+        description=markdown,
+        described_in=keys.SHIFT_MARKDOWN,
+        artifacts={keys.SHIFT_MARKDOWN: markdown, **figure_files(figures)},
+        suite=suite,
     )
-    with tempfile.TemporaryDirectory(prefix="jrh-") as name, store.errors("The arms are logged; the parent is not."):
-        folder = Path(name)
-        (folder / "criterion_shift.md").write_text(markdown, encoding="utf-8")
-        figures = datasheet_figures(sheets)
-        segment = operating_points(sheets, judge=facts.label)
-        if segment is not None:
-            figures["operating_points.png"] = segment
-        save_figures(figures, folder / "figures")
-        store.log(run_id, points=points, params=params, tags=note_tag(markdown), artifacts=folder, suite=suite)
-    return keys.last_values(points)
 
 
 def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> str:

@@ -19,6 +19,7 @@ from jrh_mlflow.engine.runner import StopRule
 from jrh_mlflow.engine.sessions import Quote, quote
 from jrh_mlflow.engine.workers import BUDGET, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
+from jrh_mlflow.evaluation.run_content import evaluation_content
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.records import complete_pairs
@@ -29,8 +30,8 @@ from jrh_mlflow.results.categories import categorised
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
-from jrh_mlflow.tracking.publish import first_tags, log_evaluation
-from jrh_mlflow.tracking.store import Store, ending
+from jrh_mlflow.tracking.publish import open_run, publish
+from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.traces import checked_traces
 
 if TYPE_CHECKING:
@@ -165,10 +166,10 @@ def evaluate(
         price=price,
     )
     facts = JudgeFacts.of(asked)
-    run_id = store.create_run(
-        run_name or facts.label, tags=first_tags("evaluate", simulated=facts.simulated, tags=tags), parent=parent_run_id
+    opened = open_run(
+        store, "evaluate", run_name or facts.label, simulated=facts.simulated, tags=tags, parent=parent_run_id
     )
-    with calm_collector(), ending(store, run_id), opened_journal(journal, asked) as book:
+    with calm_collector(), opened as run_id, opened_journal(journal, asked) as book:
         if book is not None and remote.budget is not None:
             book.open_budget(remote.budget, cap)
         started, clock = time.perf_counter(), ModelClock(local_models(asked))
@@ -215,16 +216,14 @@ def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation
     folder = Path(folder)
     done, target = outbox.read_kept(folder)
     kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
-    store = Store(tracking_uri or kept_uri)
-    store.experiment_id = target["experiment_id"]
+    store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
     return _log(store, done, target, key=folder.name, kept=folder)
 
 
 def log_measured(store: Store, done: Measured, *, run_name: str) -> Evaluation:
     """Log an evaluation whose calls were made elsewhere."""
-    run_id = store.create_run(run_name, tags=first_tags("evaluate", simulated=done.judge.simulated, tags=done.tags))
-    target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
-    with ending(store, run_id):
+    with open_run(store, "evaluate", run_name, simulated=done.judge.simulated, tags=done.tags) as run_id:
+        target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
         return _log(store, done, target, key=outbox.outbox_key(run_id))
 
 
@@ -235,8 +234,7 @@ def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, k
     with calm_collector():
         sheet = measure(done.calls, seed=int(done.run["seed"]), labels=done.suite.labels)
         sheet = categorised(sheet, done.calls, done.suite.groups, seed=int(done.run["seed"]))
-        with store.errors(lost_nothing):
-            metrics = log_evaluation(store, target["run_id"], done, sheet)
+        metrics = publish(store, target["run_id"], evaluation_content(done, sheet), what_now=lost_nothing)
     outbox.forget(kept)
     return Evaluation(
         run_id=target["run_id"],

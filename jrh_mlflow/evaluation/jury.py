@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.evaluation.compare import check_same_suite, description
+from jrh_mlflow.evaluation.compare import check_same_suite
 from jrh_mlflow.measures.jury.cascade import Cascade
 from jrh_mlflow.measures.jury.jury import JuryReport, jury_report
 from jrh_mlflow.measures.jury.panels import BestPanel, Rule
-from jrh_mlflow.reports.figures.canvas import save_figures
+from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.reports.jury import jury_markdown, jury_tables
-from jrh_mlflow.tracking.keys import Point, grouped_params, reading_points
-from jrh_mlflow.tracking.publish import first_tags
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.keys import Point, reading_points
+from jrh_mlflow.tracking.publish import RunContent, open_run, publish
 from jrh_mlflow.tracking.read import LoggedRun, load_runs
-from jrh_mlflow.tracking.store import Store, ending, note_tag
+from jrh_mlflow.tracking.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +48,10 @@ class Jury:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        suite = self.runs[0].suite
         return {
             "run_id": self.run_id,
             "link": self.link,
-            "suite": {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
+            "suite": keys.suite_facts(self.runs[0].suite),
             "runs": [
                 {"run_id": run.run_id, "judge": run.judge, "simulated": run.simulated, "truncated": run.truncated}
                 for run in self.runs
@@ -132,11 +129,16 @@ def jury(
     if not log:
         return done
     store = Store(tracking_uri, experiment or loaded[0].experiment)
-    tags = first_tags("jury", simulated=any(run.simulated for run in loaded))
-    run_id = store.create_run(run_name or done.title, tags=tags)
-    done = replace(done, run_id=run_id, link=store.link(run_id))
-    with ending(store, run_id):
-        _log(store, run_id, done, asked={"size": size, "max_usd": max_usd, "unsure": unsure, "seed": seed})
+    simulated = any(run.simulated for run in loaded)
+    with open_run(store, "jury", run_name or done.title, simulated=simulated) as run_id:
+        done = replace(done, run_id=run_id, link=store.link(run_id))
+        settings = {"size": size, "max_usd": max_usd, "unsure": unsure, "seed": seed}
+        publish(
+            store,
+            run_id,
+            jury_content(done, settings=settings),
+            what_now="The runs of the judges are as they were.",
+        )
     return done
 
 
@@ -157,17 +159,6 @@ def jury_points(report: JuryReport) -> list[Point]:
         points += reading_points("jury/cascade/escalated", report.cascade.escalated)
         numbers |= {"jury/cascade/usd_per_1k": report.cascade.usd_per_1k}
     return points + [Point(key=key, value=float(value)) for key, value in numbers.items() if value is not None]
-
-
-def write_jury(folder: Path, done: Jury) -> None:
-    """Lay the artifacts of a jury out under their public names."""
-    facts = json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / "jury.json").write_text(facts + "\n", encoding="utf-8")
-    (folder / "jury.md").write_text(done.to_markdown(), encoding="utf-8")
-    (folder / "tables").mkdir()
-    for name, frame in jury_tables(done.report).items():
-        frame.to_csv(folder / "tables" / f"{name}.csv", index=False)
-    save_figures(jury_figures(done.report, title=done.title), folder / "figures")
 
 
 def _steps(cascade: Sequence[str] | None, runs: Sequence[LoggedRun]) -> list[str]:
@@ -191,22 +182,25 @@ def _judge(text: str, runs: Sequence[LoggedRun]) -> str:
     return found[0]
 
 
-def _log(store: Store, run_id: str, done: Jury, *, asked: Mapping[str, object]) -> None:
-    suite, report = done.runs[0].suite, done.report
+def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
+    """Return what the run of a jury holds."""
+    report, markdown = done.report, done.to_markdown()
     own = {
         "runs": ", ".join(run.run_id for run in done.runs),
         "rule": report.rule.vote,
         "ties": report.rule.ties,
         "min_votes": report.rule.quorum(len(report.judges)),
-        **asked,
+        **settings,
     }
-    about = {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)}
-    tags = note_tag(description(done.to_markdown(), artifact="jury.md"))
-    with (
-        tempfile.TemporaryDirectory(prefix="jrh-") as name,
-        store.errors("The runs of the judges are as they were."),
-    ):
-        folder = Path(name)
-        write_jury(folder, done)
-        params = grouped_params(jury=own, suite=about)
-        store.log(run_id, points=jury_points(report), params=params, tags=tags, artifacts=folder)
+    return RunContent(
+        points=jury_points(report),
+        params={"jury": own, "suite": keys.suite_facts(done.runs[0].suite)},
+        description=markdown,
+        described_in=keys.JURY_MARKDOWN,
+        artifacts={
+            keys.JURY_JSON: done.to_dict(),
+            keys.JURY_MARKDOWN: markdown,
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": frame for name, frame in jury_tables(report).items()},
+            **figure_files(jury_figures(report, title=done.title)),
+        },
+    )

@@ -17,7 +17,7 @@ from jrh_mlflow.generation.pipeline import OnDone, OnItems, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan
 from jrh_mlflow.generation.prepared import PreparedGeneration, prepare
 from jrh_mlflow.generation.quote import GenerationQuote, quoted
-from jrh_mlflow.generation.report import about_data, log_generation, suite_origin
+from jrh_mlflow.generation.report import about_data, generation_content, suite_origin
 from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.transcripts import AgentPipeline
 from jrh_mlflow.generation.writers import Writer
@@ -27,8 +27,8 @@ from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.resolve import journal_at
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import first_tags
-from jrh_mlflow.tracking.store import Store, ending
+from jrh_mlflow.tracking.publish import open_run, publish
+from jrh_mlflow.tracking.store import Store
 
 if TYPE_CHECKING:
     from jrh_mlflow.models.prices import Overrides
@@ -186,10 +186,9 @@ def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = N
     settings = replace(settings, concurrency=make_ready(local, concurrency=settings.concurrency))
     similarity = as_similarity(settings.similarity, prepared.plan.corpus)
     store = Store(settings.tracking_uri, settings.experiment)
-    writer_tag = {keys.TAG_GENERATOR: prepared.writer_name}
-    first = first_tags("generate", simulated=False, tags={**(settings.tags or {}), **writer_tag})
-    run_id = store.create_run(settings.run_name or f"generate {settings.suite_name}", tags=first)
-    with calm_collector(), ending(store, run_id):
+    run_name = settings.run_name or f"generate {settings.suite_name}"
+    tags = {**(settings.tags or {}), keys.TAG_GENERATOR: prepared.writer_name}
+    with calm_collector(), open_run(store, "generate", run_name, tags=tags) as run_id:
         with _bar(settings.suite_name, total=prepared.plan.n_items, show=settings.progress) as tick:
             clock = ModelClock(local)
             made, writer = _make(prepared, settings, similarity, on_done=tick, on_items=on_items)
@@ -200,7 +199,7 @@ def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = N
             "generator": writer.settings(),
             "validator": prepared.validator_settings(),
             "dataset": about_data(prepared),
-            "suite": {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
+            "suite": keys.suite_facts(suite),
             "run": {
                 "tests": ",".join(test.name for test in prepared.plan.tests),
                 "seed": settings.seed,
@@ -209,8 +208,9 @@ def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = N
                 "similarity": similarity.name,
             },
         }
-        with store.errors("Nothing paid is lost: run the same again, and no answered call is repeated."):
-            metrics = log_generation(store, run_id, suite, made, params=params, writer=writer.name)
+        content = generation_content(suite, made, params=params, writer=writer.name)
+        what_now = "Nothing paid is lost: run the same again, and no answered call is repeated."
+        metrics = publish(store, run_id, content, what_now=what_now)
     return GenerationRun(suite=suite, made=made, run_id=run_id, metrics=metrics, link=store.link(run_id))
 
 

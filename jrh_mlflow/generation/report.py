@@ -5,38 +5,33 @@ from __future__ import annotations
 import html
 import json
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Made, SetAside, set_aside_row
 from jrh_mlflow.generation.prepared import PreparedGeneration
+from jrh_mlflow.reports.description import MAX_DESCRIPTION
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.store import Store, note_tag
+from jrh_mlflow.tracking.publish import RunContent
 
-NOTE_FILE = "generation.md"
 _MAX_SHOWN = 160
-_MAX_NOTE = 7500
 _MAX_REASONS = 12
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!~|-])")
 
 
-def log_generation(
-    store: Store, run_id: str, suite: Suite, made: Made, *, params: Mapping[str, Mapping[str, Any]], writer: str
-) -> dict[str, float]:
-    """Log a finished generation and return the metrics."""
+def generation_content(suite: Suite, made: Made, *, params: Mapping[str, Mapping[str, Any]], writer: str) -> RunContent:
+    """Return what the run of a finished generation holds."""
     points = keys.generation_points(
         totals={name: made.total(name) for name in ("items", "set_aside", "attempts", "validator_rejected")},
         tests={name: {"items": one.items, "set_aside": one.set_aside} for name, one in made.tests.items()},
         usage={
-            "calls/total": made.usage.calls,
+            keys.CALLS_TOTAL: made.usage.calls,
             "calls/cached": made.usage.cached,
             "tokens/input": made.usage.input_tokens,
             "tokens/output": made.usage.output_tokens,
@@ -47,18 +42,18 @@ def log_generation(
     )
     markdown = generation_markdown(suite, made, writer=writer)
     # MLflow cuts long descriptions: the examples are then left to the artifact.
-    fits = len(markdown) < _MAX_NOTE
-    tags = note_tag(markdown if fits else generation_markdown(suite, made, writer=writer, examples=False))
-    if suite.origin.get("truncated"):
-        tags[keys.TAG_TRUNCATED] = str(suite.origin["truncated"])
-    with tempfile.TemporaryDirectory(prefix="jrh-") as name:
-        folder = Path(name)
-        suite.save(folder / "suite")
-        rows = [json.dumps(set_aside_row(one), ensure_ascii=False) + "\n" for one in made.set_aside]
-        (folder / "set_aside.jsonl").write_text("".join(rows), encoding="utf-8")
-        (folder / NOTE_FILE).write_text(markdown, encoding="utf-8")
-        store.log(run_id, points=points, params=keys.grouped_params(**params), tags=tags, artifacts=folder, suite=suite)
-    return keys.last_values(points)
+    fits = len(markdown) <= MAX_DESCRIPTION
+    truncated = suite.origin.get("truncated")
+    rows = [json.dumps(set_aside_row(one), ensure_ascii=False) + "\n" for one in made.set_aside]
+    return RunContent(
+        points=points,
+        params=params,
+        description=markdown if fits else generation_markdown(suite, made, writer=writer, examples=False),
+        described_in=keys.GENERATION_MARKDOWN,
+        tags={keys.TAG_TRUNCATED: str(truncated)} if truncated else {},
+        artifacts={keys.SET_ASIDE_FILE: "".join(rows), keys.GENERATION_MARKDOWN: markdown},
+        suite=suite,
+    )
 
 
 def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool = True) -> str:
@@ -73,7 +68,7 @@ def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool
         *table(["test", "made", "set aside", "attempts", "rejected by the validator"], _rows(made)),
         "",
         *_reasons(made.set_aside),
-        *(_examples(made.items) if examples else [f"Examples are in the artifact `{NOTE_FILE}`.", ""]),
+        *(_examples(made.items) if examples else [f"Examples are in the artifact `{keys.GENERATION_MARKDOWN}`.", ""]),
         _cost(made),
         "",
     ]

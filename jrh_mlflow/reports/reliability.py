@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from jrh_mlflow.reports.description import MAX_DESCRIPTION
 from jrh_mlflow.reports.markdown import confidence_lines, table
 from jrh_mlflow.reports.numbers import short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from jrh_mlflow.measures.reliability.worst import WorstItem
     from jrh_mlflow.results.reliability import ReliabilityReport
 
-LIMIT = 7900
-"""Characters; MLflow takes 8,000 in a description. Sections that do not fit are named instead."""
 CUT = 300
 _MAX_REASONS = 12
 
@@ -44,7 +43,7 @@ def report_markdown(report: ReliabilityReport, *, title: str, note: str | None, 
         head += [f"> {note}", ""]
     head += [f"**Profile:** {literal(report.profile)}.", "", *_headline(report), *_across(report)]
     tail = [*_missing(report.estimates), *_ending(report)]
-    room = LIMIT - _length([*head, *tail])
+    room = MAX_DESCRIPTION - _length([*head, *tail])
     body = _fitting(_details(report), room=room)
     return "\n".join([*head, *body, *_worst(worst, room=room - _length(body)), *tail])
 

@@ -12,8 +12,6 @@ from jrh_mlflow.reports.numbers import interval_text
 
 Facts = Mapping[str, Any]
 
-_MOST = 7600
-"""MLflow cuts descriptions at 8,000 characters without a word."""
 _MOST_OTHERS = 20
 """Configurations off the front that are listed; all are in trials.csv."""
 
@@ -172,10 +170,3 @@ def _curve(operating: Sequence[OperatingPoint], shifts: Sequence[ResolutionShift
             f"- {one.judge}, prompt {one.prompt}: {where} (d′ {one.value:+.2f} {interval_text(one.low, one.high)})."
         )
     return [*lines, ""]
-
-
-def description(text: str) -> str:
-    """Shorten the page at a line's end for a run's description; the whole of it is the artifact sweep.md."""
-    if len(text) <= _MOST:
-        return text
-    return text[: text.rindex("\n", 0, _MOST)] + "\n\nThe whole text is in the artifact `sweep.md`.\n"

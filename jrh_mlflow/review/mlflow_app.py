@@ -105,8 +105,7 @@ def _logged(review: Review, done: Finished, who: str) -> dict[str, Any]:
 
     assert review.run is not None
     try:
-        store = Store(review.tracking_uri)
-        store.experiment_id = review.run.experiment_id
+        store = Store(review.tracking_uri, experiment_id=review.run.experiment_id)
         return log_review(review, done, who=who, store=store)
     except TrackingError as error:
         return {"run_id": None, "note": str(error)}

@@ -6,11 +6,13 @@ A finished review as the metrics, tables and artifacts of an MLflow run.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -41,9 +43,9 @@ from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import first_tags
+from jrh_mlflow.tracking.publish import RunContent, open_run, publish
 from jrh_mlflow.tracking.review_traces import Decision, ReviewedItem, log_review_traces
-from jrh_mlflow.tracking.store import Store, ending, note_tag
+from jrh_mlflow.tracking.store import Store
 
 _LEFT_OUT = (REJECTED, UNDECIDED)
 
@@ -166,10 +168,6 @@ def _holds(path: Path, suite: Suite) -> bool:
         return False
 
 
-TABLE = "decisions.json"
-"""One row per item, as `mlflow.load_table` and the MLflow UI read it."""
-EVENTS = "decisions.csv"
-"""One row per click, in order."""
 _EVENT_COLUMNS = ("number", "when", "who", "action", "item", "state", "label", "reason", "text", "text_before")
 _MAX_SHOWN = 2000
 _KEPT = (
@@ -192,23 +190,27 @@ def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dic
         points = _points(facts["states"], entries, fold)
         decided = _decided(done, entries, fold)
     parent = {"sha256": done.parent.sha256, "n_items": len(done.parent.items)}
-    suite = {"name": done.suite.name, "sha256": done.suite.sha256, "n_items": len(done.suite)}
-    tags = {"mlflow.loggedArtifacts": json.dumps([{"path": TABLE, "type": "table"}]), **note_tag(_note(facts))}
+    tags = {keys.TAG_LOGGED_ARTIFACTS: json.dumps([{"path": keys.DECISIONS_TABLE, "type": "table"}])}
     if generated := done.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
-    run_id = store.create_run(f"review {done.parent.name}", tags=first_tags("review", simulated=False))
-    with ending(store, run_id), tempfile.TemporaryDirectory(prefix="jrh-") as name:
-        folder = Path(name)
-        done.suite.save(folder / "suite")
-        (folder / "review.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-        (folder / TABLE).write_text(_split(rows), encoding="utf-8")
-        _write_events(folder / EVENTS, events)
-        params = keys.grouped_params(suite=suite, parent=parent, review={"finished_by": who})
-        with store.errors(f"The reviewed suite is in {done.path}; finishing the review again logs it again."):
-            store.log(run_id, points=points, params=params, tags=tags, artifacts=folder, suite=done.suite)
-            # Last: traces are a view of the decisions, and a run must not lack its numbers because of one.
-            log_review_traces(store, run_id, decided, kept=_KEPT.format(path=done.path))
-    return {"run_id": run_id, "link": store.link(run_id), "metrics": keys.last_values(points)}
+    content = RunContent(
+        points=points,
+        params={"suite": keys.suite_facts(done.suite), "parent": parent, "review": {"finished_by": who}},
+        description=_note(facts),
+        described_in=keys.REVIEW_JSON,
+        tags=tags,
+        artifacts={
+            keys.REVIEW_JSON: json.dumps(facts, indent=1) + "\n",
+            keys.DECISIONS_TABLE: _split(rows),
+            keys.DECISIONS_FILE: _events_csv(events),
+        },
+        suite=done.suite,
+        traces=partial(log_review_traces, items=decided, kept=_KEPT.format(path=done.path)),
+    )
+    with open_run(store, "review", f"review {done.parent.name}") as run_id:
+        what_now = f"The reviewed suite is in {done.path}; finishing the review again logs it again."
+        metrics = publish(store, run_id, content, what_now=what_now)
+    return {"run_id": run_id, "link": store.link(run_id), "metrics": metrics}
 
 
 def _decided(done: Finished, entries: Mapping[int, Entry], fold: Fold) -> list[ReviewedItem]:
@@ -245,7 +247,7 @@ def _reviewed_item(entry: Entry, standing: Standing, by: Event, validator: str) 
 def _facts(review: Review, done: Finished, entries: Mapping[int, Entry], fold: Fold) -> dict[str, Any]:
     states = Counter(entry.shown_state(fold.of(entry.key)) for entry in entries.values())
     return {
-        "suite": {"name": done.suite.name, "sha256": done.suite.sha256, "n_items": len(done.suite)},
+        "suite": keys.suite_facts(done.suite),
         "parent": {"name": done.parent.name, "sha256": done.parent.sha256},
         "run_id": review.run.run_id if review.run else None,
         "states": {**dict.fromkeys((*STATES, "exempt"), 0), **states},
@@ -292,15 +294,16 @@ def _split(rows: list[dict[str, Any]]) -> str:
     return json.dumps({"columns": columns, "data": [list(row.values()) for row in rows]})
 
 
-def _write_events(file: Path, events: list[Event]) -> None:
-    with file.open("w", encoding="utf-8", newline="", errors="replace") as sink:
-        writer = csv.writer(sink)
-        writer.writerow(_EVENT_COLUMNS)
-        for event in events:
-            after, before = event.after, event.before
-            item = event.item.partition(" ")[2]
-            about = (event.number, event.when, event.who, event.action, item, after.state, after.label, after.reason)
-            writer.writerow((*about, after.text, before.text))
+def _events_csv(events: list[Event]) -> bytes:
+    sink = io.StringIO(newline="")
+    writer = csv.writer(sink)
+    writer.writerow(_EVENT_COLUMNS)
+    for event in events:
+        after, before = event.after, event.before
+        item = event.item.partition(" ")[2]
+        about = (event.number, event.when, event.who, event.action, item, after.state, after.label, after.reason)
+        writer.writerow((*about, after.text, before.text))
+    return sink.getvalue().encode("utf-8", "replace")
 
 
 def _note(facts: Mapping[str, Any]) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.composite import parts, reliability
@@ -17,9 +15,9 @@ from jrh_mlflow.measures.criterion import (
     operating_point,
     resolution_shifts,
 )
-from jrh_mlflow.reports.figures.canvas import save_figures
+from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.sweep import sweep_figures
-from jrh_mlflow.reports.sweep import description, sweep_markdown
+from jrh_mlflow.reports.sweep import sweep_markdown
 from jrh_mlflow.reports.sweep_page import Dot, sweep_page
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.sweeps.front import (
@@ -37,8 +35,7 @@ from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.store import note_tag
-from jrh_mlflow.tracking.sweeps import log_sweep
+from jrh_mlflow.tracking.publish import RunContent, publish
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -369,29 +366,35 @@ def _operating(trials: Trials, found: Mapping[str, TrialResult]) -> list[Operati
 
 
 def log(context: SweepContext, found: Sweep) -> None:
-    """Log a sweep on its parent run."""
-    params = {
-        "sweep.study": found.study,
-        "sweep.objectives": ", ".join(f"{name} {way}" for name, way in found.objectives.items()),
-        "sweep.seed": str(context.seed),
-        "suite.name": found.suite,
-        **({"sweep.constraints": "; ".join(found.constraints)} if found.constraints else {}),
-    }
-    tags = note_tag(description(found.to_markdown()))
-    tags |= {keys.TAG_TRUNCATED: found.truncated} if found.truncated else {}
-    with tempfile.TemporaryDirectory(prefix="jrh-") as name:
-        write_sweep(Path(name), found)
-        log_sweep(context.store, context.parent, points=found.metrics, params=params, tags=tags, artifacts=Path(name))
+    """Log a sweep on its parent run; a sweep that continued replaces what stood there."""
+    what_now = "Its trials are logged; the same sweep again reports them."
+    publish(context.store, context.parent, sweep_content(found, seed=context.seed), what_now=what_now)
 
 
-def write_sweep(folder: Path, found: Sweep) -> None:
-    """Lay the artifacts of a sweep out under their public names."""
-    (folder / "sweep.json").write_text(found.to_json() + "\n", encoding="utf-8")
-    (folder / "sweep.md").write_text(found.to_markdown(), encoding="utf-8")
-    found.trials.to_csv(folder / "trials.csv", index=False)
+def sweep_content(found: Sweep, *, seed: int) -> RunContent:
+    """Return what the parent run of a sweep holds."""
+    markdown = found.to_markdown()
     dots = [dot for one in found.members if (dot := _dot(one))]
-    (folder / "pareto.html").write_text(sweep_page(found.to_dict(), dots), encoding="utf-8")
-    save_figures(sweep_figures(dots, found.operating, title=f"Sweep on {found.suite}"), folder / "figures")
+    settings = {
+        "study": found.study,
+        "objectives": ", ".join(f"{name} {way}" for name, way in found.objectives.items()),
+        "seed": seed,
+        "constraints": "; ".join(found.constraints) or None,
+    }
+    return RunContent(
+        points=[keys.Point(key=key, value=value) for key, value in found.metrics.items()],
+        params={"sweep": settings, "suite": {"name": found.suite}},
+        description=markdown,
+        described_in=keys.SWEEP_MARKDOWN,
+        tags={keys.TAG_TRUNCATED: found.truncated} if found.truncated else {},
+        artifacts={
+            keys.SWEEP_JSON: found.to_json() + "\n",
+            keys.SWEEP_MARKDOWN: markdown,
+            keys.TRIALS_FILE: found.trials,
+            keys.SWEEP_PAGE: sweep_page(found.to_dict(), dots),
+            **figure_files(sweep_figures(dots, found.operating, title=f"Sweep on {found.suite}")),
+        },
+    )
 
 
 def _dot(one: Member) -> Dot | None:

@@ -25,8 +25,8 @@ from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, log
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space
 from jrh_mlflow.sweeps.study import LIMITS, PARENT, RESULT, Trials, default_storage, open_study, quiet
 from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, TrialResult, completed, run_trial
-from jrh_mlflow.tracking.publish import first_tags
-from jrh_mlflow.tracking.store import Store, ending
+from jrh_mlflow.tracking.publish import ending, first_tags
+from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.sweeps import demand_parent, end_orphans, reopen
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import pandas as pd
 from jrh_mlflow.results import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.suites.suite import Suite
 
 SCHEMA_VERSION = "1"
 
@@ -38,6 +39,35 @@ TAG_CONFIGURATION = "jrh.configuration"
 TAG_NOTE = "mlflow.note.content"
 TAG_RUN_NAME = "mlflow.runName"
 TAG_PARENT = "mlflow.parentRunId"
+TAG_LOGGED_ARTIFACTS = "mlflow.loggedArtifacts"
+
+CALLS_TOTAL = "calls/total"
+
+SUITE_FOLDER = "suite"
+CALLS_FILE = "calls/calls.parquet"
+PROMPT_FILE = "judge/prompt.txt"
+JUDGE_FILE = "judge/judge.json"
+DATASHEET_JSON = "datasheet.json"
+DATASHEET_MARKDOWN = "datasheet.md"
+DATASHEET_PAGE = "datasheet.html"
+SHIFT_MARKDOWN = "criterion_shift.md"
+COMPARISON_JSON = "comparison.json"
+COMPARISON_MARKDOWN = "comparison.md"
+COMPARISON_PAGE = "comparison.html"
+JURY_JSON = "jury.json"
+JURY_MARKDOWN = "jury.md"
+TABLES_FOLDER = "tables"
+SWEEP_JSON = "sweep.json"
+SWEEP_MARKDOWN = "sweep.md"
+SWEEP_PAGE = "pareto.html"
+TRIALS_FILE = "trials.csv"
+GENERATION_MARKDOWN = "generation.md"
+SET_ASIDE_FILE = "set_aside.jsonl"
+REVIEW_JSON = "review.json"
+DECISIONS_TABLE = "decisions.json"
+"""One row per item, as `mlflow.load_table` and the MLflow UI read it."""
+DECISIONS_FILE = "decisions.csv"
+"""One row per click, in order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,7 +159,7 @@ def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | Non
     """Counts by outcome, tokens, cost and time; a total that is not known for every call is left out."""
     counts = calls["outcome"].value_counts()
     values: dict[str, float | None] = {
-        "calls/total": len(calls),
+        CALLS_TOTAL: len(calls),
         **{f"calls/{outcome}": int(counts.get(outcome, 0)) for outcome in OUTCOMES},
         "calls/cached": int(calls["cached"].sum()),
         "tokens/input": known_total(calls, "input_tokens"),
@@ -175,20 +205,9 @@ def sweep_points(readings: Mapping[str, Reading], *, usd_per_1k: float | None, c
     return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
 
 
-def last_values(points: list[Point]) -> dict[str, float]:
+def last_values(points: Sequence[Point]) -> dict[str, float]:
     """Return what MLflow shows as the run's metrics: the last point of each key."""
     return {point.key: point.value for point in sorted(points, key=lambda point: point.step)}
-
-
-def params(*, judge: Mapping[str, object], suite: Mapping[str, Any], run: Mapping[str, object]) -> dict[str, str]:
-    """Spell settings as params `judge.*`, `suite.*`, `run.*`; unset ones are left out."""
-    groups = {"judge": judge, "suite": suite, "run": run}
-    return {
-        f"{group}.{key}": str(value)
-        for group, values in groups.items()
-        for key, value in values.items()
-        if value is not None
-    }
 
 
 def generation_points(
@@ -243,7 +262,7 @@ def review_points(
     return points + reading_points("review/validator_agreement", validator)
 
 
-def grouped_params(**groups: Mapping[str, Any]) -> dict[str, str]:
+def grouped_params(groups: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """Spell settings as params `<group>.<name>`; unset ones are left out."""
     return {
         f"{group}.{key}": str(value)
@@ -251,3 +270,8 @@ def grouped_params(**groups: Mapping[str, Any]) -> dict[str, str]:
         for key, value in values.items()
         if value is not None
     }
+
+
+def suite_facts(suite: Suite) -> dict[str, object]:
+    """What runs and files say of a suite: the params `suite.*`."""
+    return {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)}

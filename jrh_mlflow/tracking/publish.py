@@ -1,31 +1,52 @@
-"""Finished evaluations as MLflow runs."""
+"""Runs of every kind in MLflow: opened, described and written in one way."""
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.reliability.worst import WorstItem
-from jrh_mlflow.reports.comparison import money_text
-from jrh_mlflow.reports.datasheet_page import datasheet_page
-from jrh_mlflow.reports.figures.calibration import calibration_figures
-from jrh_mlflow.reports.figures.canvas import Figures, save_figures
-from jrh_mlflow.reports.figures.datasheet import datasheet_figures
-from jrh_mlflow.reports.figures.reliability import report_figures
-from jrh_mlflow.reports.numbers import threshold_text
-from jrh_mlflow.results import Datasheet, ReliabilityReport, usd_per_accuracy_point, worst_items
-from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.reports.description import shortened
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.outbox import Measured
-from jrh_mlflow.tracking.store import Store, note_tag
-from jrh_mlflow.tracking.traces import log_traces
+from jrh_mlflow.tracking.store import Store
 
-Sheet = Datasheet | ReliabilityReport
+if TYPE_CHECKING:
+    import pandas as pd
 
-SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
+    from jrh_mlflow.suites.suite import Suite
+
+    Artifact = str | bytes | Mapping[str, Any] | pd.DataFrame
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunContent:
+    """What a run holds when its work is done."""
+
+    points: Sequence[keys.Point]
+    params: Mapping[str, Mapping[str, object]]
+    """Group to settings, logged as `<group>.<name>`; those that are None are left out."""
+    description: str
+    """Markdown; what MLflow would cut off ends with a pointer to `described_in`."""
+    described_in: str
+    """The artifact that holds the whole description."""
+    artifacts: Mapping[str, Artifact]
+    """Path to text, bytes, JSON-ready data or a table (`.csv`, `.parquet`)."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    suite: Suite | None = None
+    """Saved under `suite/` and logged as the run's dataset."""
+    traces: Callable[[Store, str], object] | None = None
+    """Writes traces of a run, given the store and the run's id."""
+
+    def __post_init__(self) -> None:
+        if self.described_in not in self.artifacts:
+            raise ValueError(f"`described_in` must be an artifact of the run, but got {self.described_in!r}.")
 
 
 def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -39,125 +60,83 @@ def first_tags(kind: str, *, simulated: bool, tags: Mapping[str, str] | None = N
     }
 
 
-def log_evaluation(store: Store, run_id: str, measured: Measured, sheet: Sheet) -> dict[str, float]:
-    """Log one judge on one suite and return the metrics as MLflow shows them."""
-    spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
-    points = [*keys.sheet_points(sheet), *spent]
-    points += _price_points(measured, sheet)
-    worst = _worst(measured, sheet)
-    markdown = sheet_markdown(measured, sheet, worst)
-    suite = measured.suite
-    params = keys.params(
-        judge=measured.judge.settings,
-        suite={"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)},
-        run=measured.run,
-    )
-    tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags, **note_tag(markdown)}
-    if generated := measured.suite.origin.get("generate_run_id"):
-        tags[keys.TAG_GENERATED_BY] = str(generated)
-    threshold = sheet.estimates.get("threshold_75")
-    if threshold is not None:
-        tags[keys.TAG_THRESHOLD] = threshold_text(threshold)
-    if measured.truncated:
-        tags[keys.TAG_TRUNCATED] = measured.truncated
-    if sheet.withheld:
-        tags[keys.TAG_WITHHELD] = ", ".join(sheet.withheld)
-    with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
-        write_artifacts(Path(folder), measured, sheet, markdown, worst)
-        store.log(run_id, points=points, params=params, tags=tags, artifacts=Path(folder), suite=suite)
-    # Last: traces are a view of the calls, and a run must not lack its numbers because of one.
-    log_traces(store, run_id, measured)
-    return keys.last_values(points)
+@contextmanager
+def open_run(
+    store: Store,
+    kind: str,
+    name: str,
+    *,
+    simulated: bool = False,
+    tags: Mapping[str, str] | None = None,
+    parent: str | None = None,
+) -> Iterator[str]:
+    """Create a run and give its id; it is marked as failed or killed when the block does not come to its end."""
+    run_id = store.create_run(name, tags=first_tags(kind, simulated=simulated, tags=tags), parent=parent)
+    with ending(store, run_id):
+        yield run_id
 
 
-def sheet_markdown(measured: Measured, sheet: Sheet, worst: Sequence[WorstItem] = ()) -> str:
-    """Return the datasheet, or the report with its worst items, as a readable page."""
-    note, label = _note(measured), measured.judge.label
-    if isinstance(sheet, Datasheet):
-        return sheet.to_markdown(title=f"Judge datasheet: {label}", note=note)
-    return sheet.to_markdown(title=f"Judge reliability: {label}", note=note, worst=worst)
+@contextmanager
+def ending(store: Store, run_id: str) -> Iterator[None]:
+    """Mark a run as failed or killed when the work inside does not come to its end."""
+    try:
+        yield
+    except BaseException as error:
+        status = "FAILED" if isinstance(error, Exception) else "KILLED"
+        try:
+            with store.errors("The run stays open."):
+                store.client.set_terminated(run_id, status)
+        except TrackingError as second:
+            print(second, file=sys.stderr)
+        raise
 
 
-def _worst(measured: Measured, sheet: Sheet) -> Sequence[WorstItem]:
-    if isinstance(sheet, Datasheet):
-        return ()
-    return worst_items(measured.calls, {item.id: item for item in measured.suite.items})
+def publish(store: Store, run_id: str, content: RunContent, *, what_now: str) -> dict[str, float]:
+    """Write a run's content, mark the run as finished, and return the metrics as MLflow shows them.
+
+    Artifacts come first, the numbers after them in one batch, so a run has all of its numbers or none; traces come
+    last, because they are a view, and a run must not lack its numbers because of one. Publishing again what was cut
+    short writes what is missing.
+
+    Raises:
+        TrackingError: when MLflow does not take it; `what_now` says what is safe, and what to do.
+    """
+    note = shortened(content.description, artifact=content.described_in)
+    with store.errors(what_now):
+        with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+            write_artifacts(Path(folder), content)
+            store.client.log_artifacts(run_id, folder)
+        # An evaluation that is resumed may have its numbers already: a second point of each would change its charts.
+        if keys.CALLS_TOTAL not in store.client.get_run(run_id).data.metrics:
+            if content.suite is not None:
+                store.log_dataset(run_id, content.suite)
+            store.log_batch(
+                run_id,
+                points=content.points,
+                params=keys.grouped_params(content.params),
+                tags={**content.tags, keys.TAG_NOTE: note},
+            )
+        store.client.set_terminated(run_id, "FINISHED")
+        if content.traces is not None:
+            content.traces(store, run_id)
+    return keys.last_values(content.points)
 
 
-def _price_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
-    """What a point of accuracy costs, where both are known."""
-    if isinstance(sheet, Datasheet):
-        return []
-    accuracy, cost = sheet.estimates.get("all/accuracy"), keys.known_total(measured.calls, "cost_usd")
-    if cost is None or not isinstance(accuracy, Estimate):
-        return []
-    return keys.price_points(usd_per_accuracy_point(cost, accuracy.value))
-
-
-def write_artifacts(
-    folder: Path, measured: Measured, sheet: Sheet, markdown: str, worst: Sequence[WorstItem] = ()
-) -> None:
-    """Lay a run's artifacts out under their public names."""
-    for name in ("calls", "judge"):
-        (folder / name).mkdir()
-    measured.suite.save(folder / "suite")
-    measured.calls.to_parquet(folder / "calls" / "calls.parquet", index=False)
-    (folder / "judge" / "prompt.txt").write_text(measured.judge.prompt, encoding="utf-8")
-    judge = json.dumps({"name": measured.judge.name, **measured.judge.settings}, indent=1, ensure_ascii=False)
-    (folder / "judge" / "judge.json").write_text(judge + "\n", encoding="utf-8")
-    facts = {"judge": measured.judge.label, "suite_sha256": measured.suite.sha256, **sheet.to_dict()}
-    (folder / "datasheet.json").write_text(
-        json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-    )
-    (folder / "datasheet.md").write_text(markdown, encoding="utf-8")
-    save_figures(_figures(measured, sheet), folder / "figures")
-    (folder / "datasheet.html").write_text(_page(measured, sheet, folder / "figures", worst), encoding="utf-8")
-
-
-def _page(measured: Measured, sheet: Sheet, figures: Path, worst: Sequence[WorstItem]) -> str:
-    """Return the datasheet as one HTML file, with the figures that were just saved inside."""
-    kind = "datasheet" if isinstance(sheet, Datasheet) else "reliability"
-    return datasheet_page(
-        sheet,
-        title=f"Judge {kind}: {measured.judge.label}",
-        facts=_facts(measured, sheet),
-        judge={"name": measured.judge.name, **measured.judge.settings},
-        figures={file.stem.replace("_", " ").capitalize(): file.read_bytes() for file in sorted(figures.glob("*.png"))},
-        worst=worst,
-        notes=_notes(measured),
-    )
-
-
-def _facts(measured: Measured, sheet: Sheet) -> dict[str, str]:
-    """Return suite, calls, cost and time as the page shows them; unknown is never 0."""
-    suite, calls = measured.suite, measured.calls
-    cost = keys.known_total(calls, "cost_usd")
-    facts = {
-        "suite": f"{suite.name} ({len(suite):,} items)",
-        "sha256": suite.sha256[:16],
-        "calls": f"{len(calls):,}",
-        "cost": money_text(cost),
-        "time": f"{measured.seconds:,.1f} s",
-    }
-    if cost:
-        facts["per 1,000 calls"] = money_text(1000 * cost / len(calls))
-    points = _price_points(measured, sheet)
-    return facts | ({"per accuracy point": money_text(points[0].value)} if points else {})
-
-
-def _figures(measured: Measured, sheet: Sheet) -> Figures:
-    label = measured.judge.label
-    figures = calibration_figures(sheet, measured.calls, label)
-    if isinstance(sheet, Datasheet):
-        return {**datasheet_figures({label: sheet}), **figures}
-    return {**report_figures(sheet, measured.calls, label), **figures}
-
-
-def _note(measured: Measured) -> str | None:
-    return " ".join(_notes(measured)) or None
-
-
-def _notes(measured: Measured) -> list[str]:
-    notes = [SIMULATED_NOTE] if measured.judge.simulated else []
-    notes += [f"Truncated ({measured.truncated}): measured on what was asked."] if measured.truncated else []
-    return notes
+def write_artifacts(folder: Path, content: RunContent) -> None:
+    """Lay the artifacts of a run out under their public names."""
+    if content.suite is not None:
+        content.suite.save(folder / keys.SUITE_FOLDER)
+    for name, artifact in content.artifacts.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(artifact, bytes):
+            path.write_bytes(artifact)
+        elif isinstance(artifact, str):
+            path.write_text(artifact, encoding="utf-8")
+        elif isinstance(artifact, Mapping):
+            data = json.dumps(artifact, indent=1, ensure_ascii=False, allow_nan=False)
+            path.write_text(data + "\n", encoding="utf-8")
+        elif path.suffix == ".parquet":
+            artifact.to_parquet(path, index=False)
+        else:
+            artifact.to_csv(path, index=False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import SuiteError, TrackingError
-from jrh_mlflow.tracking.keys import TAG_NOTE, TAG_PARENT, TAG_RUN_NAME, Point
+from jrh_mlflow.tracking.keys import TAG_PARENT, TAG_RUN_NAME, Point
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -92,39 +91,61 @@ def _settings() -> Iterator[None]:
 
 
 DEFAULT_EXPERIMENT = "judge-datasheets"
-
-_MAX_NOTE = 7900
-"""MLflow cuts tags at 8,000 characters without a word; the whole text is the artifact datasheet.md."""
+_NOTHING_ASKED = "Nothing was asked yet."
 
 
 class Store:
     """One tracking store and the experiment that runs go to."""
 
     def __init__(
-        self, tracking_uri: str | None = None, experiment: str | None = None, *, artifacts: str | None = None
+        self,
+        tracking_uri: str | None = None,
+        experiment: str | None = None,
+        *,
+        experiment_id: str | None = None,
+        artifacts: str | None = None,
     ) -> None:
+        """Open a store; nothing is made in it, but one that cannot be reached is known at once.
+
+        Args:
+            tracking_uri: MLflow store; the active one when None.
+            experiment: Name of the experiment; the active one, or `judge-datasheets`, when None.
+            experiment_id: Of an experiment that is there, instead of a name.
+            artifacts: Where an experiment that has to be made keeps its artifacts.
+
+        Raises:
+            TrackingError: when MLflow cannot be reached.
+        """
         import mlflow
         from mlflow import MlflowClient
 
         self.uri: str = tracking_uri or mlflow.get_tracking_uri()
-        self.experiment = experiment
         self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
-        with self.errors("Nothing was asked yet."):
-            self.experiment_id = self._experiment_id(artifacts)
+        self._artifacts = artifacts
+        # mlflow.set_experiment publishes its choice in these variables.
+        active = None if experiment else os.environ.get("MLFLOW_EXPERIMENT_ID")
+        self._experiment = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
+        self._experiment_id = experiment_id or active or self._found()
 
     @property
     def shown_uri(self) -> str:
         """The store's address without the password it may hold: for messages and files."""
         return shown_uri(self.uri)
 
-    def _experiment_id(self, artifacts: str | None) -> str:
-        # mlflow.set_experiment publishes its choice in this variable.
-        active = os.environ.get("MLFLOW_EXPERIMENT_ID")
-        if self.experiment is None and active:
-            return active
-        name = self.experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
-        found = self.client.get_experiment_by_name(name)
-        return found.experiment_id if found else str(self.client.create_experiment(name, artifacts))
+    @property
+    def experiment_id(self) -> str:
+        """Of the experiment that runs go to; made when it is first asked for."""
+        if self._experiment_id is None:
+            with self.errors(_NOTHING_ASKED):
+                # Looked up again: another process may have made it in the meantime.
+                made = self._found() or self.client.create_experiment(self._experiment, self._artifacts)
+            self._experiment_id = str(made)
+        return self._experiment_id
+
+    def _found(self) -> str | None:
+        with self.errors(_NOTHING_ASKED):
+            found = self.client.get_experiment_by_name(self._experiment)
+        return str(found.experiment_id) if found else None
 
     def errors(self, what_now: str) -> AbstractContextManager[None]:
         """Turn MLflow's and the network's errors into one line; do not wait four minutes for a dead server."""
@@ -133,41 +154,30 @@ class Store:
     def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
         """Create a running run and return its id."""
         own = {**tags, TAG_RUN_NAME: name, **({TAG_PARENT: parent} if parent else {})}
-        with self.errors("Nothing was asked yet."):
+        with self.errors(_NOTHING_ASKED):
             run = self.client.create_run(self.experiment_id, run_name=name, tags=own)
         return str(run.info.run_id)
 
-    def log(
+    def log_batch(
         self,
         run_id: str,
         *,
-        points: Sequence[Point],
-        params: Mapping[str, str],
-        tags: Mapping[str, str],
-        artifacts: Path,
-        suite: Suite | None = None,
+        points: Sequence[Point] = (),
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Log a finished run: artifacts first, the numbers last and in one batch, so a run has all of them or none."""
+        """Log metrics, params and tags of a run at once."""
         from mlflow.entities import Metric, Param, RunTag
 
-        self.client.log_artifacts(run_id, str(artifacts))
-        if "calls/total" not in self.client.get_run(run_id).data.metrics:
-            if suite is not None:
-                self._log_suite(run_id, suite)
-            now = int(time.time() * 1000)
-            self.client.log_batch(
-                run_id,
-                metrics=[Metric(point.key, point.value, now, point.step) for point in points],
-                params=[Param(key, value) for key, value in params.items()],
-                tags=[RunTag(key, value) for key, value in tags.items()],
-            )
-        self.client.set_terminated(run_id, "FINISHED")
+        now = int(time.time() * 1000)
+        self.client.log_batch(
+            run_id,
+            metrics=[Metric(point.key, point.value, now, point.step) for point in points],
+            params=[Param(key, value) for key, value in (params or {}).items()],
+            tags=[RunTag(key, value) for key, value in (tags or {}).items()],
+        )
 
-    def end(self, run_id: str, status: str) -> None:
-        """End a run that will not be finished."""
-        self.client.set_terminated(run_id, status)
-
-    def _log_suite(self, run_id: str, suite: Suite) -> None:
+    def log_dataset(self, run_id: str, suite: Suite) -> None:
         """Log the suite as a dataset input, so that runs on different suites are visibly different."""
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
@@ -191,28 +201,6 @@ class Store:
         return f"run {run_id} in {self.shown_uri}"
 
 
-@contextmanager
-def ending(store: Store, run_id: str) -> Iterator[None]:
-    """Mark a run as failed or killed when the work inside does not come to its end."""
-    try:
-        yield
-    except BaseException as error:
-        status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        try:
-            with store.errors("The run stays open."):
-                store.end(run_id, status)
-        except TrackingError as second:
-            print(second, file=sys.stderr)
-        raise
-
-
-def note_tag(text: str) -> dict[str, str]:
-    """Return the run description, shortened with a pointer rather than cut silently."""
-    if len(text) > _MAX_NOTE:
-        text = text[: text.rindex("\n", 0, _MAX_NOTE - 60)] + "\n\nThe whole text is in the artifact `datasheet.md`.\n"
-    return {TAG_NOTE: text}
-
-
 def download(uri: str, *, tracking_uri: str | None = None) -> Path:
     """Bring the folder of a suite (`runs:/<id>/suite`) onto this machine.
 
@@ -224,7 +212,7 @@ def download(uri: str, *, tracking_uri: str | None = None) -> Path:
     from mlflow.exceptions import MlflowException
 
     store = tracking_uri or mlflow.get_tracking_uri()
-    with speaking(store, problem=f"does not give {uri}", what_now="Nothing was asked yet."):
+    with speaking(store, problem=f"does not give {uri}", what_now=_NOTHING_ASKED):
         try:
             return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=store))
         except MlflowException as error:

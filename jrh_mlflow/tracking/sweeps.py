@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -30,52 +28,16 @@ def log_trial(
     calls_per_judgment: int,
 ) -> dict[str, float]:
     """Add the choices and what the policy's decisions measured to the run of a trial; return the metrics."""
-    from mlflow.entities import Metric, Param
-
     points = keys.sweep_points(readings, usd_per_1k=usd_per_1k, calls_per_judgment=calls_per_judgment)
-    now = int(time.time() * 1000)
     with store.errors("The evaluation is logged; its choices are not. The same sweep again logs them."):
-        store.client.log_batch(
-            run_id,
-            metrics=[Metric(point.key, point.value, now, point.step) for point in points],
-            params=[Param(f"choice.{name}", value) for name, value in params.items()],
-        )
+        store.log_batch(run_id, points=points, params=keys.grouped_params({"choice": params}))
     return keys.last_values(points)
-
-
-def sweep_parent(store: Store, name: str, *, tags: Mapping[str, str]) -> str:
-    """Create the parent run of a sweep."""
-    return store.create_run(name, tags=tags)
 
 
 def reopen(store: Store, run_id: str) -> None:
     """Mark the parent of a resumed sweep as running again."""
     with store.errors("Nothing was asked yet."):
         store.client.update_run(run_id, status="RUNNING")
-
-
-def log_sweep(
-    store: Store,
-    run_id: str,
-    *,
-    points: Mapping[str, float],
-    params: Mapping[str, str],
-    tags: Mapping[str, str],
-    artifacts: Path,
-) -> None:
-    """Log a sweep's result on its parent run; a sweep that continued replaces what stood there."""
-    from mlflow.entities import Metric, Param, RunTag
-
-    now = int(time.time() * 1000)
-    with store.errors("Its trials are logged; the same sweep again reports them."):
-        store.client.log_artifacts(run_id, str(artifacts))
-        store.client.log_batch(
-            run_id,
-            metrics=[Metric(key, float(value), now, 0) for key, value in points.items()],
-            params=[Param(key, value) for key, value in params.items()],
-            tags=[RunTag(key, value) for key, value in tags.items()],
-        )
-        store.client.set_terminated(run_id, "FINISHED")
 
 
 def demand_parent(store: Store, run_id: str) -> None:

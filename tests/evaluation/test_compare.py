@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.compare import compare as command
 from jrh_mlflow.errors import RecipeError, TrackingError
-from jrh_mlflow.evaluation.compare import Comparison, description, suite_differences
+from jrh_mlflow.evaluation.compare import Comparison, suite_differences
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.read import load_runs
 
@@ -115,19 +115,6 @@ def test_a_comparison_is_a_run_of_its_own_with_everything_in_it(points, runs, st
     assert facts["cells"]["typos"]["always_no"]["value"] == 0.5
     assert len(pd.read_csv(folder / "tables" / "differences.csv")) == 4
     assert (folder / "comparison.md").read_text(encoding="utf-8") == points.to_markdown()
-
-
-def test_a_long_description_ends_with_a_whole_section_and_says_where_the_rest_is():
-    rows = "| cell | 0.5 |\n" * 400
-    text = f"# Title\n\n### Scores\n{rows[:6000]}\n### Differences\n{rows[:6000]}"
-    cut = description(text)
-    assert len(cut) < 7900
-    assert "### Scores" in cut
-    assert "### Differences" not in cut
-    assert cut.endswith("The whole text is in the artifact `comparison.md`.\n")
-    assert description(text[:7000]) == text[:7000]
-    one_long_section = description(f"# Title\n\n### Scores\n{rows * 2}")
-    assert 7000 < len(one_long_section) < 7900
 
 
 def test_it_goes_to_the_experiment_of_the_first_run_unless_told_otherwise(points, store_uri):

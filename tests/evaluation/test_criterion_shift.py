@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.schema.criteria import Criterion
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,23 @@ def test_there_is_a_parent_with_one_child_per_criterion_and_the_figures(
         assert child.data.params["judge.tie_criterion"] == name
     figures = {file.path for file in client.list_artifacts(shift.run_id, "figures")}
     assert "figures/operating_points.png" in figures
+
+
+def test_a_description_that_is_too_long_points_to_an_artifact_that_is_there(store_uri: str) -> None:
+    criteria = [Criterion(name=f"criterion_{number}", text=f"Text {number}.") for number in range(8)]
+    suite = jrh.datasheet_suite(n_tasks=2, depth=5)
+    done = jrh.criterion_shift(lambda shown: "1", suite, criteria=criteria, experiment="tests", tracking_uri=store_uri)
+    client = MlflowClient(tracking_uri=store_uri)
+    note = client.get_run(done.run_id).data.tags["mlflow.note.content"]
+    assert len(note) < 8000 < len(done.to_markdown())
+    named = note.rpartition("artifact `")[2].removesuffix("`.\n")
+    assert named in {file.path for file in client.list_artifacts(done.run_id)}
+
+
+def test_the_dataset_of_the_parent_can_be_loaded(shift: jrh.CriterionShift, store_uri: str) -> None:
+    [logged] = MlflowClient(tracking_uri=store_uri).get_run(shift.run_id).inputs.dataset_inputs
+    suite = jrh.load_suite(json.loads(logged.dataset.source)["uri"], tracking_uri=store_uri)
+    assert logged.dataset.digest == suite.sha256[:36]
 
 
 def test_a_callable_is_told_the_criterion_and_its_answers(store_uri: str) -> None:

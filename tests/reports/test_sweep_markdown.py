@@ -9,7 +9,6 @@ import pytest
 
 from jrh_mlflow.measures.criterion import OperatingPoint
 from jrh_mlflow.reports.figures.sweep import sweep_figures
-from jrh_mlflow.reports.sweep import description
 from jrh_mlflow.reports.sweep_page import Dot, scales_of, sweep_page
 from tests.measures.test_operating import graded
 
@@ -85,11 +84,3 @@ def test_figures_are_drawn_where_there_is_something_to_draw() -> None:
     labels = {text.get_text() for text in both["criterion_curve.png"].axes[0].texts}
     assert labels == {"loose", "middle", "strict"}
     assert sweep_figures([], points[:1], title="t") == {}
-
-
-def test_a_long_description_ends_at_a_line_and_points_to_the_whole() -> None:
-    text = "\n".join(f"line {number}" for number in range(2000))
-    short = description(text)
-    assert len(short) < 8000
-    assert short.endswith("The whole text is in the artifact `sweep.md`.\n")
-    assert description("short") == "short"

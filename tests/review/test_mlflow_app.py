@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from jrh_mlflow.review.guard import SANDBOX_POLICY
 from jrh_mlflow.review.mlflow_app import Beside, _links, create_app, server_token
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import first_tags
+from jrh_mlflow.tracking.publish import RunContent, first_tags, publish
 from jrh_mlflow.tracking.server import _wait_until_up, folder_uri, server_command, server_environment
 from jrh_mlflow.tracking.store import Store
 from tests.review.making import TOKEN, Client, suite_items
@@ -59,10 +58,15 @@ def suite(client: Client) -> Suite:
     made = Suite(name="capitals", items=suite_items(2), origin={"builder": "generate"})
     store = Store(f"http://{client.address}", "generations")
     run_id = store.create_run("generate capitals", tags=first_tags("generate", simulated=False))
-    params = keys.grouped_params(suite={"name": made.name, "sha256": made.sha256, "n_items": len(made)})
-    with tempfile.TemporaryDirectory() as name:
-        made.save(Path(name) / "suite")
-        store.log(run_id, points=[], params=params, tags={}, artifacts=Path(name))
+    content = RunContent(
+        points=(),
+        params={"suite": keys.suite_facts(made)},
+        description="",
+        described_in=keys.GENERATION_MARKDOWN,
+        artifacts={keys.GENERATION_MARKDOWN: ""},
+        suite=made,
+    )
+    publish(store, run_id, content, what_now="")
     return made
 
 

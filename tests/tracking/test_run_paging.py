@@ -35,7 +35,7 @@ def crowded(store_uri: str, tmp_path: Path) -> Store:
 
 def finished(store: Store, kind: str, name: str) -> str:
     run_id = store.create_run(name, tags=first_tags(kind, simulated=False))
-    for key, value in keys.grouped_params(suite={"name": name, "sha256": "a" * 64, "n_items": 3}).items():
+    for key, value in keys.grouped_params({"suite": {"name": name, "sha256": "a" * 64, "n_items": 3}}).items():
         store.client.log_param(run_id, key, value)
     store.end(run_id, "FINISHED")
     return run_id

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError, TrackingError
+from jrh_mlflow.tracking.server import folder_uri
 from jrh_mlflow.tracking.store import Store, download, reason, speaking
 
 
@@ -63,3 +66,18 @@ def test_a_run_without_a_suite_is_bad_input(store_uri: str) -> None:
     run = Store(store_uri, "tests").create_run("empty", tags={})
     with pytest.raises(SuiteError, match="There is no runs:"):
         jrh.load_suite(f"runs:/{run}/suite", tracking_uri=store_uri)
+
+
+def test_opening_a_store_makes_no_experiment_until_one_is_needed(tmp_path: Path) -> None:
+    uri = folder_uri(tmp_path)
+    client = MlflowClient(tracking_uri=uri)
+    store = Store(uri)
+    Store(uri, experiment_id="0").create_run("beside", tags={})
+    assert [one.name for one in client.search_experiments()] == ["Default"]
+    named = Store(uri, "named")
+    assert client.get_experiment_by_name("named") is None
+    run = named.create_run("first", tags={})
+    assert client.get_run(run).info.experiment_id == client.get_experiment_by_name("named").experiment_id
+    # What another process made in the meantime is taken, not made twice.
+    made = client.create_experiment("judge-datasheets")
+    assert store.experiment_id == made

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from jrh_mlflow.schema.estimates import Estimate
@@ -16,15 +16,22 @@ if TYPE_CHECKING:
 Figures: TypeAlias = "Mapping[str, Figure]"
 """File name to figure."""
 
+FIGURES_FOLDER = "figures"
+"""Of a run's artifacts."""
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = "osD^vPX*"
 
 
-def save_figures(figures: Figures, folder: Path) -> None:
-    """Write figures as PNG."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, figure in figures.items():
-        figure.savefig(folder / name, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
+def figure_files(figures: Figures) -> dict[str, bytes]:
+    """Draw figures as the PNG files of a run: `figures/<name>` to bytes."""
+    return {f"{FIGURES_FOLDER}/{name}": png(figure) for name, figure in figures.items()}
+
+
+def png(figure: Figure) -> bytes:
+    """Draw a figure as a PNG file."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
+    return drawn.getvalue()
 
 
 def canvas(
