@@ -33,7 +33,7 @@ def traces(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             trace_id = agent(chats=chats, tags={"topic": topic})
             said = "asked" if topic == "Lunch" else "not asked"
             mlflow.log_feedback(trace_id=trace_id, name="consent", value=said)
-    Store(other, "tests")
+    assert Store(other, "tests").experiment_id
     mlflow.set_tracking_uri(other)
     yield "traces:/agents at work"
     # Not what `get_tracking_uri` said before: a store that is set outranks the environment of every later test.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.reports.reliability import LIMIT, code, excerpt, literal
+from jrh_mlflow.reports.description import MAX_DESCRIPTION
+from jrh_mlflow.reports.reliability import code, excerpt, literal
 from jrh_mlflow.results import WorstItem
 from tests.measures.pointwise import point, points, repeats, report
 from tests.readings import Row
@@ -77,7 +78,7 @@ def test_what_has_no_number_is_listed_with_its_reason():
 def test_the_longest_report_fits_into_an_mlflow_run_description(n_tests):
     long = "word " * 400
     text = report(everything(n_tests)).to_markdown(worst=[worst(original=long, perturbed=long)] * 10)
-    assert len(text) <= LIMIT < MLFLOW_TAG_LIMIT
+    assert len(text) <= MAX_DESCRIPTION < MLFLOW_TAG_LIMIT
     assert ("of 10 fit here)" if n_tests == 14 else "Left out here for length: Scale") in text
 
 

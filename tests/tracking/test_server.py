@@ -29,7 +29,7 @@ def _alive(group: int) -> bool:
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_the_server_and_the_copy_end_with_the_command(ending: signal.Signals, tmp_path: Path) -> None:
-    Store(folder_uri(tmp_path / "store"), "tests")
+    assert Store(folder_uri(tmp_path / "store"), "tests").experiment_id
     (tmp_path / "copies").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
