@@ -218,7 +218,7 @@ def test_the_rationale_is_kept_even_when_the_verdict_is_no_answer():
 
 def test_lone_surrogates_do_not_survive_reading():
     assert said('{"reason": "\\ud800", "verdict": "A"}').rationale == "\ufffd"
-    assert said("no verdict \udfff").text == "no verdict ?"
+    assert said("no verdict \udfff").text == "no verdict \ufffd"
     problem = said('{"verdict": "\\ud800"}').error
     assert problem is not None
     problem.encode()

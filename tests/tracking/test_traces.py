@@ -26,6 +26,7 @@ from jrh_mlflow.resolve import as_judge
 from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, Presentation
+from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.server import running_server
 from jrh_mlflow.tracking.store import Store
@@ -392,7 +393,7 @@ def test_hostile_text_survives(either):
     found = {one.data.spans[0].outputs["outcome"]: one for one in traces_of(either, run_id)}
     assert n == len(found) == 2
     said = found["verdict"].data.spans[0]
-    assert (said.inputs["first"], said.inputs["second"]) == (item.v, item.u)
+    assert (said.inputs["first"], said.inputs["second"]) == (clean_text(item.v), item.u)
     assert said.outputs["rationale"] == SURVIVES
     assert found["error"].data.spans[0].outputs["error"] == f"RuntimeError: {SURVIVES}"
     for trace in found.values():
