@@ -1,16 +1,25 @@
-"""Text that every file and service can hold: lone surrogates and NUL become U+FFFD."""
+"""Text on its way into files and services: what they cannot hold becomes U+FFFD, and no key is in it.
+
+Keys are known by the names they stand under in the environment.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 REPLACEMENT = "\ufffd"
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 """UTF-8, Parquet and SQLite cannot hold half of a surrogate pair; PostgreSQL and C strings cannot hold NUL."""
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
+SHORTEST_SECRET = 8
+"""Shorter values (`test`, `none`) are no secrets, and blanking them would garble the text."""
+BLANK = "[key]"
 
 
 def clean_text(text: str) -> str:
@@ -60,3 +69,22 @@ def clean_json(content: bytes) -> bytes:
         # An escaped pair is a character; only half of one is replaced, and other lines keep their bytes.
         text = text if clean_text(read) == read else clean_text(read)
     return text.encode()
+
+
+def environment_secrets() -> list[str]:
+    """Return the values that are secret by their variable's name."""
+    return [value.strip() for name, value in os.environ.items() if SECRET_NAME.search(name)]
+
+
+def blank_secrets(text: str, secrets: Iterable[str] | None = None) -> str:
+    """Blank every secret in a text from outside: a service may echo the key it was sent.
+
+    Args:
+        text: From a model, a service or an exception.
+        secrets: What to look for; the environment's when None.
+    """
+    found = set(environment_secrets() if secrets is None else secrets)
+    # The longest first, so that no tail of one is left.
+    for secret in sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=len, reverse=True):
+        text = text.replace(secret, BLANK)
+    return text

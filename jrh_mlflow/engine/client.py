@@ -17,7 +17,7 @@ from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Price, context_window, cos
 from jrh_mlflow.models.transports import Transport, TransportError, make_transport, pick_transport
 from jrh_mlflow.models.transports._base import known_secrets
 from jrh_mlflow.schema.requests import Request, Response
-from jrh_mlflow.schema.secrets import blank_secrets
+from jrh_mlflow.text import blank_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -36,8 +36,7 @@ from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import Answer, Presentation
 from jrh_mlflow.schema.requests import Request, Response
-from jrh_mlflow.schema.secrets import blank_secrets
-from jrh_mlflow.text import clean_text
+from jrh_mlflow.text import blank_secrets, clean_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self

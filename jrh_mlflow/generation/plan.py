@@ -26,9 +26,8 @@ from jrh_mlflow.perturb import (
 from jrh_mlflow.perturb._base import item_id
 from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.perturb.registry import GROUPS
-from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.schema.seeds import Labels, Seed
 from jrh_mlflow.suites.labels import label_text, read_labels
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items

@@ -25,8 +25,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
 from jrh_mlflow.models.local.names import canonical
 from jrh_mlflow.perturb import ReliabilityTest, Target
 from jrh_mlflow.schema.requests import Request, Response
-from jrh_mlflow.schema.secrets import blank_secrets
-from jrh_mlflow.text import clean_text
+from jrh_mlflow.text import blank_secrets, clean_text
 
 MAX_ATTEMPTS = 100
 

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
 
 _FIELD = re.compile(r"\{(\w+)\}")
 

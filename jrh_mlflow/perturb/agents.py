@@ -24,8 +24,8 @@ from typing import Any
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill, prompt
 from jrh_mlflow.perturb.english import plain
+from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.schema.presentation import Message, saved_message
-from jrh_mlflow.schema.seeds import Labels, Seed
 
 _WORDS = """
 yes y true t 1 on pass passed success correct right good valid accept accepted agree better high met satisfied

@@ -17,8 +17,7 @@ from itertools import pairwise
 from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.checks import differs
 from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, Span, apply, sentence_ends, sentences, untouchable, words
-from jrh_mlflow.schema.items import ERROR_INJECTION
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import ERROR_INJECTION, Labels, Seed
 
 _FEWEST_WORDS = 6
 

@@ -11,7 +11,7 @@ from jrh_mlflow.perturb.checks import differs, length_ratio, no_wrapping, not_em
 from jrh_mlflow.perturb.english import sentences, words
 from jrh_mlflow.perturb.rules import each_sentence
 from jrh_mlflow.perturb.words import EVASIONS, HEDGES, OPPOSITES, POINTS, STOP_WORDS, VERBS
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
 
 _MIN_WORDS = 8
 _MAX_LENGTH = 1.9

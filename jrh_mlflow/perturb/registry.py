@@ -19,8 +19,7 @@ from jrh_mlflow.perturb.rubric_paraphrase import RubricParaphrase
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.typos import Typos
-from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, PAIR_CONDITIONS, SYNTHETIC_ORDINAL
-from jrh_mlflow.schema.seeds import Labels
+from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, PAIR_CONDITIONS, SYNTHETIC_ORDINAL, Labels
 
 _PAPER: tuple[ReliabilityTest, ...] = (
     LabelFlip(),

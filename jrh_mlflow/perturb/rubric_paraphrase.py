@@ -20,7 +20,7 @@ from jrh_mlflow.perturb.checks import (
 )
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.perturb.rules import reworded
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
 
 _QUESTION = re.compile(r"[^.?!\n]+\?")
 _QUOTED = re.compile(r"(?<!\w)[\"'“‘]([^\"'“”‘’\n]{1,40})[\"'”’](?!\w)")

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jrh_mlflow.perturb._base import CodeTest, Target
-from jrh_mlflow.schema.items import STABILITY
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import STABILITY, Labels, Seed
 
 DEEP = f"{STABILITY}_deep"
 

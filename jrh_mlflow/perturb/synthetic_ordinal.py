@@ -13,8 +13,7 @@ from jrh_mlflow.perturb.checks import no_wrapping, not_empty, similar, unlike_ea
 from jrh_mlflow.perturb.english import sentences, words
 from jrh_mlflow.perturb.rules import lengthened, reworded
 from jrh_mlflow.perturb.words import ELABORATIONS, VAGUENESS
-from jrh_mlflow.schema.items import SYNTHETIC_ORDINAL
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import SYNTHETIC_ORDINAL, Labels, Seed
 
 _MAX_EXAMPLES = 3
 _MIN_WORDS = 8

@@ -8,7 +8,7 @@ from jrh_mlflow.perturb._base import Bench, Check, Similarity, Target
 from jrh_mlflow.perturb.registry import TESTS
 from jrh_mlflow.review.contents import Entry
 from jrh_mlflow.review.states import Standing
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
 
 _COMPARING = ("similar", "unlike_earlier")
 """Checks that need the corpus of the generation; the similarity it measured is shown by itself."""

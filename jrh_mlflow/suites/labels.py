@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.schema.seeds import Labels
+from jrh_mlflow.schema.items import Labels
 from jrh_mlflow.suites.tables import is_missing, refuse_rows
 from jrh_mlflow.text import clean_text
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.suites.labels import label_text, read_labels
 from jrh_mlflow.suites.tables import ROLES, Table, find_roles, is_missing, present, refuse_rows
 from jrh_mlflow.text import clean_data, clean_text

@@ -25,7 +25,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.answers import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.schema.presentation import Answer, Message, Presentation, part_text
-from jrh_mlflow.schema.secrets import blank_secrets, environment_secrets
+from jrh_mlflow.text import blank_secrets, environment_secrets
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace

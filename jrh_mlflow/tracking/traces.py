@@ -30,8 +30,7 @@ from jrh_mlflow.schema.calls import USABLE, CallRecord
 from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, VACUUM, Item, Order
 from jrh_mlflow.schema.presentation import Message, part_text
-from jrh_mlflow.schema.secrets import blank_secrets
-from jrh_mlflow.text import clean_text
+from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.store import Store
 

@@ -7,7 +7,7 @@ import random
 from hypothesis import strategies as st
 
 from jrh_mlflow.perturb._base import Bench, ReliabilityTest, Similarity, Target
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
 
 BINARY = Labels(answers=("fail", "pass"))
 SCALE = Labels(answers=("1", "2", "3", "4", "5"), ordinal=True)

@@ -10,8 +10,8 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb import AGENT_TESTS, NotApplicable, find_test, register
 from jrh_mlflow.perturb.agents import breach, checked, mend, messages_text, met_label, read_messages, violation_label
 from jrh_mlflow.perturb.checks import about_the_editing
+from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.schema.seeds import Labels, Seed
 
 BREAK, MEND = AGENT_TESTS["agent_perturbation"], AGENT_TESTS["agent_positives"]
 LABELS = Labels(answers=("no violation", "violation"))

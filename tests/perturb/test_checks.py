@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.perturb import checks
 from jrh_mlflow.perturb._base import Check
-from jrh_mlflow.schema.seeds import Labels
+from jrh_mlflow.schema.items import Labels
 from tests.perturb.rewrite_tools import TEXTS, bench, target
 
 TRIAL = (

@@ -20,7 +20,7 @@ from jrh_mlflow.perturb.padding import Filler
 from jrh_mlflow.perturb.prompt_injection import PromptInjection, asked_for
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.typos import Typos
-from jrh_mlflow.schema.seeds import Labels
+from jrh_mlflow.schema.items import Labels
 from tests.perturb.code_tools import BINARY, ESSAY, RUBRIC, SCALE, TEXTS, complaints, seed, target, written
 
 UNCHANGED = [Typos(), Markdown(), PromptInjection(), Authority(), Filler()]

@@ -11,8 +11,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb import TESTS, CodeTest, NotApplicable, Target, find_test, find_tests, register
 from jrh_mlflow.perturb.padding import Filler
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
-from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
-from jrh_mlflow.schema.seeds import Seed
+from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS, Seed
 from tests.perturb.code_tools import BINARY, ESSAY, ODD, RUBRIC, SCALE, complaints
 
 PAPER = [

@@ -17,7 +17,7 @@ from jrh_mlflow.perturb.paraphrase import SemanticParaphrase, VerbosityLong, Ver
 from jrh_mlflow.perturb.rubric_paraphrase import RubricParaphrase
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.words import PADDING, PHRASES, SYNONYMS, VERB_SYNONYMS
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
 from tests.perturb.rewrite_tools import (
     BINARY,
     EXPANSIONS,

@@ -10,7 +10,7 @@ import pytest
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
-from jrh_mlflow.schema.seeds import Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
 from tests.perturb.rewrite_tools import BINARY, RUBRIC, SCALE, TEXTS, bench, seeds
 
 

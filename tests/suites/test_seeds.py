@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.schema.seeds import Labels
+from jrh_mlflow.schema.items import Labels
 from jrh_mlflow.suites.responses import allocate, dataset_sha256, read_seeds
 
 ROWS: list[dict[str, Any]] = [

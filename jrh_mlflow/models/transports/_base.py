@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from jrh_mlflow.models.local.names import is_local
 from jrh_mlflow.schema.requests import Request, Response
-from jrh_mlflow.schema.secrets import BLANK, SECRET_NAME, blank_secrets, environment_secrets
+from jrh_mlflow.text import BLANK, SECRET_NAME, blank_secrets, environment_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import Self

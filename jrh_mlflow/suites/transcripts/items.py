@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.schema.items import BASELINE, Item, Labels
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.schema.seeds import Labels
 from jrh_mlflow.suites.labels import label_text, read_labels
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
 from jrh_mlflow.suites.transcripts.openai import read_openai

@@ -10,9 +10,8 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.items import Item, Labels
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.schema.seeds import Labels
 from jrh_mlflow.suites.suite import read_suite
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from tests.suites.transcripts.logs import sample, scored, write_log
