@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +21,7 @@ from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.options import JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.resolve import as_judge
 
 _SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle")
@@ -58,12 +59,10 @@ def _scripted(name: str) -> Judge:
     if name in _SCRIPTED:
         judge: Judge = getattr(scripted, name)()
         return judge
-    from jrh_mlflow.judges.profiles import profile, published
-
-    if name not in published():
-        known = [*_SCRIPTED, *published()]
+    if name not in scripted.published():
+        known = [*_SCRIPTED, *scripted.published()]
         raise RecipeError(f"Unknown scripted judge {name!r}.{suggest(name, known)} Known: {', '.join(known)}.")
-    return profile(name)
+    return scripted.profile(name)
 
 
 def _module(name: str) -> ModuleType:
@@ -85,33 +84,7 @@ def _module_from_file(path: Path) -> ModuleType:
     return module
 
 
-_JUDGE_KEYS = tuple(
-    name for name, each in inspect.signature(PromptedJudge).parameters.items() if each.kind is not each.VAR_KEYWORD
-)
-_RUN_KEYS = (
-    "experiment",
-    "run_name",
-    "tracking_uri",
-    "replicates",
-    "concurrency",
-    "max_usd",
-    "journal",
-    "backend",
-    "seed",
-    "tags",
-    "traces",
-    "prices",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "timeout_s",
-)
-_COUNTS = ("replicates", "concurrency")
-_AMOUNTS = ("max_usd", "requests_per_minute", "tokens_per_minute", "timeout_s")
-_KEYS = ("judge", "suite", "criteria", *_RUN_KEYS)
-_GENERATION_KEYS = (
-    *(each.name for each in dataclasses.fields(GenerationSettings) if each.name != "progress"),
-    "output",
-)
+_GENERATION_KEYS = (*(each.name for each in fields(GenerationSettings) if each.name != "progress"), "output")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,19 +108,18 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
         RecipeError: for a key that is not known, with the nearest one that is, or a value that makes no sense.
     """
     path = Path(path)
-    fields = _known_keys(_read_yaml(path), _KEYS, where=str(path))
-    if "judge" not in fields:
+    keys = ("judge", "suite", "criteria", *RunOptions.model_fields)
+    written = _known_keys(_read_yaml(path), keys, where=str(path))
+    if "judge" not in written:
         raise RecipeError(f"{path} has no `judge`.")
-    suite, criteria, prices = fields.get("suite"), fields.get("criteria"), fields.get("prices")
-    options = {key: fields[key] for key in _RUN_KEYS if fields.get(key) is not None}
-    for key, value in options.items():
-        _check_value(key, value, where=str(path))
-    if prices is not None:
-        options["prices"] = _prices(prices, where=str(path))
+    suite, criteria = written.get("suite"), written.get("criteria")
+    with _naming(path):
+        run = {key: written[key] for key in RunOptions.model_fields if written.get(key) is not None}
+        options = RunOptions.checked(run).given
     if criteria is not None and not isinstance(criteria, list):
         raise RecipeError(f"{path}: `criteria` must be a list, as in [allowed, strict], but is {criteria!r}.")
     return Recipe(
-        judge=_recipe_judge(fields["judge"], path, judge or {}),
+        judge=_recipe_judge(written["judge"], path, judge or {}),
         suite=None if suite is None else _beside(path, str(suite)),
         criteria=None if criteria is None else tuple(map(str, criteria)),
         options=options,
@@ -176,20 +148,19 @@ def load_generation(path: str | Path) -> dict[str, Any]:
     if "output" in given:
         given["output"] = str(path.parent / str(given["output"]))
     if given.get("prices") is not None:
-        given["prices"] = _prices(given["prices"], where=str(path))
+        with _naming(path):
+            given["prices"] = read_prices(given["prices"])
     return given
 
 
 def _recipe_generator(data: object, path: Path) -> object:
     if data is None or isinstance(data, str):
         return data
-    fields = dict(_known_keys(data, ("callable", *inspect.signature(Generator).parameters), where=f"{path}, generator"))
-    if ("callable" in fields) == ("model" in fields):
+    written = dict(_known_keys(data, ("callable", *inspect.signature(Generator).parameters), where=f"{path}, generator"))
+    if ("callable" in written) == ("model" in written):
         raise RecipeError(f"{path}, generator: give one of `model` or `callable`.")
-    try:
-        return Generator(**fields) if "model" in fields else function_from_text(_beside(path, str(fields["callable"])))
-    except (ValueError, TypeError) as error:
-        raise RecipeError(f"{path}, generator: {error}") from error
+    with _naming(f"{path}, generator"):
+        return Generator(**written) if "model" in written else function_from_text(_beside(path, str(written["callable"])))
 
 
 def _rubric(text: str, path: Path) -> str:
@@ -209,17 +180,20 @@ def _read_yaml(path: Path) -> object:
 
 
 def _recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None = None) -> Judge:
-    fields = dict(_known_keys(_in_full(data), ("callable", "scripted", *_JUDGE_KEYS), where=f"{path}, judge"))
-    fields |= overrides or {}
-    ways = [key for key in ("callable", "scripted", "model") if key in fields]
+    written = dict(
+        _known_keys(_in_full(data), ("callable", "scripted", *JudgeOptions.model_fields), where=f"{path}, judge")
+    )
+    written |= overrides or {}
+    ways = [key for key in ("callable", "scripted", "model") if key in written]
     if len(ways) != 1:
         raise RecipeError(f"{path}, judge: give one of `model`, `callable` or `scripted`, not {len(ways)} of them.")
     if ways == ["model"]:
-        return _prompted(fields, where=f"{path}, judge")
-    criterion = fields.pop("tie_criterion", None)
-    text = str(fields.pop(ways[0]))
-    if fields:
-        raise RecipeError(f"{path}, judge: {', '.join(fields)} need(s) a `model`.")
+        with _naming(f"{path}, judge"):
+            return PromptedJudge(**written)
+    criterion = written.pop("tie_criterion", None)
+    text = str(written.pop(ways[0]))
+    if written:
+        raise RecipeError(f"{path}, judge: {', '.join(written)} need(s) a `model`.")
     judge = judge_from_text(f"scripted:{text}") if ways == ["scripted"] else judge_from_text(_beside(path, text))
     return judge.with_criterion(criterion) if criterion else judge
 
@@ -234,31 +208,13 @@ def _in_full(data: object) -> object:
     return {"scripted": name} if where == "scripted" else {"callable": data}
 
 
-def _prompted(fields: dict[str, Any], *, where: str) -> PromptedJudge:
-    for key in ("temperature", "max_tokens", "seed"):
-        # YAML takes 1e-1 for a text.
-        if not isinstance(fields.get(key), int | float | None):
-            raise RecipeError(f"{where}: `{key}` must be a number, but is {fields[key]!r}.")
+@contextmanager
+def _naming(where: object) -> Iterator[None]:
+    """Say of a value that makes no sense where it is written."""
     try:
-        return PromptedJudge(**fields)
-    except ValueError as error:
+        yield
+    except (ValueError, TypeError) as error:
         raise RecipeError(f"{where}: {error}") from error
-
-
-def _check_value(key: str, value: object, *, where: str) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if key in _COUNTS:
-        fits, rule = isinstance(value, int) and number and value >= 1, "a whole number, 1 or more"
-    elif key in _AMOUNTS:
-        fits, rule = isinstance(value, int | float) and number and value > 0, "a number above 0"
-    elif key == "seed":
-        fits, rule = isinstance(value, int) and number, "a whole number"
-    elif key in ("tags", "prices"):
-        fits, rule = isinstance(value, dict), "a mapping"
-    else:
-        fits, rule = isinstance(value, str), "a text"
-    if not fits:
-        raise RecipeError(f"{where}: `{key}` must be {rule}, but is {value!r}.")
 
 
 def _known_keys(data: object, known: tuple[str, ...], *, where: str) -> Mapping[str, Any]:
@@ -275,15 +231,3 @@ def _beside(path: Path, text: str) -> str:
     file, colon, name = text.partition(":")
     beside = path.parent / file
     return f"{beside}{colon}{name}" if beside.exists() else text
-
-
-def _prices(data: object, *, where: str) -> dict[str, tuple[float, float]]:
-    rule = "model: [dollars per million input tokens, per million output tokens]"
-    if not isinstance(data, dict):
-        raise RecipeError(f"{where}: `prices` must map {rule}.")
-    prices = {}
-    for model, pair in data.items():
-        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, int | float) for one in pair)):
-            raise RecipeError(f"{where}: `prices` must map {rule}, but {model} has {pair!r}.")
-        prices[str(model)] = (float(pair[0]), float(pair[1]))
-    return prices

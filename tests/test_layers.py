@@ -18,6 +18,7 @@ PACKAGE = "jrh_mlflow"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "plugins"),
     ("text", "home", "schema"),
+    ("options",),
     ("stats",),
     ("scoring",),
     ("perturb",),

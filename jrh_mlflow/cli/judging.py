@@ -3,94 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import together
+from jrh_mlflow.cli.options import flag_of, from_model, typed
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.options import JudgeOptions
 
 if TYPE_CHECKING:
     from jrh_mlflow.judges.prompted import PromptedJudge
 
-N = TypeVar("N", int, float)
+judge_options = from_model(JudgeOptions, *JudgeOptions.model_fields)
+"""Of a prompted judge; the command passes them on to `judge_arguments`."""
 
-_NUMBER = "NUMBER|none"
-"""`none` leaves it to the provider."""
-
-
-def or_none(number: Callable[[str], N]) -> Callable[[str], N | None]:
-    """Read a number, or `none` for leaving it to the provider."""
-
-    def read(text: str) -> N | None:
-        return None if text == "none" else number(text)
-
-    return read
+JUDGE_FLAGS = {flag_of(JudgeOptions, name).replace("-", "_"): name for name in JudgeOptions.model_fields}
+"""Option to the argument of `PromptedJudge` that it gives."""
 
 
-judge_options = together(
-    click.option(
-        "--model", help="A litellm name (openai/gpt-4o-mini, hosted_vllm/NAME), local/smollm2, local/FILE.gguf."
-    ),
-    click.option("--prompt", help="pairwise, label, ordinal, transcript or a template file; by default what fits."),
-    click.option("--rubric", help="What to judge by, before the suite's own rubric; @FILE reads it from a file."),
-    click.option("--criterion", help="Tie criterion: forced, allowed, strict, or a sentence of your own."),
-    click.option("--temperature", type=or_none(float), metavar=_NUMBER, default=0.0, show_default=True),
-    click.option("--max-tokens", type=or_none(int), metavar=_NUMBER, default=1024, show_default=True),
-    click.option("--judge-seed", type=int, help="Sent to the provider."),
-    click.option("--api-base", help="Address of an endpoint that speaks the OpenAI dialect."),
-    click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the request; repeatable."),
-    click.option("--name", help="What the judge is called in reports; the model's name when left out."),
-    click.option("--answer-style", default="letters", show_default=True, help="Slots as letters or digits."),
-    click.option("--structured/--no-structured", default=None, help="Ask for a JSON schema; where known to work."),
-    click.option("--logprobs", is_flag=True, help="Ask for token probabilities: the verdict's confidence."),
-)
-"""Of a prompted judge; the command passes them on to `prompted_judge_from_options`."""
+def judge_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the judge's options out of a command's, and return the arguments of those that were typed."""
+    given = {JUDGE_FLAGS[flag]: options.pop(flag) for flag in JUDGE_FLAGS if flag in typed() or options.pop(flag, 0)}
+    if "rubric" in given:
+        given["rubric"] = text_or_file(given["rubric"])
+    if "extra" in given:
+        given["extra"] = extra_fields(given["extra"])
+    return given
 
 
-def prompted_judge_from_options(
-    *,
-    model: str | None,
-    prompt: str | None = None,
-    rubric: str | None = None,
-    criterion: str | None = None,
-    temperature: float | None = 0.0,
-    max_tokens: int | None = 1024,
-    judge_seed: int | None = None,
-    api_base: str | None = None,
-    extra: tuple[str, ...] = (),
-    name: str | None = None,
-    answer_style: str = "letters",
-    structured: bool | None = None,
-    logprobs: bool = False,
-) -> PromptedJudge:
-    """Make the judge that the options of `judge_options` describe.
+def prompted_judge(arguments: dict[str, Any]) -> PromptedJudge:
+    """Make the judge that the options describe.
 
     Raises:
         click.UsageError: when an option is missing or makes no sense.
         RecipeError: when a prompt, criterion or file is not found, or a key was given as an option.
     """
-    from jrh_mlflow.judges.prompted import AUTOMATIC, PromptedJudge
+    from jrh_mlflow.judges.prompted import PromptedJudge
 
-    if model is None:
+    if "model" not in arguments:
         raise click.UsageError("Give --model.")
     try:
-        return PromptedJudge(
-            model,
-            prompt=prompt or AUTOMATIC,
-            rubric=text_or_file(rubric),
-            tie_criterion=criterion or "allowed",
-            temperature=temperature,
-            max_tokens=max_tokens,
-            seed=judge_seed,
-            name=name,
-            api_base=api_base,
-            extra=extra_fields(extra),
-            structured=structured,
-            answer_style=answer_style,
-            logprobs=logprobs,
-        )
+        return PromptedJudge(**arguments)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 
@@ -113,8 +67,6 @@ def price_from_option(model: str, price: str | None) -> dict[str, tuple[float, f
 
 def text_or_file(text: str | None) -> str | None:
     """Take a text as it is, or read it from a file that is given as @FILE."""
-    from jrh_mlflow.errors import RecipeError
-
     if text is None or not text.startswith("@"):
         return text
     try:

@@ -21,7 +21,8 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.outcomes import Reply
 from jrh_mlflow.generation.session import UNKNOWN_COST, ModelQuestion, OwnQuestion, Question, ReadResponse
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
-from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.request_fields import address_of, checked_extra
 from jrh_mlflow.models.local.names import canonical
 from jrh_mlflow.perturb import ReliabilityTest, Target
 from jrh_mlflow.schema.requests import Request, Response

@@ -1,29 +1,23 @@
-"""A model with a prompt as a judge. It writes requests and reads responses; the engine sends them.
-
-Addresses and further request fields: they are logged, so a key in them is refused.
-"""
+"""A model with a prompt as a judge. It writes requests and reads responses; the engine sends them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
-from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
 
-from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges._base import ModelJudge
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template
-from jrh_mlflow.models.local.names import canonical, is_local, shown_name
+from jrh_mlflow.judges.request_fields import address_of, checked_extra
+from jrh_mlflow.models.local.names import canonical, shown_name
 from jrh_mlflow.models.prices import takes_schema
+from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.schema.requests import Request, Response
@@ -31,27 +25,6 @@ from jrh_mlflow.schema.requests import Request, Response
 if TYPE_CHECKING:
     from jrh_mlflow.schema.items import Call
     from jrh_mlflow.suites.suite import Suite
-
-
-AUTOMATIC = "pairwise"
-"""The default prompt: for anything that is not a pair the built-in one that fits is taken."""
-_NONE = type(None)
-SETTINGS: dict[str, tuple[tuple[type, ...], str]] = {
-    "model": ((str,), "a name"),
-    "prompt": ((str, Path), "a name, a file or a text"),
-    "rubric": ((str, _NONE), "a text"),
-    "tie_criterion": ((str, Criterion), "a name or a sentence"),
-    "temperature": ((Real, _NONE), "a number"),
-    "max_tokens": ((Integral, _NONE), "a whole number"),
-    "seed": ((Integral, _NONE), "a whole number"),
-    "name": ((str, _NONE), "a text"),
-    "api_base": ((str, _NONE), "an address"),
-    "extra": ((Mapping, _NONE), "a mapping"),
-    "structured": ((bool, _NONE), "true or false"),
-    "answer_style": ((str,), "a name"),
-    "logprobs": ((bool,), "true or false"),
-}
-"""Arguments of a `PromptedJudge`: what each may be, and how that is said."""
 
 
 class PromptedJudge(ModelJudge):
@@ -102,20 +75,22 @@ class PromptedJudge(ModelJudge):
             answer_style: What the slots are called in the prompt: `letters` (A, B) or `digits` (1, 2).
             logprobs: Ask for token probabilities and read the verdict's confidence from them.
         """
-        check_settings(
-            model=model,
-            prompt=prompt,
-            rubric=rubric,
-            tie_criterion=tie_criterion,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            seed=seed,
-            name=name,
-            api_base=api_base,
-            extra=extra,
-            structured=structured,
-            answer_style=answer_style,
-            logprobs=logprobs,
+        JudgeOptions.checked(
+            {
+                "model": model,
+                "prompt": prompt,
+                "rubric": rubric,
+                "tie_criterion": tie_criterion,
+                "temperature": temperature,
+                "max_tokens": max_tokens,
+                "seed": seed,
+                "name": name,
+                "api_base": api_base,
+                "extra": extra,
+                "structured": structured,
+                "answer_style": answer_style,
+                "logprobs": logprobs,
+            }
         )
         self.model, self.name = canonical(model), name or shown_name(model)
         self.template = rendering.load_template(prompt)
@@ -161,10 +136,8 @@ class PromptedJudge(ModelJudge):
 
     def settings(self) -> dict[str, object]:
         """Everything that makes this judge this one, and no key."""
-        return {
+        return super().settings() | {
             "model": self.model,
-            "kind": self.kind,
-            "tie_criterion": self.tie_criterion.name,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "seed": self.seed,
@@ -228,128 +201,5 @@ def answer_schema(names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def check_settings(**given: object) -> None:
-    """Refuse arguments of a `PromptedJudge` that are of the wrong kind or out of range.
-
-    Raises:
-        ValueError: naming the argument.
-        RecipeError: for an unknown answer style, with the nearest known one.
-    """
-    for name, value in given.items():
-        kinds, what = SETTINGS[name]
-        # True is a whole number to Python.
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            # These two may hold a key, and errors are printed.
-            got = type(value).__name__ if name in ("api_base", "extra") else repr(value)
-            raise ValueError(f"`{name}` must be {what}, but is {got}.")
-    _check_ranges(**given)
-
-
-def _check_ranges(
-    *,
-    model: Any = "-",
-    temperature: Any = None,
-    max_tokens: Any = None,
-    answer_style: Any = "letters",
-    **_: object,
-) -> None:
-    if not model.strip():
-        raise ValueError("`model` must name a model, but is empty.")
-    if temperature is not None and not (math.isfinite(temperature) and temperature >= 0):
-        raise ValueError(f"`temperature >= 0` must hold, but got {temperature=}.")
-    if max_tokens is not None and max_tokens < 1:
-        raise ValueError(f"`max_tokens >= 1` must hold, but got {max_tokens=}.")
-    if answer_style not in rendering.ANSWER_STYLES:
-        raise RecipeError(
-            f"Unknown answer style {answer_style!r}.{suggest(answer_style, rendering.ANSWER_STYLES)} "
-            f"Give one of {', '.join(rendering.ANSWER_STYLES)}."
-        )
-
-
 def _plain(value: object) -> object:
     return json.dumps(value) if isinstance(value, dict | list) else value
-
-
-_OWN_ARGUMENTS = {
-    "model": "model",
-    "messages": "prompt",
-    "temperature": "temperature",
-    "max_tokens": "max_tokens",
-    "seed": "seed",
-    "logprobs": "logprobs",
-    "response_format": "structured",
-    "api_base": "api_base",
-    "base_url": "api_base",
-}
-_REFUSED = ("stream", "n")
-_SECRET_WORDS = frozenset(
-    ("apikey", "secret", "pass", "password", "passwd", "authorization", "auth", "bearer", "credential", "cookie")
-)
-_SECRET_ENDINGS = ("key", "token", "credentials", "secrets")
-
-
-def openai_base(model: str) -> str | None:
-    """Return the address the environment sets for OpenAI: it decides who answers, so it belongs to the request."""
-    if not model.startswith("openai/"):
-        return None
-    return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
-
-
-def address_of(model: str, api_base: str | None) -> str | None:
-    """Return the address that belongs to a request: the one given, or the one the environment sets for OpenAI.
-
-    Raises:
-        RecipeError: when it holds a key or is none, and for a model on this machine, whose port is nobody's business.
-    """
-    if api_base is not None and is_local(model):
-        raise RecipeError(
-            f"{model} is served on this machine and takes no `api_base`. A model of that name behind an endpoint of "
-            f"your own is openai/{model}."
-        )
-    return without_key(api_base or openai_base(model))
-
-
-def without_key(api_base: str | None) -> str | None:
-    """Refuse an address with a key in it: addresses are logged."""
-    if api_base is None:
-        return None
-    parts = urlsplit(api_base)
-    if parts.username or parts.password or any(_is_secret(name) for name, _ in parse_qsl(parts.query)):
-        raise RecipeError("`api_base` holds a key or password, and addresses are logged. Give keys by the environment.")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise RecipeError("`api_base` must be an address that begins with http:// or https:// and names a host.")
-    return api_base
-
-
-def checked_extra(extra: Mapping[str, Any], *, of: str) -> dict[str, Any]:
-    """Return the fields as plain JSON; refuse what has an argument of its own and what holds a secret."""
-    for field in extra:
-        if field in _OWN_ARGUMENTS:
-            raise RecipeError(f"`extra` has {field!r}. Give it as {of}({_OWN_ARGUMENTS[field]}=…).")
-        if field in _REFUSED:
-            raise RecipeError(f"`extra` has {field!r}: a call is one whole answer.")
-    try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(extra), allow_nan=False))
-    except (TypeError, ValueError):
-        raise RecipeError("`extra` must be plain JSON: text, finite numbers, true, false, null, lists, maps.") from None
-    secret = [field for field, value in plain.items() if _is_secret(field) or _holds_secret(value)]
-    if secret:
-        raise RecipeError(
-            f"`extra` holds a secret in {', '.join(secret)}, and settings are logged. Set the provider's environment "
-            "variable instead, such as OPENAI_API_KEY."
-        )
-    return plain
-
-
-def _holds_secret(value: object) -> bool:
-    """Look for a text under a secret's name, as in `extra_headers`."""
-    if isinstance(value, list):
-        return any(_holds_secret(inner) for inner in value)
-    if not isinstance(value, dict):
-        return False
-    return any((isinstance(inner, str) and _is_secret(name)) or _holds_secret(inner) for name, inner in value.items())
-
-
-def _is_secret(name: str) -> bool:
-    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
-    return not _SECRET_WORDS.isdisjoint(words) or bool(words and words[-1] in _SECRET_ENDINGS)

@@ -40,12 +40,11 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, SuiteError, suggest
+from jrh_mlflow.options import ANSWER_STYLES
 from jrh_mlflow.schema.presentation import Message, Presentation, part_text
 
 BUILT_IN = ("pairwise", "label", "ordinal", "transcript")
 PLACEHOLDERS = ("instruction", "rubric", "candidates", "answers", "format", "tag", "slot_1", "slot_2")
-ANSWER_STYLES: Mapping[str, tuple[str, str]] = {"letters": ("A", "B"), "digits": ("1", "2")}
-"""What the two slots are called in the prompt. Small models compare far better with letters."""
 NO_RUBRIC = "Judge how well it does what the task asks for."
 
 _PLACEHOLDER = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")

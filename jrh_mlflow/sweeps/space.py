@@ -21,9 +21,10 @@ import yaml
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.callables import CallableJudge
-from jrh_mlflow.judges.prompted import SETTINGS, PromptedJudge, check_settings
+from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.rendering import BUILT_IN
 from jrh_mlflow.measures.policies import calls_per_decision, checked_policy
+from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.recipe import judge_from_text
 from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, Constraint, checked_objectives, read_constraint
@@ -219,9 +220,11 @@ SPACE_KEYS = tuple(each.name for each in fields(Space))
 def _named_model(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     given = {"model": spec} if isinstance(spec, str) else dict(spec) if isinstance(spec, Mapping) else {}
     for key in given:
-        if key not in SETTINGS:
-            known = ", ".join(SETTINGS)
-            raise RecipeError(f"`models` of a space: unknown key {key!r}.{suggest(str(key), SETTINGS)} Known: {known}.")
+        if key not in JudgeOptions.model_fields:
+            known = JudgeOptions.model_fields
+            raise RecipeError(
+                f"`models` of a space: unknown key {key!r}.{suggest(str(key), known)} Known: {', '.join(known)}."
+            )
     if not isinstance(given.get("model"), str):
         raise RecipeError(f"A model of a space is a name or a mapping with `model`, but got {spec!r}.")
     _check_setting("models", given)
@@ -236,7 +239,7 @@ def _listed(name: str, value: object) -> list[Any]:
 
 def _check_setting(name: str, given: Mapping[str, Any]) -> None:
     try:
-        check_settings(**given)
+        JudgeOptions.checked({"model": "-", **given})
     except ValueError as error:
         raise RecipeError(f"`{name}` of a space: {error}") from error
 

@@ -161,7 +161,7 @@ def test_what_the_paper_did_not_ask_is_not_measured_rather_than_zero(sheets, nam
 
 def test_the_figures_copied_into_the_package_are_the_golden_ones():
     """The profiles ship their own counts; they must not drift from the published ones."""
-    from jrh_mlflow.judges.profiles import published
+    from jrh_mlflow.judges.scripted import published
 
     right = {"right": 2, "half_right": 1, "right_or_tie": 1}
     ties = {"no_preference": 2, "right_or_tie": 1, "one_sided": 1}

@@ -1,0 +1,192 @@
+"""Options described once, as pydantic models: for Python, recipes and the command line.
+
+A field holds an option's type, default, help text and the rule that an error names. Nothing heavy is imported here:
+`jrh evaluate --help` reads these models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator, model_validator
+from typing_extensions import Self
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.schema.criteria import Criterion
+
+Number: TypeAlias = int | float
+AUTOMATIC = "pairwise"
+"""The default prompt: for anything that is not a pair the built-in one that fits is taken."""
+ANSWER_STYLES: Mapping[str, tuple[str, str]] = {"letters": ("A", "B"), "digits": ("1", "2")}
+"""What the two slots are called in the prompt. Small models compare far better with letters."""
+
+
+def option(default: Any, rule: str, description: str | None = None, *, flag: str | None = None, **more: Any) -> Any:
+    """Describe one option.
+
+    Args:
+        default: `...` for an option that must be given.
+        rule: What its value must be, as in "a whole number": errors say it.
+        description: Its help text.
+        flag: On the command line, where that is not its name.
+        more: Limits such as `ge=1`; `repr=False` for a value that may hold a key and is never shown.
+    """
+    return Field(default, description=description, json_schema_extra={"rule": rule, "flag": flag}, **more)
+
+
+class Options(BaseModel):
+    """Base of the models: strict (YAML's `1e-1` is a text, and True no number), and with errors in our words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_numbers(cls, data: Mapping[str, Any]) -> dict[str, Any]:
+        # A number of numpy's is a number.
+        return {name: value.item() if hasattr(value, "dtype") else value for name, value in data.items()}
+
+    @classmethod
+    def checked(cls, data: Mapping[str, Any]) -> Self:
+        """Check values.
+
+        Raises:
+            ValueError: naming the first option that breaks its rule.
+        """
+        try:
+            return cls.model_validate(dict(data))
+        except ValidationError as error:
+            text = cls._text_of(error)
+        raise ValueError(text)
+
+    @classmethod
+    def _text_of(cls, error: ValidationError) -> str:
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "value_error":
+            return str(first["ctx"]["error"])
+        name = str(first["loc"][0])
+        if first["type"] == "extra_forbidden":
+            return f"unknown key {name!r}.{suggest(name, cls.model_fields)} Known: {', '.join(cls.model_fields)}."
+        field = cls.model_fields[name]
+        rule = field.json_schema_extra["rule"] if isinstance(field.json_schema_extra, dict) else "given"
+        value = first["input"]
+        return f"`{name}` must be {rule}, but is {repr(value) if field.repr else type(value).__name__}."
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given; all others are left to their defaults."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+
+class JudgeOptions(Options):
+    """A prompted judge: the arguments of `jrh.PromptedJudge`."""
+
+    model: str = option(
+        ..., "a name", "A litellm name (openai/gpt-4o-mini, hosted_vllm/NAME), local/smollm2, local/FILE.gguf."
+    )
+    prompt: str | Path = option(
+        AUTOMATIC,
+        "a name, a file or a text",
+        "pairwise, label, ordinal, transcript or a template file; by default what fits.",
+    )
+    rubric: str | None = option(
+        None, "a text", "What to judge by, before the suite's own rubric; @FILE reads it from a file."
+    )
+    tie_criterion: str | InstanceOf[Criterion] = option(
+        "allowed",
+        "a name or a sentence",
+        "Tie criterion: forced, allowed, strict, or a sentence of your own.",
+        flag="criterion",
+    )
+    temperature: Number | None = option(0.0, "a number", "Of the sampling; none leaves it to the provider.")
+    max_tokens: int | None = option(1024, "a whole number", "Longest answer; none leaves it to the provider.")
+    seed: int | None = option(None, "a whole number", "Sent to the provider.", flag="judge-seed")
+    name: str | None = option(None, "a text", "What the judge is called in reports; the model's name when left out.")
+    api_base: str | None = option(
+        None, "an address", "Address of an endpoint that speaks the OpenAI dialect.", repr=False
+    )
+    extra: Mapping[Any, Any] | None = option(
+        None, "a mapping", "A further field of the request; repeatable.", repr=False
+    )
+    structured: bool | None = option(None, "true or false", "Ask for a JSON schema; where known to work.")
+    answer_style: str = option("letters", "a name", "Slots as letters or digits.")
+    logprobs: bool = option(False, "true or false", "Ask for token probabilities: the verdict's confidence.")
+
+    @field_validator("model")
+    @classmethod
+    def _named(cls, model: str) -> str:
+        if not model.strip():
+            raise ValueError("`model` must name a model, but is empty.")
+        return model
+
+    @field_validator("temperature")
+    @classmethod
+    def _not_below_zero(cls, temperature: Number | None) -> Number | None:
+        if temperature is not None and not (math.isfinite(temperature) and temperature >= 0):
+            raise ValueError(f"`temperature >= 0` must hold, but got {temperature=}.")
+        return temperature
+
+    @field_validator("max_tokens")
+    @classmethod
+    def _at_least_one(cls, max_tokens: int | None) -> int | None:
+        if max_tokens is not None and max_tokens < 1:
+            raise ValueError(f"`max_tokens >= 1` must hold, but got {max_tokens=}.")
+        return max_tokens
+
+    @field_validator("answer_style")
+    @classmethod
+    def _known_style(cls, style: str) -> str:
+        if style not in ANSWER_STYLES:
+            known = ", ".join(ANSWER_STYLES)
+            raise RecipeError(f"Unknown answer style {style!r}.{suggest(style, ANSWER_STYLES)} Give one of {known}.")
+        return style
+
+
+_COUNT = "a whole number, 1 or more"
+_AMOUNT = "a number above 0"
+_PRICES = "model: [dollars per million input tokens, per million output tokens]"
+
+
+class RunOptions(Options):
+    """How an evaluation is run and logged: the keywords of `jrh.evaluate` that a recipe may hold."""
+
+    experiment: str | None = option(None, "a text", "MLflow experiment; the active one when left out.")
+    run_name: str | None = option(None, "a text", "Name of the MLflow run.")
+    tracking_uri: str | None = option(None, "a text", "MLflow store or server; the active one when left out.")
+    replicates: int = option(1, _COUNT, "How often each presentation is asked.", ge=1)
+    concurrency: int = option(32, _COUNT, "Most calls in flight, to each model.", ge=1)
+    max_usd: Number | None = option(None, _AMOUNT, "Never spend more than this.", gt=0)
+    journal: str | None = option(
+        None, "a text", "Where paid answers are kept, a path or postgresql://… [.jrh/journal.db]"
+    )
+    backend: str = option("local", "a text", "Where calls run: local, or ray for the cluster of RAY_ADDRESS.")
+    seed: int = option(0, "a whole number", "Of everything drawn at random.")
+    tags: dict[Any, Any] | None = option(None, "a mapping")
+    traces: str = option("failures", "a text", "Which calls become MLflow traces: failures, all or none.")
+    prices: dict[Any, Any] | None = option(None, "a mapping")
+    requests_per_minute: Number | None = option(None, _AMOUNT, "Of the endpoint; delays, never drops.", gt=0)
+    tokens_per_minute: Number | None = option(None, _AMOUNT, "Of the endpoint.", gt=0)
+    timeout_s: Number = option(120, _AMOUNT, "Seconds for one attempt at a call.", flag="timeout", gt=0)
+
+    @field_validator("prices")
+    @classmethod
+    def _pairs(cls, prices: dict[Any, Any] | None) -> dict[str, tuple[float, float]] | None:
+        return None if prices is None else read_prices(prices)
+
+
+def read_prices(data: object) -> dict[str, tuple[float, float]]:
+    """Read prices as recipes write them, `model: [in, out]`.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    if not isinstance(data, dict):
+        raise ValueError(f"`prices` must map {_PRICES}.")
+    prices = {}
+    for model, pair in data.items():
+        if not (isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(one, Number) for one in pair)):
+            raise ValueError(f"`prices` must map {_PRICES}, but {model} has {pair!r}.")
+        prices[str(model)] = (float(pair[0]), float(pair[1]))
+    return prices
