@@ -32,7 +32,8 @@ def option(default: Any, rule: str, description: str | None = None, *, flag: str
         rule: What its value must be, as in "a whole number": errors say it.
         description: Its help text.
         flag: On the command line, where that is not its name.
-        more: Limits such as `ge=1`; `repr=False` for a value that may hold a key and is never shown.
+        more: A limit, which is `ge=1` for counts and `gt=0` for amounts; `repr=False` for a value that may hold a key
+            and is never shown.
     """
     return Field(default, description=description, json_schema_extra={"rule": rule, "flag": flag}, **more)
 
@@ -89,7 +90,7 @@ class JudgeOptions(Options):
     prompt: str | Path = option(
         AUTOMATIC,
         "a name, a file or a text",
-        "pairwise, label, ordinal, transcript or a template file; by default what fits.",
+        "pairwise (stands for what fits), label, ordinal, transcript or a template file.",
     )
     rubric: str | None = option(
         None, "a text", "What to judge by, before the suite's own rubric; @FILE reads it from a file."

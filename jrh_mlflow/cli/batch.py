@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.judging import judge_options, price_from_option, prompted_judge_from_options
-from jrh_mlflow.cli.options import as_json
+from jrh_mlflow.cli.judging import judge_arguments, judge_options, price_from_option, prompted_judge
+from jrh_mlflow.cli.options import as_json, suite_option
 
 if TYPE_CHECKING:
     from jrh_mlflow.engine.batch import BatchSummary, ImportSummary
@@ -32,7 +32,7 @@ def batch() -> None:
 
 @batch.command()
 @click.option("-o", "--output", required=True, type=click.Path(), help="File to write.")
-@click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out.")
+@suite_option
 @click.option("--replicates", type=click.IntRange(min=1), default=1, show_default=True, help="Of each presentation.")
 @click.option("--max-requests", type=click.IntRange(min=1), default=50_000, show_default=True, help="Of one file.")
 @journal_option
@@ -57,9 +57,11 @@ def export(
     from jrh_mlflow.engine.journal import open_journal
     from jrh_mlflow.resolve import as_suite, default_journal
 
-    asked, on = prompted_judge_from_options(**judge), as_suite(suite)
+    model_judge = prompted_judge(judge_arguments(judge))
     with open_journal(journal or default_journal()) as book:
-        done = export_batch(asked, on, book, output, replicates=replicates, max_requests=max_requests)
+        done = export_batch(
+            model_judge, as_suite(suite), book, output, replicates=replicates, max_requests=max_requests
+        )
     if as_json:
         click.echo(json.dumps(asdict(done), indent=1, default=str))
     else:
@@ -93,10 +95,10 @@ def import_(
     from jrh_mlflow.engine.journal import open_journal
     from jrh_mlflow.resolve import default_journal
 
-    asked = prompted_judge_from_options(**judge)
-    prices = price_from_option(asked.model, price)
+    model_judge = prompted_judge(judge_arguments(judge))
+    prices = price_from_option(model_judge.model, price)
     with open_journal(journal or default_journal()) as book:
-        done = import_batch(requests, results, book, asked, prices=prices, discount=discount)
+        done = import_batch(requests, results, book, model_judge, prices=prices, discount=discount)
     if as_json:
         click.echo(json.dumps(asdict(done), indent=1))
     else:

@@ -7,17 +7,21 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from jrh_mlflow.cli.judging import (
-    extra_fields,
-    judge_options,
-    price_from_option,
-    prompted_judge_from_options,
-    text_or_file,
+from jrh_mlflow.cli.judging import judge_arguments, judge_options, price_from_option, prompted_judge
+from jrh_mlflow.cli.options import (
+    as_json,
+    flag_of,
+    from_model,
+    limits,
+    print_evaluations,
+    suite_option,
+    together,
+    tracking,
+    typed,
 )
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, print_evaluations, together, tracking
 from jrh_mlflow.errors import BudgetError, JudgeError
+from jrh_mlflow.options import JudgeOptions, RunOptions
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation.evaluate import Evaluation
@@ -26,14 +30,11 @@ if TYPE_CHECKING:
 
 run_options = together(
     click.option("--judge", "judge_text", help="Instead of --model: scripted:NAME, module:function, file.py:function."),
-    click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out."),
-    click.option("--replicates", type=click.IntRange(1), help="How often each presentation is asked. [1]"),
-    click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this."),
+    suite_option,
+    from_model(RunOptions, "replicates", "max_usd"),
     click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."),
     limits,
-    click.option("--backend", help="Where calls run: local, or ray for the cluster of RAY_ADDRESS. [local]"),
-    click.option("--traces", help="Which calls become MLflow traces: failures, all or none. [failures]"),
-    click.option("--run-name", help="Name of the MLflow run."),
+    from_model(RunOptions, "backend", "traces", "run_name"),
     click.option("--dry-run", is_flag=True, help="Print calls, tokens and dollars; send nothing."),
 )
 """How a judge is asked; the names are those of `jrh.evaluate`."""
@@ -98,7 +99,7 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **o
 
     if options.pop("dry_run"):
         raise click.UsageError("--dry-run prices one arm at a time: use `jrh evaluate --dry-run --criterion …`.")
-    if options["criterion"]:
+    if options["judge_tie_criterion"]:
         raise click.UsageError("A shift takes --criteria, once per arm.")
     recipe = _recipe(recipe_file, options)
     arms = criteria or recipe.criteria or ("allowed", "strict")
@@ -112,63 +113,35 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **o
     _end(list(done.arms.values()))
 
 
-_JUDGE_ARGUMENTS = {
-    "model": "model",
-    "prompt": "prompt",
-    "rubric": "rubric",
-    "criterion": "tie_criterion",
-    "temperature": "temperature",
-    "max_tokens": "max_tokens",
-    "judge_seed": "seed",
-    "api_base": "api_base",
-    "extra": "extra",
-    "name": "name",
-    "answer_style": "answer_style",
-    "structured": "structured",
-    "logprobs": "logprobs",
-}
-"""Options of a prompted judge, and what `PromptedJudge` calls them."""
-
-
 def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
-    """Join a recipe file and the options given beside it."""
+    """Join a recipe file and the options typed beside it."""
     from jrh_mlflow.recipe import Recipe, load_recipe
 
-    typed = _typed()
-    judging = {name: options.pop(name) for name in _JUDGE_ARGUMENTS}
+    arguments = judge_arguments(options)
     judge_text, price, suite = options.pop("judge_text"), options.pop("price"), options.pop("suite")
-    given = {name: value for name, value in options.items() if name in typed}
-    if sum(way is not None for way in (recipe_file, judge_text, judging["model"])) != 1:
+    given = {name: value for name, value in options.items() if name in typed()}
+    if sum(way is not None for way in (recipe_file, judge_text, arguments.get("model"))) != 1:
         raise click.UsageError("Give one of --model, --judge, --resume or a recipe.")
     if recipe_file is None:
-        recipe = Recipe(judge=_judge(judge_text, judging, typed), suite=suite, options=given)
+        judge = prompted_judge(arguments) if judge_text is None else _own_judge(judge_text, arguments)
+        recipe = Recipe(judge=judge, suite=suite, options=given)
     else:
-        told = {**judging, "rubric": text_or_file(judging["rubric"]), "extra": extra_fields(judging["extra"])}
-        written = load_recipe(
-            recipe_file, judge={argument: told[name] for name, argument in _JUDGE_ARGUMENTS.items() if name in typed}
-        )
+        written = load_recipe(recipe_file, judge=arguments)
         recipe = replace(written, suite=suite or written.suite, options={**written.options, **given})
     if price:
         recipe.options["prices"] = price_from_option(str(recipe.judge.settings()["model"]), price)
     return recipe
 
 
-def _typed() -> set[str]:
-    """Return the names of the options that were given, which a default is not."""
-    context = click.get_current_context()
-    return {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
-
-
-def _judge(judge_text: str | None, judging: dict[str, Any], typed: set[str]) -> Judge:
+def _own_judge(judge_text: str, arguments: dict[str, Any]) -> Judge:
     from jrh_mlflow.recipe import judge_from_text
 
-    if judge_text is None:
-        return prompted_judge_from_options(**judging)
-    if stray := sorted(typed & set(_JUDGE_ARGUMENTS) - {"criterion"}):
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in stray)
-        raise click.UsageError(f"{names}: only with --model. A judge of your own is set up in its code.")
+    criterion = arguments.pop("tie_criterion", None)
+    if arguments:
+        flags = ", ".join(sorted(flag_of(JudgeOptions, name) for name in arguments))
+        raise click.UsageError(f"{flags}: only with --model. A judge of your own is set up in its code.")
     judge = judge_from_text(judge_text)
-    return judge.with_criterion(judging["criterion"]) if judging["criterion"] else judge
+    return judge.with_criterion(criterion) if criterion else judge
 
 
 def _print_quote(recipe: Recipe, *, as_json: bool) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.judging import extra_fields, or_none, price_from_option, text_or_file
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, print_table, store, together
+from jrh_mlflow.cli.judging import extra_fields, price_from_option, text_or_file
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, or_none, print_table, store, together
 from jrh_mlflow.errors import BudgetError
 
 if TYPE_CHECKING:

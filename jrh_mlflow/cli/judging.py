@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import flag_of, from_model, typed
+from jrh_mlflow.cli.options import from_model, typed
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.options import JudgeOptions
 
 if TYPE_CHECKING:
     from jrh_mlflow.judges.prompted import PromptedJudge
 
-judge_options = from_model(JudgeOptions, *JudgeOptions.model_fields)
+judge_options = from_model(JudgeOptions, *JudgeOptions.model_fields, prefix="judge_")
 """Of a prompted judge; the command passes them on to `judge_arguments`."""
-
-JUDGE_FLAGS = {flag_of(JudgeOptions, name).replace("-", "_"): name for name in JudgeOptions.model_fields}
-"""Option to the argument of `PromptedJudge` that it gives."""
 
 
 def judge_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Take the judge's options out of a command's, and return the arguments of those that were typed."""
-    given = {JUDGE_FLAGS[flag]: options.pop(flag) for flag in JUDGE_FLAGS if flag in typed() or options.pop(flag, 0)}
-    if "rubric" in given:
-        given["rubric"] = text_or_file(given["rubric"])
-    if "extra" in given:
-        given["extra"] = extra_fields(given["extra"])
-    return given
+    given = {name: options.pop(f"judge_{name}") for name in JudgeOptions.model_fields}
+    arguments = {name: value for name, value in given.items() if f"judge_{name}" in typed()}
+    if "rubric" in arguments:
+        arguments["rubric"] = text_or_file(arguments["rubric"])
+    if "extra" in arguments:
+        arguments["extra"] = extra_fields(arguments["extra"])
+    return arguments
 
 
 def prompted_judge(arguments: dict[str, Any]) -> PromptedJudge:

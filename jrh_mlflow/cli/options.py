@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 import click
+from click.core import ParameterSource
+
+from jrh_mlflow.options import Options, RunOptions
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation.evaluate import Evaluation
     from jrh_mlflow.schema.estimates import Reading
 
 F = TypeVar("F", bound=Callable[..., Any])
+N = TypeVar("N", int, float)
 
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
@@ -29,22 +33,66 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-store = together(
-    click.option("--experiment", help="MLflow experiment; the active one when left out."),
-    click.option("--tracking-uri", help="MLflow store or server; the active one when left out."),
-)
+def or_none(number: Callable[[str], N]) -> Callable[[str], N | None]:
+    """Read a number, or `none` for leaving it to the provider."""
+
+    def read(text: str) -> N | None:
+        return None if text == "none" else number(text)
+
+    return read
+
+
+def flag_of(model: type[Options], name: str) -> str:
+    """Return how an option is typed."""
+    facts = model.model_fields[name].json_schema_extra
+    flag = facts["flag"] if isinstance(facts, dict) else None
+    return f"--{flag or name.replace('_', '-')}"
+
+
+def from_model(model: type[Options], *names: str, prefix: str = "") -> Callable[[F], F]:
+    """Return a decorator that adds the options of a model, as parameters called by prefix and name.
+
+    One that is not typed is None: the model's defaults are shown, and left to whoever takes the options.
+    """
+    return together(*(_click_option(model, name, parameter=f"{prefix}{name}") for name in names))
+
+
+def _click_option(model: type[Options], name: str, *, parameter: str) -> Callable[[F], F]:
+    field, flag = model.model_fields[name], flag_of(model, name)
+    kinds = get_args(field.annotation) or (field.annotation,)
+    text = field.description or ""
+    if bool in kinds:
+        negated = f"/--no-{flag[2:]}" if type(None) in kinds else ""
+        return click.option(f"{flag}{negated}", parameter, is_flag=True, default=None, help=text)
+    if any(get_origin(kind) is Mapping for kind in kinds):
+        return click.option(flag, parameter, multiple=True, metavar="KEY=JSON", help=text)
+    shown = text if field.is_required() or field.default is None else f"{text} [{field.default}]"
+    number = next((kind for kind in (float, int) if kind in kinds), None)
+    if number is not None and type(None) in kinds and field.default is not None:
+        # None is a value of its own where it is not the default.
+        return click.option(flag, parameter, type=or_none(number), metavar="NUMBER|none", help=shown)
+    limit = click.IntRange(1) if number is int else ABOVE_ZERO
+    return click.option(flag, parameter, type=limit if field.metadata else number, help=shown)
+
+
+def typed() -> set[str]:
+    """Return the parameters of the options that were typed, which a default is not."""
+    context = click.get_current_context()
+    return {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+
+
+store = from_model(RunOptions, "experiment", "tracking_uri")
 """Where in MLflow a run goes."""
 
-tracking = together(store, click.option("--seed", default=0, show_default=True, help="Of everything drawn at random."))
+_SEED = RunOptions.model_fields["seed"]
+tracking = together(store, click.option("--seed", default=_SEED.default, show_default=True, help=_SEED.description))
 
-limits = together(
-    click.option("--concurrency", type=click.IntRange(1), help="Most calls in flight, to each model. [32]"),
-    click.option("--journal", help="Where paid answers are kept, a path or postgresql://… [.jrh/journal.db]"),
-    click.option("--requests-per-minute", type=ABOVE_ZERO, help="Of the endpoint; delays, never drops."),
-    click.option("--tokens-per-minute", type=ABOVE_ZERO, help="Of the endpoint."),
-    click.option("--timeout", "timeout_s", type=ABOVE_ZERO, help="Seconds for one attempt at a call. [120]"),
-)
+limits = from_model(RunOptions, "concurrency", "journal", "requests_per_minute", "tokens_per_minute", "timeout_s")
 """How models are asked."""
+
+suite_option = click.option(
+    "--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out."
+)
 
 
 def column_mapping(pairs: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, tracking
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, suite_option, tracking
 from jrh_mlflow.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("space", metavar="SPACE.yaml", type=click.Path(dir_okay=False))
-@click.option("--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out.")
+@suite_option
 @click.option("--n-trials", type=click.IntRange(1), help="Configurations to try, earlier ones included. [all]")
 @click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this on all trials together.")
 @click.option("--storage", help="Optuna storage URL, such as postgresql://…; a file under .jrh/sweeps when left out.")

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from jrh_mlflow import PromptedJudge, datasheet_suite, evaluate
-from jrh_mlflow.cli.judging import judge_options, prompted_judge_from_options
+from jrh_mlflow.cli.judging import judge_arguments, judge_options, prompted_judge
 from jrh_mlflow.cli.main import main
 from jrh_mlflow.engine.journal import Journal, open_journal
 from tests import postgres
@@ -201,7 +201,7 @@ def test_a_rubric_comes_from_a_file_and_none_leaves_settings_to_the_provider(
 
 def test_the_options_defaults_are_the_judges_own() -> None:
     made = []
-    command = click.command()(judge_options(lambda **given: made.append(prompted_judge_from_options(**given))))
+    command = click.command()(judge_options(lambda **given: made.append(prompted_judge(judge_arguments(given)))))
     command(["--model", MODEL], standalone_mode=False)
     assert made[0].fingerprint() == PromptedJudge(MODEL).fingerprint()
     assert (made[0].name, made[0].rubric) == (MODEL, None)
