@@ -156,11 +156,15 @@ def load_generation(path: str | Path) -> dict[str, Any]:
 def _recipe_generator(data: object, path: Path) -> object:
     if data is None or isinstance(data, str):
         return data
-    written = dict(_known_keys(data, ("callable", *inspect.signature(Generator).parameters), where=f"{path}, generator"))
+    written = dict(
+        _known_keys(data, ("callable", *inspect.signature(Generator).parameters), where=f"{path}, generator")
+    )
     if ("callable" in written) == ("model" in written):
         raise RecipeError(f"{path}, generator: give one of `model` or `callable`.")
     with _naming(f"{path}, generator"):
-        return Generator(**written) if "model" in written else function_from_text(_beside(path, str(written["callable"])))
+        return (
+            Generator(**written) if "model" in written else function_from_text(_beside(path, str(written["callable"])))
+        )
 
 
 def _rubric(text: str, path: Path) -> str:
