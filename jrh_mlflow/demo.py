@@ -134,7 +134,7 @@ def build_example(folder: str | Path) -> None:
 def _draw(demo: Demo, folder: Path) -> None:
     """Draw what the README shows, under names that stay: the paper's judges side by side, and the graders."""
     folder.mkdir(parents=True, exist_ok=True)
-    figures = datasheet_figures({one.judge.label: one.datasheet for one in demo.datasheets})
+    figures = datasheet_figures({one.judge.label: one.datasheet.estimates for one in demo.datasheets})
     for name, drawn in {**{name: png(one) for name, one in figures.items()}, **demo.comparison.figures}.items():
         (folder / name).write_bytes(drawn)
 

@@ -138,21 +138,6 @@ def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool) -> No
         click.echo(f"{one.judge.label}: {one.link}")
 
 
-_COLUMNS = {
-    "dark_current": "dark current",
-    "raw_false_preference": "false pref. Δ0",
-    "stable_cross_sensitivity": "stable",
-    "positional_false_preference": "positional",
-    "one_sided_commit": "one-sided",
-    "tie_rate/delta_0_same": "tie Δ0",
-    "target_sensitivity/delta_1": "better δ=1",
-    "natural/accuracy": "accuracy",
-    "natural/stable_correct": "right both orders",
-    "natural/stable_wrong": "wrong both orders",
-    "natural/positional": "positional",
-}
-
-
 def print_comparison(evaluations: Sequence[Evaluation]) -> None:
     """Print judges side by side: as columns while they fit on a screen, as rows when there are many."""
     header, rows = comparison_rows(evaluations)
@@ -163,42 +148,43 @@ def print_comparison(evaluations: Sequence[Evaluation]) -> None:
 
 def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a side-by-side table: values with their interval by cluster, and the threshold."""
-    from jrh_mlflow.reports.numbers import threshold_text
+    from jrh_mlflow.measures.axes import find
     from jrh_mlflow.schema.estimates import Estimate
 
     shown = [_shown(one) for one in evaluations]
-    used = {label for one in shown for label, reading in one.items() if isinstance(reading, Estimate)}
-    labels = [label for label in dict.fromkeys(label for one in shown for label in one) if label in used]
-    with_threshold = any("threshold_75" in one.sheet.estimates for one in evaluations)
-    header = ["judge", *labels, *(["Δ75"] if with_threshold else []), "calls"]
+    heads: dict[str, str] = {}
+    for key, reading in ((key, reading) for one in shown for key, reading in one.items()):
+        axis = find(key)
+        # Of a threshold it is said that there is none; another axis that no judge has a number for is left out.
+        if isinstance(reading, Estimate) or (axis is not None and axis.unit == "curve"):
+            heads[key] = axis.column or key if axis else key
     rows = [
-        [
-            one.judge.label,
-            *(_cell(readings.get(label)) for label in labels),
-            *([threshold_text(one.sheet.estimates["threshold_75"])] if with_threshold else []),
-            str(len(one.calls)),
-        ]
+        [one.judge.label, *(_cell(readings.get(key)) for key in heads), str(len(one.calls))]
         for one, readings in zip(evaluations, shown, strict=True)
     ]
-    return header, rows
+    return ["judge", *heads.values(), "calls"], rows
 
 
 def _shown(one: Evaluation) -> dict[str, Reading]:
-    """Return the readings that sum an evaluation up, by what a reader calls them."""
+    """Return the readings that sum an evaluation up: axes with a column, or the score of each test."""
+    from jrh_mlflow.measures.axes import AXES
     from jrh_mlflow.results import Datasheet
 
     estimates = one.sheet.estimates
     if isinstance(one.sheet, Datasheet):
-        return {label: estimates[axis] for axis, label in _COLUMNS.items() if axis in estimates}
+        return {axis.headline: estimates[axis.headline] for axis in AXES if axis.column and axis.headline in estimates}
     plain = {"baseline": estimates["baseline/accuracy"]} if "baseline/accuracy" in estimates else {}
     return {**plain, **one.sheet.scores}
 
 
 def _cell(reading: Reading | None) -> str:
+    from jrh_mlflow.reports.numbers import threshold_text
     from jrh_mlflow.schema.estimates import Estimate
 
     if not isinstance(reading, Estimate):
         return "n/a"
+    if reading.unit == "curve":
+        return threshold_text(reading)
     low, high = reading.cluster_low, reading.cluster_high
     return f"{reading.value:.3f}" + (f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else "")
 

@@ -99,7 +99,7 @@ def _content(
     facts: JudgeFacts, suite: Suite, arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]
 ) -> RunContent:
     markdown = _markdown(arms, shifts)
-    sheets = {name: one.datasheet for name, one in arms.items()}
+    sheets = {name: one.datasheet.estimates for name, one in arms.items()}
     figures = datasheet_figures(sheets)
     segment = operating_points(sheets, judge=facts.label)
     if segment is not None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from jrh_mlflow.measures.reliability.worst import WorstItem
 from jrh_mlflow.reports.comparison import money_text
-from jrh_mlflow.reports.datasheet_page import datasheet_page
+from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
@@ -35,13 +35,19 @@ def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
     note = " ".join(notes) or None
     if isinstance(sheet, Datasheet):
         markdown = sheet.to_markdown(title=title, note=note)
+        sections = axis_sections(sheet.estimates)
     else:
         markdown = sheet.to_markdown(title=title, note=note, worst=worst)
+        sections = report_sections(sheet.estimates, sheet.scores, sheet.categories)
     described = {"name": judge.name, **judge.settings}
     figures = figure_files(_figures(measured, sheet))
     page = datasheet_page(
-        sheet,
+        sections,
         title=title,
+        profile=sheet.profile,
+        estimates=sheet.estimates,
+        outcomes=sheet.outcomes,
+        max_excluded=sheet.max_excluded,
         facts=_facts(measured, prices),
         judge=described,
         figures={_caption(path): png for path, png in sorted(figures.items())},
@@ -118,9 +124,9 @@ def _facts(measured: Measured, prices: Sequence[keys.Point]) -> Mapping[str, str
 
 def _figures(measured: Measured, sheet: Sheet) -> Figures:
     label = measured.judge.label
-    figures = calibration_figures(sheet, measured.calls, label)
+    figures = calibration_figures(sheet.estimates, measured.calls, label)
     if isinstance(sheet, Datasheet):
-        return {**datasheet_figures({label: sheet}), **figures}
+        return {**datasheet_figures({label: sheet.estimates}), **figures}
     return {**report_figures(sheet, measured.calls, label), **figures}
 
 

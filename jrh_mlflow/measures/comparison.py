@@ -7,9 +7,7 @@ A score is 1 or 0, and each unit has a name that all judges share:
 | pointwise | the test, or `baseline` | item and replicate | the answer is the expected one |
 | pointwise | `stochastic_stability…` | item | all its replicates are the same answer |
 | pointwise | `error_injection` | source | the answers fall with the dose |
-| pairs | `dark_current`, `raw_false_preference` | call | a side is preferred, which is the bad end |
-| pairs | `filler_preference` | call | the padded content is preferred, which is the bad end |
-| pairs | `target_sensitivity/delta_k`, `natural/accuracy` | call | the better content is chosen |
+| pairs | every `comparable` axis | call | it is a hit of the axis, which is the bad end where lower is better |
 
 The mean score of an axis is its number in the judge's own report.
 """
@@ -25,26 +23,22 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jrh_mlflow.measures.calls import CallTable, call_table
-from jrh_mlflow.measures.datasheet import delta_key
+from jrh_mlflow.measures import axes
+from jrh_mlflow.measures.calls import call_table
 from jrh_mlflow.measures.records import is_pointwise
 from jrh_mlflow.measures.reliability.summary import Scored, scored_tests
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE, DELTA_0_SAME, FILLER, LADDER, NATURAL, VACUUM
+from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.accuracy import Counted, accuracy
-from jrh_mlflow.scoring.answers import PointTable, point_table
-from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, Mask
+from jrh_mlflow.scoring.answers import PointTable, Texts, point_table
+from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
 from jrh_mlflow.scoring.stability import repeated
 from jrh_mlflow.scoring.values import Array, Codes, Resampling
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
 from jrh_mlflow.stats.proportions import Interval, cluster_wilson, newcombe
 
 COLUMNS = ("axis", "unit", "cluster", "score")
-LOWER_IS_BETTER = ("dark_current", "raw_false_preference", "filler_preference")
-"""Axes on which a good judge scores 0; on all others it scores 1."""
-
-Texts = npt.NDArray[np.object_]
 
 
 def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> pd.DataFrame:
@@ -61,11 +55,6 @@ def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> 
     nothing = pd.DataFrame({column: pd.Series(dtype=float if column == "score" else object) for column in COLUMNS})
     frame: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else nothing
     return frame
-
-
-def lower_is_better(axis: str) -> bool:
-    """Tell the axes of false preference from those of right answers."""
-    return axis in LOWER_IS_BETTER
 
 
 def _point_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
@@ -104,27 +93,13 @@ def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:
     names = frame["suite_item"] + "#" + frame["order"] + "#" + frame["replicate"].astype(str)
     unit, cluster = names.to_numpy(object), frame["task"].to_numpy(object)
     usable = np.isin(table.outcome, USABLE)
-    return [
-        _frame(axis, unit[among], cluster[among], np.where(usable, hits.astype(float), np.nan)[among])
-        for axis, (among, hits) in _pair_axes(table).items()
-        if among.any()
-    ]
-
-
-def _pair_axes(table: CallTable) -> dict[str, tuple[Mask, Mask]]:
-    """Axis to the calls that it counts and those of them that score 1; definitions as in `measures.datasheet.axes`."""
-    ladder = table.condition == LADDER
-    steps = {
-        f"target_sensitivity/{delta_key(float(delta))}": (ladder & (table.delta == delta), table.correct)
-        for delta in np.unique(table.delta[ladder])
-    }
-    return {
-        "dark_current": (np.isin(table.condition, VACUUM), table.prefers),
-        "raw_false_preference": (table.condition == DELTA_0_SAME, table.outcome != "tie"),
-        **steps,
-        "filler_preference": (table.condition == FILLER, table.content == "v"),
-        "natural/accuracy": (table.condition == NATURAL, table.correct),
-    }
+    parts = []
+    for axis in axes.AXES:
+        if axis.comparable and axis.hits:
+            scores = np.where(usable, axis.hits(*table.seen).astype(float), np.nan)
+            cells = axis.where(table.condition, table.delta)
+            parts += [_frame(key, unit[own], cluster[own], scores[own]) for key, own in cells.items() if own.any()]
+    return parts
 
 
 def _frame(axis: str, unit: Texts, cluster: Texts, score: npt.NDArray[np.float64]) -> pd.DataFrame:

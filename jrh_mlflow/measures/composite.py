@@ -2,14 +2,12 @@
 
 | suite | part | a decision scores 1 when |
 |---|---|---|
-| pairs | `no_dark_current` | it takes no side between nothings: 1 − dark current |
-| pairs | `no_false_preference` | it is a tie between two that meet the same requirements: 1 − raw false preference |
-| pairs | `sensitivity` | it is the better content; the mean over the ladder's steps |
-| pairs | `natural_accuracy` | it is the content known to be better |
+| pairs | `part` of an axis: `no_dark_current`, `no_false_preference`, `sensitivity`, … | as the axis counts calls |
 | reliability tests | each test | as in the test's own report |
 
-A part with several steps is the mean over the steps. A suite that lacks a part has a composite without it, so
-composites are compared on one suite only. Intervals resample whole tasks.
+Of axes where lower is better the other decisions score 1. A part with several steps is the mean over the steps. A
+suite that lacks a part has a composite without it, so composites are compared on one suite only. Intervals resample
+whole tasks.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ import pandas as pd
 from scipy import stats
 
 from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.comparison import unit_scores
-from jrh_mlflow.measures.datasheet import delta_key
-from jrh_mlflow.measures.policies import as_records, prefers
+from jrh_mlflow.measures.policies import as_records
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE, DELTA_0_SAME, LADDER, NATURAL, PAIR_CONDITIONS, VACUUM
+from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.paired import cluster_sign_p
@@ -122,18 +120,17 @@ def cell_weights(cells: Sequence[str]) -> Array:
 
 def pair_cell(condition: str, delta: float | None) -> str | None:
     """Return the cell of a pair's condition, or None where it is no part of the composite."""
-    if condition in VACUUM:
-        return "no_dark_current"
-    if condition == LADDER:
-        return f"sensitivity/{delta_key(float(delta or 0.0))}"
-    return {DELTA_0_SAME: "no_false_preference", NATURAL: "natural_accuracy"}.get(condition)
+    for axis in axes.AXES:
+        if axis.part and condition in axis.stimuli.conditions:
+            return f"{axis.part}/{axes.delta_key(float(delta or 0.0))}" if axis.by_step else axis.part
+    return None
 
 
 def pair_hit(cell: str, decision: str, better: str) -> bool:
-    """Whether a decision about a pair scores 1."""
-    if cell == "no_dark_current":
-        return not prefers(decision)
-    return decision == ("tie" if cell == "no_false_preference" else better)
+    """Whether a decision about a pair scores 1: a hit of its axis, or none where lower is better."""
+    axis = next(axis for axis in axes.AXES if axis.part == part_of(cell))
+    assert axis.hits is not None
+    return bool(axis.hits(decision, better)) != (axis.direction == "lower")
 
 
 def tally(decisions: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Tally:

@@ -1,6 +1,4 @@
-"""Call records with the probabilities of their answers, as arrays.
-
-What a judge's probabilities say: whether they come true, and the axes as expected values.
+"""What a judge's probabilities say: whether they come true, and the axes as expected values.
 
 **Calibration** (`confidence/…`) is read on calls with a known right answer: ladder and natural pairs, where the better
 content is right, and pointwise items with an expected answer. A tie or an abstention there is an answer that is wrong,
@@ -17,15 +15,13 @@ is not known. The value is the middle of the mean low and the mean high, and no 
 `bound_high` are the two ends, with every excluded call gone against and for it. The intervals run from the lower end of
 the low mean's to the upper end of the high mean's: they hold the truth wherever in between it is. Where the provider
 lists the alternatives, r is small and all of this closes around one number.
-
-
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -33,56 +29,62 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.datasheet import delta_key
+from jrh_mlflow.measures import axes as declarations
+from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Event, chooses_better
+from jrh_mlflow.measures.calls import choice, choices
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import DELTA_0_SAME, LADDER, NATURAL, VACUUM
 from jrh_mlflow.scoring.answers import Codes, Texts, left_out, plain
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units, refuse
 from jrh_mlflow.scoring.values import Array, Resampling, Sample, ratio
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
 from jrh_mlflow.stats.proportions import Interval
 
+MIN_CALLS = 5 * N_BINS
+"""Fewer leave bins of under five calls, and a calibration error of chance."""
+DEFAULT = Resampling()
+
 _TOLERANCE = 1e-2
 """By how much probabilities may sum past 1, as they come rounded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SureTable:
+class ConfidenceTable:
     """Calls with their probabilities as parallel arrays, in an order that does not depend on that of the rows."""
 
     condition: Texts
-    delta: npt.NDArray[np.float64]
+    delta: Array
     outcome: Texts
-    answer: Texts
+    choice: Texts
+    """The content chosen, the label given, `tie` or `abstain`; empty where the call has no usable answer."""
     target: Texts
-    """The right answer: the slot of the better content, or the expected label; empty where there is none."""
+    """The right choice: the better content, or the expected label; empty where there is none."""
     confidence: Array
     """NaN where there is none; other numbers are from 0 to 1."""
     refused: Mask
     """Cells that hold something which is no probability."""
     known: npt.NDArray[np.object_]
-    """Answer to probability, of the answers that were read."""
+    """Choice to probability, of the choices that were read."""
     item: Codes
     task: Codes
     n_tasks: int
     max_excluded: float
+    pointwise: bool = False
 
     @property
     def right(self) -> Mask:
         """Verdicts equal to the right answer."""
-        return np.asarray((self.outcome == "verdict") & (self.answer == self.target) & (self.target != ""))
+        return np.asarray((self.outcome == "verdict") & (self.choice == self.target) & (self.target != ""))
 
     @property
     def usable(self) -> Mask:
         """Answers with a confidence."""
         return np.isin(self.outcome, USABLE) & ~np.isnan(self.confidence)
 
-    def where(self, mask: Mask) -> SureTable:
+    def where(self, mask: Mask) -> ConfidenceTable:
         """Return the calls of `mask`."""
-        names = ("condition", "delta", "outcome", "answer", "target", "confidence", "refused", "known", "item", "task")
-        arrays: dict[str, Any] = {name: getattr(self, name)[mask] for name in names}
-        return replace(self, **arrays)
+        columns = [field.name for field in fields(self) if field.name not in ("n_tasks", "max_excluded", "pointwise")]
+        return replace(self, **{name: getattr(self, name)[mask] for name in columns})
 
     def units(self, what: str) -> Units:
         """Return these calls as a denominator; an answer without a confidence is left out by that name."""
@@ -106,7 +108,7 @@ def has_confidence(frame: pd.DataFrame) -> bool:
     return "confidence" in frame.columns and bool(_given(frame["confidence"]).any())
 
 
-def sure_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> SureTable:
+def confidence_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> ConfidenceTable:
     """Read normalised records into arrays.
 
     Raises:
@@ -117,22 +119,24 @@ def sure_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> Su
     numbers = pd.to_numeric(frame["confidence"], errors="coerce").to_numpy(float)
     valid = given & (numbers >= 0) & (numbers <= 1)
     confidence = np.where(valid, numbers, np.nan)
-    outcome = frame["outcome"].to_numpy(object)
-    answer = np.array([plain(text) for text in frame["answer"]], dtype=object)
+    choice = np.array([plain(text) for text in choices(frame)], dtype=object)
+    points = frame["order"].to_numpy(object) == ""
+    expected = np.array([plain(text) for text in frame["expected"]], dtype=object)
     tasks, items = pd.factorize(frame["task"], sort=True), pd.factorize(frame["suite_item"], sort=True)
-    return SureTable(
+    return ConfidenceTable(
         condition=frame["condition"].to_numpy(object),
         delta=frame["delta"].to_numpy(float),
-        outcome=outcome,
-        answer=answer,
-        target=_targets(frame),
+        outcome=frame["outcome"].to_numpy(object),
+        choice=choice,
+        target=np.where(points, expected, frame["better"].to_numpy(object)).astype(object),
         confidence=confidence,
         refused=given & ~valid,
-        known=_known(frame, np.where(outcome == "verdict", answer, outcome), confidence),
+        known=_known(frame, choice, confidence),
         item=items[0],
         task=tasks[0],
         n_tasks=len(tasks[1]),
         max_excluded=max_excluded,
+        pointwise=bool(points.all()),
     )
 
 
@@ -140,16 +144,7 @@ def _given(cells: pd.Series[Any]) -> Mask:
     return np.asarray(cells.notna() & (cells.astype(str).str.strip() != ""))
 
 
-def _targets(frame: pd.DataFrame) -> Texts:
-    """Return the slot in which the better content stands, or the expected label."""
-    better, order = frame["better"].to_numpy(object), frame["order"].to_numpy(object)
-    # Order uv puts u in slot 1; order vu puts it in slot 2.
-    slot = np.where(better == "", "", np.where((better == "u") == (order == "uv"), "1", "2"))
-    expected = np.array([plain(text) for text in frame["expected"]], dtype=object)
-    return np.where(order == "", expected, slot).astype(object)
-
-
-def _known(frame: pd.DataFrame, given: Texts, confidence: Array) -> npt.NDArray[np.object_]:
+def _known(frame: pd.DataFrame, chosen: Texts, confidence: Array) -> npt.NDArray[np.object_]:
     known = np.empty(len(frame), dtype=object)
     cells = frame["probabilities"] if "probabilities" in frame.columns else [None] * len(frame)
     for row, cell in enumerate(cells):
@@ -157,10 +152,16 @@ def _known(frame: pd.DataFrame, given: Texts, confidence: Array) -> npt.NDArray[
         if np.isnan(confidence[row]):
             known[row] = {}
         elif isinstance(cell, str) and cell:
-            known[row] = _distribution(cell, item=str(frame["suite_item"].iloc[row]))
+            found = _distribution(cell, item=str(frame["suite_item"].iloc[row]))
+            order = str(frame["order"].iloc[row])
+            known[row] = {_slot_choice(answer, order): probability for answer, probability in found.items()}
         else:
-            known[row] = {given[row]: float(confidence[row])}
+            known[row] = {chosen[row]: float(confidence[row])}
     return known
+
+
+def _slot_choice(answer: str, order: str) -> str:
+    return choice(order=order, outcome="verdict", answer=answer) if answer in ("1", "2") else answer
 
 
 def _distribution(cell: str, *, item: str) -> Mapping[str, float]:
@@ -175,23 +176,17 @@ def _distribution(cell: str, *, item: str) -> Mapping[str, float]:
     return {plain(answer): float(value) for answer, value in found.items()}
 
 
-MIN_CALLS = 5 * N_BINS
-"""Fewer leave bins of under five calls, and a calibration error of chance."""
-DEFAULT = Resampling()
-_SIDES = ("1", "2")
-
-
 def confidence_axes(
     frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED, resampling: Resampling = DEFAULT
 ) -> dict[str, Reading]:
     """Return every axis of this module for normalised records; none where no call has a confidence."""
     if not has_confidence(frame):
         return {}
-    table = sure_table(frame, max_excluded=max_excluded)
+    table = confidence_table(frame, max_excluded=max_excluded)
     return calibration_axes(table, resampling=resampling) | expected_axes(table, resampling=resampling)
 
 
-def calibration_axes(calls: SureTable, *, resampling: Resampling = DEFAULT) -> dict[str, Reading]:
+def calibration_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT) -> dict[str, Reading]:
     """Brier score, calibration error, mean confidence, and mean confidence minus accuracy (above 0: overconfident).
 
     The error is `expected_calibration_error` with ten equally filled bins, whose edges the bootstrap keeps; its method
@@ -199,10 +194,10 @@ def calibration_axes(calls: SureTable, *, resampling: Resampling = DEFAULT) -> d
     """
     judged = calls.where(calls.target != "")
     units = judged.units("calls with a known right answer")
-    names = ("brier", "ece", "mean", "accuracy_gap")
+    names = [axis.name for axis in declarations.AXES if axis.stimuli is CONFIDENCE]
     reason = refuse(units, statistic="value")
     if reason is not None:
-        return {f"confidence/{name}": reason for name in names}
+        return dict.fromkeys(names, reason)
     judged = judged.where(units.usable)
     confidence, right = judged.confidence, judged.right.astype(float)
     n = len(confidence)
@@ -216,7 +211,7 @@ def calibration_axes(calls: SureTable, *, resampling: Resampling = DEFAULT) -> d
     without = f"fewer than {MIN_CALLS} calls with a confidence and a known right answer"
     readings = sample.readings(values, _calibration, resampling, without=without)
     readings["ece"] = _mirrored(readings["ece"], ece_if_calibrated(confidence))
-    return {f"confidence/{name}": readings[name] for name in names}
+    return {name: readings[name.removeprefix("confidence/")] for name in names}
 
 
 def _calibration(sums: Array) -> Mapping[str, Array]:
@@ -248,49 +243,38 @@ def _ends(low: float | None, high: float | None) -> Interval | None:
     return None if low is None or high is None else (low, high)
 
 
-def expected_axes(calls: SureTable, *, resampling: Resampling = DEFAULT) -> dict[str, Reading]:
-    """Dark current, raw false preference, target sensitivity and accuracy with probabilities in place of verdicts."""
+def expected_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT) -> dict[str, Reading]:
+    """The axes declared as `expected`, or accuracy on each test, with probabilities in place of verdicts."""
     axes: dict[str, Reading] = {}
-    for axis, among, what in _expected(calls):
+    for key, among, what, event in _expected(calls):
         part = calls.where(among)
-        both = zip(part.known, part.target, strict=True)
-        ends = [_event(known, axis=axis, target=str(target)) for known, target in both]
-        axes[f"expected/{axis}"] = _expected_value(part, np.array(ends).reshape(-1, 2), what, resampling)
+        ends = [_event(known, event, str(target)) for known, target in zip(part.known, part.target, strict=True)]
+        axes[f"{EXPECTED}{key}"] = _expected_value(part, np.array(ends).reshape(-1, 2), what, resampling)
     return axes
 
 
-def _expected(calls: SureTable) -> list[tuple[str, Mask, str]]:
-    """Return the axes that these calls have, which of them count, and what those are called."""
-    found = [
-        ("dark_current", np.isin(calls.condition, VACUUM), "vacuum calls"),
-        ("raw_false_preference", np.asarray(calls.condition == DELTA_0_SAME), "delta_0_same calls"),
-    ]
-    ladder = calls.condition == LADDER
-    for delta in np.unique(calls.delta[ladder]):
-        step = np.asarray(ladder & (calls.delta == delta))
-        key = delta_key(float(delta))
-        found.append((f"target_sensitivity/{key}", step, f"ladder calls at {key}"))
-    others = sorted(set(calls.condition[(calls.target != "") & ~ladder]))
-    for name in others:
-        among = np.asarray((calls.condition == name) & (calls.target != ""))
-        what = "natural calls" if name == NATURAL else f"{name} calls with an expected answer"
-        found.append((f"{name}/accuracy", among, what))
-    return [one for one in found if one[1].any()]
+def _expected(calls: ConfidenceTable) -> Iterator[tuple[str, Mask, str, Event]]:
+    """Yield the axes that these calls have: key, which of them count, what those are called, and which are hits."""
+    if calls.pointwise:
+        for name in sorted(set(calls.condition[calls.target != ""])):
+            among = np.asarray((calls.condition == name) & (calls.target != ""))
+            yield f"{name}/accuracy", among, f"{name} calls with an expected answer", chooses_better
+        return
+    for axis in declarations.AXES:
+        if axis.expected and axis.hits:
+            for key, among in axis.where(calls.condition, calls.delta).items():
+                if among.any():
+                    yield key, among, axis.what(key), axis.hits
 
 
-def _event(known: Mapping[str, float], *, axis: str, target: str) -> tuple[float, float]:
+def _event(known: Mapping[str, float], event: Event, target: str) -> tuple[float, float]:
     """Return the least and the greatest probability of what an axis counts."""
-    if axis == "dark_current":
-        low = sum(known.get(side, 0.0) for side in _SIDES)
-    elif axis == "raw_false_preference":
-        low = sum(probability for answer, probability in known.items() if answer != "tie")
-    else:
-        low = known.get(target, 0.0)
+    low = sum(probability for choice, probability in known.items() if event(choice, target))
     rest = max(0.0, 1 - sum(known.values()))
     return min(1.0, low), min(1.0, low + rest)
 
 
-def _expected_value(calls: SureTable, ends: Array, what: str, resampling: Resampling) -> Reading:
+def _expected_value(calls: ConfidenceTable, ends: Array, what: str, resampling: Resampling) -> Reading:
     units = calls.units(what)
     reason = refuse(units)
     if reason is not None:

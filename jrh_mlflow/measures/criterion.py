@@ -1,10 +1,9 @@
-"""Operating points of a judge: false preference on equal pairs against sensitivity one step apart.
+"""What a tie criterion moves: the operating points of a judge, and the shift of its axes between two criteria.
 
-A tie criterion moves a judge along its curve. A prompt that changes how well it can see, and not only when it commits,
-lies off the curve of the others: its d' = z(H) − z(F) differs, with H the share choosing the better content at the
-smallest ladder step, F the share of preferences on pairs of equal quality, both as (k + 1/2) / (n + 1).
-
-Criterion shift: the same judge on the same suite under two tie criteria.
+A tie criterion moves a judge along its curve of false preference on equal pairs against sensitivity one step apart. A
+prompt that changes how well it can see, and not only when it commits, lies off the curve of the others: its
+d' = z(H) − z(F) differs, with H the share choosing the better content at the smallest ladder step, F the share of
+preferences on pairs of equal quality, both as (k + 1/2) / (n + 1).
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ import pandas as pd
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
+from jrh_mlflow.measures.axes import EXPECTED, declared
+from jrh_mlflow.measures.calls import call_table
+from jrh_mlflow.measures.derived import difference
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.schema.calls import USABLE
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import DELTA_0_SAME, LADDER
-from jrh_mlflow.scoring.ledger import interval_method
+from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import Interval, cluster_wilson, newcombe
+from jrh_mlflow.stats.proportions import Interval, cluster_wilson
 
 Array = npt.NDArray[np.float64]
 
@@ -89,18 +89,17 @@ def operating_counts(calls: pd.DataFrame) -> dict[str, Any] | None:
     frame = normalise(calls)
     if is_pointwise(frame):
         return None
-    usable = frame["outcome"].isin(USABLE)
-    equal = usable & (frame["condition"] == DELTA_0_SAME)
-    ladder = frame["condition"] == LADDER
-    step = usable & ladder & (frame["delta"] == frame.loc[ladder, "delta"].min())
-    if not equal.any() or not step.any():
-        return None
-    content = np.where((frame["answer"] == "1") == (frame["order"] == "uv"), "u", "v")
-    hit = step & (frame["outcome"] == "verdict") & (content == frame["better"])
-    tasks = sorted(set(frame["task"]))
-    flags = {"false": equal & (frame["outcome"] != "tie"), "equal": equal, "hits": hit, "step": step}
-    columns = [flag.groupby(frame["task"]).sum().reindex(tasks).astype(int).tolist() for flag in flags.values()]
-    return {"tasks": tasks, "counts": [list(row) for row in zip(*columns, strict=True)]}
+    table = call_table(frame)
+    usable = np.isin(table.outcome, USABLE)
+    columns = []
+    for axis in (declared("raw_false_preference"), declared("target_sensitivity/delta_1")):
+        # Of a ladder the smallest step.
+        own = next(iter(axis.where(table.condition, table.delta).values()), np.zeros(len(usable), bool)) & usable
+        if axis.hits is None or not own.any():
+            return None
+        columns += [table.task[own & axis.hits(*table.seen)], table.task[own]]
+    counts = np.column_stack([np.bincount(tasks, minlength=table.n_tasks) for tasks in columns])
+    return {"tasks": sorted(set(frame["task"])), "counts": counts.tolist()}
 
 
 def operating_point(data: Mapping[str, Any], *, judge: str, prompt: str, criterion: str) -> OperatingPoint:
@@ -177,9 +176,6 @@ def _d_primes(sums: Array) -> Array:
     return values
 
 
-_AXES = ("tie_rate/", "raw_false_preference", "dark_current", "target_sensitivity/", "miss_by_tie/", "wrong_choice/")
-
-
 def criterion_axes(arms: Mapping[str, Mapping[str, Reading]]) -> dict[str, Reading]:
     """Return `<criterion>/<axis>` to `arm - base` for ties (ΔC), false preference, sensitivity and misses."""
     (_, base), *others = arms.items()
@@ -187,41 +183,5 @@ def criterion_axes(arms: Mapping[str, Mapping[str, Reading]]) -> dict[str, Readi
         f"{name}/{axis}": difference(before, estimates[axis])
         for name, estimates in others
         for axis, before in base.items()
-        if axis.startswith(_AXES) and axis in estimates
+        if axis in estimates and not axis.startswith(EXPECTED) and declared(axis).shifted
     }
-
-
-def difference(before: Reading, after: Reading) -> Reading:
-    """Return `after - before` of two shares, with intervals from theirs (Newcombe), or why there is none."""
-    for side, reading in (("base", before), ("other", after)):
-        if isinstance(reading, NotEstimable):
-            return NotEstimable(reason=f"{side} arm: {reading.reason}", withheld=reading.withheld)
-    assert isinstance(before, Estimate)
-    assert isinstance(after, Estimate)
-    plain = _interval(before, after, (before.ci_low, before.ci_high), (after.ci_low, after.ci_high))
-    clustered = _interval(
-        before, after, (before.cluster_low, before.cluster_high), (after.cluster_low, after.cluster_high)
-    )
-    n_clusters = min(before.n_clusters, after.n_clusters)
-    return Estimate(
-        value=after.value - before.value,
-        n=min(before.n, after.n),
-        excluded=before.excluded + after.excluded,
-        ci_low=plain[0],
-        ci_high=plain[1],
-        cluster_low=clustered[0],
-        cluster_high=clustered[1],
-        n_clusters=n_clusters,
-        method=interval_method("Newcombe difference of Wilson intervals", n_clusters),
-        unit=after.unit,
-        statistic="value",
-    )
-
-
-_Ends = tuple[float | None, float | None]
-
-
-def _interval(before: Estimate, after: Estimate, a: _Ends, b: _Ends) -> _Ends:
-    if a[0] is None or a[1] is None or b[0] is None or b[1] is None:
-        return None, None
-    return newcombe(before.value, (a[0], a[1]), after.value, (b[0], b[1]))

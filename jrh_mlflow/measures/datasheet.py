@@ -1,227 +1,128 @@
-"""The axes of the Judge Datasheet (arXiv 2606.15610): one function per family, calls in, readings out."""
+"""The datasheet of calls on pairs: every declared axis measured, and the one-line profile.
+
+The profile is a sketch derived from the numbers by these rules:
+
+| word | rule |
+|---|---|
+| vacuum-clean / vacuum-leaky / vacuum-active | dark current <= 0.05 / < 0.5 / >= 0.5 |
+| equivalence-respecting | raw false preference on delta 0 <= 0.10 |
+| presentation-conflicted | otherwise, at least 2/3 of it is positional |
+| stable-preferring | otherwise, at least 2/3 of it is stable across orders |
+| one-sided | otherwise, at least 1/2 of it comes from pairs that commit in one order only |
+| mixed stable-positional | otherwise |
+| resolves one step / 75 % at delta x / never reaches 75 % | threshold left-censored / x / right-censored |
+| misses by tie | at the smallest step at least 1/4 of the calls are ties |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import ndtri
 
+from jrh_mlflow.measures.axes import Axis, by_step, declared, delta_key, stimuli_axes
 from jrh_mlflow.measures.calls import CallTable, PairTable, pair_table
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, NATURAL, VACUUM
-from jrh_mlflow.scoring.ledger import estimate_share, interval_method, refuse, share
-from jrh_mlflow.stats.psychometrics import band_crossing, crossing, crossing_interval, d_prime
+from jrh_mlflow.measures.derived import Basis
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.scoring.values import Resampling
 
-Axes = dict[str, Reading]
-
-
-def delta_key(delta: float) -> str:
-    """Spell a ladder step: `delta_1`, `delta_0.5`."""
-    return f"delta_{delta:g}"
+RULES = __doc__
 
 
-def vacuum_axes(calls: CallTable) -> Axes:
-    """Dark current: share of vacuum calls that prefer a side; tie and abstain are no preference."""
-    vacuum = calls.where(np.isin(calls.condition, VACUUM))
-    units = vacuum.units("vacuum calls")
-    return {
-        "dark_current": share(units, vacuum.prefers),
-        "tie_rate/vacuum": share(units, vacuum.outcome == "tie"),
-    }
+def datasheet_axes(calls: CallTable, resampling: Resampling) -> dict[str, Reading]:
+    """Measure every axis that is declared for pairs.
 
-
-def delta_0_axes(calls: CallTable) -> Axes:
-    """RFP0 and its decomposition; RFP0 = SCS + PFP + OSC/2 + Other holds by the definition of Other."""
-    same = calls.where(calls.condition == DELTA_0_SAME)
-    units = same.units("delta_0_same calls")
-    pairs = pair_table(same, "delta_0_same pairs")
-    axes: Axes = {
-        # "Not a tie" to the letter: an abstention counts here and comes back in `other_conflict`.
-        "raw_false_preference": share(units, same.outcome != "tie"),
-        "stable_cross_sensitivity": share(pairs.units, pairs.stable),
-        "positional_false_preference": share(pairs.units, pairs.positional),
-        "one_sided_commit": share(pairs.units, pairs.one_sided),
-        "no_preference": share(pairs.units, pairs.no_preference),
-        "tie_rate/delta_0_same": share(units, same.outcome == "tie"),
-    }
-    return {**axes, "other_conflict": _other_conflict(axes, pairs)}
-
-
-def _other_conflict(axes: Mapping[str, Reading], pairs: PairTable) -> Reading:
-    """Residual of the identity: half the abstentions per pair, and what excluded calls leave between calls and pairs.
-
-    With every call usable it is a share of pairs counted by halves and takes that share's intervals; with excluded
-    calls it can leave that share (even fall under 0), and the intervals are widened to hold it.
+    Stimuli that every datasheet has are said to be missing where they are; optional ones are not, and a table of
+    nothing but optional ones (natural pairs) is no datasheet that lacks the others.
     """
-    parts = [
-        axes[name]
-        for name in (
-            "raw_false_preference",
-            "stable_cross_sensitivity",
-            "positional_false_preference",
-            "one_sided_commit",
-        )
-    ]
-    for part in parts:
-        if isinstance(part, NotEstimable):
-            return part
-    raw, stable, positional, one_sided = (part.value for part in parts if isinstance(part, Estimate))
-    residual = raw - stable - positional - one_sided / 2
-    usable = pairs.units.usable
-    halves = pairs.abstains[usable] / 2
-    by_cluster = np.zeros(pairs.units.n_codes)
-    np.add.at(by_cluster, pairs.units.clusters[usable], halves)
-    base = estimate_share(
-        pairs.units,
-        k=float(halves.sum()),
-        n=int(usable.sum()),
-        by_cluster=by_cluster,
-        sizes=pairs.units.sizes(usable),
-    )
-    if abs(residual - base.value) < 1e-9:
-        return base
-    return replace(
-        base,
-        value=residual,
-        numerator=None,
-        bound_low=None,
-        bound_high=None,
-        ci_low=_least(base.ci_low, residual),
-        ci_high=_most(base.ci_high, residual),
-        cluster_low=_least(base.cluster_low, residual),
-        cluster_high=_most(base.cluster_high, residual),
-        method=f"{base.method}; residual of calls against pairs, widened to hold it",
-    )
+    groups = stimuli_axes()
+    optional = [condition for stimuli in groups if stimuli.optional for condition in stimuli.conditions]
+    whole = bool((~np.isin(calls.condition, optional)).any())
+    estimates: dict[str, Reading] = {}
+    for stimuli, axes in groups.items():
+        own = calls.where(np.isin(calls.condition, stimuli.conditions))
+        if not len(own.condition) and (stimuli.optional or not whole):
+            continue
+        stepwise = [axis for axis in axes if axis.by_step]
+        for delta in np.unique(own.delta) if stepwise else ():
+            _add(estimates, stepwise, own.where(own.delta == delta), f"/{delta_key(delta)}", resampling)
+        _add(estimates, [axis for axis in axes if not axis.by_step], own, "", resampling)
+    return estimates
 
 
-def _least(end: float | None, value: float) -> float | None:
-    return None if end is None else min(end, value)
+def _add(
+    estimates: dict[str, Reading], axes: Sequence[Axis], calls: CallTable, step: str, resampling: Resampling
+) -> None:
+    """Measure shares first, then what is derived from them; `step` is the end of their keys."""
+    tables: dict[str, CallTable | PairTable] = {"call": calls}
+    if any(axis.unit == "pair" for axis in axes):
+        tables["pair"] = pair_table(calls)
+    for axis in axes:
+        if axis.hits:
+            key = f"{axis.name}{step}"
+            estimates[key] = axis.share(tables[axis.unit], key)
+    found = {key.removesuffix(step): reading for key, reading in estimates.items()}
+    for axis in axes:
+        if axis.derived:
+            key = f"{axis.name}{step}"
+            basis = Basis(calls=calls, what=axis.what(key), found=found, resampling=resampling)
+            estimates[key] = found[axis.name] = replace(axis.derived(basis), statistic=axis.statistic)
 
 
-def _most(end: float | None, value: float) -> float | None:
-    return None if end is None else max(end, value)
+def profile_line(estimates: Mapping[str, Reading]) -> str:
+    """Describe a judge in one line; axes that were not measured leave no word."""
+    parts = [_vacuum(estimates), _delta_0(estimates), _threshold(estimates), _misses(estimates), _natural(estimates)]
+    return ", ".join(part for part in parts if part) or "not enough measured for a profile"
 
 
-def control_axes(calls: CallTable) -> Axes:
-    """Filler and different-subset controls, reported alone and never pooled."""
-    filler = calls.where(calls.condition == FILLER)
-    different = calls.where(calls.condition == DELTA_0_DIFFERENT)
-    return {
-        # v is the padded content of a filler pair.
-        "filler_preference": share(filler.units("filler calls"), filler.content == "v"),
-        "different_subset_preference": share(different.units("delta_0_different calls"), different.prefers),
-    }
+def _value(estimates: Mapping[str, Reading], axis: str) -> float | None:
+    reading = estimates.get(declared(axis).name)
+    return reading.value if isinstance(reading, Estimate) else None
 
 
-def ladder_axes(calls: CallTable, *, seed: int, n_resamples: int) -> Axes:
-    """Sensitivity, ties, wrong choices and d' at each step, and the 75 % threshold of the curve."""
-    ladder = calls.where(calls.condition == LADDER)
-    axes: Axes = {}
-    for delta in np.unique(ladder.delta):
-        step = ladder.where(ladder.delta == delta)
-        key = delta_key(float(delta))
-        units = step.units(f"ladder calls at {key}")
-        axes[f"target_sensitivity/{key}"] = target = share(units, step.correct)
-        axes[f"conditional_accuracy/{key}"] = share(units, step.correct, among=step.prefers)
-        axes[f"tie_rate/{key}"] = ties = share(units, step.outcome == "tie")
-        # A better content exists at every ladder step, so each of its ties is a miss.
-        axes[f"miss_by_tie/{key}"] = ties
-        axes[f"wrong_choice/{key}"] = share(units, step.prefers & ~step.correct)
-        axes[f"d_prime/{key}"] = _d_prime(target)
-    return {**axes, "threshold_75": _threshold(ladder, seed=seed, n_resamples=n_resamples)}
+def _vacuum(estimates: Mapping[str, Reading]) -> str | None:
+    dark_current = _value(estimates, "dark_current")
+    if dark_current is None:
+        return None
+    if dark_current <= 0.05:
+        return "vacuum-clean"
+    return "vacuum-leaky" if dark_current < 0.5 else "vacuum-active"
 
 
-def _d_prime(target: Reading) -> Reading:
-    """D' of the calls choosing the better content; intervals are those of the share, mapped by 2 z(p).
-
-    A share's end at 0 or 1 has no finite d', so that end is None: open.
-    """
-    if isinstance(target, NotEstimable):
-        return replace(target, statistic="value")
-
-    def mapped(end: float | None) -> float | None:
-        return None if end is None or end in (0.0, 1.0) else 2 * float(ndtri(end))
-
-    assert target.numerator is not None
-    total = target.n + target.excluded
-    return replace(
-        target,
-        value=d_prime(target.numerator, target.n),
-        ci_low=mapped(target.ci_low),
-        ci_high=mapped(target.ci_high),
-        cluster_low=mapped(target.cluster_low),
-        cluster_high=mapped(target.cluster_high),
-        # Counted, not mapped: with nothing left out both bounds are the value itself.
-        bound_low=d_prime(target.numerator, total),
-        bound_high=d_prime(target.numerator + target.excluded, total),
-        method=f"{target.method}; ends mapped to d'",
-        statistic="value",
-    )
+def _delta_0(estimates: Mapping[str, Reading]) -> str | None:
+    raw = _value(estimates, "raw_false_preference")
+    stable = _value(estimates, "stable_cross_sensitivity")
+    positional = _value(estimates, "positional_false_preference")
+    one_sided = _value(estimates, "one_sided_commit")
+    if raw is None or stable is None or positional is None or one_sided is None:
+        return None
+    if raw <= 0.10:
+        return "equivalence-respecting"
+    if positional / raw >= 2 / 3:
+        return "presentation-conflicted"
+    if stable / raw >= 2 / 3:
+        return "stable-preferring"
+    return "one-sided" if one_sided / 2 / raw >= 1 / 2 else "mixed stable-positional"
 
 
-def _threshold(ladder: CallTable, *, seed: int, n_resamples: int) -> Reading:
-    units = ladder.units("ladder calls")
-    reason = refuse(units, statistic="value")
-    if reason is not None:
-        return reason
-    steps = np.unique(ladder.delta[units.usable])
-    if np.any(np.diff(steps) > 1):
-        measured = ", ".join(f"{step:g}" for step in steps)
-        return NotEstimable(reason=f"the curve has gaps: measured at delta {measured} only", statistic="value")
-    shape = (ladder.n_tasks, len(steps))
-    column = np.minimum(np.searchsorted(steps, ladder.delta), len(steps) - 1)
-    n, correct = np.zeros(shape), np.zeros(shape)
-    np.add.at(n, (ladder.task[units.usable], column[units.usable]), 1)
-    hit = units.usable & ladder.correct
-    np.add.at(correct, (ladder.task[hit], column[hit]), 1)
-    lost = np.bincount(column[~units.usable], minlength=len(steps))
-    present = n.sum(axis=1) > 0
-    correct, n = correct[present], n[present]
-    # Tasks are put in the order of their counts, so that their names cannot move the bootstrap.
-    by_counts = np.lexsort(np.hstack([correct, n]).T)
-    correct, n = correct[by_counts], n[by_counts]
-    found = crossing(steps, correct.sum(axis=0), n.sum(axis=0))
-    interval = crossing_interval(steps, correct, n, rng=np.random.default_rng(seed), n_resamples=n_resamples)
-    ends = (interval.low, interval.high) if interval else (None, None)
-    if ends[0] is not None and ends[0] == ends[1]:
-        # Tasks that all agree leave nothing to resample; an interval of zero width would claim certainty.
-        ends = band_crossing(steps, correct, n)
-    # More right answers lower a threshold: its best case is the lower bound.
-    best, worst = (
-        crossing(steps, correct.sum(axis=0) + gained, n.sum(axis=0) + lost) for gained in (lost, np.zeros(len(steps)))
-    )
-    return Estimate(
-        value=found.value,
-        n=int(units.usable.sum()),
-        excluded=int((~units.usable).sum()),
-        ci_low=ends[0],
-        ci_high=ends[1],
-        cluster_low=ends[0],
-        cluster_high=ends[1],
-        n_clusters=int(present.sum()),
-        method=interval_method("cluster bootstrap of the isotonic curve", int(present.sum())),
-        unit="curve",
-        statistic="value",
-        left_out=units.left_out,
-        bound_low=None if best.censored == "left" else best.value,
-        bound_high=None if worst.censored == "right" else worst.value,
-        censored=found.censored,
-        censoring={"left": interval.left_share, "right": interval.right_share} if interval else {},
-    )
+def _threshold(estimates: Mapping[str, Reading]) -> str | None:
+    reading = estimates.get("threshold_75")
+    if not isinstance(reading, Estimate):
+        return None
+    if reading.censored == "right":
+        return "never reaches 75 %"
+    step = "one step" if reading.value == 1 else f"a step of {reading.value:g}"
+    return f"resolves {step}" if reading.censored == "left" else f"75 % at delta {reading.value:.2g}"
 
 
-def natural_axes(calls: CallTable) -> Axes:
-    """Real pairs with a known better side: accuracy over calls, and how the two orders of a pair combine."""
-    natural = calls.where(calls.condition == NATURAL)
-    pairs = pair_table(natural, "natural pairs")
-    right = pairs.contents[:, 0] == pairs.better
-    return {
-        "natural/accuracy": share(natural.units("natural calls"), natural.correct),
-        "natural/stable_correct": share(pairs.units, pairs.stable & right),
-        "natural/stable_wrong": share(pairs.units, pairs.stable & ~right),
-        "natural/positional": share(pairs.units, pairs.positional),
-        "natural/one_sided": share(pairs.units, pairs.one_sided),
-        "natural/no_preference": share(pairs.units, pairs.no_preference),
-    }
+def _misses(estimates: Mapping[str, Reading]) -> str | None:
+    smallest = next(iter(by_step(estimates, "miss_by_tie").values()), None)
+    return "misses by tie" if isinstance(smallest, Estimate) and smallest.value >= 0.25 else None
+
+
+def _natural(estimates: Mapping[str, Reading]) -> str | None:
+    accuracy, stable = _value(estimates, "natural/accuracy"), _value(estimates, "natural/stable_correct")
+    if accuracy is None or stable is None:
+        return None
+    return f"natural pairs {accuracy:.0%} right, {stable:.0%} in both orders"

@@ -22,14 +22,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.measures.calls import choice
 from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.schema.calls import USABLE
 
 VOTES = ("majority", "unanimous")
 ORDERS = ("one", "both")
 COLUMNS = ("suite_item", "task", "condition", "delta", "better", "expected", "replicate", "outcome", "decision")
-
-_SIDES = ("u", "v")
 
 
 class Decision(NamedTuple):
@@ -99,14 +97,8 @@ def checked_policy(*, vote: str, orders: str) -> None:
 
 
 def cast_vote(*, order: str, outcome: str, answer: str) -> Vote:
-    """Read one call as a vote: the slot is mapped back to the content that stood in it."""
-    if outcome not in USABLE:
-        return Vote(order, outcome, "")
-    if outcome != "verdict":
-        return Vote(order, outcome, outcome)
-    if order == "":
-        return Vote(order, outcome, answer)
-    return Vote(order, outcome, "u" if (answer == "1") == (order == "uv") else "v")
+    """Read one call as a vote."""
+    return Vote(order, outcome, choice(order=order, outcome=outcome, answer=answer))
 
 
 def decision_of(votes: Sequence[Vote], *, item: str, vote: str, orders: str, pair: bool) -> Decision:
@@ -139,11 +131,6 @@ def chosen_order(item: str) -> str:
 def calls_per_decision(*, orders: str, replicates: int, pair: bool) -> int:
     """Return how many calls a policy pays for one judgment."""
     return replicates * (2 if pair and orders == "both" else 1)
-
-
-def prefers(decision: str) -> bool:
-    """Whether a decision about a pair takes a side."""
-    return decision in _SIDES
 
 
 def as_records(decisions: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from jrh_mlflow.measures.comparison import OVERALL, Difference, lower_is_better
+from jrh_mlflow.measures.axes import lower_is_better
+from jrh_mlflow.measures.comparison import OVERALL, Difference
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 

@@ -4,45 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from jrh_mlflow.measures import axes
+from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, by_section, by_step, declared
 from jrh_mlflow.reports.numbers import interval_text, threshold_text, value_text, with_interval
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-
-SECTIONS = {
-    "Nothing to judge (vacuum)": {"dark_current": "dark current", "tie_rate/vacuum": "tie rate"},
-    "Equal quality (delta 0, same requirements met)": {
-        "raw_false_preference": "raw false preference",
-        "stable_cross_sensitivity": "stable (same content twice)",
-        "positional_false_preference": "positional (same slot twice)",
-        "one_sided_commit": "one-sided commit",
-        "other_conflict": "other",
-        "no_preference": "no preference",
-        "tie_rate/delta_0_same": "tie rate",
-    },
-    "Controls": {
-        "filler_preference": "prefers padding",
-        "different_subset_preference": "prefers a side, equal count of other requirements",
-    },
-    "Natural pairs": {
-        "natural/accuracy": "accuracy",
-        "natural/stable_correct": "right in both orders",
-        "natural/stable_wrong": "wrong in both orders",
-        "natural/positional": "positional",
-        "natural/one_sided": "one-sided",
-        "natural/no_preference": "no preference",
-    },
-}
-_CONFIDENCE = {
-    "confidence/brier": "Brier score",
-    "confidence/ece": "calibration error (ECE)",
-    "confidence/mean": "mean confidence",
-    "confidence/accuracy_gap": "mean confidence − accuracy",
-}
-_LADDER_COLUMNS = {
-    "target_sensitivity": "chooses the better",
-    "conditional_accuracy": "of those that choose",
-    "miss_by_tie": "miss by tie",
-    "wrong_choice": "wrong choice",
-}
 
 
 def datasheet_markdown(
@@ -58,10 +23,9 @@ def datasheet_markdown(
     if note:
         lines += [f"> {note}", ""]
     lines += [f"**Profile:** {profile}.", ""]
-    for heading, axes in SECTIONS.items():
-        lines += _section(heading, {axis: label for axis, label in axes.items() if axis in estimates}, estimates)
-        if heading.startswith("Equal"):
-            lines += _ladder(estimates)
+    for heading, keys in by_section(estimates).items():
+        if heading != CONFIDENCE.section:
+            lines += _section(heading, {key: estimates[key] for key in keys})
     confidence = confidence_lines(estimates, clusters="task")
     lines += ["### Confidence", "", *confidence, ""] if confidence else []
     lines += _missing(estimates)
@@ -86,8 +50,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def confidence_lines(estimates: Mapping[str, Reading], *, clusters: str) -> list[str]:
     """Render calibration and expected values, or nothing where no call had a confidence."""
-    labels = {axis: label for axis, label in _CONFIDENCE.items() if axis in estimates}
-    labels |= {axis: axis.replace("/", ": ", 1) for axis in estimates if axis.startswith("expected/")}
+    labels = {axis.name: axis.label for axis in axes.AXES if axis.stimuli is CONFIDENCE and axis.name in estimates}
+    labels |= {axis: axis.replace("/", ": ", 1) for axis in estimates if axis.startswith(EXPECTED)}
     found = {axis: reading for axis in labels if isinstance(reading := estimates[axis], Estimate)}
     if not found:
         return []
@@ -112,51 +76,49 @@ def confidence_lines(estimates: Mapping[str, Reading], *, clusters: str) -> list
     ]
 
 
-def _section(heading: str, axes: Mapping[str, str], estimates: Mapping[str, Reading]) -> list[str]:
+def _section(heading: str, readings: Mapping[str, Reading]) -> list[str]:
+    """Render a table of steps where there are any, the thresholds of its curve, and a row for each other axis."""
+    steps = _step_table(readings)
     rows = []
-    for axis, label in axes.items():
-        reading = estimates[axis]
-        if isinstance(reading, Estimate):
-            rows.append(
-                [
-                    label,
-                    value_text(reading),
-                    interval_text(reading.ci_low, reading.ci_high),
-                    interval_text(reading.cluster_low, reading.cluster_high),
-                    f"{reading.n} {reading.unit}s",
-                    str(reading.excluded),
-                ]
-            )
-    if not rows:
+    for key, reading in readings.items():
+        axis = declared(key)
+        if axis.unit == "curve" and steps:
+            label = axis.label[0].upper() + axis.label[1:]
+            steps += [f"{label}: {_threshold_line(reading)}", ""]
+        elif isinstance(reading, Estimate) and not axis.by_step:
+            rows.append(_row(axis.label, reading))
+    if not steps and not rows:
         return []
     header = ["axis", "share", "95 %", "95 % by task", "n", "left out"]
-    return [f"### {heading}", "", *table(header, rows), ""]
+    plain = [*table(header, rows), ""] if rows else []
+    return [f"### {heading}{' (95 % by task)' if steps else ''}", "", *steps, *plain]
 
 
-def _ladder(estimates: Mapping[str, Reading]) -> list[str]:
-    steps = [axis.partition("/")[2] for axis in estimates if axis.startswith("target_sensitivity/")]
-    if not steps:
+def _row(label: str, reading: Estimate) -> list[str]:
+    plain, clustered = (
+        interval_text(reading.ci_low, reading.ci_high),
+        interval_text(reading.cluster_low, reading.cluster_high),
+    )
+    return [label, value_text(reading), plain, clustered, f"{reading.n} {reading.unit}s", str(reading.excluded)]
+
+
+def _step_table(readings: Mapping[str, Reading]) -> list[str]:
+    """Render families side by side, a row for each step; the first family gives the counts."""
+    families = [axis for axis in axes.AXES if axis.by_step and axis.cell and by_step(readings, axis.name)]
+    if not families:
         return []
+    columns = [(axis, by_step(readings, axis.name)) for axis in families]
     rows = []
-    for step in steps:
-        target = estimates[f"target_sensitivity/{step}"]
-        cells = [with_interval(estimates[f"{axis}/{step}"]) for axis in _LADDER_COLUMNS]
-        n = f"{target.n} (−{target.excluded})" if target.excluded else str(target.n)
-        rows.append([step.removeprefix("delta_"), *cells, value_text(estimates[f"d_prime/{step}"]), n])
-    header = ["delta", *(f"{label}" for label in _LADDER_COLUMNS.values()), "d'", "n calls"]
-    return [
-        "### Quality ladder (95 % by task)",
-        "",
-        *table(header, rows),
-        "",
-        f"Threshold (75 % choose the better): {_threshold_line(estimates.get('threshold_75'))}",
-        "",
-    ]
+    for step, first in columns[0][1].items():
+        shown = [(own[step], with_interval if axis.cell == "interval" else value_text) for axis, own in columns]
+        n = f"{first.n} (−{first.excluded})" if first.excluded else str(first.n)
+        rows.append([f"{step:g}", *(write(reading) for reading, write in shown), n])
+    return [*table(["delta", *(axis.label for axis in families), "n calls"], rows), ""]
 
 
-def _threshold_line(reading: Reading | None) -> str:
-    if reading is None or isinstance(reading, NotEstimable):
-        return f"n/a ({reading.reason})." if reading else "n/a."
+def _threshold_line(reading: Reading) -> str:
+    if isinstance(reading, NotEstimable):
+        return f"n/a ({reading.reason})."
     left, right = reading.censoring.get("left", 0.0), reading.censoring.get("right", 0.0)
     low = "below the smallest step" if reading.cluster_low is None else f"{reading.cluster_low:.2f}"
     high = "beyond the largest step" if reading.cluster_high is None else f"{reading.cluster_high:.2f}"

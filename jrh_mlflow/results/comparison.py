@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError
+from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.comparison import (
     OVERALL,
     Difference,
@@ -24,7 +25,6 @@ from jrh_mlflow.measures.comparison import (
     comparison_notes,
     decided,
     judge_pairs,
-    lower_is_better,
     mean_over_tests,
     overall_difference,
     score_table,

@@ -10,12 +10,10 @@ import pandas as pd
 
 from jrh_mlflow.measures.calls import call_table
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.datasheet import control_axes, delta_0_axes, ladder_axes, natural_axes, vacuum_axes
-from jrh_mlflow.measures.profile import profile_line
+from jrh_mlflow.measures.datasheet import datasheet_axes, profile_line
 from jrh_mlflow.reports.markdown import datasheet_markdown
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.schema.items import NATURAL
 from jrh_mlflow.scoring.values import Resampling
 
 
@@ -57,15 +55,8 @@ class Datasheet:
 def datasheet(frame: pd.DataFrame, *, max_excluded: float, seed: int, n_resamples: int) -> Datasheet:
     """Measure normalised pair records."""
     calls = call_table(frame, max_excluded=max_excluded)
-    estimates: dict[str, Reading] = {}
-    if (calls.condition != NATURAL).any():
-        estimates |= vacuum_axes(calls)
-        estimates |= delta_0_axes(calls)
-        estimates |= ladder_axes(calls, seed=seed, n_resamples=n_resamples)
-        estimates |= control_axes(calls)
-    if (calls.condition == NATURAL).any():
-        estimates |= natural_axes(calls)
     resampling = Resampling(seed=seed, n_resamples=n_resamples)
+    estimates = datasheet_axes(calls, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     counts = frame["outcome"].value_counts()
     return Datasheet(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jrh_mlflow.measures import axes
 from jrh_mlflow.results import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -20,7 +21,6 @@ from jrh_mlflow.suites.suite import Suite
 
 SCHEMA_VERSION = "1"
 
-CURVE = "target_sensitivity/curve"
 TAG_KIND = "jrh.kind"
 TAG_SCHEMA_VERSION = "jrh.schema_version"
 TAG_VERSION = "jrh.version"
@@ -104,7 +104,7 @@ def sheet_points(sheet: Datasheet | ReliabilityReport) -> list[Point]:
     """Every axis with its statistics, and what sums it up."""
     points = [point for axis, reading in sheet.estimates.items() for point in reading_points(axis, reading)]
     if isinstance(sheet, Datasheet):
-        return points + _curve_points(sheet)
+        return points + _curve_points(sheet.estimates)
     return points + _summary_points(sheet) + _category_points(sheet)
 
 
@@ -145,14 +145,15 @@ def _summary_points(report: ReliabilityReport) -> list[Point]:
     return [Point(key=f"reliability/{name}", value=float(value)) for name, value in values if value is not None]
 
 
-def _curve_points(sheet: Datasheet) -> list[Point]:
-    """Spell the psychometric curve once more with step = delta (whole steps)."""
-    points = []
-    for axis, reading in sheet.estimates.items():
-        name, _, step = axis.partition("/delta_")
-        if name == "target_sensitivity" and isinstance(reading, Estimate) and float(step).is_integer():
-            points.append(Point(key=CURVE, value=reading.value, step=int(float(step))))
-    return points
+def _curve_points(estimates: Mapping[str, Reading]) -> list[Point]:
+    """Spell families once more as a curve, `target_sensitivity/curve`, with step = delta (whole steps)."""
+    return [
+        Point(key=f"{axis.name}/curve", value=reading.value, step=int(step))
+        for axis in axes.AXES
+        if axis.curve
+        for step, reading in axes.by_step(estimates, axis.name).items()
+        if isinstance(reading, Estimate) and step.is_integer()
+    ]
 
 
 def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | None = None) -> list[Point]:

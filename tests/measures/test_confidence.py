@@ -11,7 +11,7 @@ from hypothesis import given
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.confidence import SureTable, calibration_axes, confidence_axes
+from jrh_mlflow.measures.confidence import ConfidenceTable, calibration_axes, confidence_axes
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.scoring.values import Resampling
@@ -214,18 +214,18 @@ def test_axes_can_be_had_without_a_datasheet():
     assert confidence_axes(frame.drop(columns="confidence")) == {}
 
 
-def overconfident(seed: int, *, n_tasks: int = 20, per: int = 15, over: float = 0.15) -> SureTable:
+def overconfident(seed: int, *, n_tasks: int = 20, per: int = 15, over: float = 0.15) -> ConfidenceTable:
     """Calls right with probability `confidence - over`, confidences from 0.5 to 1."""
     rng = np.random.default_rng(seed)
     n = n_tasks * per
     confidence = rng.uniform(0.5, 1, n)
     right = rng.random(n) < confidence - over
     empty = np.full(n, {}, object)
-    return SureTable(
+    return ConfidenceTable(
         condition=np.full(n, "natural", object),
         delta=np.full(n, np.nan),
         outcome=np.full(n, "verdict", object),
-        answer=np.where(right, "1", "2").astype(object),
+        choice=np.where(right, "1", "2").astype(object),
         target=np.full(n, "1", object),
         confidence=confidence,
         refused=np.zeros(n, bool),

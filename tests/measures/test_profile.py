@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.measures.profile import RULES, profile_line
+from jrh_mlflow.measures.datasheet import RULES, profile_line
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from tests.readings import asked
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.measures.comparison import COLUMNS, LOWER_IS_BETTER, lower_is_better, unit_scores
+from jrh_mlflow.measures.axes import lower_is_better
+from jrh_mlflow.measures.comparison import COLUMNS, unit_scores
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.results.reliability import reliability_report
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
@@ -91,6 +92,6 @@ def test_the_order_of_the_records_does_not_matter():
 
 
 def test_axes_of_false_preference_are_better_when_lower_and_no_others():
-    assert all(lower_is_better(axis) for axis in LOWER_IS_BETTER)
+    assert all(lower_is_better(axis) for axis in ("dark_current", "raw_false_preference", "filler_preference"))
     assert not lower_is_better("target_sensitivity/delta_1")
     assert not lower_is_better("typos")

@@ -22,7 +22,7 @@ def calls(confidence: object, *, n: int = 30, n_tasks: int = 10) -> pd.DataFrame
 
 
 def drawn(frame: pd.DataFrame):
-    figures = calibration_figures(jrh.measure(frame, n_resamples=20), frame, "a/judge")
+    figures = calibration_figures(jrh.measure(frame, n_resamples=20).estimates, frame, "a/judge")
     for figure in figures.values():
         figure.savefig(io.BytesIO(), format="png", dpi=50)
     return figures.get("calibration.png")

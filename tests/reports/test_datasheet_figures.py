@@ -10,7 +10,7 @@ from jrh_mlflow.reports.figures.datasheet import psychometric
 
 def test_the_names_of_the_lines_stand_beside_the_curve_where_no_bar_can_be(store_uri: str) -> None:
     done = jrh.evaluate(jrh.scripted.AlwaysFirst(), "datasheet-short", tracking_uri=store_uri, traces="none")
-    figure = psychometric({"first": done.datasheet})
+    figure = psychometric({"first": done.datasheet.estimates})
     assert figure is not None
     renderer = FigureCanvasAgg(figure).get_renderer()
     (axes,) = figure.axes

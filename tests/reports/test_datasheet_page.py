@@ -8,7 +8,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.reliability.worst import WorstItem
-from jrh_mlflow.reports.datasheet_page import datasheet_page
+from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.results import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
@@ -38,7 +38,13 @@ def sheet(**estimates) -> Datasheet:
 
 def page(found: Datasheet | ReliabilityReport, **options) -> str:
     options = {"title": "A judge", "facts": {"cost": "$0.12"}, "judge": {"model": "a/b"}} | options
-    return datasheet_page(found, **options)
+    sections = (
+        axis_sections(found.estimates)
+        if isinstance(found, Datasheet)
+        else report_sections(found.estimates, found.scores, found.categories)
+    )
+    facts = {name: getattr(found, name) for name in ("profile", "estimates", "outcomes", "max_excluded")}
+    return datasheet_page(sections, **facts, **options)
 
 
 def cells(html: str) -> dict[str, list[str]]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.measures.confidence import SureTable, has_confidence, sure_table
+from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, has_confidence
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.reports.figures.canvas import PALETTE, canvas, short
-from jrh_mlflow.results import Datasheet, ReliabilityReport
-from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson
 
@@ -23,16 +22,16 @@ if TYPE_CHECKING:
 _NAMES = {"brier": "Brier", "ece": "ECE", "accuracy_gap": "confidence − accuracy"}
 
 
-def calibration_figures(sheet: Datasheet | ReliabilityReport, calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
-    """Draw the diagram where the sheet has a number for the calibration, by file name."""
-    if not has_confidence(calls) or not isinstance(sheet.estimates.get("confidence/brier"), Estimate):
+def calibration_figures(estimates: Mapping[str, Reading], calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
+    """Draw the diagram where there is a number for the calibration, by file name."""
+    if not has_confidence(calls) or not isinstance(estimates.get("confidence/brier"), Estimate):
         return {}
-    return {"calibration.png": calibration_diagram(sheet, calls, judge=judge)}
+    return {"calibration.png": calibration_diagram(estimates, calls, judge=judge)}
 
 
-def calibration_diagram(sheet: Datasheet | ReliabilityReport, calls: pd.DataFrame, *, judge: str) -> Figure:
+def calibration_diagram(estimates: Mapping[str, Reading], calls: pd.DataFrame, *, judge: str) -> Figure:
     """Accuracy against mean confidence in equally filled bins with intervals by task, and the counts below."""
-    table = sure_table(normalise(calls))
+    table = confidence_table(normalise(calls))
     judged = table.where(np.asarray(table.usable & (table.target != "")))
     bins = reliability_bins(judged.confidence, judged.right)
     figure, axes = canvas(6.6, 7.6, left=0.85, bottom=2.1, top=0.95)
@@ -53,12 +52,12 @@ def calibration_diagram(sheet: Datasheet | ReliabilityReport, calls: pd.DataFram
     axes.set_ylim(-0.03, 1.03)
     axes.tick_params(labelbottom=False)
     axes.set_ylabel("share of right answers")
-    axes.set_title(f"Calibration of {short(judge)}\n{_summary(sheet)}", loc="left", fontsize=11.5)
+    axes.set_title(f"Calibration of {short(judge)}\n{_summary(estimates)}", loc="left", fontsize=11.5)
     _counts(figure, axes, judged, bins)
     return figure
 
 
-def _bars(judged: SureTable, bins: Sequence[Bin]) -> list[list[float]]:
+def _bars(judged: ConfidenceTable, bins: Sequence[Bin]) -> list[list[float]]:
     """Return how far each bin's interval reaches below and above: by task, or on the counts where there is one task."""
     codes = bin_codes(judged.confidence)
     reach: list[list[float]] = [[], []]
@@ -73,8 +72,8 @@ def _bars(judged: SureTable, bins: Sequence[Bin]) -> list[list[float]]:
     return reach
 
 
-def _summary(sheet: Datasheet | ReliabilityReport) -> str:
-    found = {label: sheet.estimates.get(f"confidence/{name}") for name, label in _NAMES.items()}
+def _summary(estimates: Mapping[str, Reading]) -> str:
+    found = {label: estimates.get(f"confidence/{name}") for name, label in _NAMES.items()}
     sign = {"confidence − accuracy": "+"}
     said = [
         f"{label} {reading.value:{sign.get(label, '')}.3f}"
@@ -84,7 +83,7 @@ def _summary(sheet: Datasheet | ReliabilityReport) -> str:
     return ",  ".join(said)
 
 
-def _counts(figure: Figure, axes: Axes, judged: SureTable, bins: Sequence[Bin]) -> None:
+def _counts(figure: Figure, axes: Axes, judged: ConfidenceTable, bins: Sequence[Bin]) -> None:
     """Draw how many calls said how sure they are, under the diagram and on the same scale of confidence."""
     place = axes.get_position()
     height = figure.get_figheight()

@@ -1,7 +1,4 @@
-"""Figures of datasheets.
-
-Each takes judges by name, so the same function draws one judge or a comparison.
-"""
+"""Figures of datasheets; each takes the estimates of judges by name, so it draws one judge or a comparison."""
 
 from __future__ import annotations
 
@@ -10,33 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jrh_mlflow.measures import axes as declarations
+from jrh_mlflow.measures.axes import by_step
 from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, error_bars, label_inches, short
 from jrh_mlflow.reports.numbers import threshold_text
-from jrh_mlflow.results import Datasheet
-from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.estimates import Estimate, Reading
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Sheets = Mapping[str, Datasheet]
+Sheets = Mapping[str, Mapping[str, Reading]]
+"""Judge to its estimates."""
 
 _DECOMPOSITION = {
     "stable_cross_sensitivity": ("stable: same content twice", "#0072B2", ""),
     "positional_false_preference": ("positional: same slot twice", "#D55E00", "//"),
     "one_sided_commit": ("one-sided: one order only", "#E69F00", ".."),
     "no_preference": ("no preference", "#D9D9D9", ""),
-}
-_AXES_MAP = {
-    "dark_current": "dark current\n(prefers between nothings)",
-    "raw_false_preference": "raw false preference\n(equal quality)",
-    "positional_false_preference": "positional\n(same slot twice)",
-    "stable_cross_sensitivity": "stable\n(same content twice)",
-    "filler_preference": "prefers padding",
-    "target_sensitivity/delta_1": "chooses the better,\none step apart",
-    "miss_by_tie/delta_1": "misses by tie,\none step apart",
-    "natural/accuracy": "natural pairs: accuracy",
-    "natural/stable_correct": "natural pairs:\nright in both orders",
-    "natural/positional": "natural pairs: positional",
 }
 
 
@@ -52,7 +39,7 @@ def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
 
 def psychometric(sheets: Sheets) -> Figure | None:
     """Share of calls choosing the better content against the ladder step, with intervals by task."""
-    curves = {name: points for name, sheet in sheets.items() if (points := _curve(sheet))}
+    curves = {name: points for name, estimates in sheets.items() if (points := _curve(estimates))}
     if not curves:
         return None
     figure, axes = canvas(8, 4.8, left=0.85, right=0.65)
@@ -61,7 +48,7 @@ def psychometric(sheets: Sheets) -> Figure | None:
         shift = (index / max(1, len(curves) - 1) - 0.5) * spread if len(curves) > 1 else 0.0
         steps = [step + shift for step, _ in points]
         values = [point.value for _, point in points]
-        threshold = threshold_text(sheets[name].estimates["threshold_75"])
+        threshold = threshold_text(sheets[name]["threshold_75"])
         axes.errorbar(
             steps,
             values,
@@ -92,9 +79,9 @@ def psychometric(sheets: Sheets) -> Figure | None:
 def decomposition(sheets: Sheets) -> Figure | None:
     """How the two orders of equal-quality pairs combine, as one stacked bar per judge."""
     rows = {
-        name: [sheet.estimates.get(axis) for axis in _DECOMPOSITION]
-        for name, sheet in sheets.items()
-        if isinstance(sheet.estimates.get("no_preference"), Estimate)
+        name: [estimates.get(axis) for axis in _DECOMPOSITION]
+        for name, estimates in sheets.items()
+        if isinstance(estimates.get("no_preference"), Estimate)
     }
     if not rows:
         return None
@@ -132,9 +119,9 @@ def decomposition(sheets: Sheets) -> Figure | None:
 def axes_map(sheets: Sheets) -> Figure | None:
     """The main axes of each judge as points with intervals on one scale from 0 to 1."""
     shown = {
-        axis: label
-        for axis, label in _AXES_MAP.items()
-        if any(isinstance(sheet.estimates.get(axis), Estimate) for sheet in sheets.values())
+        axis.headline: axis.figure
+        for axis in declarations.AXES
+        if axis.figure and any(isinstance(estimates.get(axis.headline), Estimate) for estimates in sheets.values())
     }
     if not shown:
         return None
@@ -142,12 +129,12 @@ def axes_map(sheets: Sheets) -> Figure | None:
     right = label_inches(sheets) + 0.5 if with_legend else 0.2
     figure, axes = canvas(6.6 + right, 1.4 + 0.6 * len(shown), left=2.45, right=right)
     gap = min(0.17, 0.7 / len(sheets))
-    for index, (name, sheet) in enumerate(sheets.items()):
+    for index, (name, estimates) in enumerate(sheets.items()):
         offset = (index - (len(sheets) - 1) / 2) * gap
         points = [
             (row + offset, reading)
             for row, axis in enumerate(shown)
-            if isinstance(reading := sheet.estimates.get(axis), Estimate)
+            if isinstance(reading := estimates.get(axis), Estimate)
         ]
         axes.errorbar(
             [reading.value for _, reading in points],
@@ -174,11 +161,11 @@ def axes_map(sheets: Sheets) -> Figure | None:
     return figure
 
 
-def operating_points(arms: Mapping[str, Datasheet], *, judge: str) -> Figure | None:
+def operating_points(arms: Sheets, *, judge: str) -> Figure | None:
     """The tie criterion's arms of one judge: false preference at equal quality against sensitivity one step apart."""
     points = {}
-    for name, sheet in arms.items():
-        false, right = sheet.estimates.get("raw_false_preference"), sheet.estimates.get("target_sensitivity/delta_1")
+    for name, estimates in arms.items():
+        false, right = estimates.get("raw_false_preference"), estimates.get("target_sensitivity/delta_1")
         if isinstance(false, Estimate) and isinstance(right, Estimate):
             points[name] = (false, right)
     if not points:
@@ -207,9 +194,6 @@ def operating_points(arms: Mapping[str, Datasheet], *, judge: str) -> Figure | N
     return figure
 
 
-def _curve(sheet: Datasheet) -> list[tuple[float, Estimate]]:
-    return [
-        (float(axis.removeprefix("target_sensitivity/delta_")), reading)
-        for axis, reading in sheet.estimates.items()
-        if axis.startswith("target_sensitivity/") and isinstance(reading, Estimate)
-    ]
+def _curve(estimates: Mapping[str, Reading]) -> list[tuple[float, Estimate]]:
+    steps = by_step(estimates, "target_sensitivity")
+    return [(step, reading) for step, reading in steps.items() if isinstance(reading, Estimate)]

@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.measures.comparison import OVERALL, lower_is_better
+from jrh_mlflow.measures.axes import lower_is_better
+from jrh_mlflow.measures.comparison import OVERALL
 from jrh_mlflow.measures.reliability.summary import CostPoint
 from jrh_mlflow.measures.reliability.summary import cost_curve as cost_points
 from jrh_mlflow.reports.comparison import ends

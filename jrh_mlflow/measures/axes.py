@@ -1,0 +1,543 @@
+"""The axes of the Judge Datasheet (arXiv 2606.15610), each declared once; everything that names an axis reads this.
+
+Measuring, comparing, confidence, the composite of sweeps, descriptions, pages, figures, tables and MLflow keys take an
+axis from `AXES`. A plain share is one more entry there: what is asked (`stimuli`), what counts (`hits`), and what the
+number means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from jrh_mlflow.errors import suggest
+from jrh_mlflow.measures.calls import CallTable, PairTable
+from jrh_mlflow.measures.derived import Basis, d_prime_of, other_conflict, threshold
+from jrh_mlflow.schema.estimates import Reading, Statistic
+from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, NATURAL, VACUUM
+from jrh_mlflow.scoring.answers import Texts
+from jrh_mlflow.scoring.ledger import Mask, share
+from jrh_mlflow.scoring.values import Array
+
+EXPECTED = "expected/"
+"""Before the name of an axis: its value with probabilities in place of verdicts."""
+
+Event = Callable[..., Any]
+"""What an axis counts, of one call or element by element of arrays.
+
+Of calls: (choice, better); of pairs: (choice in order uv, choice in order vu, better). A choice is `u`, `v`, `tie` or
+`abstain`, or a label where there is no pair.
+"""
+
+
+def takes_side(choice: Any, _better: Any = "") -> Any:
+    """Whether a content is preferred; tie and abstain are no preference."""
+    return (choice == "u") | (choice == "v")
+
+
+def is_tie(choice: Any, _better: Any) -> Any:
+    """Whether the call is a tie."""
+    return choice == "tie"
+
+
+def is_no_tie(choice: Any, _better: Any) -> Any:
+    """Whether the call is anything but a tie: an abstention counts, to the letter of the definition."""
+    return choice != "tie"
+
+
+def chooses_better(choice: Any, better: Any) -> Any:
+    """Whether the better content, or the expected label, is chosen."""
+    return choice == better
+
+
+def chooses_worse(choice: Any, better: Any) -> Any:
+    """Whether the other content is chosen."""
+    return takes_side(choice) & (choice != better)
+
+
+def chooses_padded(choice: Any, _better: Any) -> Any:
+    """Whether v is chosen, the padded content of a filler pair."""
+    return choice == "v"
+
+
+def same_content(uv: Any, vu: Any, _better: Any) -> Any:
+    """Whether both orders choose one content: W(u,v) = W(v,u)."""
+    return takes_side(uv) & (uv == vu)
+
+
+def same_slot(uv: Any, vu: Any, _better: Any) -> Any:
+    """Whether both orders choose one slot, J(u,v) = J(v,u): two contents."""
+    return takes_side(uv) & takes_side(vu) & (uv != vu)
+
+
+def one_order(uv: Any, vu: Any, _better: Any) -> Any:
+    """Whether exactly one order is a preference."""
+    return takes_side(uv) ^ takes_side(vu)
+
+
+def no_order(uv: Any, vu: Any, _better: Any) -> Any:
+    """Whether neither order is a preference."""
+    return np.logical_not(takes_side(uv) | takes_side(vu))
+
+
+def right_twice(uv: Any, vu: Any, better: Any) -> Any:
+    """Whether both orders choose the better content."""
+    return (uv == better) & (vu == better)
+
+
+def wrong_twice(uv: Any, vu: Any, better: Any) -> Any:
+    """Whether both orders choose the other content."""
+    return same_content(uv, vu, better) & (uv != better)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stimuli:
+    """Calls that belong together, and the section in which their axes are shown."""
+
+    name: str
+    """In reasons: `no vacuum calls`."""
+    conditions: tuple[str, ...]
+    section: str
+    optional: bool = False
+    """Measured only where there are such calls; of others it is said that there are none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """One number of the datasheet, or one number at each step of a ladder."""
+
+    name: str
+    """Key of its estimate; with `by_step` each estimate is `<name>/delta_k`."""
+    label: str
+    """In descriptions and on pages."""
+    stimuli: Stimuli
+    """Which calls."""
+    meaning: str
+    """What is counted and what a good value is, in one sentence."""
+    hits: Event | None = None
+    """Which of them count; None for what is derived from other axes or a curve."""
+    among: Event | None = None
+    """The denominator, where it is not all of them."""
+    derived: Callable[[Basis], Reading] | None = None
+    unit: Literal["call", "pair", "curve"] = "call"
+    statistic: Statistic = "rate"
+    direction: Literal["lower", "higher"] | None = None
+    """Which is better, where one is."""
+    by_step: bool = False
+    """A family over ladder steps."""
+    curve: bool = False
+    """A family that MLflow draws by step, as `<name>/curve`."""
+    compared: bool = True
+    """Between judges, call by call, where `direction` says who is better."""
+    expected: bool = False
+    """Also with probabilities in place of verdicts."""
+    shifted: bool = False
+    """Shown when the tie criterion shifts."""
+    part: str | None = None
+    """Name of its share of good decisions in the composite of sweeps."""
+    cell: Literal["interval", "value"] | None = "interval"
+    """How the table of steps shows it; None: the table leaves it out."""
+    column: str | None = None
+    """Head of its column where judges stand side by side; of a family the first step is shown."""
+    figure: str | None = None
+    """Its name on the map of axes."""
+
+    @property
+    def comparable(self) -> bool:
+        """Whether judges are compared on it: a share of calls with a good end."""
+        return bool(self.compared and self.hits and self.among is None and self.unit == "call" and self.direction)
+
+    @property
+    def headline(self) -> str:
+        """Key of the one estimate that stands for it."""
+        return f"{self.name}/{delta_key(1)}" if self.by_step else self.name
+
+    def where(self, condition: Texts, delta: Array) -> dict[str, Mask]:
+        """Return the keys that these calls have to the calls behind each: one key, or one per step."""
+        own = np.isin(condition, self.stimuli.conditions)
+        if not self.by_step:
+            return {self.name: own}
+        return {f"{self.name}/{delta_key(step)}": own & (delta == step) for step in np.unique(delta[own])}
+
+    def what(self, key: str) -> str:
+        """Name the units behind one of its keys, for reasons: `ladder calls at delta_1`."""
+        step = key.removeprefix(f"{self.name}/")
+        units = "pairs" if self.unit == "pair" else "calls"
+        return f"{self.stimuli.name} {units}{f' at {step}' if self.by_step else ''}"
+
+    def share(self, table: CallTable | PairTable, key: str) -> Reading:
+        """Return the share of its hits among the units of `table`."""
+        assert self.hits is not None
+        among = None if self.among is None else self.among(*table.seen)
+        return share(table.units(self.what(key)), np.asarray(self.hits(*table.seen)), among=among)
+
+
+def delta_key(delta: float) -> str:
+    """Spell a ladder step: `delta_1`, `delta_0.5`."""
+    return f"delta_{delta:g}"
+
+
+_VACUUM = Stimuli(name="vacuum", conditions=VACUUM, section="Nothing to judge (vacuum)")
+_EQUAL = Stimuli(
+    name=DELTA_0_SAME, conditions=(DELTA_0_SAME,), section="Equal quality (delta 0, same requirements met)"
+)
+_LADDER = Stimuli(name=LADDER, conditions=(LADDER,), section="Quality ladder")
+_FILLER = Stimuli(name=FILLER, conditions=(FILLER,), section="Controls")
+_DIFFERENT = Stimuli(name=DELTA_0_DIFFERENT, conditions=(DELTA_0_DIFFERENT,), section="Controls")
+_NATURAL = Stimuli(name=NATURAL, conditions=(NATURAL,), section="Natural pairs", optional=True)
+CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", optional=True)
+"""Calls with a confidence and a known right answer; `measures.confidence` reads them, of pointwise judges too."""
+
+AXES: tuple[Axis, ...] = (
+    Axis(
+        name="dark_current",
+        label="dark current",
+        stimuli=_VACUUM,
+        hits=takes_side,
+        meaning="Share of calls with nothing to judge that prefer a side all the same; 0 is right.",
+        direction="lower",
+        expected=True,
+        shifted=True,
+        part="no_dark_current",
+        column="dark current",
+        figure="dark current\n(prefers between nothings)",
+    ),
+    Axis(
+        name="tie_rate/vacuum",
+        label="tie rate",
+        stimuli=_VACUUM,
+        hits=is_tie,
+        meaning="Share of calls with nothing to judge that are a tie: where the criterion stands.",
+        shifted=True,
+    ),
+    Axis(
+        name="raw_false_preference",
+        label="raw false preference",
+        stimuli=_EQUAL,
+        hits=is_no_tie,
+        meaning="Share of calls between two that meet the same requirements and are not called a tie; 0 is right.",
+        direction="lower",
+        expected=True,
+        shifted=True,
+        part="no_false_preference",
+        column="false pref. Δ0",
+        figure="raw false preference\n(equal quality)",
+    ),
+    Axis(
+        name="stable_cross_sensitivity",
+        label="stable (same content twice)",
+        stimuli=_EQUAL,
+        unit="pair",
+        hits=same_content,
+        meaning="Share of equal pairs in which one content wins in both orders: wording moves the judge; 0 is right.",
+        direction="lower",
+        column="stable",
+        figure="stable\n(same content twice)",
+    ),
+    Axis(
+        name="positional_false_preference",
+        label="positional (same slot twice)",
+        stimuli=_EQUAL,
+        unit="pair",
+        hits=same_slot,
+        meaning="Share of equal pairs in which one slot wins in both orders: the place moves the judge; 0 is right.",
+        direction="lower",
+        column="positional",
+        figure="positional\n(same slot twice)",
+    ),
+    Axis(
+        name="one_sided_commit",
+        label="one-sided commit",
+        stimuli=_EQUAL,
+        unit="pair",
+        hits=one_order,
+        meaning="Share of equal pairs in which exactly one order is a preference; 0 is right.",
+        direction="lower",
+        column="one-sided",
+    ),
+    Axis(
+        name="other_conflict",
+        label="other",
+        stimuli=_EQUAL,
+        unit="pair",
+        derived=other_conflict,
+        meaning="Rest of raw false preference − stable − positional − one-sided / 2; 0 where nobody abstains.",
+    ),
+    Axis(
+        name="no_preference",
+        label="no preference",
+        stimuli=_EQUAL,
+        unit="pair",
+        hits=no_order,
+        meaning="Share of equal pairs in which neither order is a preference; 1 is right.",
+        direction="higher",
+    ),
+    Axis(
+        name="tie_rate/delta_0_same",
+        label="tie rate",
+        stimuli=_EQUAL,
+        hits=is_tie,
+        meaning="Share of calls on equal pairs that are a tie: the criterion C.",
+        shifted=True,
+        column="tie Δ0",
+    ),
+    Axis(
+        name="target_sensitivity",
+        label="chooses the better",
+        stimuli=_LADDER,
+        by_step=True,
+        hits=chooses_better,
+        meaning="Share of calls that choose the better content, ties counted as not correct; 1 is right.",
+        direction="higher",
+        curve=True,
+        expected=True,
+        shifted=True,
+        part="sensitivity",
+        column="better δ=1",
+        figure="chooses the better,\none step apart",
+    ),
+    Axis(
+        name="conditional_accuracy",
+        label="of those that choose",
+        stimuli=_LADDER,
+        by_step=True,
+        hits=chooses_better,
+        among=takes_side,
+        meaning="Share of the calls that choose a side which choose the better content; 1 is right.",
+        direction="higher",
+    ),
+    Axis(
+        name="tie_rate",
+        label="tie rate",
+        stimuli=_LADDER,
+        by_step=True,
+        hits=is_tie,
+        meaning="Share of ties at this step: the criterion C where one content is better.",
+        shifted=True,
+        cell=None,
+    ),
+    Axis(
+        # A better content exists at every ladder step, so each of its ties is a miss.
+        name="miss_by_tie",
+        label="miss by tie",
+        stimuli=_LADDER,
+        by_step=True,
+        hits=is_tie,
+        meaning="Share of calls that are a tie although one content is better; 0 is right.",
+        direction="lower",
+        # What is compared is whether the better was chosen; how it was missed would only widen the family of tests.
+        compared=False,
+        shifted=True,
+        figure="misses by tie,\none step apart",
+    ),
+    Axis(
+        name="wrong_choice",
+        label="wrong choice",
+        stimuli=_LADDER,
+        by_step=True,
+        hits=chooses_worse,
+        meaning="Share of calls that choose the content that is not better; 0 is right.",
+        direction="lower",
+        compared=False,
+        shifted=True,
+    ),
+    Axis(
+        name="d_prime",
+        label="d'",
+        stimuli=_LADDER,
+        by_step=True,
+        derived=lambda basis: d_prime_of(basis.found["target_sensitivity"]),
+        statistic="value",
+        meaning="Sensitivity in standard deviations, z(h) − z(1 − h) with h = (correct + 1)/(n + 2); higher is better.",
+        direction="higher",
+        cell="value",
+    ),
+    Axis(
+        name="threshold_75",
+        label="threshold (75 % choose the better)",
+        stimuli=_LADDER,
+        unit="curve",
+        derived=threshold,
+        statistic="value",
+        meaning="Smallest quality difference at which 75 % of the calls choose the better content; lower is better.",
+        direction="lower",
+        column="Δ75",
+    ),
+    Axis(
+        name="filler_preference",
+        label="prefers padding",
+        stimuli=_FILLER,
+        hits=chooses_padded,
+        meaning="Share of calls that prefer the content with padding over the same content without; 0 is right.",
+        direction="lower",
+        figure="prefers padding",
+    ),
+    Axis(
+        name="different_subset_preference",
+        label="prefers a side, equal count of other requirements",
+        stimuli=_DIFFERENT,
+        hits=takes_side,
+        meaning="Share of calls that take a side between contents that meet as many requirements, but other ones.",
+    ),
+    Axis(
+        name="natural/accuracy",
+        label="accuracy",
+        stimuli=_NATURAL,
+        hits=chooses_better,
+        meaning="Share of calls on real pairs that choose the content known to be better; 1 is right.",
+        direction="higher",
+        expected=True,
+        part="natural_accuracy",
+        column="accuracy",
+        figure="natural pairs: accuracy",
+    ),
+    Axis(
+        name="natural/stable_correct",
+        label="right in both orders",
+        stimuli=_NATURAL,
+        unit="pair",
+        hits=right_twice,
+        meaning="Share of real pairs judged rightly in both orders; 1 is right.",
+        direction="higher",
+        column="right both orders",
+        figure="natural pairs:\nright in both orders",
+    ),
+    Axis(
+        name="natural/stable_wrong",
+        label="wrong in both orders",
+        stimuli=_NATURAL,
+        unit="pair",
+        hits=wrong_twice,
+        meaning="Share of real pairs judged wrongly in both orders; 0 is right.",
+        direction="lower",
+        column="wrong both orders",
+    ),
+    Axis(
+        name="natural/positional",
+        label="positional",
+        stimuli=_NATURAL,
+        unit="pair",
+        hits=same_slot,
+        meaning="Share of real pairs in which one slot wins in both orders; 0 is right.",
+        direction="lower",
+        column="positional",
+        figure="natural pairs: positional",
+    ),
+    Axis(
+        name="natural/one_sided",
+        label="one-sided",
+        stimuli=_NATURAL,
+        unit="pair",
+        hits=one_order,
+        meaning="Share of real pairs in which exactly one order is a preference.",
+    ),
+    Axis(
+        name="natural/no_preference",
+        label="no preference",
+        stimuli=_NATURAL,
+        unit="pair",
+        hits=no_order,
+        meaning="Share of real pairs in which neither order is a preference.",
+    ),
+    Axis(
+        name="confidence/brier",
+        label="Brier score",
+        stimuli=CONFIDENCE,
+        statistic="value",
+        meaning="Mean squared distance of the confidence from right or wrong; 0 is best, 0.25 is a coin.",
+        direction="lower",
+    ),
+    Axis(
+        name="confidence/ece",
+        label="calibration error (ECE)",
+        stimuli=CONFIDENCE,
+        statistic="value",
+        meaning="Mean distance of confidence from accuracy over ten equally filled bins; 0 is best.",
+        direction="lower",
+    ),
+    Axis(
+        name="confidence/mean",
+        label="mean confidence",
+        stimuli=CONFIDENCE,
+        statistic="value",
+        meaning="Mean confidence of the calls with a known right answer.",
+    ),
+    Axis(
+        name="confidence/accuracy_gap",
+        label="mean confidence − accuracy",
+        stimuli=CONFIDENCE,
+        statistic="value",
+        meaning="How much surer than right the judge is; 0 is calibrated, above 0 overconfident.",
+    ),
+)
+"""In the order in which they are measured and shown."""
+
+
+def find(key: str) -> Axis | None:
+    """Return the declaration behind the key of an estimate: of an axis, of a step, or of an expected value."""
+    names = {axis.name: axis for axis in AXES}
+    base = key.removeprefix(EXPECTED)
+    axis = names.get(base)
+    if axis is None or axis.by_step:
+        family = names.get(base.rpartition("/delta_")[0])
+        axis = family if family is not None and family.by_step else None
+    return axis
+
+
+def declared(key: str) -> Axis:
+    """Return the declaration behind the key of an estimate.
+
+    Raises:
+        ValueError: when there is none; a number that no declaration describes would be shown nowhere.
+    """
+    axis = find(key)
+    if axis is None:
+        known = [one.headline for one in AXES]
+        raise ValueError(f"Axis {key!r} has no declaration in `measures.axes.AXES`.{suggest(key, known)}")
+    return axis
+
+
+def by_section(estimates: Iterable[str]) -> dict[str, list[str]]:
+    """Return the headings, each with the keys of its estimates as they are shown: step by step, then the others."""
+    places = {axis.name: place for place, axis in enumerate(AXES)}
+
+    def place(key: str) -> tuple[float, int]:
+        axis = declared(key)
+        return (step_of(key), places[axis.name]) if axis.by_step else (math.inf, places[axis.name])
+
+    groups: dict[str, list[str]] = {axis.stimuli.section: [] for axis in AXES}
+    expected = [key for key in estimates if key.startswith(EXPECTED) and declared(key).expected]
+    for key in sorted(set(estimates) - set(expected), key=place):
+        groups[declared(key).stimuli.section].append(key)
+    groups[CONFIDENCE.section] += expected
+    return groups
+
+
+def step_of(key: str) -> float:
+    """Return the step that the key of a family's estimate ends with."""
+    return float(key.rpartition("delta_")[2])
+
+
+def lower_is_better(axis: str) -> bool:
+    """Whether a good judge scores low; not so for what is no axis of pairs, such as a reliability test."""
+    found = find(axis)
+    return found is not None and found.direction == "lower"
+
+
+def by_step(estimates: Mapping[str, Reading], name: str) -> dict[float, Reading]:
+    """Return the readings of a family, from the smallest step to the largest."""
+    keys = [key for key in estimates if key.startswith(f"{name}/") and declared(key).name == name]
+    return {step_of(key): estimates[key] for key in sorted(keys, key=step_of)}
+
+
+def stimuli_axes() -> dict[Stimuli, list[Axis]]:
+    """Return what is asked of pairs to the axes read from it, in the order of the declarations."""
+    groups: dict[Stimuli, list[Axis]] = {}
+    for axis in AXES:
+        if axis.hits or axis.derived:
+            groups.setdefault(axis.stimuli, []).append(axis)
+    return groups

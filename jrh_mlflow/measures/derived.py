@@ -1,0 +1,190 @@
+"""Axes that are no plain share: residual of false preference, d', threshold of a curve, difference of two axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from jrh_mlflow.measures.calls import CallTable, pair_table
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.scoring.ledger import estimate_share, interval_method, refuse
+from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.stats.proportions import newcombe
+from jrh_mlflow.stats.psychometrics import band_crossing, crossing, crossing_interval, d_prime
+
+Ends = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Basis:
+    """What a derived axis is made from."""
+
+    calls: CallTable
+    """Those of its stimuli; of one step where it is read step by step."""
+    what: str
+    """What they are, for reasons: `ladder calls`."""
+    found: Mapping[str, Reading]
+    """Axis, without its step, to the reading: of the same step, or of no step."""
+    resampling: Resampling
+
+
+def other_conflict(basis: Basis) -> Reading:
+    """Residual of RFP0 = SCS + PFP + OSC/2 + Other: half the abstentions per pair, and what excluded calls leave.
+
+    With every call usable it is a share of pairs counted by halves and takes that share's intervals; with excluded
+    calls it can leave that share (even fall under 0), and the intervals are widened to hold it.
+    """
+    names = ("raw_false_preference", "stable_cross_sensitivity", "positional_false_preference", "one_sided_commit")
+    parts = [basis.found[name] for name in names]
+    for part in parts:
+        if isinstance(part, NotEstimable):
+            return part
+    raw, stable, positional, one_sided = (part.value for part in parts if isinstance(part, Estimate))
+    residual = raw - stable - positional - one_sided / 2
+    pairs = pair_table(basis.calls)
+    units = pairs.units(basis.what)
+    first, second, _ = pairs.seen
+    halves = ((first == "abstain").astype(float) + (second == "abstain"))[units.usable] / 2
+    by_cluster = np.bincount(units.clusters[units.usable], weights=halves, minlength=units.n_codes)
+    base = estimate_share(
+        units, k=float(halves.sum()), n=len(halves), by_cluster=by_cluster, sizes=units.sizes(units.usable)
+    )
+    if abs(residual - base.value) < 1e-9:
+        return base
+    return replace(
+        base,
+        value=residual,
+        numerator=None,
+        bound_low=None,
+        bound_high=None,
+        ci_low=None if base.ci_low is None else min(base.ci_low, residual),
+        ci_high=None if base.ci_high is None else max(base.ci_high, residual),
+        cluster_low=None if base.cluster_low is None else min(base.cluster_low, residual),
+        cluster_high=None if base.cluster_high is None else max(base.cluster_high, residual),
+        method=f"{base.method}; residual of calls against pairs, widened to hold it",
+    )
+
+
+def d_prime_of(target: Reading) -> Reading:
+    """D' of the calls choosing the better content; intervals are those of the share, mapped by 2 z(p).
+
+    A share's end at 0 or 1 has no finite d', so that end is None: open.
+    """
+    if isinstance(target, NotEstimable):
+        return target
+
+    def mapped(end: float | None) -> float | None:
+        return None if end is None or end in (0.0, 1.0) else 2 * float(ndtri(end))
+
+    assert target.numerator is not None
+    total = target.n + target.excluded
+    return replace(
+        target,
+        value=d_prime(target.numerator, target.n),
+        ci_low=mapped(target.ci_low),
+        ci_high=mapped(target.ci_high),
+        cluster_low=mapped(target.cluster_low),
+        cluster_high=mapped(target.cluster_high),
+        # Counted, not mapped: with nothing left out both bounds are the value itself.
+        bound_low=d_prime(target.numerator, total),
+        bound_high=d_prime(target.numerator + target.excluded, total),
+        method=f"{target.method}; ends mapped to d'",
+    )
+
+
+def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
+    """Smallest step at which the isotonic curve of choosing the better content reaches `target`."""
+    ladder = basis.calls
+    units = ladder.units(basis.what)
+    reason = refuse(units)
+    if reason is not None:
+        return reason
+    steps = np.unique(ladder.delta[units.usable])
+    if np.any(np.diff(steps) > 1):
+        measured = ", ".join(f"{step:g}" for step in steps)
+        return NotEstimable(reason=f"the curve has gaps: measured at delta {measured} only")
+    shape = (ladder.n_tasks, len(steps))
+    column = np.minimum(np.searchsorted(steps, ladder.delta), len(steps) - 1)
+    n, correct = np.zeros(shape), np.zeros(shape)
+    np.add.at(n, (ladder.task[units.usable], column[units.usable]), 1)
+    hit = units.usable & (ladder.choice == ladder.better)
+    np.add.at(correct, (ladder.task[hit], column[hit]), 1)
+    lost = np.bincount(column[~units.usable], minlength=len(steps))
+    present = n.sum(axis=1) > 0
+    correct, n = correct[present], n[present]
+    # Tasks are put in the order of their counts, so that their names cannot move the bootstrap.
+    by_counts = np.lexsort(np.hstack([correct, n]).T)
+    correct, n = correct[by_counts], n[by_counts]
+    resampling = basis.resampling
+    found = crossing(steps, correct.sum(axis=0), n.sum(axis=0), target=target)
+    interval = crossing_interval(
+        steps,
+        correct,
+        n,
+        rng=np.random.default_rng(resampling.seed),
+        target=target,
+        n_resamples=resampling.n_resamples,
+    )
+    ends = (interval.low, interval.high) if interval else (None, None)
+    if ends[0] is not None and ends[0] == ends[1]:
+        # Tasks that all agree leave nothing to resample; an interval of zero width would claim certainty.
+        ends = band_crossing(steps, correct, n, target=target)
+    # More right answers lower a threshold: its best case is the lower bound.
+    best, worst = (
+        crossing(steps, correct.sum(axis=0) + gained, n.sum(axis=0) + lost, target=target)
+        for gained in (lost, np.zeros(len(steps)))
+    )
+    return Estimate(
+        value=found.value,
+        n=int(units.usable.sum()),
+        excluded=int((~units.usable).sum()),
+        ci_low=ends[0],
+        ci_high=ends[1],
+        cluster_low=ends[0],
+        cluster_high=ends[1],
+        n_clusters=int(present.sum()),
+        method=interval_method("cluster bootstrap of the isotonic curve", int(present.sum())),
+        unit="curve",
+        left_out=units.left_out,
+        bound_low=None if best.censored == "left" else best.value,
+        bound_high=None if worst.censored == "right" else worst.value,
+        censored=found.censored,
+        censoring={"left": interval.left_share, "right": interval.right_share} if interval else {},
+    )
+
+
+def difference(before: Reading, after: Reading, *, sides: tuple[str, str] = ("base arm", "other arm")) -> Reading:
+    """Return `after - before` of two shares, with intervals from theirs (Newcombe), or why there is none."""
+    for side, reading in zip(sides, (before, after), strict=True):
+        if isinstance(reading, NotEstimable):
+            reason = f"{side}: {reading.reason}"
+            return NotEstimable(reason=reason, withheld=reading.withheld, statistic="value")
+    assert isinstance(before, Estimate)
+    assert isinstance(after, Estimate)
+    plain = _newcombe(before, after, (before.ci_low, before.ci_high), (after.ci_low, after.ci_high))
+    clustered = _newcombe(
+        before, after, (before.cluster_low, before.cluster_high), (after.cluster_low, after.cluster_high)
+    )
+    n_clusters = min(before.n_clusters, after.n_clusters)
+    return Estimate(
+        value=after.value - before.value,
+        n=min(before.n, after.n),
+        excluded=before.excluded + after.excluded,
+        ci_low=plain[0],
+        ci_high=plain[1],
+        cluster_low=clustered[0],
+        cluster_high=clustered[1],
+        n_clusters=n_clusters,
+        method=interval_method("Newcombe difference of Wilson intervals", n_clusters),
+        unit=after.unit,
+        statistic="value",
+    )
+
+
+def _newcombe(before: Estimate, after: Estimate, a: Ends, b: Ends) -> Ends:
+    if a[0] is None or a[1] is None or b[0] is None or b[1] is None:
+        return None, None
+    return newcombe(before.value, (a[0], a[1]), after.value, (b[0], b[1]))
