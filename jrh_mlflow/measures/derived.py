@@ -48,7 +48,8 @@ def other_conflict(basis: Basis) -> Reading:
     units = pairs.units(basis.what)
     first, second, _ = pairs.seen
     halves = ((first == "abstain").astype(float) + (second == "abstain"))[units.usable] / 2
-    by_cluster = np.bincount(units.clusters[units.usable], weights=halves, minlength=units.n_codes)
+    by_cluster = np.zeros(units.n_codes)
+    np.add.at(by_cluster, units.clusters[units.usable], halves)
     base = estimate_share(
         units, k=float(halves.sum()), n=len(halves), by_cluster=by_cluster, sizes=units.sizes(units.usable)
     )
