@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from jrh_mlflow.schema.items import Item
@@ -113,7 +113,7 @@ class Made:
     seconds: float = 0.0
     cpu_seconds: float | None = None
     """Of models on this machine; None when there is none."""
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
     """What a reader of the suite should know first."""
 
     def total(self, name: str) -> int:
@@ -121,24 +121,12 @@ class Made:
         return sum(getattr(counts, name) for counts in self.tests.values())
 
 
-def set_aside_row(one: SetAside) -> dict[str, Any]:
+def set_aside_row(aside: SetAside) -> dict[str, Any]:
     """Return the line of `set_aside.jsonl`."""
-    return {
-        "id": one.id,
-        "test": one.test,
-        "condition": one.condition,
-        "source": one.source,
-        "reason": one.reason,
-        "attempts": [
-            {
-                "number": attempt.number,
-                "temperature": attempt.temperature,
-                "problems": list(attempt.problems),
-                "verdict": attempt.verdict,
-            }
-            for attempt in one.attempts
-        ],
-    }
+    row = asdict(aside)
+    for attempt in row["attempts"]:
+        del attempt["rejected"]
+    return row
 
 
 def _sum(total: int | None, part: int | None) -> int | None:
