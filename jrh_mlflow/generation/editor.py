@@ -1,10 +1,7 @@
-"""Answers of the generator in JSON, read strictly; what is wrong with one is told to it with the next attempt.
+"""What planner, editor and summariser of transcripts are told, and how the answers of the first two are read.
 
-The planner's answer: which messages to edit, what to change, and why.
-
-The editor's answer: one message, edited, with its tool calls; and which results must follow.
-
-What planner, editor and summariser are told: the aim in plain words, everything from the log between markers.
+Answers are JSON and are read strictly: what is wrong with one is told to the generator with the next attempt.
+Everything that comes from a log stands between markers, so that nothing in it can pass for an instruction.
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jrh_mlflow.judges.json_objects import UnreadableError, decode, spans
@@ -24,6 +21,132 @@ from jrh_mlflow.perturb.checks import about_the_editing
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts.transcript import asking
 from jrh_mlflow.text import clean_data
+
+NOTHING_YET = "Nothing yet: this is the first step."
+EDITABLE = ("assistant", *RESULTS)
+"""Roles that may be edited: what the system and the user said is the task, and stays."""
+_AROUND = 2
+"""Messages shown before and after the one that is edited; its tool calls and results come on top."""
+_USE, _USE_KEYS = "tool_use", ("id", "name", "arguments", "result")
+"""A tool that the provider ran within the message: a part that holds its call and its result."""
+_ELIDED = re.compile(
+    r"[\[(<…][^\])>\n]{0,40}\b(?:unchanged|remains? the same|rest of the)\b[^\])>\n]{0,40}[\])>]", re.I
+)
+"""What a model writes instead of repeating a long text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One edit of one message."""
+
+    message: int
+    """Its place in the transcript, from 0."""
+    change: str
+    why: str
+
+
+def editable(messages: Sequence[Message]) -> list[int]:
+    """List the messages that may be edited."""
+    return [place for place, message in enumerate(messages) if message.role in EDITABLE]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scene:
+    """What a whole job is about."""
+
+    objective: str
+    instruction: str
+    rubric: str
+
+    def planner(self, messages: Sequence[Message], *, max_steps: int, told: str, rejected: str) -> str:
+        """Ask for a plan; `told` is what came of an earlier one."""
+        code = self._code(messages)
+        fields = {
+            **self._fields(code),
+            "transcript": _shown(messages, range(len(messages)), code),
+            "max_steps": str(max_steps),
+            "editable": ", ".join(map(str, editable(messages))),
+            "rejected": "".join(f"- {line}\n" for line in (told, _again(rejected)) if line),
+        }
+        return fill(prompt("agent_planner"), fields)
+
+    def editor(self, messages: Sequence[Message], step: Step, *, summary: str, rejected: str) -> str:
+        """Ask for one message, edited."""
+        code, message = self._code(messages), messages[step.message]
+        fields = {
+            **self._fields(code),
+            **_about(message, step),
+            "summary": summary or NOTHING_YET,
+            "neighbours": _shown(messages, neighbours(messages, step.message), code) or "(none)",
+            "message": message_block(message, code),
+            "form": json.dumps(form(message), ensure_ascii=False, indent=1),
+            "rejected": f"- {_again(rejected)}\n" if rejected else "",
+        }
+        return fill(prompt("agent_editor"), fields)
+
+    def summariser(self, before: Message, after: Message, step: Step, *, summary: str, rejected: str) -> str:
+        """Ask for the running summary after a step."""
+        code = self._code((before, after))
+        fields = {
+            **_about(after, step),
+            "code": code,
+            "summary": summary or NOTHING_YET,
+            "before": message_block(before, code),
+            "after": message_block(after, code),
+            "rejected": f"\n{_again(rejected)}\n" if rejected else "",
+        }
+        return fill(prompt("agent_summary"), fields)
+
+    def _fields(self, code: str) -> dict[str, str]:
+        return {
+            "objective": self.objective,
+            "code": code,
+            "task": fence("task", code, self.instruction),
+            "rubric": fence("rubric", code, self.rubric),
+        }
+
+    def _code(self, messages: Sequence[Message]) -> str:
+        # A code that stands in none of the texts: no content can close its own block and go on as an instruction.
+        texts = [text for message in messages for text in message_texts(message)]
+        return fence_code([self.instruction, self.rubric, *texts])
+
+
+def neighbours(messages: Sequence[Message], place: int) -> list[int]:
+    """List the messages that are shown beside one: those around it, and the other ends of its tool calls."""
+    # A call and its result may lie far apart; edited without a look at each other they would contradict.
+    near = set(range(place - _AROUND, place + _AROUND + 1))
+    for result, caller in asking(messages).items():
+        near |= {caller} if result == place else {result} if caller == place else set()
+    return [other for other in sorted(near) if 0 <= other < len(messages) and other != place]
+
+
+def _shown(messages: Sequence[Message], places: Sequence[int], code: str) -> str:
+    return "\n\n".join(f"Message {n} ({messages[n].role}):\n{message_block(messages[n], code)}" for n in places)
+
+
+def _about(message: Message, step: Step) -> dict[str, str]:
+    return {"number": str(step.message), "role": message.role, "step": f"{step.change}\n(Why: {step.why})"}
+
+
+def _again(problem: str) -> str:
+    return f"Your last answer was rejected: {problem}. Answer again, without this mistake." if problem else ""
+
+
+def form(message: Message) -> dict[str, Any]:
+    """Return what of a message can be edited, in the form of the editor's answer."""
+    shown: dict[str, Any] = {"content": message.content}
+    if message.role in RESULTS:
+        return {**shown, "error": message.error}
+    if message.reasoning is not None:
+        shown = {"reasoning": message.reasoning, **shown}
+    if message.tool_calls:
+        shown["tool_calls"] = [
+            {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("arguments")}
+            for call in message.tool_calls
+        ]
+    if uses := [part for part in message.parts if part.get("type") == _USE]:
+        shown["tool_uses"] = [{key: part.get(key) for key in _USE_KEYS} for part in uses]
+    return shown
 
 
 class Rejected(Exception):  # noqa: N818 - a reason, not a failure
@@ -67,29 +190,6 @@ def check_keys(fields: object, needed: Sequence[str], what: str, *, allowed: Seq
     return fields
 
 
-EDITABLE = ("assistant", *RESULTS)
-"""Roles that may be edited: what the system and the user said is the task, and stays."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
-    """One edit of one message."""
-
-    message: int
-    """Its place in the transcript, from 0."""
-    change: str
-    why: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for the item's meta."""
-        return asdict(self)
-
-
-def editable(messages: Sequence[Message]) -> list[int]:
-    """List the messages that may be edited."""
-    return [place for place, message in enumerate(messages) if message.role in EDITABLE]
-
-
 def read_plan(text: str, messages: Sequence[Message], *, max_steps: int) -> tuple[Step, ...]:
     """Read a plan and check it against the transcript.
 
@@ -111,14 +211,17 @@ def read_plan(text: str, messages: Sequence[Message], *, max_steps: int) -> tupl
     if len(set(places)) < len(places):
         twice = next(place for place in places if places.count(place) > 1)
         raise Rejected(f"message {twice} is named twice; put both changes into one step")
+    # The judge's question is about the assistant: other results alone cannot make it break the rubric, or meet it.
     if not any(messages[place].role == "assistant" for place in places):
         raise Rejected("no step edits a message of the assistant")
+    # In the order of the transcript, so that the running summary tells of what was said before.
     return tuple(sorted(steps, key=lambda step: step.message))
 
 
 def _step(entry: object, number: int, messages: Sequence[Message]) -> Step:
     fields = check_keys(entry, ("message", "change", "why"), f"step {number}")
     place = fields["message"]
+    # In Python `true` is the number 1.
     if isinstance(place, bool) or not isinstance(place, int):
         raise Rejected(f"step {number}: `message` must be the number of a message, but is {str(place)[:40]!r}")
     if not 0 <= place < len(messages):
@@ -131,33 +234,6 @@ def _step(entry: object, number: int, messages: Sequence[Message]) -> Step:
         if not isinstance(fields[name], str) or not fields[name].strip():
             raise Rejected(f"step {number}: `{name}` must be text")
     return Step(message=place, change=fields["change"].strip(), why=fields["why"].strip())
-
-
-_ELIDED = re.compile(
-    r"[\[(<…][^\])>\n]{0,40}\b(?:unchanged|remains? the same|rest of the)\b[^\])>\n]{0,40}[\])>]", re.I
-)
-"""What a model writes instead of repeating a long text."""
-
-
-_USE, _USE_KEYS = "tool_use", ("id", "name", "arguments", "result")
-"""A tool that the provider ran within the message: a part that holds its call and its result."""
-
-
-def form(message: Message) -> dict[str, Any]:
-    """Return what of a message can be edited, in the form of the editor's answer."""
-    shown: dict[str, Any] = {"content": message.content}
-    if message.role in RESULTS:
-        return {**shown, "error": message.error}
-    if message.reasoning is not None:
-        shown = {"reasoning": message.reasoning, **shown}
-    if message.tool_calls:
-        shown["tool_calls"] = [
-            {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("arguments")}
-            for call in message.tool_calls
-        ]
-    if uses := [part for part in message.parts if part.get("type") == _USE]:
-        shown["tool_uses"] = [{key: part.get(key) for key in _USE_KEYS} for part in uses]
-    return shown
 
 
 def read_edit(text: str, message: Message, *, may_stay: bool = False) -> Message:
@@ -261,11 +337,17 @@ def _uses(listed: object, parts: Sequence[Mapping[str, Any]]) -> tuple[Mapping[s
     return tuple(_use(next(left), part) if part.get("type") == _USE else part for part in parts)
 
 
-def _use(entry: object, old: Mapping[str, Any]) -> Mapping[str, Any]:
-    fields = check_keys(entry, _USE_KEYS, "a tool use")
+def _same_call(entry: object, keys: Sequence[str], old: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return the fields of a call that kept its id and its name: its result refers to them."""
+    fields = check_keys(entry, keys, what)
     for key in ("id", "name"):
         if fields[key] != old.get(key):
-            raise Rejected(f"a tool use must keep its {key} {old.get(key)!r}, but has {str(fields[key])[:60]!r}")
+            raise Rejected(f"{what} must keep its {key} {old.get(key)!r}, but has {str(fields[key])[:60]!r}")
+    return fields
+
+
+def _use(entry: object, old: Mapping[str, Any]) -> Mapping[str, Any]:
+    fields = _same_call(entry, _USE_KEYS, old, "a tool use")
     for key in ("arguments", "result"):
         if type(fields[key]) is not type(old.get(key)):
             raise Rejected(f"the {key} of tool use {old.get('name')!r} must keep the form they had")
@@ -273,12 +355,7 @@ def _use(entry: object, old: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _call(entry: object, old: Mapping[str, Any], number: int) -> Mapping[str, Any]:
-    fields = check_keys(entry, ("id", "name", "arguments"), f"tool call {number}")
-    for key in ("id", "name"):
-        if fields[key] != old.get(key):
-            raise Rejected(
-                f"tool call {number} must keep its {key} {old.get(key)!r}, but has {str(fields[key])[:60]!r}"
-            )
+    fields = _same_call(entry, ("id", "name", "arguments"), old, f"tool call {number}")
     arguments = _arguments(fields["arguments"], old.get("arguments"), number)
     if arguments == old.get("arguments"):
         return old
@@ -292,6 +369,7 @@ def _arguments(given: object, old: object, number: int) -> object:
         return old
     read = given
     if isinstance(given, str):
+        # Around a whole answer prose is forgiven; arguments are data, and a tool would not forgive it.
         whole = given.strip().startswith("{") and given.strip().endswith("}")
         try:
             read = one_object(given) if whole else None
@@ -300,88 +378,3 @@ def _arguments(given: object, old: object, number: int) -> object:
     if not isinstance(read, dict):
         raise Rejected(f"the arguments of tool call {number} must be a JSON object")
     return json.dumps(read, ensure_ascii=False) if isinstance(old, str) else read
-
-
-NOTHING_YET = "Nothing yet: this is the first step."
-_AROUND = 2
-"""Messages shown before and after the one that is edited; its tool calls and results come on top."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scene:
-    """What a whole job is about."""
-
-    objective: str
-    instruction: str
-    rubric: str
-
-    def planner(self, messages: Sequence[Message], *, max_steps: int, told: str, rejected: str) -> str:
-        """Ask for a plan; `told` is what came of an earlier one."""
-        code = self._code(messages)
-        fields = {
-            **self._fields(code),
-            "transcript": _shown(messages, range(len(messages)), code),
-            "max_steps": str(max_steps),
-            "editable": ", ".join(map(str, editable(messages))),
-            "rejected": "".join(f"- {line}\n" for line in (told, _again(rejected)) if line),
-        }
-        return fill(prompt("agent_planner"), fields)
-
-    def editor(self, messages: Sequence[Message], step: Step, *, summary: str, rejected: str) -> str:
-        """Ask for one message, edited."""
-        code, message = self._code(messages), messages[step.message]
-        fields = {
-            **self._fields(code),
-            **_about(message, step),
-            "summary": summary or NOTHING_YET,
-            "neighbours": _shown(messages, neighbours(messages, step.message), code) or "(none)",
-            "message": message_block(message, code),
-            "form": json.dumps(form(message), ensure_ascii=False, indent=1),
-            "rejected": f"- {_again(rejected)}\n" if rejected else "",
-        }
-        return fill(prompt("agent_editor"), fields)
-
-    def summariser(self, before: Message, after: Message, step: Step, *, summary: str, rejected: str) -> str:
-        """Ask for the running summary after a step."""
-        code = self._code((before, after))
-        fields = {
-            **_about(after, step),
-            "code": code,
-            "summary": summary or NOTHING_YET,
-            "before": message_block(before, code),
-            "after": message_block(after, code),
-            "rejected": f"\n{_again(rejected)}\n" if rejected else "",
-        }
-        return fill(prompt("agent_summary"), fields)
-
-    def _fields(self, code: str) -> dict[str, str]:
-        return {
-            "objective": self.objective,
-            "code": code,
-            "task": fence("task", code, self.instruction),
-            "rubric": fence("rubric", code, self.rubric),
-        }
-
-    def _code(self, messages: Sequence[Message]) -> str:
-        texts = [text for message in messages for text in message_texts(message)]
-        return fence_code([self.instruction, self.rubric, *texts])
-
-
-def neighbours(messages: Sequence[Message], place: int) -> list[int]:
-    """List the messages that are shown beside one: those around it, and the other ends of its tool calls."""
-    near = set(range(place - _AROUND, place + _AROUND + 1))
-    for result, caller in asking(messages).items():
-        near |= {caller} if result == place else {result} if caller == place else set()
-    return [other for other in sorted(near) if 0 <= other < len(messages) and other != place]
-
-
-def _shown(messages: Sequence[Message], places: Sequence[int], code: str) -> str:
-    return "\n\n".join(f"Message {n} ({messages[n].role}):\n{message_block(messages[n], code)}" for n in places)
-
-
-def _about(message: Message, step: Step) -> dict[str, str]:
-    return {"number": str(step.message), "role": message.role, "step": f"{step.change}\n(Why: {step.why})"}
-
-
-def _again(problem: str) -> str:
-    return f"Your last answer was rejected: {problem}. Answer again, without this mistake." if problem else ""

@@ -17,7 +17,7 @@ from jrh_mlflow.generation.pipeline import OnDone, OnItems, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan
 from jrh_mlflow.generation.prepared import PreparedGeneration, prepare
 from jrh_mlflow.generation.quote import GenerationQuote, quoted
-from jrh_mlflow.generation.report import about_data, generation_content, suite_origin
+from jrh_mlflow.generation.report import generation_content, made_suite
 from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.transcripts import AgentPipeline
 from jrh_mlflow.generation.writers import Writer
@@ -184,6 +184,7 @@ def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = N
     prepared = prepare(settings)
     local = local_models(prepared.generator, prepared.validator)
     settings = replace(settings, concurrency=make_ready(local, concurrency=settings.concurrency))
+    prepared = replace(prepared, settings=settings)
     similarity = as_similarity(settings.similarity, prepared.plan.corpus)
     store = Store(settings.tracking_uri, settings.experiment)
     run_name = settings.run_name or f"generate {settings.suite_name}"
@@ -191,39 +192,20 @@ def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = N
     with calm_collector(), open_run(store, "generate", run_name, tags=tags) as run_id:
         with _bar(settings.suite_name, total=prepared.plan.n_items, show=settings.progress) as tick:
             clock = ModelClock(local)
-            made, writer = _make(prepared, settings, similarity, on_done=tick, on_items=on_items)
+            made, writer = _make(prepared, similarity, on_done=tick, on_items=on_items)
             made = replace(made, cpu_seconds=clock.seconds())
-        origin = suite_origin(prepared, made, run_id, writer.settings(), similarity.name)
-        suite = Suite(name=settings.suite_name, items=made.items, origin=origin)
-        params = {
-            "generator": writer.settings(),
-            "validator": prepared.validator_settings(),
-            "dataset": about_data(prepared),
-            "suite": keys.suite_facts(suite),
-            "run": {
-                "tests": ",".join(test.name for test in prepared.plan.tests),
-                "seed": settings.seed,
-                "concurrency": settings.concurrency,
-                "max_usd": settings.max_usd,
-                "similarity": similarity.name,
-            },
-        }
-        content = generation_content(suite, made, params=params, writer=writer.name)
+        suite = made_suite(prepared, made, writer, run_id=run_id, similarity=similarity.name)
+        content = generation_content(prepared, made, writer, suite, similarity=similarity.name)
         what_now = "Nothing paid is lost: run the same again, and no answered call is repeated."
         metrics = publish(store, run_id, content, what_now=what_now)
     return GenerationRun(suite=suite, made=made, run_id=run_id, metrics=metrics, link=store.link(run_id))
 
 
 def _make(
-    prepared: PreparedGeneration,
-    settings: GenerationSettings,
-    similarity: Similarity,
-    *,
-    on_done: OnDone | None,
-    on_items: OnItems | None,
+    prepared: PreparedGeneration, similarity: Similarity, *, on_done: OnDone | None, on_items: OnItems | None
 ) -> tuple[Made, Writer]:
     """Open the journal, where a model is asked, and make everything."""
-    plan, budget = prepared.plan, prepared.budget()
+    plan, settings, budget = prepared.plan, prepared.settings, prepared.budget()
     client = ClientSettings(
         concurrency=settings.concurrency,
         timeout_s=settings.timeout_s,

@@ -8,10 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Made, SetAside, set_aside_row
 from jrh_mlflow.generation.prepared import PreparedGeneration
+from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.reports.description import MAX_DESCRIPTION
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.schema.items import BASELINE, Item
@@ -25,7 +25,35 @@ _MAX_REASONS = 12
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!~|-])")
 
 
-def generation_content(suite: Suite, made: Made, *, params: Mapping[str, Mapping[str, Any]], writer: str) -> RunContent:
+def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_id: str, similarity: str) -> Suite:
+    """Return the suite, whose manifest says where it comes from."""
+    plan = prepared.plan
+    missing = f"{made.stopped}: {made.unfinished} of {plan.n_items} items not made" if made.stopped else None
+    origin = {
+        "builder": "generate",
+        "dataset_sha256": plan.sha256,
+        "rubric_sha256": plan.rubric_sha256,
+        "n_seeds": len(plan.seeds),
+        **_known(plan.settings()),
+        "tests": {name: asdict(counts) for name, counts in made.tests.items()},
+        "generator": _known(writer.settings()),
+        "validator": prepared.validator.name if prepared.validator else NOT_ASKED,
+        "similarity": similarity,
+        "seed": prepared.settings.seed,
+        "n_set_aside": len(made.set_aside),
+        "generate_run_id": run_id,
+        "truncated": missing,
+    }
+    return Suite(name=prepared.settings.suite_name, items=made.items, origin=origin)
+
+
+def _known(settings: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def generation_content(
+    prepared: PreparedGeneration, made: Made, writer: Writer, suite: Suite, *, similarity: str
+) -> RunContent:
     """Return what the run of a finished generation holds."""
     points = keys.generation_points(
         totals={name: made.total(name) for name in ("items", "set_aside", "attempts", "validator_rejected")},
@@ -40,20 +68,48 @@ def generation_content(suite: Suite, made: Made, *, params: Mapping[str, Mapping
         },
         seconds=made.seconds,
     )
-    markdown = generation_markdown(suite, made, writer=writer)
+    markdown = generation_markdown(suite, made, writer=writer.name)
     # MLflow cuts long descriptions: the examples are then left to the artifact.
     fits = len(markdown) <= MAX_DESCRIPTION
     truncated = suite.origin.get("truncated")
     rows = [json.dumps(set_aside_row(one), ensure_ascii=False) + "\n" for one in made.set_aside]
     return RunContent(
         points=points,
-        params=params,
-        description=markdown if fits else generation_markdown(suite, made, writer=writer, examples=False),
+        params=_params(prepared, writer, suite, similarity=similarity),
+        description=markdown if fits else generation_markdown(suite, made, writer=writer.name, examples=False),
         described_in=keys.GENERATION_MARKDOWN,
         tags={keys.TAG_TRUNCATED: str(truncated)} if truncated else {},
         artifacts={keys.SET_ASIDE_FILE: "".join(rows), keys.GENERATION_MARKDOWN: markdown},
         suite=suite,
     )
+
+
+def _params(
+    prepared: PreparedGeneration, writer: Writer, suite: Suite, *, similarity: str
+) -> dict[str, dict[str, object]]:
+    plan, settings = prepared.plan, prepared.settings
+    return {
+        "generator": writer.settings(),
+        "validator": prepared.validator_settings(),
+        "dataset": {
+            "sha256": plan.sha256,
+            "n_seeds": len(plan.seeds),
+            "labels": ",".join(plan.labels.answers),
+            "ordinal": str(plan.labels.ordinal).lower(),
+            "rubric_sha256": plan.rubric_sha256,
+            "n": settings.n,
+            "stratify": settings.stratify,
+            **plan.settings(),
+        },
+        "suite": keys.suite_facts(suite),
+        "run": {
+            "tests": ",".join(test.name for test in plan.tests),
+            "seed": settings.seed,
+            "concurrency": settings.concurrency,
+            "max_usd": settings.max_usd,
+            "similarity": similarity,
+        },
+    }
 
 
 def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool = True) -> str:
@@ -155,41 +211,3 @@ def _plain(text: str, *, cut: bool = True) -> str:
         flat = flat[: _MAX_SHOWN - 1] + "…"
     # `table` escapes the bar itself.
     return _MARKDOWN.sub(lambda found: found[0] if found[0] == "|" else f"\\{found[0]}", html.escape(flat, quote=False))
-
-
-def suite_origin(
-    prepared: PreparedGeneration, made: Made, run_id: str, writer: Mapping[str, object], similarity: str
-) -> dict[str, Any]:
-    """Return the origin of a generated suite, for its manifest."""
-    plan = prepared.plan
-    missing = f"{made.stopped}: {made.unfinished} of {plan.n_items} items not made" if made.stopped else None
-    return {
-        "builder": "generate",
-        "dataset_sha256": plan.sha256,
-        "rubric_sha256": plan.rubric_sha256,
-        "n_seeds": len(plan.seeds),
-        **{key: value for key, value in plan.settings().items() if value is not None},
-        "tests": {name: asdict(counts) for name, counts in made.tests.items()},
-        "generator": {key: value for key, value in writer.items() if value is not None},
-        "validator": prepared.validator.name if prepared.validator else NOT_ASKED,
-        "similarity": similarity,
-        "seed": prepared.settings.seed,
-        "n_set_aside": len(made.set_aside),
-        "generate_run_id": run_id,
-        "truncated": missing,
-    }
-
-
-def about_data(prepared: PreparedGeneration) -> dict[str, Any]:
-    """Return what is logged of the data, as params `dataset.*`."""
-    plan = prepared.plan
-    return {
-        "sha256": plan.sha256,
-        "n_seeds": len(plan.seeds),
-        "labels": ",".join(plan.labels.answers),
-        "ordinal": str(plan.labels.ordinal).lower(),
-        "rubric_sha256": plan.rubric_sha256,
-        "n": prepared.settings.n,
-        "stratify": prepared.settings.stratify,
-        **plan.settings(),
-    }

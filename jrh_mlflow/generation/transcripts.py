@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from jrh_mlflow.generation.editor import Rejected, Scene, Step, changed_calls, read_edit, read_plan, results_of
@@ -114,7 +114,7 @@ class AgentPipeline(Pipeline):
 
 
 def _tried(planned: Taken[tuple[Step, ...]], **outcome: str | None) -> dict[str, Any]:
-    return {"steps": [step.to_dict() for step in planned.value], **outcome}
+    return {"steps": [asdict(step) for step in planned.value], **outcome}
 
 
 def _told(tried: Mapping[str, Any]) -> str:
@@ -221,7 +221,7 @@ class Editing:
         self.messages[step.message] = taken.value
         self._changed |= {step.message} if taken.value != message else set()
         facts = {"asked_by": by, "attempts": taken.attempts, "rejected": list(taken.rejected)}
-        self.steps.append({**step.to_dict(), **facts, "changed": taken.value != message})
+        self.steps.append({**asdict(step), **facts, "changed": taken.value != message})
 
     def _follow_ups(self, step: Step, before: Message) -> list[Step]:
         """Return an edit for the result of every call whose arguments were changed."""
