@@ -25,7 +25,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.jury.jury import jury_report
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
-from jrh_mlflow.review.report import finish
+from jrh_mlflow.review.finish import finish
 from jrh_mlflow.review.sources import folder_review
 from tests.generation import agent_tools
 from tests.generation.tools import CHECKER, LABELS, WRITER, Player, rows, run

@@ -30,21 +30,22 @@ def review(suites: tuple[str, ...], as_json: bool, finishing: bool, withdrawing:
     Example: jrh review suite --reviewer Ada
     """
     from jrh_mlflow.review import serve
+    from jrh_mlflow.review.finish import ReviewLogger
 
-    shelf = serve.open_shelf(suites, tracking_uri=options["tracking_uri"])
+    catalog = serve.open_catalog(suites, tracking_uri=options["tracking_uri"])
     if withdrawing:
-        click.echo("\n".join(serve.withdraw(shelf)))
+        click.echo("\n".join(serve.withdraw(catalog)))
         return
-    log = serve.Logging(
+    log = ReviewLogger(
         tracking_uri=options["tracking_uri"], experiment=options["experiment"], enabled=not options["no_log"]
     )
     who = options["reviewer"]
     if not finishing:
-        serve.serve(shelf, port=options["port"], reviewer=who, browser=not options["no_browser"], log=log)
+        serve.serve(catalog, port=options["port"], reviewer=who, browser=not options["no_browser"], log=log)
         return
     if len(suites) != 1 or not who:
         raise click.UsageError("--finish takes one suite, and --reviewer NAME.")
-    done = serve.finish_now(shelf, reviewer=who, allow_undecided=options["allow_undecided"], log=log)
+    done = serve.finish_now(catalog, reviewer=who, allow_undecided=options["allow_undecided"], log=log)
     click.echo(json.dumps(done, indent=1) if as_json else _told(done))
 
 

@@ -16,23 +16,33 @@ Problems are answered as {"message": …}.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp
 
 from jrh_mlflow.errors import JrhError, TrackingError
+from jrh_mlflow.review import views
+from jrh_mlflow.review.finish import Finished, finish
 from jrh_mlflow.review.guard import Guard
-from jrh_mlflow.review.routes import FindShelf, Json, OnFinish, router
-from jrh_mlflow.review.sources import Shelf
-from jrh_mlflow.review.states import ConflictError
+from jrh_mlflow.review.sources import Review, ReviewCatalog
+from jrh_mlflow.review.states import Click, ConflictError
+from jrh_mlflow.review.views import Short
 
 _log = logging.getLogger("jrh_mlflow")
+
+MAX_NUMBER = 2**31
+"""No review has more items or events; SQLite's own limit is not reached."""
+_MAX_TEXT = 16 * 2**20
+
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -48,32 +58,210 @@ _SAID = {"string_unicode": "holds half of a character (a lone surrogate), which 
 _INDEX_MARK = "<!-- evaluations -->"
 _INDEX_LINK = '<a id="evaluations" href="../">Evaluations</a>'
 
+OnFinish = Callable[[Review, Finished, str], dict[str, Any]]
+"""Told about a reviewed suite and who finished it; what it returns is added to the answer."""
+FindCatalog = Callable[[Request], ReviewCatalog]
+
+
+def _name(text: str) -> str:
+    text = text.strip()
+    if not text or not text.isprintable():
+        raise ValueError("a reviewer's name is one line of printable characters")
+    return text
+
+
+Index = Annotated[int, Field(ge=0, lt=MAX_NUMBER)]
+Reviewer = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_name)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class DecisionBody(_Body):
+    """One click on one item."""
+
+    index: Index
+    action: Literal["accept", "edit", "reject", "undo", "reopen"]
+    reviewer: Reviewer
+    version: Index
+    """Of the item as the reviewer saw it."""
+    text: Annotated[str, Field(max_length=_MAX_TEXT)] | None = None
+    label: Short | None = None
+    reason: Annotated[str, Field(max_length=4000)] | None = None
+    message: Index | None = None
+    """Of a transcript: which message `text` replaces; not needed when one was edited."""
+
+
+class ItemsQuery(views.Filter):
+    """A filter in an address, and the stretch that is wanted of what it takes."""
+
+    model_config = ConfigDict(extra="ignore", strict=False)
+
+    offset: Index = 0
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class BulkBody(_Body):
+    """Accept all items of a filter."""
+
+    filter: views.Filter = views.Filter()
+    action: Literal["accept"]
+    reviewer: Reviewer
+    expect: Index
+    """How many items the reviewer was told it would be."""
+
+
+class FinishBody(_Body):
+    """Write the reviewed suite."""
+
+    reviewer: Reviewer
+    allow_undecided: bool = False
+
+
+class Json(JSONResponse):
+    """JSON in ASCII: what is no text, such as the name of a folder in another encoding, does not break an answer."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the bytes of the answer; NaN, which an item's meta may hold and JSON does not know, is null."""
+        try:
+            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+        except ValueError:
+            known = json.loads(json.dumps(content), parse_constant=lambda _: None)
+            return json.dumps(known, separators=(",", ":")).encode("ascii")
+
+
+router = APIRouter(prefix="/api/suites")
+
+
+def _catalog(request: Request) -> ReviewCatalog:
+    find: FindCatalog = request.app.state.find_catalog
+    return find(request)
+
+
+def _opened(key: str, catalog: Annotated[ReviewCatalog, Depends(_catalog)]) -> Review:
+    found = catalog.find(key)
+    if found is None:
+        raise HTTPException(404, "There is no such suite.")
+    return found
+
+
+Opened = Annotated[Review, Depends(_opened)]
+
+
+@router.get("")
+def suites(catalog: Annotated[ReviewCatalog, Depends(_catalog)]) -> Response:
+    """List what can be reviewed."""
+    return Json([views.suite_row(review) for review in catalog.reviews()])
+
+
+@router.get("/{key}")
+def suite(review: Opened) -> Response:
+    """Counts, reviewers and their agreement."""
+    return Json(views.suite_page(review))
+
+
+@router.get("/{key}/items")
+def items(review: Opened, query: Annotated[ItemsQuery, Query()]) -> Response:
+    """One stretch of the items that a filter takes."""
+    return Json(views.item_list(review, query, offset=query.offset, limit=query.limit))
+
+
+@router.get("/{key}/items/{index}")
+def item(review: Opened, index: int, reviewer: Short = "") -> Response:
+    """Everything about one item."""
+    found = views.item_page(review, index, reviewer=reviewer.strip())
+    if found is None:
+        raise HTTPException(404, "There is no such item.")
+    return Json(found)
+
+
+@router.get("/{key}/events")
+def events(
+    review: Opened,
+    since: Annotated[int, Query(ge=0, lt=MAX_NUMBER)] = 0,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
+) -> Response:
+    """What happened after event `since`."""
+    return Json(views.event_list(review, since=since, limit=limit))
+
+
+@router.post("/{key}/decisions")
+def decisions(review: Opened, body: DecisionBody) -> Response:
+    """Take one decision; it is on the disk when this is answered."""
+    _, entries = review.placed()
+    entry = entries.get(body.index)
+    if entry is None:
+        raise HTTPException(404, "There is no such item.")
+    review.hold()
+    click = Click(
+        action=body.action,
+        who=body.reviewer,
+        version=body.version,
+        text=body.text,
+        label=body.label,
+        reason=(body.reason or "").strip() or None,
+    )
+    event = review.decisions.decide(entry.key, click, entry.generated(body.message))
+    state = entry.shown(event.after)
+    return Json({"index": body.index, "state": state, "version": event.number, "number": event.number})
+
+
+@router.post("/{key}/bulk")
+def bulk(review: Opened, body: BulkBody) -> Response:
+    """Accept every item that a filter takes, or none when they are not as many as expected."""
+    _, entries = review.placed()
+    with review.decisions.current() as standings:
+        chosen = views.filtered(entries, standings, body.filter)
+        found = [(entry, standings.of(entry.key).version) for _, entry in chosen]
+    if len(found) != body.expect:
+        raise ConflictError(
+            f"The filter takes {len(found)} items by now, not {body.expect}. Look at them again before you decide."
+        )
+    review.hold()
+    clicks = [
+        (entry.key, Click(action="accept", who=body.reviewer, version=version), entry.generated())
+        for entry, version in found
+    ]
+    done = review.decisions.decide_all(clicks)
+    return Json({"accepted": len(done), "last": done[-1].number if done else None})
+
+
+@router.post("/{key}/finish")
+def finished(request: Request, review: Opened, body: FinishBody) -> Response:
+    """Write the reviewed suite: nothing that is undecided or rejected is in it."""
+    done = finish(review, who=body.reviewer, allow_undecided=body.allow_undecided)
+    on_finish: OnFinish | None = request.app.state.on_finish
+    return Json({**done.facts, **(on_finish(review, done, body.reviewer) if on_finish else {})})
+
 
 def review_app(
-    shelf: Shelf | FindShelf, *, token: str, hosts: Iterable[str] = (), on_finish: OnFinish | None = None
+    catalog: ReviewCatalog | FindCatalog, *, token: str, hosts: Iterable[str] = (), on_finish: OnFinish | None = None
 ) -> ASGIApp:
     """Return the application behind its guard.
 
     Args:
-        shelf: The suites, or how a request leads to them.
+        catalog: The suites, or how a request leads to them.
         token: What a request must know.
         hosts: Exact Host headers to answer for, besides those of this machine at the server's port.
         on_finish: Told when a reviewed suite was written.
     """
-    return Guard(bare_app(shelf, on_finish=on_finish), token=token, hosts=hosts)
+    return Guard(bare_app(catalog, on_finish=on_finish), token=token, hosts=hosts)
 
 
-def bare_app(shelf: Shelf | FindShelf, *, on_finish: OnFinish | None = None, has_index: bool = False) -> FastAPI:
+def bare_app(
+    catalog: ReviewCatalog | FindCatalog, *, on_finish: OnFinish | None = None, has_index: bool = False
+) -> FastAPI:
     """Return the application without its guard: for tests of the API by itself, and to be mounted behind another.
 
     Args:
-        shelf: The suites, or how a request leads to them.
+        catalog: The suites, or how a request leads to them.
         on_finish: Told when a reviewed suite was written.
         has_index: Whether a list of evaluations stands one folder up, for the page to link to.
     """
     app = FastAPI(title="jrh review", docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
     app.router.redirect_slashes = False
-    app.state.find_shelf = (lambda _: shelf) if isinstance(shelf, Shelf) else shelf
+    app.state.find_catalog = (lambda _: catalog) if isinstance(catalog, ReviewCatalog) else catalog
     app.state.on_finish = on_finish
     app.include_router(router)
     app.add_api_route("/", _linked_page if has_index else _page, include_in_schema=False)

@@ -1,4 +1,4 @@
-"""What is reviewed: the items of a suite folder, finished or still growing, each beside the item it was made from."""
+"""What is reviewed: the items of a suite folder, finished or still growing, with their sources and checks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from typing import Any
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.pipeline import PARTIAL_FILE
-from jrh_mlflow.review.states import EXEMPT, UNDECIDED, Generated, Standing, State
-from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.perturb._base import Bench, Check, Similarity, Target
+from jrh_mlflow.perturb.registry import TESTS
+from jrh_mlflow.review.states import EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
+from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_item, read_suite
 from jrh_mlflow.text import clean_json
@@ -25,11 +27,22 @@ _log = logging.getLogger("jrh_mlflow")
 NOT_ASKED = "not asked"
 """The verdict of an item that no validator has seen, as generation writes it."""
 _BY_CODE = "code"
+_COMPARING = ("similar", "unlike_earlier")
+"""Checks that need the corpus of the generation; the similarity it measured is shown by itself."""
+_MAX_CHECKED = 200_000
+"""Characters of a text that is worth the wait: checks are made with every item that is opened."""
 _NO_TEXT = "holds bytes that are not UTF-8, or halves of a character: they are read as U+FFFD"
 
 
+class _Unmeasured(Similarity):
+    name = "none"
+
+    def between(self, one: str, other: str) -> float:
+        raise AssertionError("no check that compares is run here")
+
+
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class ReviewEntry:
     """One item under review."""
 
     key: str
@@ -39,7 +52,7 @@ class Entry:
     """The unperturbed item it was made from, where the suite holds it."""
     mended: bool = False
     """Whether its line held what is no text, read as U+FFFD."""
-    known_checks: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict, repr=False, compare=False)
+    _rechecked: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict, repr=False, compare=False)
     """Checks of texts that were looked at already."""
 
     @cached_property
@@ -69,10 +82,28 @@ class Entry:
             found.append({"name": "validator", "passed": problem is None, "problem": problem})
         return tuple(found)
 
-    @cached_property
-    def failed(self) -> frozenset[str]:
-        """Names of the checks that did not pass."""
-        return frozenset(one["name"] for one in self.checks if not one["passed"])
+    def rechecked(self, text: str | None) -> tuple[dict[str, Any], ...]:
+        """Return the checks of the item's test on a text as it stands: a reviewer's edit can lose a number too.
+
+        Each has `name`, `passed` and the `problem`, if any. Nothing for transcripts, unknown tests, items without
+        their source, and texts beyond 200,000 characters.
+        """
+        test, target = TESTS.get(self.test), self._target()
+        if test is None or target is None or text is None or len(text) > _MAX_CHECKED:
+            return ()
+        if text not in self._rechecked:
+            bench = Bench(similarity=_Unmeasured())
+            named = [(name, check) for check in test.checks if (name := _check_name(check)) not in _COMPARING]
+            problems = [(name, check(target, text, bench)) for name, check in named]
+            self._rechecked[text] = tuple(
+                {"name": name, "passed": problem is None, "problem": problem} for name, problem in problems
+            )
+        return self._rechecked[text]
+
+    def failed(self, state: State | None = None) -> frozenset[str]:
+        """Return the names of checks that it did not pass when it was made, or does not pass as it was edited."""
+        edited = self.rechecked(state.text) if state is not None and state.text is not None else ()
+        return frozenset(one["name"] for one in (*self.checks, *edited) if not one["passed"])
 
     @cached_property
     def part(self) -> str:
@@ -102,7 +133,7 @@ class Entry:
         there = self.source.transcript or ()
         return there[message].content if message is not None and message < len(there) else None
 
-    def generated(self, message: int | None = None) -> Generated:
+    def generated(self, message: int | None = None) -> GeneratedPart:
         """Return the text and the label that a decision is measured against."""
         item, place = self.item, None
         if self.part == "transcript":
@@ -110,7 +141,7 @@ class Entry:
             text = None if place is None else (item.transcript or ())[place].content
         else:
             text = item.rubric if self.part == "rubric" else item.response
-        return Generated(text=text, label=item.expected, labels=item.answers or (), message=place)
+        return GeneratedPart(text=text, label=item.expected, labels=item.answers or (), message=place)
 
     def applied(self, state: State) -> Item:
         """Return the item as a state leaves it."""
@@ -126,13 +157,31 @@ class Entry:
         messages[state.message] = replace(messages[state.message], content=state.text)
         return replace(item, transcript=tuple(messages))
 
-    def shown_state(self, standing: Standing) -> str:
-        """Return where the item stands, by the name a reviewer sees."""
-        return self.shown(standing.state)
-
     def shown(self, state: State) -> str:
         """Return a state by the name a reviewer sees."""
         return EXEMPT if state.state == UNDECIDED and not self.needs_decision else state.state
+
+    def _target(self) -> Target | None:
+        """Return what the checks of its test compare a text with; None where they cannot be made."""
+        item, source = self.item, self.source
+        if self.part == "transcript" or source is None or source.response is None:
+            return None
+        if len(source.response) > _MAX_CHECKED:
+            return None
+        return Target(
+            test=self.test,
+            condition=item.condition,
+            seed=Seed(
+                id=item.task,
+                instruction=item.instruction or "",
+                response=source.response,
+                label=source.expected or "",
+            ),
+            labels=Labels(answers=item.answers or ()),
+            rubric=source.rubric or "",
+            expected=item.expected,
+            part="rubric" if self.part == "rubric" else "response",
+        )
 
     def _message(self, asked: int | None) -> int | None:
         """Return the message meant: the one asked for, or the only one that was edited."""
@@ -150,7 +199,7 @@ class Content:
     sha256: str | None
     """None while it grows."""
     items: tuple[Item, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[ReviewEntry, ...]
     """Those that are reviewed, in the order of the suite."""
     growing: bool = False
     unreadable: int = 0
@@ -165,7 +214,7 @@ class Content:
     @cached_property
     def failed_checks(self) -> list[str]:
         """Names of all checks that some item did not pass, sorted."""
-        return sorted({name for entry in self.entries for name in entry.failed})
+        return sorted({name for entry in self.entries for name in entry.failed()})
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -225,6 +274,12 @@ class FolderReader:
         )
 
 
+def shown_states(entries: Iterable[ReviewEntry], standings: Standings) -> dict[str, int]:
+    """Count the items that stand in each state, by the names a reviewer sees."""
+    counts = Counter(entry.shown(standings.of(entry.key).state) for entry in entries)
+    return {**dict.fromkeys((*STATES, EXEMPT), 0), **counts}
+
+
 def _read_line(line: bytes, number: int, partial: Path) -> Item | None:
     """Read a line of a suite that grows; None when it is no item, which is logged once and shown as a count."""
     try:
@@ -234,11 +289,11 @@ def _read_line(line: bytes, number: int, partial: Path) -> Item | None:
         return None
 
 
-def _entries(pairs: Iterable[tuple[bytes, Item]]) -> tuple[Entry, ...]:
+def _entries(pairs: Iterable[tuple[bytes, Item]]) -> tuple[ReviewEntry, ...]:
     pairs = list(pairs)
     sources = {item.task: item for _, item in pairs if item.condition == BASELINE}
     return tuple(
-        Entry(key=_key(line, item), item=item, source=sources.get(item.task), mended=clean_json(line) != line)
+        ReviewEntry(key=_key(line, item), item=item, source=sources.get(item.task), mended=clean_json(line) != line)
         for line, item in pairs
         if item.kind != "pair" and item.condition != BASELINE
     )
@@ -250,6 +305,11 @@ def _check(found: object) -> dict[str, Any]:
         return {"name": str(found).partition(":")[0], "passed": False, "problem": str(found)}
     problem = found.get("problem")
     return {"name": str(found.get("name", "")), "passed": bool(found.get("passed", not problem)), "problem": problem}
+
+
+def _check_name(check: Check) -> str:
+    """Return what a check is called: its function, or the one that made it."""
+    return str(getattr(check, "__qualname__", type(check).__name__)).partition(".")[0]
 
 
 def _key(line: bytes, item: Item) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.review.states import FINISH, Click, Event, Fold, Generated, State, decide, plain
+from jrh_mlflow.review.states import FINISH, Click, Event, GeneratedPart, Standings, State, decide, plain
 
 APPLICATION_ID = 0x6A726872  # "jrhr"
 SCHEMA_VERSION = 1
@@ -38,7 +38,7 @@ class Decisions:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.RLock()
-        self._fold = Fold()
+        self._standings = Standings()
         self._appended: list[Event] = []
         self._places: dict[str, int] = {}
         try:
@@ -57,11 +57,11 @@ class Decisions:
             self._connection.close()
 
     @contextmanager
-    def current(self) -> Iterator[Fold]:
+    def current(self) -> Iterator[Standings]:
         """Give all events so far, other processes' included; nothing is added to them inside the block."""
         with self._lock:
             self._catch_up()
-            yield self._fold
+            yield self._standings
 
     def events(self, *, since: int, limit: int) -> list[Event]:
         """Return events after a number, in order."""
@@ -71,7 +71,7 @@ class Decisions:
             )
             return [_event(row) for row in rows]
 
-    def decide(self, item: str, click: Click, generated: Generated) -> Event:
+    def decide(self, item: str, click: Click, generated: GeneratedPart) -> Event:
         """Append one decision and return it once it is on the disk.
 
         Raises:
@@ -81,7 +81,7 @@ class Decisions:
         with self._writing():
             return self._decide(item, click, generated)
 
-    def decide_all(self, clicks: Sequence[tuple[str, Click, Generated]]) -> list[Event]:
+    def decide_all(self, clicks: Sequence[tuple[str, Click, GeneratedPart]]) -> list[Event]:
         """Append several decisions together, or none of them."""
         with self._writing():
             return [self._decide(item, click, generated) for item, click, generated in clicks]
@@ -103,8 +103,8 @@ class Decisions:
                 }
             return self._places
 
-    def _decide(self, item: str, click: Click, generated: Generated) -> Event:
-        standing = self._fold.of(item)
+    def _decide(self, item: str, click: Click, generated: GeneratedPart) -> Event:
+        standing = self._standings.of(item)
         after = decide(standing, click, generated)
         return self._append(item, click.who, click.action, standing.state, after, {})
 
@@ -128,7 +128,7 @@ class Decisions:
                 self._catch_up()
                 yield
                 self._connection.execute("COMMIT")
-                self._fold.add(self._appended)
+                self._standings.add(self._appended)
             except BaseException as error:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -139,8 +139,10 @@ class Decisions:
                 self._appended = []
 
     def _catch_up(self) -> None:
-        rows = self._connection.execute("SELECT * FROM events WHERE number > ? ORDER BY number", (self._fold.last,))
-        self._fold.add(_event(row) for row in rows.fetchall())
+        rows = self._connection.execute(
+            "SELECT * FROM events WHERE number > ? ORDER BY number", (self._standings.last,)
+        )
+        self._standings.add(_event(row) for row in rows.fetchall())
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -13,7 +13,6 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,13 +20,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jrh_mlflow.errors import ReviewError, TrackingError
+from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.resolve import reviews_folder
 from jrh_mlflow.review.app import bare_app
+from jrh_mlflow.review.finish import ReviewLogger
 from jrh_mlflow.review.guard import Guard, new_token
-from jrh_mlflow.review.report import Finished, log_review
 from jrh_mlflow.review.run_pages import run_routes
-from jrh_mlflow.review.sources import Review, RunShelf
+from jrh_mlflow.review.sources import RunCatalog
 
 PREFIX = "/jrh"
 
@@ -72,7 +71,9 @@ class Beside:
 
 
 def _pages() -> ASGIApp:
-    review = bare_app(lambda request: _shelf(_own_address(request.scope)), on_finish=_logged, has_index=True)
+    review = bare_app(
+        lambda request: _catalog(_own_address(request.scope)), on_finish=ReviewLogger(beside_run=True), has_index=True
+    )
     runs = run_routes(lambda request: _own_address(request.scope))
     return Starlette(routes=[Mount("/review", review), Route("/review", _to_review), *runs])
 
@@ -84,8 +85,8 @@ async def _to_review(request: Request) -> Response:
 
 
 @cache
-def _shelf(tracking_uri: str) -> RunShelf:
-    return RunShelf(tracking_uri)
+def _catalog(tracking_uri: str) -> RunCatalog:
+    return RunCatalog(tracking_uri)
 
 
 def _own_address(scope: Scope) -> str:
@@ -97,18 +98,6 @@ def _own_address(scope: Scope) -> str:
         raise ReviewError("The server listens on no port, so its runs cannot be read. Start it with --host and --port.")
     host = f"[{server[0]}]" if ":" in server[0] else server[0]
     return f"http://{host}:{server[1]}{static_prefix()}"
-
-
-def _logged(review: Review, done: Finished, who: str) -> dict[str, Any]:
-    """Log a finished review beside the run its suite came from; what cannot be logged is said, not lost."""
-    from jrh_mlflow.tracking.store import Store
-
-    assert review.run is not None
-    try:
-        store = Store(review.tracking_uri, experiment_id=review.run.experiment_id)
-        return log_review(review, done, who=who, store=store)
-    except TrackingError as error:
-        return {"run_id": None, "note": str(error)}
 
 
 def server_token() -> str:

@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import socket
 import webbrowser
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from jrh_mlflow.errors import ReviewError, TrackingError
+from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.generation.pipeline import PARTIAL_FILE
-from jrh_mlflow.review.report import Finished, finish
-from jrh_mlflow.review.sources import FolderShelf, Review, RunShelf, Shelf
+from jrh_mlflow.review.finish import ReviewLogger, finish
+from jrh_mlflow.review.sources import FolderCatalog, Review, ReviewCatalog, RunCatalog
 from jrh_mlflow.review.states import UNDECIDED
 from jrh_mlflow.suites.suite import ITEMS_FILE
 
 LOOPBACK = "127.0.0.1"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Logging:
-    """Where a finished review is logged."""
-
-    tracking_uri: str | None = None
-    experiment: str | None = None
-    enabled: bool = True
-
-    def __call__(self, review: Review, done: Finished, who: str) -> dict[str, Any]:
-        """Log it; what cannot be logged is said, not lost."""
-        if not self.enabled:
-            return {}
-        from jrh_mlflow.review.report import log_review
-        from jrh_mlflow.tracking.store import Store
-
-        try:
-            return log_review(review, done, who=who, store=Store(self.tracking_uri, self.experiment))
-        except TrackingError as error:
-            return {"run_id": None, "note": str(error)}
-
-
-def open_shelf(suites: tuple[str, ...], *, tracking_uri: str | None = None) -> Shelf:
+def open_catalog(suites: tuple[str, ...], *, tracking_uri: str | None = None) -> ReviewCatalog:
     """Find suites by folder, or one by `runs:/<id>/suite`.
 
     Raises:
@@ -52,15 +30,15 @@ def open_shelf(suites: tuple[str, ...], *, tracking_uri: str | None = None) -> S
     for folder in folders:
         if not any((folder / name).is_file() for name in (ITEMS_FILE, PARTIAL_FILE)):
             raise ReviewError(f"There is no suite in {folder}, nor one that is being generated into it.")
-    shelf = FolderShelf(folders)
-    for review in shelf.reviews():
+    catalog = FolderCatalog(folders)
+    for review in catalog.reviews():
         content = review.content()
         if not content.entries and not content.growing:
             raise ReviewError(f"Suite {content.name!r} holds nothing to review: only baselines or pairs.")
-    return shelf
+    return catalog
 
 
-class _RunOf(RunShelf):
+class _RunOf(RunCatalog):
     """The suite of one run."""
 
     def __init__(self, uri: str, tracking_uri: str | None) -> None:
@@ -76,7 +54,9 @@ class _RunOf(RunShelf):
         return [review for review in super().reviews() if review.run and review.run.run_id == self._run_id]
 
 
-def serve(shelf: Shelf, *, port: int = 0, reviewer: str | None = None, browser: bool = True, log: Logging) -> None:
+def serve(
+    catalog: ReviewCatalog, *, port: int = 0, reviewer: str | None = None, browser: bool = True, log: ReviewLogger
+) -> None:
     """Serve the review until Ctrl-C, and print its link.
 
     Raises:
@@ -88,7 +68,7 @@ def serve(shelf: Shelf, *, port: int = 0, reviewer: str | None = None, browser: 
     from jrh_mlflow.review.guard import new_token
 
     token = new_token()
-    for review in shelf.reviews():
+    for review in catalog.reviews():
         review.hold()
     # Named as TCP, or asyncio does not turn Nagle's algorithm off and every answer waits 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
@@ -100,7 +80,7 @@ def serve(shelf: Shelf, *, port: int = 0, reviewer: str | None = None, browser: 
             raise ReviewError(f"Port {port} cannot be used: {error.strerror}. Give another with --port.") from error
         query = urlencode({"token": token, **({"reviewer": reviewer} if reviewer else {})})
         link = f"http://{LOOPBACK}:{listening.getsockname()[1]}/?{query}"
-        app = review_app(shelf, token=token, on_finish=log)
+        app = review_app(catalog, token=token, on_finish=log)
         # No access log: it would hold the token.
         config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
         print(f"Review: {link}\nEvery decision is saved at once; Ctrl-C ends the server.", flush=True)
@@ -109,22 +89,21 @@ def serve(shelf: Shelf, *, port: int = 0, reviewer: str | None = None, browser: 
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def finish_now(shelf: Shelf, *, reviewer: str, allow_undecided: bool, log: Logging) -> dict[str, Any]:
-    """Write the reviewed suite of the one suite on a shelf, without a server."""
-    (review,) = shelf.reviews()
+def finish_now(catalog: ReviewCatalog, *, reviewer: str, allow_undecided: bool, log: ReviewLogger) -> dict[str, Any]:
+    """Write the reviewed suite of the one suite in a catalog, without a server."""
+    (review,) = catalog.reviews()
     done = finish(review, who=reviewer, allow_undecided=allow_undecided)
-    facts = {"path": str(done.path), "sha256": done.suite.sha256, "n_items": len(done.suite), "left_out": done.left_out}
-    return {**facts, **log(review, done, reviewer)}
+    return {**done.facts, **log(review, done, reviewer)}
 
 
-def withdraw(shelf: Shelf) -> list[str]:
+def withdraw(catalog: ReviewCatalog) -> list[str]:
     """End reviews without a result: their suites can be judged as they were generated. Decisions stay on disk."""
-    told = []
-    for review in shelf.reviews():
+    lines = []
+    for review in catalog.reviews():
         content = review.content()
         if content.sha256 is not None:
             review.mark(content.sha256, None)
-        with review.decisions.current() as fold:
-            states = [entry.shown_state(fold.of(entry.key)) for entry in content.entries]
-        told.append(f"{content.name}: review withdrawn, {states.count(UNDECIDED)} items undecided")
-    return told
+        with review.decisions.current() as standings:
+            states = [entry.shown(standings.of(entry.key).state) for entry in content.entries]
+        lines.append(f"{content.name}: review withdrawn, {states.count(UNDECIDED)} items undecided")
+    return lines

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.resolve import mark_hash, mark_review, reviews_folder
-from jrh_mlflow.review.contents import Content, Entry, FolderReader
+from jrh_mlflow.review.contents import Content, FolderReader, ReviewEntry
 from jrh_mlflow.review.decisions import Decisions
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Review:
     _decisions: Decisions | None = None
     _held: bool = False
     _marked: bool = False
-    _placed: tuple[Content, dict[int, Entry]] | None = None
+    _placed: tuple[Content, dict[int, ReviewEntry]] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Review:
             self._held = True
             self.content()
 
-    def placed(self) -> tuple[Content, dict[int, Entry]]:
+    def placed(self) -> tuple[Content, dict[int, ReviewEntry]]:
         """Return the items with the numbers they keep while others arrive."""
         content = self.content()
         if self._placed is None or self._placed[0] is not content:
@@ -92,7 +92,7 @@ class Review:
             mark_review(self.folder, state, result=result or None)
 
 
-class Shelf(ABC):
+class ReviewCatalog(ABC):
     """The suites that can be reviewed."""
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Shelf(ABC):
         return next((review for review in self.reviews() if review.key == key), None)
 
 
-class FolderShelf(Shelf):
+class FolderCatalog(ReviewCatalog):
     """Suite folders, as `jrh review` serves them."""
 
     def __init__(self, folders: list[Path]) -> None:
@@ -127,7 +127,7 @@ def folder_review(folder: Path) -> Review:
     )
 
 
-class RunShelf(Shelf):
+class RunCatalog(ReviewCatalog):
     """Suites of a tracking store's runs, fetched when they are opened and kept under `$JRH_HOME/reviews`."""
 
     def __init__(self, tracking_uri: str) -> None:

@@ -1,4 +1,4 @@
-"""What was decided: events that are only ever added, and the states they fold into.
+"""What was decided: events that are only ever added, and the states they standings into.
 
     accept    takes the text as it stands        edit      takes it with another text or label
     reject    leaves the item out                reopen    back to undecided, as it was generated
@@ -103,7 +103,7 @@ class Standing:
         return states[-1] if states and states[-1].state in DECIDED else None
 
     def add(self, event: Event) -> None:
-        """Fold one more event in."""
+        """Standings one more event in."""
         own = self.own.setdefault(event.who, [])
         if event.action == "undo":
             self.stack.pop()
@@ -119,7 +119,7 @@ class Standing:
 _UNTOUCHED = Standing()
 
 
-class Fold:
+class Standings:
     """All events so far. Derived: it can be thrown away and made again from the events."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Fold:
         """The last time a reviewed suite was written, if nothing was decided since."""
 
     def add(self, events: Iterable[Event]) -> None:
-        """Fold more events in, in the order of their numbers."""
+        """Standings more events in, in the order of their numbers."""
         for event in events:
             if event.action == FINISH:
                 self.finished = event
@@ -163,7 +163,7 @@ class Click:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Generated:
+class GeneratedPart:
     """What of an item a decision is measured against."""
 
     text: str | None
@@ -174,7 +174,7 @@ class Generated:
     """Of a transcript: the message whose text it is."""
 
 
-def decide(standing: Standing, click: Click, generated: Generated) -> State:
+def decide(standing: Standing, click: Click, generated: GeneratedPart) -> State:
     """Return the state a click leads to.
 
     Raises:
@@ -201,7 +201,7 @@ def decide(standing: Standing, click: Click, generated: Generated) -> State:
     raise ReviewError(f"Unknown action {click.action!r}. Known: {', '.join(ACTIONS)}.")
 
 
-def _edited(now: State, click: Click, generated: Generated) -> State:
+def _edited(now: State, click: Click, generated: GeneratedPart) -> State:
     text, label, message = now.text, now.label, now.message
     if click.label is not None:
         if click.label not in generated.labels:

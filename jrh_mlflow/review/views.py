@@ -1,58 +1,53 @@
-"""What the page is told, as JSON-ready data: suites, lists of items, one item, events."""
+"""What the page receives, as JSON-ready data: suites, lists of items, one item, events."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import fields
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from jrh_mlflow.errors import JrhError
-from jrh_mlflow.review.contents import Content, Entry
-from jrh_mlflow.review.rechecks import failed, rechecked
-from jrh_mlflow.review.report import reviewer_agreement, validator_agreement
+from jrh_mlflow.review.contents import Content, ReviewEntry, shown_states
+from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review
-from jrh_mlflow.review.states import (
-    DECIDED,
-    STATES,
-    Event,
-    Fold,
-    Standing,
-    plain,
-)
+from jrh_mlflow.review.states import DECIDED, Event, Standing, Standings, plain
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.presentation import Message, saved_message
 
+Short = Annotated[str, Field(max_length=200)]
 ANY = "any"
 """As a filter: whatever check failed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Filter:
+class Filter(BaseModel):
     """Which items are meant; what is empty does not filter."""
 
-    test: str = ""
-    state: str = ""
-    failed_check: str = ""
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    test: Short = ""
+    state: Short = ""
+    failed_check: Short = ""
     """A check by name, or `any`."""
-    q: str = ""
+    q: Short = ""
     """Text to be found in id, instruction, rubric, texts or reason; upper and lower case are the same."""
-    mine: str = ""
+    mine: Short = ""
     """State of the reviewer's own decision, for a second, blind review."""
-    reviewer: str = ""
+    reviewer: Annotated[Short, AfterValidator(str.strip)] = ""
     """Whose own decision `mine` is about; does not filter by itself."""
 
-    def takes(self, entry: Entry, standing: Standing) -> bool:
+    def takes(self, entry: ReviewEntry, standing: Standing) -> bool:
         """Tell whether an item is meant."""
         return (
             (not self.test or entry.test == self.test)
-            and (not self.state or entry.shown_state(standing) == self.state)
+            and (not self.state or entry.shown(standing.state) == self.state)
             and (not self.mine or _mine(standing, self.reviewer, default="undecided") == self.mine)
-            and (not self.failed_check or _matches(self.failed_check, failed(entry, standing)))
+            and (not self.failed_check or _matches(self.failed_check, entry.failed(standing.state)))
             and (not self.q or self._found(entry, standing))
         )
 
-    def _found(self, entry: Entry, standing: Standing) -> bool:
+    def _found(self, entry: ReviewEntry, standing: Standing) -> bool:
         item, state, wanted = entry.item, standing.state, self.q.casefold()
         texts = [item.id, item.instruction, item.rubric, item.response, state.text, state.reason]
         texts += [message.content for message in item.transcript or ()]
@@ -71,46 +66,47 @@ def suite_row(review: Review) -> dict[str, Any]:
         # The others can be reviewed all the same.
         name = review.run.name if review.run else review.folder.name
         return {**row, "name": name, "sha256": None, "n_items": 0, "n_decided": 0, "problem": str(error)}
-    with review.decisions.current() as fold:
-        decided = sum(fold.of(entry.key).state.state in DECIDED for entry in entries.values())
+    with review.decisions.current() as standings:
+        decided = sum(standings.of(entry.key).state.state in DECIDED for entry in entries.values())
     return {**row, "name": content.name, "sha256": content.sha256, "n_items": len(entries), "n_decided": decided}
 
 
 def suite_page(review: Review) -> dict[str, Any]:
     """Return what the head of the page shows."""
     content, entries = review.placed()
-    with review.decisions.current() as fold:
-        states = Counter(entry.shown_state(fold.of(entry.key)) for entry in entries.values())
+    with review.decisions.current() as standings:
         return {
             "key": review.key,
             "name": content.name,
             "sha256": content.sha256,
             "n_items": len(entries),
             "tests": content.tests,
-            "states": {**dict.fromkeys((*STATES, "exempt"), 0), **states},
-            "checks": _failed_checks(content, entries, fold),
-            "reviewers": fold.reviewers,
-            "agreement": _agreement(entries, fold),
+            "states": shown_states(entries.values(), standings),
+            "checks": _failed_checks(content, entries, standings),
+            "reviewers": standings.reviewers,
+            "agreement": _agreement(entries, standings),
             "labels": list(content.labels),
             "growing": content.growing,
             "unreadable": content.unreadable,
-            "version": fold.last,
-            "finished": dict(fold.finished.facts) if fold.finished else None,
+            "version": standings.last,
+            "finished": dict(standings.finished.facts) if standings.finished else None,
         }
 
 
 def item_list(review: Review, chosen: Filter, *, offset: int, limit: int) -> dict[str, Any]:
     """Return one stretch of the items that a filter takes."""
     _, entries = review.placed()
-    with review.decisions.current() as fold:
-        found = list(filtered(entries, fold, chosen))
-        rows = [_row(place, entry, fold, chosen.reviewer) for place, entry in found[offset : offset + limit]]
+    with review.decisions.current() as standings:
+        found = list(filtered(entries, standings, chosen))
+        rows = [_row(place, entry, standings, chosen.reviewer) for place, entry in found[offset : offset + limit]]
     return {"total": len(found), "items": rows}
 
 
-def filtered(entries: Mapping[int, Entry], fold: Fold, chosen: Filter) -> Iterator[tuple[int, Entry]]:
+def filtered(
+    entries: Mapping[int, ReviewEntry], standings: Standings, chosen: Filter
+) -> Iterator[tuple[int, ReviewEntry]]:
     """Yield the items that a filter takes, in their order."""
-    return ((place, entry) for place, entry in entries.items() if chosen.takes(entry, fold.of(entry.key)))
+    return ((place, entry) for place, entry in entries.items() if chosen.takes(entry, standings.of(entry.key)))
 
 
 def item_page(review: Review, place: int, *, reviewer: str) -> dict[str, Any] | None:
@@ -119,10 +115,10 @@ def item_page(review: Review, place: int, *, reviewer: str) -> dict[str, Any] | 
     entry = entries.get(place)
     if entry is None:
         return None
-    with review.decisions.current() as fold:
-        row = _row(place, entry, fold, reviewer)
-        standing = fold.of(entry.key)
-        state, history = standing.state, [_told(event, entry) for event in standing.history]
+    with review.decisions.current() as standings:
+        row = _row(place, entry, standings, reviewer)
+        standing = standings.of(entry.key)
+        state, history = standing.state, [_history_row(event, entry) for event in standing.history]
     generated, current = entry.generated(state.message), entry.applied(state)
     text = generated.text if state.text is None else state.text
     meta, source = entry.item.meta, entry.source
@@ -140,7 +136,7 @@ def item_page(review: Review, place: int, *, reviewer: str) -> dict[str, Any] | 
         "part": entry.part,
         "message": generated.message,
         "labels": list(entry.item.answers or ()),
-        "checks": [*rechecked(entry, text), *entry.checks],
+        "checks": [*entry.rechecked(text), *entry.checks],
         "validator": meta.get("validator"),
         "similarity": meta.get("similarity"),
         "generator": meta.get("generator"),
@@ -165,7 +161,7 @@ def event_list(review: Review, *, since: int, limit: int) -> dict[str, Any]:
     }
 
 
-def _event(event: Event, place: int | None, entry: Entry | None) -> dict[str, Any]:
+def _event(event: Event, place: int | None, entry: ReviewEntry | None) -> dict[str, Any]:
     return {
         "number": event.number,
         "index": place,
@@ -176,14 +172,14 @@ def _event(event: Event, place: int | None, entry: Entry | None) -> dict[str, An
     }
 
 
-def _row(place: int, entry: Entry, fold: Fold, reviewer: str) -> dict[str, Any]:
-    standing = fold.of(entry.key)
+def _row(place: int, entry: ReviewEntry, standings: Standings, reviewer: str) -> dict[str, Any]:
+    standing = standings.of(entry.key)
     by = standing.by
     return {
         "index": place,
         "id": entry.item.id,
         "test": entry.test,
-        "state": entry.shown_state(standing),
+        "state": entry.shown(standing.state),
         "expected": standing.state.label or entry.item.expected,
         "version": standing.version,
         "by": by.who if by else None,
@@ -192,10 +188,11 @@ def _row(place: int, entry: Entry, fold: Fold, reviewer: str) -> dict[str, Any]:
     }
 
 
-def _failed_checks(content: Content, entries: Mapping[int, Entry], fold: Fold) -> list[str]:
+def _failed_checks(content: Content, entries: Mapping[int, ReviewEntry], standings: Standings) -> list[str]:
     """Return the names of checks that some item does not pass, sorted."""
-    edited = [entry for entry in entries.values() if fold.of(entry.key).state.text is not None]
-    return sorted({*content.failed_checks, *(name for entry in edited for name in failed(entry, fold.of(entry.key)))})
+    states = [(entry, standings.of(entry.key).state) for entry in entries.values()]
+    edited = {name for entry, state in states if state.text is not None for name in entry.failed(state)}
+    return sorted({*content.failed_checks, *edited})
 
 
 def _matches(wanted: str, names: frozenset[str]) -> bool:
@@ -207,7 +204,7 @@ def _mine(standing: Standing, reviewer: str, *, default: str | None = None) -> s
     return state.state if state else default
 
 
-def _told(event: Event, entry: Entry) -> dict[str, Any]:
+def _history_row(event: Event, entry: ReviewEntry) -> dict[str, Any]:
     before, after = event.before, event.after
     generated = entry.generated(before.message if before.message is not None else after.message)
     changed = before.text != after.text
@@ -224,17 +221,17 @@ def _told(event: Event, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _agreement(entries: Mapping[int, Entry], fold: Fold) -> dict[str, Any] | None:
+def _agreement(entries: Mapping[int, ReviewEntry], standings: Standings) -> dict[str, Any] | None:
     """Return what is known of agreement, or None before anything was decided."""
-    if not fold.items:
+    if not standings.items:
         return None
-    reading = validator_agreement(entries.values(), fold)
+    reading = validator_agreement(entries.values(), standings)
     if isinstance(reading, Estimate):
         low, high = reading.ci_low, reading.ci_high
         shown: dict[str, Any] = {"rate": reading.value, "n": reading.n, "ci_low": low, "ci_high": high}
     else:
         shown = {"not_estimable": reading.reason}
-    return {"validator": shown, **(reviewer_agreement(entries, fold) or {"reviewers": None, "disputed": []})}
+    return {"validator": shown, **(reviewer_agreement(entries, standings) or {"reviewers": None, "disputed": []})}
 
 
 def _transcript(

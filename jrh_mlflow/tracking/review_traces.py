@@ -49,7 +49,7 @@ _FROM_META = ("generator", "attempts", "similarity")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+class ReviewerDecision:
     """What one reviewer decided about an item last."""
 
     who: str
@@ -74,7 +74,7 @@ class ReviewedItem:
     when: str
     label: str | None
     """The label that stands; None for a rejected item, and for one without a label."""
-    decisions: Sequence[Decision]
+    decisions: Sequence[ReviewerDecision]
     verdict: str | None = None
     """The validator's answer; None when it was not asked."""
     validator: str = VALIDATOR

@@ -84,8 +84,8 @@ def test_items_can_be_reviewed_before_generation_has_ended(tmp_path, store_uri):
     assert (content.growing, content.sha256) == (False, done.suite.sha256)
     assert len(entries) == seen[-1][0] == sum(item.condition != "baseline" for item in done.suite.items)
     assert entries[0].item.id == first
-    with review.decisions.current() as fold:
-        assert fold.of(entries[0].key).state.state == "accepted"
+    with review.decisions.current() as standings:
+        assert standings.of(entries[0].key).state.state == "accepted"
     assert read_suite(folder).origin["review"] == "open"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from jrh_mlflow.review.app import review_app
 from jrh_mlflow.review.contents import PARTIAL_FILE
-from jrh_mlflow.review.sources import FolderShelf
+from jrh_mlflow.review.sources import FolderCatalog
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite, item_line
@@ -46,7 +46,7 @@ def served(*folders: Path) -> Iterator[str]:
     """Serve suites and give the link with its token."""
     import uvicorn
 
-    app = review_app(FolderShelf(list(folders)), token=TOKEN)
+    app = review_app(FolderCatalog(list(folders)), token=TOKEN)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

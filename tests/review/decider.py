@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from jrh_mlflow.review.decisions import Decisions
-from jrh_mlflow.review.states import Click, Generated, StaleError
+from jrh_mlflow.review.states import Click, GeneratedPart, StaleError
 
-GENERATED = Generated(text="x", label="fail", labels=("fail", "pass"))
+GENERATED = GeneratedPart(text="x", label="fail", labels=("fail", "pass"))
 
 
 def main(file: str, who: str, n_items: int) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import uvicorn
 
 from jrh_mlflow.review.app import review_app
-from jrh_mlflow.review.sources import FolderShelf, Review, folder_review
+from jrh_mlflow.review.sources import FolderCatalog, Review, folder_review
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite
 
@@ -132,8 +132,8 @@ class Client:
 @contextmanager
 def reviewing(*folders: Path) -> Iterator[Client]:
     """The application on a real port of this machine, in a thread."""
-    shelf = FolderShelf(list(folders))
-    config = uvicorn.Config(review_app(shelf, token=TOKEN), log_level="critical", lifespan="off")
+    catalog = FolderCatalog(list(folders))
+    config = uvicorn.Config(review_app(catalog, token=TOKEN), log_level="critical", lifespan="off")
     server = uvicorn.Server(config)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))

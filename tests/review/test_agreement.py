@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from jrh_mlflow.review.report import finish, log_review, reviewer_agreement, validator_agreement
+from jrh_mlflow.review.finish import finish, log_review
+from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.stats.proportions import wilson
 from jrh_mlflow.suites.suite import read_suite
@@ -25,8 +26,8 @@ def five(tmp_path, verdicts):
 
 def readings(review):
     _, entries = review.placed()
-    with review.decisions.current() as fold:
-        return validator_agreement(entries.values(), fold), reviewer_agreement(entries, fold)
+    with review.decisions.current() as standings:
+        return validator_agreement(entries.values(), standings), reviewer_agreement(entries, standings)
 
 
 def test_the_validator_agrees_when_it_says_what_the_reviewer_decided(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 
 from jrh_mlflow.review.app import bare_app
-from jrh_mlflow.review.sources import FolderShelf
+from jrh_mlflow.review.sources import FolderCatalog
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import item_line, read_suite
@@ -250,7 +250,7 @@ def test_a_transcript_is_shown_message_by_message_and_its_edited_message_can_be_
 
 def test_no_request_that_the_description_allows_or_forbids_ends_in_a_500(tmp_path):
     folder = saved_suite(tmp_path / "suite")
-    schema = schemathesis.openapi.from_dict(bare_app(FolderShelf([])).openapi())
+    schema = schemathesis.openapi.from_dict(bare_app(FolderCatalog([])).openapi())
     operations = [found.ok() for found in schema.get_all_operations()]
     assert len(operations) == 8
     with reviewing(folder) as client:

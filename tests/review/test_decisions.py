@@ -12,10 +12,10 @@ import pytest
 
 from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.review.decisions import Decisions
-from jrh_mlflow.review.states import ACCEPTED, Click, Generated, StaleError, State
+from jrh_mlflow.review.states import ACCEPTED, Click, GeneratedPart, StaleError, State
 from tests.review import decider
 
-GENERATED = Generated(text="It is Rome.", label="fail", labels=("fail", "pass"))
+GENERATED = GeneratedPart(text="It is Rome.", label="fail", labels=("fail", "pass"))
 
 
 def accept(decisions, item, *, who="Ann", version=0):
@@ -34,8 +34,8 @@ def file(tmp_path: Path) -> Path:
 
 def states(file: Path) -> dict[str, str]:
     decisions = Decisions(file)
-    with decisions.current() as fold:
-        found = {item: standing.state.state for item, standing in fold.items.items()}
+    with decisions.current() as standings:
+        found = {item: standing.state.state for item, standing in standings.items.items()}
     decisions.close()
     return found
 
@@ -70,9 +70,9 @@ def test_two_open_files_see_each_other(file):
     with pytest.raises(StaleError, match="Ann accepted"):
         accept(theirs, "i", who="Bob")
     accept(theirs, "i", who="Bob", version=1)
-    with mine.current() as fold:
-        assert fold.of("i").version == 2
-        assert fold.reviewers == ["Ann", "Bob"]
+    with mine.current() as standings:
+        assert standings.of("i").version == 2
+        assert standings.reviewers == ["Ann", "Bob"]
 
 
 def test_several_decisions_are_taken_together_or_not_at_all(file):

@@ -10,8 +10,8 @@ from jrh_mlflow.errors import ReviewError, SuiteError
 from jrh_mlflow.evaluation.evaluate import evaluate
 from jrh_mlflow.judges.scripted import Oracle
 from jrh_mlflow.resolve import hold_back, load_suite
-from jrh_mlflow.review.report import finish
-from jrh_mlflow.review.serve import open_shelf, withdraw
+from jrh_mlflow.review.finish import finish
+from jrh_mlflow.review.serve import open_catalog, withdraw
 from jrh_mlflow.review.states import Click, ConflictError
 from jrh_mlflow.suites.suite import read_suite
 from tests.review.making import baseline, made, opened, saved_suite
@@ -20,8 +20,8 @@ from tests.review.making import baseline, made, opened, saved_suite
 def decide(review, index, action, *, who="Ann", **more):
     _, entries = review.placed()
     entry = entries[index]
-    with review.decisions.current() as fold:
-        version = fold.of(entry.key).version
+    with review.decisions.current() as standings:
+        version = standings.of(entry.key).version
     review.hold()
     return review.decisions.decide(entry.key, Click(action=action, who=who, version=version, **more), entry.generated())
 
@@ -136,13 +136,13 @@ def test_marking_a_suite_leaves_its_items_and_hash_alone(tmp_path):
 
 def test_a_withdrawn_review_gives_the_suite_back(tmp_path):
     review = reviewed(tmp_path)
-    assert withdraw(open_shelf((str(review.folder),))) == ["suite: review withdrawn, 1 items undecided"]
+    assert withdraw(open_catalog((str(review.folder),))) == ["suite: review withdrawn, 1 items undecided"]
     hold_back(load_suite(review.folder))
 
 
 def test_there_must_be_something_to_review(tmp_path):
     with pytest.raises(ReviewError, match="There is no suite in"):
-        open_shelf((str(tmp_path / "nowhere"),))
+        open_catalog((str(tmp_path / "nowhere"),))
     folder = saved_suite(tmp_path / "plain", [baseline("s", "plain")])
     with pytest.raises(ReviewError, match="nothing to review"):
-        open_shelf((str(folder),))
+        open_catalog((str(folder),))

@@ -9,11 +9,10 @@ import mlflow
 import pytest
 
 from jrh_mlflow.errors import TrackingError
-from jrh_mlflow.review.report import finish, log_review
-from jrh_mlflow.review.serve import Logging
+from jrh_mlflow.review.finish import ReviewLogger, finish, log_review
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import review_traces
-from jrh_mlflow.tracking.review_traces import Decision, ReviewedItem, log_review_traces
+from jrh_mlflow.tracking.review_traces import ReviewedItem, ReviewerDecision, log_review_traces
 from jrh_mlflow.tracking.store import Store
 from tests.review.browser import agents
 from tests.review.making import baseline, made, opened, saved_suite
@@ -30,7 +29,7 @@ REVIEWED = ReviewedItem(
     by="Ann",
     when="2026-01-01T00:00:00.000+00:00",
     label="fail",
-    decisions=[Decision(who="Ann", state="accepted", reason=None)],
+    decisions=[ReviewerDecision(who="Ann", state="accepted", reason=None)],
 )
 
 
@@ -202,7 +201,7 @@ def test_hostile_texts_and_names_survive_and_large_ones_are_whole_in_the_span(st
         item=item,
         source=replace(ITEM, response=large),
         state="edited",
-        decisions=[Decision(who="<b>Eve</b>", state="edited", reason=HOSTILE)],
+        decisions=[ReviewerDecision(who="<b>Eve</b>", state="edited", reason=HOSTILE)],
         verdict=HOSTILE,
         edited_text=large,
     )
@@ -231,7 +230,7 @@ def test_a_planted_key_is_in_nothing_that_is_written(store_uri, tmp_path, monkey
         validator=KEY,
         verdict=KEY,
         edited_text=KEY,
-        decisions=[Decision(who=KEY, state="edited", reason=f"says {KEY}")],
+        decisions=[ReviewerDecision(who=KEY, state="edited", reason=f"says {KEY}")],
     )
     run_id = own.create_run("review", tags={})
     log_review_traces(own, run_id, [leaky], kept="")
@@ -255,7 +254,7 @@ def test_a_store_that_loses_assessments_is_found_out_and_the_result_is_safe(stor
     assert read_suite(done.path).sha256 == done.suite.sha256
     (run,) = own.client.search_runs([own.experiment_id])
     assert (run.info.status, run.data.metrics["review/edited"]) == ("FAILED", 1)
-    told = Logging(tracking_uri=own.uri, experiment="own")(review, done, "Ann")
+    told = ReviewLogger(tracking_uri=own.uri, experiment="own")(review, done, "Ann")
     assert told["run_id"] is None
     assert str(done.path) in told["note"]
 

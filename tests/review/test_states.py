@@ -15,33 +15,33 @@ from jrh_mlflow.review.states import (
     UNDECIDED,
     Click,
     Event,
-    Fold,
-    Generated,
+    GeneratedPart,
     StaleError,
+    Standings,
     State,
     decide,
 )
 
-GENERATED = Generated(text="It is Rome.", label="fail", labels=("fail", "pass"))
+GENERATED = GeneratedPart(text="It is Rome.", label="fail", labels=("fail", "pass"))
 
 
 class Desk:
     """One item, decided on by whoever sits there."""
 
     def __init__(self):
-        self.fold = Fold()
+        self.standings = Standings()
 
     @property
     def standing(self):
-        return self.fold.of("i")
+        return self.standings.of("i")
 
     def click(self, action, who="Ann", version=None, **more):
         version = self.standing.version if version is None else version
         click = Click(action=action, who=who, version=version, **more)
         before, after = self.standing.state, decide(self.standing, click, GENERATED)
-        number = self.fold.last + 1
+        number = self.standings.last + 1
         event = Event(number=number, item="i", who=who, when="now", action=action, before=before, after=after)
-        self.fold.add([event])
+        self.standings.add([event])
         return after
 
 
@@ -88,9 +88,9 @@ def test_a_click_that_makes_no_sense_is_refused_with_the_reason(action, more, to
 
 
 def test_an_item_without_a_label_has_none_to_edit():
-    wordless = Generated(text="x", label=None, labels=("fail", "pass"))
+    wordless = GeneratedPart(text="x", label=None, labels=("fail", "pass"))
     with pytest.raises(ReviewError, match="direction"):
-        decide(Fold().of("i"), Click(action="edit", who="Ann", version=0, label="pass"), wordless)
+        decide(Standings().of("i"), Click(action="edit", who="Ann", version=0, label="pass"), wordless)
 
 
 def test_a_decision_about_what_somebody_else_changed_is_refused_with_their_name():

@@ -1,6 +1,6 @@
-"""The reviewed suite: what was accepted as it is, what was edited as it was edited, and nothing else.
+"""The end of a review: the reviewed suite is written beside its parent, and logged as an MLflow run.
 
-A finished review as the metrics, tables and artifacts of an MLflow run.
+The reviewed suite holds what was accepted as it is, what was edited as it was edited, and nothing else.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from jrh_mlflow.errors import ReviewError, SuiteError
+from jrh_mlflow.errors import ReviewError, SuiteError, TrackingError
 from jrh_mlflow.reports.markdown import table
-from jrh_mlflow.review.contents import Content, Entry
+from jrh_mlflow.review.contents import Content, ReviewEntry, shown_states
+from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review
 from jrh_mlflow.review.states import (
     ACCEPTED,
@@ -29,25 +27,27 @@ from jrh_mlflow.review.states import (
     EDITED,
     EXEMPT,
     REJECTED,
-    STATES,
     UNDECIDED,
     ConflictError,
     Event,
-    Fold,
     Standing,
-    State,
+    Standings,
 )
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
-from jrh_mlflow.stats.proportions import cluster_wilson, wilson
 from jrh_mlflow.suites.suite import Suite, read_suite
+from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.publish import RunContent, open_run, publish
-from jrh_mlflow.tracking.review_traces import Decision, ReviewedItem, log_review_traces
+from jrh_mlflow.tracking.review_traces import ReviewedItem, ReviewerDecision, log_review_traces
 from jrh_mlflow.tracking.store import Store
 
 _LEFT_OUT = (REJECTED, UNDECIDED)
+_EVENT_COLUMNS = ("number", "when", "who", "action", "item", "state", "label", "reason", "text", "text_before")
+_MAX_SHOWN = 2000
+_KEPT = (
+    "its metrics and decisions are complete, and the reviewed suite is in {path}. "
+    "Finishing the review again logs it again, as another run."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,12 @@ class Finished:
     left_out: dict[str, int]
     """How many items were `rejected`, and how many `undecided`."""
     parent: Content
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Where it is and what it holds, as whoever finished it is told."""
+        n_items = len(self.suite)
+        return {"path": str(self.path), "sha256": self.suite.sha256, "n_items": n_items, "left_out": self.left_out}
 
 
 def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finished:
@@ -73,9 +79,9 @@ def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finish
     content, entries = review.placed()
     if content.growing:
         raise ConflictError("Items still arrive: finish the review when generation has ended.")
-    with review.decisions.current() as fold:
-        suite, left_out = reviewed_suite(content, entries, fold)
-        last, finished = fold.last, fold.finished
+    with review.decisions.current() as standings:
+        suite, left_out = reviewed_suite(content, entries, standings)
+        last, finished = standings.last, standings.finished
     if left_out[UNDECIDED] and not allow_undecided:
         raise ConflictError(
             f"{left_out[UNDECIDED]} of {len(entries)} items are undecided. "
@@ -89,7 +95,9 @@ def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finish
     return Finished(suite=suite, path=path, left_out=left_out, parent=content)
 
 
-def reviewed_suite(content: Content, entries: Mapping[int, Entry], fold: Fold) -> tuple[Suite, dict[str, int]]:
+def reviewed_suite(
+    content: Content, entries: Mapping[int, ReviewEntry], standings: Standings
+) -> tuple[Suite, dict[str, int]]:
     """Return the suite that the decisions so far lead to, and how many items it leaves out."""
     of_item = {id(entry.item): entry for entry in entries.values()}
     kept: list[Item] = []
@@ -99,21 +107,21 @@ def reviewed_suite(content: Content, entries: Mapping[int, Entry], fold: Fold) -
         if entry is None:
             kept.append(item)
             continue
-        state = entry.shown_state(fold.of(entry.key))
+        state = entry.shown(standings.of(entry.key).state)
         counts[state] += 1
         if state not in _LEFT_OUT:
-            kept.append(_reviewed(entry, fold))
+            kept.append(_reviewed(entry, standings))
     if counts and counts.keys() <= set(_LEFT_OUT):
         raise ReviewError("Nothing was accepted: the reviewed suite would hold no perturbed item.")
     name = content.name if content.name.endswith("-reviewed") else f"{content.name}-reviewed"
-    suite = Suite(name=name, items=kept, origin=_origin(content, counts, fold))
+    suite = Suite(name=name, items=kept, origin=_origin(content, counts, standings))
     return suite, {state: counts[state] for state in _LEFT_OUT}
 
 
-def _reviewed(entry: Entry, fold: Fold) -> Item:
+def _reviewed(entry: ReviewEntry, standings: Standings) -> Item:
     """Return an item as decided, with who decided it and what it was before."""
-    standing = fold.of(entry.key)
-    if standing.by is None or entry.shown_state(standing) == EXEMPT:
+    standing = standings.of(entry.key)
+    if standing.by is None or entry.shown(standing.state) == EXEMPT:
         return entry.item
     state, by = standing.state, standing.by
     about: dict[str, Any] = {"state": state.state, "by": by.who, "when": by.when}
@@ -126,7 +134,7 @@ def _reviewed(entry: Entry, fold: Fold) -> Item:
     return replace(item, meta={**item.meta, "review": about})
 
 
-def _origin(content: Content, counts: Mapping[str, int], fold: Fold) -> dict[str, Any]:
+def _origin(content: Content, counts: Mapping[str, int], standings: Standings) -> dict[str, Any]:
     parent = dict(content.suite.origin) if content.suite else {}
     kept = {key: value for key, value in parent.items() if not key.startswith("review")}
     return {
@@ -135,9 +143,9 @@ def _origin(content: Content, counts: Mapping[str, int], fold: Fold) -> dict[str
         "parent_builder": parent.get("builder"),
         "parent_sha256": content.sha256,
         "parent_name": content.name,
-        "reviewed_by": fold.reviewers,
+        "reviewed_by": standings.reviewers,
         "decisions": dict(counts),
-        "n_events": fold.last,
+        "n_events": standings.last,
     }
 
 
@@ -168,12 +176,27 @@ def _holds(path: Path, suite: Suite) -> bool:
         return False
 
 
-_EVENT_COLUMNS = ("number", "when", "who", "action", "item", "state", "label", "reason", "text", "text_before")
-_MAX_SHOWN = 2000
-_KEPT = (
-    "its metrics and decisions are complete, and the reviewed suite is in {path}. "
-    "Finishing the review again logs it again, as another run."
-)
+@dataclass(frozen=True, kw_only=True)
+class ReviewLogger:
+    """Logs finished reviews in a tracking store."""
+
+    tracking_uri: str | None = None
+    """When None, the store that the suite was read from, or the active one."""
+    experiment: str | None = None
+    beside_run: bool = False
+    """Log into the experiment of the run that the suite was read from."""
+    enabled: bool = True
+
+    def __call__(self, review: Review, done: Finished, who: str) -> dict[str, Any]:
+        """Log a review; what cannot be logged is said, not lost."""
+        if not self.enabled:
+            return {}
+        try:
+            beside = review.run.experiment_id if self.beside_run and review.run else None
+            store = Store(self.tracking_uri or review.tracking_uri, self.experiment, experiment_id=beside)
+            return log_review(review, done, who=who, store=store)
+        except TrackingError as error:
+            return {"run_id": None, "note": str(error)}
 
 
 def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dict[str, Any]:
@@ -184,18 +207,37 @@ def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dic
     """
     _, entries = review.placed()
     events = review.decisions.events(since=0, limit=2**31)
-    with review.decisions.current() as fold:
-        facts = _facts(review, done, entries, fold)
-        rows = [_item_row(entry, fold) for entry in entries.values()]
-        points = _points(facts["states"], entries, fold)
-        decided = _decided(done, entries, fold)
+    with review.decisions.current() as standings:
+        states = shown_states(entries.values(), standings)
+        validator = validator_agreement(entries.values(), standings)
+        between = reviewer_agreement(entries, standings)
+        reviewers, n_events = standings.reviewers, standings.last
+        rows = [_item_row(entry, standings) for entry in entries.values()]
+        decided = _decided(done, entries.values(), standings)
+    facts: dict[str, Any] = {
+        "suite": keys.suite_facts(done.suite),
+        "parent": {"name": done.parent.name, "sha256": done.parent.sha256},
+        "run_id": review.run.run_id if review.run else None,
+        "states": states,
+        "reviewers": reviewers,
+        "n_events": n_events,
+        "validator_agreement": validator.to_dict(),
+        "reviewer_agreement": between,
+    }
+    points = keys.review_points(
+        states,
+        validator=validator,
+        pairs=between["reviewers"] if between else [],
+        disputed=len(between["disputed"]) if between else 0,
+        reviewers=len(reviewers),
+    )
     parent = {"sha256": done.parent.sha256, "n_items": len(done.parent.items)}
     tags = {keys.TAG_LOGGED_ARTIFACTS: json.dumps([{"path": keys.DECISIONS_TABLE, "type": "table"}])}
     if generated := done.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
     content = RunContent(
         points=points,
-        params={"suite": keys.suite_facts(done.suite), "parent": parent, "review": {"finished_by": who}},
+        params={"suite": facts["suite"], "parent": parent, "review": {"finished_by": who}},
         description=_note(facts),
         described_in=keys.REVIEW_JSON,
         tags=tags,
@@ -213,18 +255,18 @@ def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dic
     return {"run_id": run_id, "link": store.link(run_id), "metrics": metrics}
 
 
-def _decided(done: Finished, entries: Mapping[int, Entry], fold: Fold) -> list[ReviewedItem]:
+def _decided(done: Finished, entries: Iterable[ReviewEntry], standings: Standings) -> list[ReviewedItem]:
     """Return the items with a decision; those that somebody edited or rejected come first."""
     validator = str((done.parent.suite.origin if done.parent.suite else {}).get("validator") or "validator")
     found = [
         _reviewed_item(entry, standing, standing.by, validator)
-        for entry in entries.values()
-        if (standing := fold.of(entry.key)).by is not None and standing.state.state in DECIDED
+        for entry in entries
+        if (standing := standings.of(entry.key)).by is not None and standing.state.state in DECIDED
     ]
     return sorted(found, key=lambda one: {one.state, *(each.state for each in one.decisions)} == {ACCEPTED})
 
 
-def _reviewed_item(entry: Entry, standing: Standing, by: Event, validator: str) -> ReviewedItem:
+def _reviewed_item(entry: ReviewEntry, standing: Standing, by: Event, validator: str) -> ReviewedItem:
     state = standing.state
     own = [(who, mine) for who in standing.own if (mine := standing.mine(who))]
     return ReviewedItem(
@@ -236,7 +278,7 @@ def _reviewed_item(entry: Entry, standing: Standing, by: Event, validator: str) 
         by=by.who,
         when=by.when,
         label=None if state.state == REJECTED else state.label or entry.item.expected,
-        decisions=[Decision(who=who, state=mine.state, reason=mine.reason) for who, mine in own],
+        decisions=[ReviewerDecision(who=who, state=mine.state, reason=mine.reason) for who, mine in own],
         verdict=entry.verdict,
         validator=validator,
         edited_text=state.text if state.state == EDITED else None,
@@ -244,39 +286,14 @@ def _reviewed_item(entry: Entry, standing: Standing, by: Event, validator: str) 
     )
 
 
-def _facts(review: Review, done: Finished, entries: Mapping[int, Entry], fold: Fold) -> dict[str, Any]:
-    states = Counter(entry.shown_state(fold.of(entry.key)) for entry in entries.values())
-    return {
-        "suite": keys.suite_facts(done.suite),
-        "parent": {"name": done.parent.name, "sha256": done.parent.sha256},
-        "run_id": review.run.run_id if review.run else None,
-        "states": {**dict.fromkeys((*STATES, "exempt"), 0), **states},
-        "reviewers": fold.reviewers,
-        "n_events": fold.last,
-        "validator_agreement": validator_agreement(entries.values(), fold).to_dict(),
-        "reviewer_agreement": reviewer_agreement(entries, fold),
-    }
-
-
-def _points(states: Mapping[str, int], entries: Mapping[int, Entry], fold: Fold) -> list[keys.Point]:
-    between = reviewer_agreement(entries, fold) or {"reviewers": [], "disputed": []}
-    return keys.review_points(
-        states,
-        validator=validator_agreement(entries.values(), fold),
-        pairs=between["reviewers"],
-        disputed=len(between["disputed"]),
-        reviewers=len(fold.reviewers),
-    )
-
-
-def _item_row(entry: Entry, fold: Fold) -> dict[str, Any]:
-    standing = fold.of(entry.key)
+def _item_row(entry: ReviewEntry, standings: Standings) -> dict[str, Any]:
+    standing = standings.of(entry.key)
     state, by, generated = standing.state, standing.by, entry.generated(standing.state.message)
     text = state.text if state.text is not None else generated.text
     return {
         "item": entry.item.id,
         "test": entry.test,
-        "state": entry.shown_state(standing),
+        "state": entry.shown(standing.state),
         "label": state.label or entry.item.expected,
         "label_before": entry.item.expected,
         "validator": entry.item.meta.get("validator"),
@@ -303,7 +320,7 @@ def _events_csv(events: list[Event]) -> bytes:
         item = event.item.partition(" ")[2]
         about = (event.number, event.when, event.who, event.action, item, after.state, after.label, after.reason)
         writer.writerow((*about, after.text, before.text))
-    return sink.getvalue().encode("utf-8", "replace")
+    return clean_text(sink.getvalue()).encode()
 
 
 def _note(facts: Mapping[str, Any]) -> str:
@@ -318,90 +335,3 @@ def _note(facts: Mapping[str, Any]) -> str:
         )
     lines = ["# Review", "", *table(["state", "items"], rows), "", told, "", f"Reviewers: {len(facts['reviewers'])}."]
     return "\n".join(lines) + "\n"
-
-
-def validator_agreement(entries: Iterable[Entry], fold: Fold) -> Reading:
-    """Share of decided items on which the validator's verdict is the reviewers' decision.
-
-    A kept item agrees when the verdict is the label it carries after review; a rejected one when the validator had not
-    given the expected answer either. The denominator are decided items that a validator answered; `excluded` counts
-    decided ones that it did not.
-    """
-    agreed: dict[str, list[bool]] = {}
-    excluded = 0
-    for entry in entries:
-        state = fold.of(entry.key).state
-        if state.state not in DECIDED:
-            continue
-        if entry.verdict is None:
-            excluded += 1
-            continue
-        agreed.setdefault(entry.item.task, []).append(_agrees(entry.verdict, entry, state))
-    return _share(agreed, excluded)
-
-
-def reviewer_agreement(entries: Mapping[int, Entry], fold: Fold) -> dict[str, Any] | None:
-    """For each two reviewers the share of items both decided that both keep or both reject, kappa and AC1.
-
-    Returns:
-        None with fewer than two reviewers, or when no two decided the same item.
-    """
-    pairs = [_pair(one, other, entries, fold) for one, other in combinations(fold.reviewers, 2)]
-    pairs = [pair for pair in pairs if pair["n"]]
-    if not pairs:
-        return None
-    disputed = [place for place, entry in entries.items() if _disputed(entry, fold)]
-    return {"reviewers": pairs, "disputed": disputed}
-
-
-def _agrees(verdict: str, entry: Entry, state: State) -> bool:
-    if state.state == REJECTED:
-        return verdict != entry.item.expected
-    return verdict == (state.label or entry.item.expected)
-
-
-def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:
-    successes = np.array([sum(found) for found in agreed.values()], dtype=float)
-    sizes = np.array([len(found) for found in agreed.values()], dtype=float)
-    if not len(sizes):
-        return NotEstimable(reason="no decided item has a validator's verdict", excluded=excluded)
-    right, n = int(successes.sum()), int(sizes.sum())
-    low, high = wilson(right, n)
-    cluster = cluster_wilson(successes, sizes)
-    return Estimate(
-        value=right / n,
-        n=n,
-        excluded=excluded,
-        ci_low=low,
-        ci_high=high,
-        cluster_low=cluster[0] if cluster else None,
-        cluster_high=cluster[1] if cluster else None,
-        n_clusters=len(sizes),
-        method="wilson",
-        unit="item",
-        numerator=right,
-    )
-
-
-def _pair(one: str, other: str, entries: Mapping[int, Entry], fold: Fold) -> dict[str, Any]:
-    both = [
-        (mine.state, theirs.state)
-        for entry in entries.values()
-        if (mine := fold.of(entry.key).mine(one)) and (theirs := fold.of(entry.key).mine(other))
-    ]
-    kept = np.array([[state != REJECTED for state in pair] for pair in both], dtype=float).reshape(-1, 2)
-    return {
-        "reviewers": [one, other],
-        "n": len(both),
-        "rate": float((kept[:, 0] == kept[:, 1]).mean()) if both else None,
-        # On two categories Cohen's kappa with quadratic weights is Cohen's kappa.
-        "kappa": quadratic_kappa(kept[:, 0], kept[:, 1], n_levels=2) if both else None,
-        "ac1": gwet_ac1(kept, n_categories=2) if both else None,
-        "same_decision": float(np.mean([mine == theirs for mine, theirs in both])) if both else None,
-    }
-
-
-def _disputed(entry: Entry, fold: Fold) -> bool:
-    standing = fold.of(entry.key)
-    kept = {mine.state != REJECTED for who in standing.own if (mine := standing.mine(who))}
-    return len(kept) > 1

@@ -1,0 +1,102 @@
+"""How far reviewers agree with the validator, and with one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from jrh_mlflow.review.contents import ReviewEntry
+from jrh_mlflow.review.states import DECIDED, REJECTED, Standings, State
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
+from jrh_mlflow.stats.proportions import cluster_wilson, wilson
+
+
+def validator_agreement(entries: Iterable[ReviewEntry], standings: Standings) -> Reading:
+    """Share of decided items on which the validator's verdict is the reviewers' decision.
+
+    A kept item agrees when the verdict is the label it carries after review; a rejected one when the validator had not
+    given the expected answer either. The denominator are decided items that a validator answered; `excluded` counts
+    decided ones that it did not.
+    """
+    agreed: dict[str, list[bool]] = {}
+    excluded = 0
+    for entry in entries:
+        state = standings.of(entry.key).state
+        if state.state not in DECIDED:
+            continue
+        if entry.verdict is None:
+            excluded += 1
+            continue
+        agreed.setdefault(entry.item.task, []).append(_agrees(entry.verdict, entry, state))
+    return _share(agreed, excluded)
+
+
+def reviewer_agreement(entries: Mapping[int, ReviewEntry], standings: Standings) -> dict[str, Any] | None:
+    """For each two reviewers the share of items both decided that both keep or both reject, kappa and AC1.
+
+    Returns:
+        None with fewer than two reviewers, or when no two decided the same item.
+    """
+    pairs = [_pair(one, other, entries, standings) for one, other in combinations(standings.reviewers, 2)]
+    pairs = [pair for pair in pairs if pair["n"]]
+    if not pairs:
+        return None
+    disputed = [place for place, entry in entries.items() if _disputed(entry, standings)]
+    return {"reviewers": pairs, "disputed": disputed}
+
+
+def _agrees(verdict: str, entry: ReviewEntry, state: State) -> bool:
+    if state.state == REJECTED:
+        return verdict != entry.item.expected
+    return verdict == (state.label or entry.item.expected)
+
+
+def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:
+    successes = np.array([sum(found) for found in agreed.values()], dtype=float)
+    sizes = np.array([len(found) for found in agreed.values()], dtype=float)
+    if not len(sizes):
+        return NotEstimable(reason="no decided item has a validator's verdict", excluded=excluded)
+    right, n = int(successes.sum()), int(sizes.sum())
+    low, high = wilson(right, n)
+    cluster = cluster_wilson(successes, sizes)
+    return Estimate(
+        value=right / n,
+        n=n,
+        excluded=excluded,
+        ci_low=low,
+        ci_high=high,
+        cluster_low=cluster[0] if cluster else None,
+        cluster_high=cluster[1] if cluster else None,
+        n_clusters=len(sizes),
+        method="wilson",
+        unit="item",
+        numerator=right,
+    )
+
+
+def _pair(one: str, other: str, entries: Mapping[int, ReviewEntry], standings: Standings) -> dict[str, Any]:
+    both = [
+        (mine.state, theirs.state)
+        for entry in entries.values()
+        if (mine := standings.of(entry.key).mine(one)) and (theirs := standings.of(entry.key).mine(other))
+    ]
+    kept = np.array([[state != REJECTED for state in pair] for pair in both], dtype=float).reshape(-1, 2)
+    return {
+        "reviewers": [one, other],
+        "n": len(both),
+        "rate": float((kept[:, 0] == kept[:, 1]).mean()) if both else None,
+        # On two categories Cohen's kappa with quadratic weights is Cohen's kappa.
+        "kappa": quadratic_kappa(kept[:, 0], kept[:, 1], n_levels=2) if both else None,
+        "ac1": gwet_ac1(kept, n_categories=2) if both else None,
+        "same_decision": float(np.mean([mine == theirs for mine, theirs in both])) if both else None,
+    }
+
+
+def _disputed(entry: ReviewEntry, standings: Standings) -> bool:
+    standing = standings.of(entry.key)
+    kept = {mine.state != REJECTED for who in standing.own if (mine := standing.mine(who))}
+    return len(kept) > 1
