@@ -100,10 +100,14 @@ class ReviewEntry:
             )
         return self._rechecked[text]
 
-    def failed(self, state: State | None = None) -> frozenset[str]:
+    @cached_property
+    def failed(self) -> frozenset[str]:
+        """Names of the checks that it did not pass when it was made."""
+        return _failed(self.checks)
+
+    def failed_as(self, state: State) -> frozenset[str]:
         """Return the names of checks that it did not pass when it was made, or does not pass as it was edited."""
-        edited = self.rechecked(state.text) if state is not None and state.text is not None else ()
-        return frozenset(one["name"] for one in (*self.checks, *edited) if not one["passed"])
+        return self.failed if state.text is None else self.failed | _failed(self.rechecked(state.text))
 
     @cached_property
     def part(self) -> str:
@@ -214,7 +218,7 @@ class Content:
     @cached_property
     def failed_checks(self) -> list[str]:
         """Names of all checks that some item did not pass, sorted."""
-        return sorted({name for entry in self.entries for name in entry.failed()})
+        return sorted({name for entry in self.entries for name in entry.failed})
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -305,6 +309,10 @@ def _check(found: object) -> dict[str, Any]:
         return {"name": str(found).partition(":")[0], "passed": False, "problem": str(found)}
     problem = found.get("problem")
     return {"name": str(found.get("name", "")), "passed": bool(found.get("passed", not problem)), "problem": problem}
+
+
+def _failed(checks: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    return frozenset(check["name"] for check in checks if not check["passed"])
 
 
 def _check_name(check: Check) -> str:

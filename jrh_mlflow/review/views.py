@@ -43,7 +43,7 @@ class Filter(BaseModel):
             (not self.test or entry.test == self.test)
             and (not self.state or entry.shown(standing.state) == self.state)
             and (not self.mine or _mine(standing, self.reviewer, default="undecided") == self.mine)
-            and (not self.failed_check or _matches(self.failed_check, entry.failed(standing.state)))
+            and (not self.failed_check or _matches(self.failed_check, entry.failed_as(standing.state)))
             and (not self.q or self._found(entry, standing))
         )
 
@@ -191,7 +191,7 @@ def _row(place: int, entry: ReviewEntry, standings: Standings, reviewer: str) ->
 def _failed_checks(content: Content, entries: Mapping[int, ReviewEntry], standings: Standings) -> list[str]:
     """Return the names of checks that some item does not pass, sorted."""
     states = [(entry, standings.of(entry.key).state) for entry in entries.values()]
-    edited = {name for entry, state in states if state.text is not None for name in entry.failed(state)}
+    edited = {name for entry, state in states if state.text is not None for name in entry.failed_as(state)}
     return sorted({*content.failed_checks, *edited})
 
 
