@@ -22,6 +22,7 @@ from jrh_mlflow.cli.options import (
 )
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
+from jrh_mlflow.reports.numbers import quote_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation.evaluate import Evaluation
@@ -155,9 +156,7 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(quoted), indent=1))
         return
-    dollars = "unknown (no price; give --price IN,OUT)"
-    if quoted.usd is not None:
-        dollars = f"about ${quoted.usd:.4f}, at most ${quoted.worst_usd:.4f}"
+    dollars = quote_text(quoted.usd, quoted.worst_usd, unknown="unknown (no price; give --price IN,OUT)")
     click.echo(f"calls          {quoted.calls} ({quoted.journalled} in the journal already, not paid again)")
     click.echo(f"input tokens   about {quoted.input_tokens:,} (4 bytes each)")
     click.echo(f"output tokens  about {quoted.output_tokens:,} (150 a call)")

@@ -13,6 +13,7 @@ import click
 from jrh_mlflow.cli.judging import extra_fields, price_from_option, text_or_file
 from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, or_none, print_table, store, together
 from jrh_mlflow.errors import BudgetError
+from jrh_mlflow.reports.numbers import quote_text, spent_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.generation.generate import GenerationRun
@@ -236,7 +237,7 @@ def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
         click.echo(f"… and {len(made.set_aside) - 5} more, in the run's set_aside.jsonl")
     if not made.total("items"):
         click.echo("Nothing could be made beyond the baselines.")
-    dollars = "unknown" if made.usage.cost_usd is None else f"${made.usage.cost_usd:.4f}"
+    dollars = spent_text(made.usage.cost_usd)
     click.echo(f"\ncalls {made.usage.calls} ({made.usage.cached} from the journal), dollars {dollars}")
     click.echo(f"{done.suite.name}: {len(done.suite)} items, sha256 {done.suite.sha256}, in {output}")
     click.echo(done.link)
@@ -249,9 +250,7 @@ def _print_quote(settings: GenerationSettings, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(quoted), indent=1))
         return
-    dollars = "unknown (a model has no price; give --price IN,OUT)"
-    if quoted.usd is not None:
-        dollars = f"about ${quoted.usd:.4f}, at most ${quoted.worst_usd:.4f}"
+    dollars = quote_text(quoted.usd, quoted.worst_usd, unknown="unknown (a model has no price; give --price IN,OUT)")
     click.echo(f"seeds            {quoted.seeds}")
     click.echo(f"items            {quoted.items}, baselines included, if all can be made")
     click.echo(f"generator calls  {quoted.generator_calls}, at most {quoted.max_generator_calls}")

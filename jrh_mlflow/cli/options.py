@@ -178,15 +178,12 @@ def _shown(one: Evaluation) -> dict[str, Reading]:
 
 
 def _cell(reading: Reading | None) -> str:
-    from jrh_mlflow.reports.numbers import threshold_text
+    from jrh_mlflow.reports.numbers import threshold_text, with_interval
     from jrh_mlflow.schema.estimates import Estimate
 
     if not isinstance(reading, Estimate):
         return "n/a"
-    if reading.unit == "curve":
-        return threshold_text(reading)
-    low, high = reading.cluster_low, reading.cluster_high
-    return f"{reading.value:.3f}" + (f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else "")
+    return threshold_text(reading) if reading.unit == "curve" else with_interval(reading).removesuffix(" –")
 
 
 def _facts(one: Evaluation) -> dict[str, Any]:

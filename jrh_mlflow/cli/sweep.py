@@ -9,6 +9,7 @@ import click
 
 from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, suite_option, tracking
 from jrh_mlflow.errors import BudgetError
+from jrh_mlflow.reports.numbers import quote_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.sweeps.pricing import SweepQuote
@@ -101,9 +102,7 @@ def _print_quote(space: str, given: dict[str, Any], *, as_json: bool) -> None:
 
 def _dollars(quoted: SweepQuote, what: str) -> str:
     usd, worst = getattr(quoted, f"{what}_usd"), getattr(quoted, f"{what}_worst_usd")
-    if usd is None:
-        return "dollars unknown (no price; give --price MODEL=IN,OUT)"
-    return f"about ${usd:.4f}, at most ${worst:.4f}"
+    return quote_text(usd, worst, unknown="dollars unknown (no price; give --price MODEL=IN,OUT)")
 
 
 def _prices(texts: tuple[str, ...]) -> dict[str, tuple[float, float]]:

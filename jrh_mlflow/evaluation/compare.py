@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.reports.comparison_page import JudgeCard, comparison_page
+from jrh_mlflow.reports.comparison import JudgeCard, comparison_markdown, comparison_page, comparison_tables
 from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER
 from jrh_mlflow.reports.figures.reliability import comparison_figures
 from jrh_mlflow.results import worst_items
-from jrh_mlflow.results.comparison import Contrasts, compare_calls
+from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.publish import RunContent, open_run, publish
@@ -45,7 +46,7 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """Return the comparison as a readable page."""
-        return self.contrasts.to_markdown(title=self.title, note=" ".join(self._notes) or None)
+        return comparison_markdown(self.contrasts, title=self.title, note=" ".join(self._notes) or None)
 
     def to_html(self) -> str:
         """Return the comparison as one self-contained HTML file: no script, no request, every text escaped."""
@@ -204,7 +205,7 @@ def comparison_content(done: Comparison, *, seed: int, alpha: float) -> RunConte
             keys.COMPARISON_JSON: done.to_dict(),
             keys.COMPARISON_MARKDOWN: markdown,
             keys.COMPARISON_PAGE: done.to_html(),
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": frame for name, frame in contrasts.tables().items()},
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": frame for name, frame in comparison_tables(contrasts).items()},
             **{f"{FIGURES_FOLDER}/{name}": png for name, png in done.figures.items()},
         },
     )

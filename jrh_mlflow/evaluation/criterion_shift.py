@@ -14,7 +14,7 @@ from jrh_mlflow.measures.criterion import criterion_axes
 from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.reports.markdown import table
-from jrh_mlflow.reports.numbers import interval_text
+from jrh_mlflow.reports.numbers import interval_text, value_text
 from jrh_mlflow.resolve import as_suite, resolve_judge
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -131,8 +131,8 @@ def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> 
                 rows.append(
                     [
                         axis,
-                        f"{before.value:.4f}",
-                        f"{after.value:.4f}",
+                        value_text(before),
+                        value_text(after),
                         f"{shift.value:+.4f}",
                         interval_text(shift.cluster_low, shift.cluster_high),
                         str(shift.n),

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from jrh_mlflow.measures.reliability.worst import WorstItem
-from jrh_mlflow.reports.comparison import money_text
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
-from jrh_mlflow.reports.numbers import threshold_text
+from jrh_mlflow.reports.numbers import money_text, threshold_text
 from jrh_mlflow.results import Datasheet, ReliabilityReport, usd_per_accuracy_point, worst_items
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.tracking import keys

@@ -14,6 +14,7 @@ from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.reports.description import MAX_DESCRIPTION
 from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.numbers import spent_text
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.suites.suite import Suite
@@ -200,7 +201,7 @@ def _cost(made: Made) -> str:
     usage = made.usage
     if not usage.calls:
         return "No model was asked."
-    dollars = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    dollars = spent_text(usage.cost_usd, unknown="cost unknown")
     return f"Calls: {usage.calls} ({usage.cached} from the journal), {dollars}, generator and validator together."
 
 

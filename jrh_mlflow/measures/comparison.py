@@ -274,6 +274,58 @@ def _newcombe(table: ScoreTable, a: str, b: str) -> Interval | None:
     return newcombe(share_b, of_b, share_a, of_a)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Contrasts:
+    """What several judges read on one suite, and which of them can be told apart."""
+
+    judges: tuple[str, ...]
+    axes: tuple[str, ...]
+    """The baseline first, then the tests; of pairs the axes of the datasheet."""
+    cells: Mapping[str, Mapping[str, Reading]]
+    """Axis to judge to reading, on the calls that every judge was asked; `overall` is the mean over tests."""
+    differences: tuple[Difference, ...]
+    """Of every axis and pair of judges, then of the means over tests."""
+    letters: Mapping[str, Mapping[str, str]]
+    """Axis to judge to letters, best first: judges that cannot be told apart share a letter."""
+    summaries: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+    """`by_judge` (over its tests) and `by_test` (over judges): n, mean, sd, min, max."""
+    ordinal: Mapping[str, Mapping[str, Mapping[str, Reading]]]
+    """Test to judge to CCC, Pearson, Spearman and MAE, where the labels are a scale."""
+    costs: Mapping[str, Mapping[str, float | None]]
+    """Judge to `usd` and `usd_per_accuracy_point` of the calls compared; None is unknown."""
+    notes: tuple[str, ...]
+    """What a reader must know: calls left out, axes without a number, too few clusters."""
+    alpha: float
+    n_calls: int
+    """Calls of each judge that are compared."""
+
+    @property
+    def different(self) -> tuple[Difference, ...]:
+        """The differences that were told apart."""
+        return tuple(one for one in self.differences if one.different)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "judges": list(self.judges),
+            "axes": list(self.axes),
+            "alpha": self.alpha,
+            "n_calls": self.n_calls,
+            "notes": list(self.notes),
+            "cells": {axis: {name: one.to_dict() for name, one in row.items()} for axis, row in self.cells.items()},
+            "differences": [one.to_dict() for one in self.differences],
+            "letters": {axis: dict(row) for axis, row in self.letters.items()},
+            "summaries": {
+                kind: {name: dict(row) for name, row in rows.items()} for kind, rows in self.summaries.items()
+            },
+            "ordinal": {
+                test: {name: {key: one.to_dict() for key, one in row.items()} for name, row in rows.items()}
+                for test, rows in self.ordinal.items()
+            },
+            "costs": {name: dict(row) for name, row in self.costs.items()},
+        }
+
+
 def comparison_notes(
     given: Mapping[str, pd.DataFrame],
     calls: Mapping[str, pd.DataFrame],

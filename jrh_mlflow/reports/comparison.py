@@ -1,23 +1,25 @@
-"""A comparison as tables and as Markdown: every number with n and interval."""
+"""A comparison of judges as tables, as Markdown and as one HTML file: every number with n and interval."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from jrh_mlflow.measures.axes import lower_is_better
-from jrh_mlflow.measures.comparison import OVERALL, Difference
+from jrh_mlflow.measures.comparison import OVERALL, Contrasts, Difference
+from jrh_mlflow.measures.reliability.worst import WorstItem
+from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.numbers import cell_text, money_text, number_text, p_text, short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-
-if TYPE_CHECKING:
-    from jrh_mlflow.results.comparison import Contrasts
-
 
 _MOST_DIFFERENCES = 30
 """In Markdown; past it only those that were told apart are listed. The table and the JSON have all."""
+_OPEN_ROWS = 40
+"""Longer tables of differences start folded."""
 _HOW = (
     "Judges that share a letter cannot be told apart; `a` is with the best. Intervals are 95 %, sources (tasks) as "
     "clusters. Units of one source are not independent, so decisions use a sign-flip test on whole sources (`p`), "
@@ -56,7 +58,7 @@ def reading_row(reading: Reading) -> dict[str, Any]:
     """Spell a reading as columns: value, interval by source, n, excluded, and the reason where there is none."""
     if isinstance(reading, NotEstimable):
         return {"value": None, "low": None, "high": None, "n": None, "excluded": None, "reason": reading.reason}
-    low, high = ends(reading)
+    low, high = source_ends(reading)
     return {
         "value": reading.value,
         "low": low,
@@ -65,20 +67,6 @@ def reading_row(reading: Reading) -> dict[str, Any]:
         "excluded": reading.excluded,
         "reason": "",
     }
-
-
-def ends(reading: Estimate) -> tuple[float | None, float | None]:
-    """Return the interval by source, or the plain one where there is none by source."""
-    if reading.cluster_low is not None or reading.cluster_high is not None:
-        return reading.cluster_low, reading.cluster_high
-    return reading.ci_low, reading.ci_high
-
-
-def cell_text(reading: Reading, letter: str = "") -> str:
-    """Spell a cell: `0.812 [0.70, 0.89] ab`, or `n/a`."""
-    if isinstance(reading, NotEstimable):
-        return "n/a"
-    return f"{reading.value:.3f} {_span(*ends(reading))} {letter}".strip()
 
 
 def n_text(row: Mapping[str, Reading]) -> str:
@@ -94,7 +82,7 @@ def axis_text(axis: str) -> str:
     return f"{axis} (lower is better)" if lower_is_better(axis) else axis
 
 
-def comparison_markdown(comparison: Contrasts, *, title: str, note: str | None) -> str:
+def comparison_markdown(comparison: Contrasts, *, title: str = "Comparison of judges", note: str | None = None) -> str:
     """Render the grid of scores, then differences, summaries, scale metrics and costs."""
     lines = [f"# {title}", ""]
     lines += [f"> {text}\n" for text in ((note,) if note else ()) + comparison.notes]
@@ -124,7 +112,7 @@ def _differences(comparison: Contrasts) -> list[str]:
             axis_text(one.axis),
             f"{one.a} − {one.b}",
             f"{one.value:+.3f}",
-            _span(one.low, one.high),
+            short_interval(one.low, one.high),
             str(one.n),
             p_text(one.p_mcnemar),
             p_text(one.p_cluster),
@@ -141,7 +129,7 @@ def _spreads(heading: str, first: str, rows: Mapping[str, Mapping[str, float | N
     if not rows:
         return []
     cells = [
-        [name, *(_number(row[key]) for key in ("mean", "sd", "min", "max")), f"{row['n']:g}"]
+        [name, *(number_text(row[key]) for key in ("mean", "sd", "min", "max")), f"{row['n']:g}"]
         for name, row in rows.items()
     ]
     return [f"### {heading}", "", *table([first, "mean", "sd", "min", "max", "n"], cells), ""]
@@ -175,19 +163,52 @@ def _spread_frame(rows: Mapping[str, Mapping[str, float | None]], first: str) ->
     return frame
 
 
-def p_text(p: float | None) -> str:
-    """Spell a p-value; small ones are not 0."""
-    return "–" if p is None else "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeCard:
+    """What the page says of a judge besides its numbers."""
+
+    name: str
+    """As in the comparison; that of a simulated judge says so."""
+    run_id: str
+    n_calls: int
+    truncated: str | None = None
 
 
-def money_text(usd: float | None) -> str:
-    """Spell dollars; unknown is a word, never 0."""
-    return "unknown" if usd is None else f"${usd:.4f}" if usd >= 0.01 or usd == 0 else f"${usd:.2g}"
+def comparison_page(
+    comparison: Contrasts,
+    *,
+    title: str,
+    suite: Mapping[str, str],
+    judges: Sequence[JudgeCard],
+    figures: Mapping[str, bytes] | None = None,
+    worst: Mapping[str, Sequence[WorstItem]] | None = None,
+    notes: Sequence[str] = (),
+) -> str:
+    """Render the comparison.
 
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _span(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
+    Args:
+        comparison: The numbers.
+        title: Of the page.
+        suite: Facts of the suite, shown as they are.
+        judges: In the order of the comparison.
+        figures: Caption to PNG.
+        worst: Judge to its worst items.
+        notes: Shown above the comparison's own.
+    """
+    told = sorted(comparison.different, key=lambda one: (one.axis != OVERALL, one.p_holm))
+    apart = [one for one in comparison.differences if not one.different]
+    return render(
+        "comparison.html",
+        title=title,
+        comparison=comparison,
+        overall=OVERALL,
+        axis_text=axis_text,
+        n_text=n_text,
+        suite=suite,
+        judges=judges,
+        figures={caption: data_uri(png) for caption, png in (figures or {}).items()},
+        worst={name: items for name, items in (worst or {}).items() if items},
+        notes=(*notes, *comparison.notes),
+        differences=[*told, *apart],
+        unfolded=len(comparison.differences) <= _OPEN_ROWS,
+    )

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from jrh_mlflow.measures.axes import EXPECTED, by_section, find, step_of
 from jrh_mlflow.measures.reliability.worst import WorstItem
-from jrh_mlflow.reports.comparison import ends
-from jrh_mlflow.reports.html import data_uri, render, span
-from jrh_mlflow.reports.numbers import threshold_text
+from jrh_mlflow.reports.html import data_uri, render
+from jrh_mlflow.reports.numbers import short_interval, source_ends, threshold_text
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 
@@ -143,7 +142,7 @@ def _row(label: str, reading: Estimate) -> PageRow:
     return PageRow(
         label=label,
         value=threshold_text(reading) if reading.unit == "curve" else f"{reading.value:.3f}",
-        interval=span(ends(reading)),
+        interval=short_interval(*source_ends(reading)),
         n=f"{reading.n:,} {unit}{'' if reading.n == 1 else 's'}",
         left_out=f"{reading.excluded:,} ({left_out})" if left_out else f"{reading.excluded:,}",
         share=reading.value if reading.statistic == "rate" and reading.numerator is not None else None,

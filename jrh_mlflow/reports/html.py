@@ -9,8 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.reports.comparison import axis_text, ends, money_text, n_text, p_text
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.reports.numbers import money_text, number_text, p_text, short_interval, source_ends
+from jrh_mlflow.schema.estimates import Estimate
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -46,34 +46,16 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: Mapping[str, Any] = {
-        "axis": axis_text,
-        "interval": interval,
+        "interval": lambda reading: short_interval(*source_ends(reading)) if isinstance(reading, Estimate) else "",
         "money": money_text,
-        "n_of": n_text,
-        "number": number,
+        "number": number_text,
         "p": p_text,
         "signed": lambda value: f"{value:+.3f}",
-        "span": span,
+        "span": lambda ends: short_interval(*ends),
     }
     environment.filters.update(filters)
     environment.tests["estimate"] = lambda reading: isinstance(reading, Estimate)
     return environment
-
-
-def interval(reading: Reading) -> str:
-    """Spell the interval of a reading by source."""
-    return span(ends(reading)) if isinstance(reading, Estimate) else ""
-
-
-def span(both: tuple[float | None, float | None]) -> str:
-    """Spell an interval; a missing one is a dash."""
-    low, high = both
-    return "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
-
-
-def number(value: float | None) -> str:
-    """Spell a number to three places; a missing one is a dash."""
-    return "–" if value is None else f"{value:.3f}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

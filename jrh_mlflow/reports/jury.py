@@ -9,8 +9,9 @@ import pandas as pd
 from jrh_mlflow.measures.jury.cascade import Cascade
 from jrh_mlflow.measures.jury.jury import JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
-from jrh_mlflow.reports.comparison import cell_text, ends, money_text, n_text, reading_row
+from jrh_mlflow.reports.comparison import n_text, reading_row
 from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.numbers import cell_text, money_text, number_text, short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 JURY = "the jury"
@@ -82,7 +83,7 @@ def _judges(report: JuryReport) -> list[str]:
     header = ["", *(_AXES[axis] for axis in axes), "n", "$ per 1,000", *(["weight"] if weighted else [])]
     rows = [_row(JURY, report.readings, axes, report.usd_per_1k) + (["–"] if weighted else [])]
     for name, seat in report.seats.items():
-        weight = ["–" if seat.weight is None else f"{seat.weight:.2f}"] if weighted else []
+        weight = [number_text(seat.weight, places=2)] if weighted else []
         rows.append(_row(name, seat.readings, axes, seat.usd_per_1k) + weight)
     return ["### The jury and its judges", "", *table(header, rows), "", _HOW, "", *_reasons(report)]
 
@@ -130,8 +131,8 @@ def _agreement(report: JuryReport) -> list[str]:
         [
             f"{one.a} · {one.b}",
             cell_text(one.agreement),
-            _plain(one.ac1),
-            _plain(one.error_correlation),
+            number_text(one.ac1),
+            number_text(one.error_correlation),
             n_text({"n": one.agreement}),
         ]
         for one in shown
@@ -216,14 +217,9 @@ def _panel_tables(best: BestPanel | NotEstimable | None) -> dict[str, pd.DataFra
 def _value(reading: Reading) -> str:
     if not isinstance(reading, Estimate):
         return "n/a"
-    low, high = ends(reading)
-    span = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
-    return f"{reading.value:.2f}{span}"
+    span = short_interval(*source_ends(reading))
+    return f"{reading.value:.2f} {span}" if span.startswith("[") else f"{reading.value:.2f}"
 
 
 def _known(value: float | None) -> float:
     return -2.0 if value is None else value
-
-
-def _plain(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

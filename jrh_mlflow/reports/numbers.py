@@ -1,8 +1,13 @@
-"""Readings, intervals and thresholds as text, for every page, table and figure."""
+"""Numbers, intervals, p-values and money as text, for every page, table and figure."""
 
 from __future__ import annotations
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+
+
+def number_text(value: float | None, *, places: int = 3) -> str:
+    """Write a number to so many places; a missing one is a dash."""
+    return "–" if value is None else f"{value:.{places}f}"
 
 
 def value_text(reading: Reading | None) -> str:
@@ -21,12 +26,26 @@ def interval_text(low: float | None, high: float | None) -> str:
     """Write an interval to four places; an end beyond what was measured is a dash, and so is a missing interval."""
     if low is None and high is None:
         return "–"
-    return f"[{_end(low)}, {_end(high)}]"
+    return f"[{number_text(low, places=4)}, {number_text(high, places=4)}]"
 
 
 def short_interval(low: float | None, high: float | None) -> str:
     """Write an interval to two places, or a dash where an end is missing."""
     return "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
+
+
+def source_ends(reading: Estimate) -> tuple[float | None, float | None]:
+    """Return the interval by source, or the plain one where there is none by source."""
+    if reading.cluster_low is not None or reading.cluster_high is not None:
+        return reading.cluster_low, reading.cluster_high
+    return reading.ci_low, reading.ci_high
+
+
+def cell_text(reading: Reading, letter: str = "") -> str:
+    """Write a cell of a table of judges: `0.812 [0.70, 0.89] ab`, or `n/a`."""
+    if isinstance(reading, NotEstimable):
+        return "n/a"
+    return f"{reading.value:.3f} {short_interval(*source_ends(reading))} {letter}".strip()
 
 
 def threshold_text(reading: Reading) -> str:
@@ -37,5 +56,23 @@ def threshold_text(reading: Reading) -> str:
     return f"{sign}{reading.value:g}" if reading.censored else f"{reading.value:.2f}"
 
 
-def _end(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
+def p_text(p: float | None) -> str:
+    """Write a p-value; small ones are not 0."""
+    return "–" if p is None else "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def money_text(usd: float | None) -> str:
+    """Write dollars, small amounts to two digits; unknown is a word, never 0."""
+    return "unknown" if usd is None else f"${usd:.4f}" if usd >= 0.01 or usd == 0 else f"${usd:.2g}"
+
+
+def spent_text(usd: float | None, *, unknown: str = "unknown") -> str:
+    """Write dollars that were spent, always to four places."""
+    return unknown if usd is None else f"${usd:.4f}"
+
+
+def quote_text(usd: float | None, worst_usd: float | None, *, unknown: str) -> str:
+    """Write what calls will cost, and what they can cost at most; `unknown` where there is no price."""
+    if usd is None or worst_usd is None:
+        return unknown
+    return f"about ${usd:.4f}, at most ${worst_usd:.4f}"

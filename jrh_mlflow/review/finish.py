@@ -18,6 +18,7 @@ from typing import Any
 
 from jrh_mlflow.errors import ReviewError, SuiteError, TrackingError
 from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.numbers import number_text, short_interval
 from jrh_mlflow.review.contents import Content, ReviewEntry, shown_states
 from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review
@@ -329,9 +330,7 @@ def _note(facts: Mapping[str, Any]) -> str:
     reading = facts["validator_agreement"]
     told = "The validator gave no verdict on what was decided."
     if reading["kind"] == "estimate":
-        low, high = reading["ci_low"], reading["ci_high"]
-        told = (
-            f"Validator and reviewers agree on {reading['value']:.3f} [{low:.2f}, {high:.2f}] of {reading['n']} items."
-        )
+        agreement = f"{number_text(reading['value'])} {short_interval(reading['ci_low'], reading['ci_high'])}"
+        told = f"Validator and reviewers agree on {agreement} of {reading['n']} items."
     lines = ["# Review", "", *table(["state", "items"], rows), "", told, "", f"Reviewers: {len(facts['reviewers'])}."]
     return "\n".join(lines) + "\n"

@@ -12,6 +12,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.comparison import OVERALL, ScoreTable, axis_difference, decided, judge_pairs
 from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.reports.comparison import comparison_markdown, comparison_tables
 from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.scoring.values import Resampling
 from jrh_mlflow.stats.paired import holm, mcnemar_midp
@@ -188,7 +189,7 @@ def test_an_axis_withheld_for_a_judge_is_not_compared_and_not_in_the_mean():
     assert any("typos has no number for deaf" in note for note in found.notes)
     assert any("leaves out typos" in note for note in found.notes)
     assert found.cells[OVERALL]["wrong"].value == pytest.approx(0.5), "markdown 0 and stability 1"
-    assert "n/a" in found.to_markdown()
+    assert "n/a" in comparison_markdown(found)
 
 
 def test_too_few_sources_for_any_decision_are_said():
@@ -206,7 +207,7 @@ def test_costs_are_those_of_the_calls_compared_and_unknown_is_not_zero():
     found = compared(judges)
     assert found.costs["paid"] == {"usd": 12.0, "usd_per_accuracy_point": pytest.approx(0.12)}
     assert found.costs["unknown"] == {"usd": None, "usd_per_accuracy_point": None}
-    assert "| unknown | unknown | unknown |" in found.to_markdown()
+    assert "| unknown | unknown | unknown |" in comparison_markdown(found)
 
 
 def test_records_that_mean_different_things_are_refused():
@@ -234,12 +235,12 @@ def test_the_order_of_judges_changes_signs_and_nothing_else():
 def test_tables_json_and_markdown_hold_every_number_with_its_interval():
     calls = {name: point_calls(chance(share, 8), tests=TESTS) for name, share in [("a|b", 0.9), ("c", 0.5)]}
     found = compared(calls)
-    tables = found.tables()
+    tables = comparison_tables(found)
     assert set(tables) == {"scores", "differences", "by_judge", "by_test", "ordinal", "costs"}
     assert len(tables["scores"]) == 10
     assert tables["scores"][["low", "high", "n"]].notna().all().all()
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["judges"] == ["a|b", "c"]
-    text = found.to_markdown(note="Simulated.")
+    text = comparison_markdown(found, note="Simulated.")
     assert "> Simulated." in text
     assert "a\\|b" in text
     value = found.cells["typos"]["c"]
@@ -251,5 +252,5 @@ def test_a_grid_too_long_for_a_page_lists_what_was_told_apart():
     judges["right"] = point_calls(oracle, tests=TESTS, n_sources=6)
     found = compared(judges)
     assert len(found.differences) == 50
-    assert "Only those are listed" in found.to_markdown()
-    assert len(found.tables()["differences"]) == 50
+    assert "Only those are listed" in comparison_markdown(found)
+    assert len(comparison_tables(found)["differences"]) == 50

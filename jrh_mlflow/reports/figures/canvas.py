@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from jrh_mlflow.reports.numbers import source_ends
 from jrh_mlflow.schema.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -67,20 +68,12 @@ def short(name: str, *, most: int = 30) -> str:
 
 def error_bars(points: list[Estimate]) -> list[list[float]]:
     """Return the lengths of the intervals below and above each point, by task where there is such an interval."""
-    ends = [
-        (point.cluster_low, point.cluster_high) if point.cluster_low is not None else (point.ci_low, point.ci_high)
-        for point in points
-    ]
-    return [
-        [
-            max(0.0, point.value - (low if low is not None else point.value))
-            for point, (low, _) in zip(points, ends, strict=True)
-        ],
-        [
-            max(0.0, (high if high is not None else point.value) - point.value)
-            for point, (_, high) in zip(points, ends, strict=True)
-        ],
-    ]
+    below, above = [], []
+    for point in points:
+        low, high = source_ends(point)
+        below.append(0.0 if low is None else max(0.0, point.value - low))
+        above.append(0.0 if high is None else max(0.0, high - point.value))
+    return [below, above]
 
 
 def ends_kept(name: str, *, most: int = 42) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.measures.axes import lower_is_better
-from jrh_mlflow.measures.comparison import OVERALL
+from jrh_mlflow.measures.comparison import OVERALL, Contrasts
 from jrh_mlflow.measures.reliability.summary import CostPoint
 from jrh_mlflow.measures.reliability.summary import cost_curve as cost_points
-from jrh_mlflow.reports.comparison import ends
 from jrh_mlflow.reports.figures.canvas import (
     MARKERS,
     PALETTE,
@@ -19,11 +17,12 @@ from jrh_mlflow.reports.figures.canvas import (
     ends_kept,
     error_bars,
     label_inches,
+    png,
     short,
     wrapped,
 )
+from jrh_mlflow.reports.numbers import short_interval, source_ends
 from jrh_mlflow.results import ReliabilityReport
-from jrh_mlflow.results.comparison import Contrasts
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, STABILITY
 
@@ -54,7 +53,7 @@ def comparison_figures(comparison: Contrasts, calls: Mapping[str, pd.DataFrame],
         "heatmap.png": heatmap(comparison.cells, letters=comparison.letters, title=title),
         "cost_curve.png": cost_curve(calls),
     }
-    return {name: _png(figure) for name, figure in figures.items() if figure is not None}
+    return {name: png(figure) for name, figure in figures.items() if figure is not None}
 
 
 def heatmap(
@@ -211,8 +210,7 @@ def _cell(axes: Axes, column: int, top: float, reading: Reading, *, letter: str,
     text = _ink(colour)
     value = f"{reading.value:.2f}  {letter}".strip()
     axes.text(column + 0.5, top + 0.34, value, ha="center", va="center", color=text, fontsize=11.5, fontweight="bold")
-    low, high = ends(reading)
-    span = "–" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
+    span = short_interval(*source_ends(reading))
     axes.text(column + 0.5, top + 0.74, f"{span}  n {reading.n}", ha="center", va="center", color=text, fontsize=8.5)
 
 
@@ -233,12 +231,6 @@ def _colour_bar(figure: Figure, axes: Axes, *, inverse: bool) -> None:
     bar.outline.set_visible(False)
     ticks = ["worst", "", "best"] if inverse else ["0", "0.5", "1"]
     bar.ax.set_yticklabels(ticks, fontsize=9)
-
-
-def _png(figure: Figure) -> bytes:
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=100, facecolor="white")
-    return drawn.getvalue()
 
 
 def _tops(axes_names: Sequence[str]) -> list[float]:
