@@ -1,39 +1,20 @@
-"""Right against the expected answer, and true to the judge's own answer on the unperturbed item: two things apart.
-
-Two labels: which way the errors go.
-"""
+"""Right against the expected answer, true to the judge's own baseline answer, and which way errors go."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION
-from jrh_mlflow.scoring.answers import PointTable
-from jrh_mlflow.scoring.ledger import Mask, Units, refuse, share
+from jrh_mlflow.scoring.answers import ORDER_UNKNOWN, Counted, PointTable
+from jrh_mlflow.scoring.ledger import refuse, share
 from jrh_mlflow.scoring.values import Array, Resampling, Sample, ratio
 from jrh_mlflow.stats.association import matthews
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counted:
-    """A share before it is taken: what counts, and which of it are hits."""
-
-    units: Units
-    hits: Mask
-
-    @property
-    def reading(self) -> Reading:
-        """The share."""
-        return share(self.units, self.hits)
 
 
 def accuracy(calls: PointTable, name: str) -> Counted:
     """Calls equal to the expected answer; an abstention is an answer and never right."""
     judged = calls.where(calls.expected != "")
-    return Counted(units=judged.units(f"{name} calls with an expected answer"), hits=judged.right)
+    return judged.counted(f"{name} calls with an expected answer", judged.right)
 
 
 def accuracy_axes(calls: PointTable, name: str) -> dict[str, Reading]:
@@ -52,8 +33,6 @@ def baseline_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     Replicate r is compared with baseline replicate r mod their number. A pair of calls with an unusable one leaves the
     denominator; an abstention is neither consistent nor moved.
     """
-    if name == BASELINE or name.startswith(ERROR_INJECTION):
-        return {}
     paired = calls.where(calls.base_outcome != "")
     kept = paired.where(paired.expected == paired.base_expected)
     other = paired.where(
@@ -73,9 +52,6 @@ def _compared(calls: PointTable, what: str, axis: str) -> Reading:
     verdicts = (calls.outcome == "verdict") & (calls.base_outcome == "verdict")
     same = calls.answer == calls.base_answer
     return share(calls.paired(what), np.asarray(verdicts & (same if axis == "consistency" else ~same)))
-
-
-ORDER_UNKNOWN = "which label is the {what} one is not known; pass labels=(…) in order, the {what} one last"
 
 
 def error_axes(calls: PointTable, name: str) -> dict[str, Reading]:

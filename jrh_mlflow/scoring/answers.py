@@ -1,7 +1,4 @@
-"""Pointwise call records as arrays: each call beside the judge's own answer to the unperturbed item.
-
-What a pointwise judge may answer: the labels, their order, and what can be measured with them.
-"""
+"""Pointwise answers: the labels and their order, and call records as arrays beside the judge's baseline answers."""
 
 from __future__ import annotations
 
@@ -17,182 +14,13 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.schema.calls import OUTCOMES, USABLE
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units
+from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units, share
 
 Texts = npt.NDArray[np.object_]
 Codes = npt.NDArray[np.intp]
 
 _UNUSABLE = tuple(outcome for outcome in OUTCOMES if outcome not in USABLE)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PointTable:
-    """Calls as parallel arrays."""
-
-    test: Texts
-    """The condition: `baseline` or the name of a reliability test."""
-    item: Codes
-    source: Codes
-    """The unperturbed item (`task` of the records): the cluster of every interval."""
-    replicate: npt.NDArray[np.int64]
-    outcome: Texts
-    answer: Texts
-    expected: Texts
-    base_outcome: Texts
-    """Of the baseline call that this one is compared with; empty where there is none."""
-    base_answer: Texts
-    base_expected: Texts
-    n_bases: npt.NDArray[np.int64]
-    """Baseline items of the call's source: with more than one, the original is not known."""
-    n_sources: int
-    scale: Scale
-    max_excluded: float
-
-    @property
-    def usable(self) -> Mask:
-        """Calls that are an answer."""
-        return np.isin(self.outcome, USABLE)
-
-    @property
-    def right(self) -> Mask:
-        """Verdicts equal to the expected answer."""
-        return np.asarray((self.outcome == "verdict") & (self.answer == self.expected) & (self.expected != ""))
-
-    def where(self, mask: Mask) -> PointTable:
-        """Return the calls of `mask`."""
-        arrays: dict[str, Any] = {
-            field.name: getattr(self, field.name)[mask]
-            for field in fields(self)
-            if field.name not in ("n_sources", "scale", "max_excluded")
-        }
-        return replace(self, **arrays)
-
-    def of(self, test: str) -> PointTable:
-        """Return the calls of one test."""
-        return self.where(self.test == test)
-
-    def units(self, what: str) -> Units:
-        """Return these calls as a denominator."""
-        return self.units_of(what, usable=self.usable, outcome=self.outcome)
-
-    def verdicts(self, what: str) -> Units:
-        """Return these calls as the denominator of a value, for which an abstention is no answer either."""
-        return self.units_of(what, usable=np.asarray(self.outcome == "verdict"), outcome=self.outcome)
-
-    def paired(self, what: str) -> Units:
-        """Return these calls, each with its baseline call: unusable when either of the two is."""
-        own = self.usable
-        outcome = np.where(own, self.base_outcome, self.outcome)
-        return self.units_of(what, usable=np.asarray(own & np.isin(self.base_outcome, USABLE)), outcome=outcome)
-
-    def units_of(self, what: str, *, usable: Mask, outcome: Texts) -> Units:
-        """Return a denominator of calls with the outcome that decides whether each is usable."""
-        return Units(
-            what=what,
-            unit="call",
-            usable=usable,
-            clusters=self.source,
-            n_codes=self.n_sources,
-            left_out=left_out(outcome[~usable]),
-            max_excluded=self.max_excluded,
-        )
-
-    def items(self, what: str) -> ItemTable:
-        """Group the calls by item; an item with an unusable call leaves the denominator whole."""
-        codes, first, of_call = np.unique(self.item, return_index=True, return_inverse=True)
-        lost = np.bincount(of_call[~self.usable], minlength=len(codes)) > 0
-        return ItemTable(
-            of_call=of_call,
-            units=Units(
-                what=what,
-                unit="item",
-                usable=~lost,
-                clusters=self.source[first],
-                n_codes=self.n_sources,
-                left_out=left_out(self.outcome[~self.usable]),
-                max_excluded=self.max_excluded,
-            ),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ItemTable:
-    """Items of some calls."""
-
-    of_call: Codes
-    """Item of each call."""
-    units: Units
-
-    def all_of(self, hits: Mask) -> Mask:
-        """Items all of whose calls are hits."""
-        return np.asarray(np.bincount(self.of_call[~hits], minlength=len(self.units.usable)) == 0)
-
-    @property
-    def sizes(self) -> npt.NDArray[np.int64]:
-        """Calls of each item."""
-        return np.bincount(self.of_call, minlength=len(self.units.usable))
-
-
-def left_out(outcomes: Texts) -> dict[str, int]:
-    """Count outcomes that kept a call out of a denominator; an abstention is named only where it did."""
-    abstained = {"abstain": int((outcomes == "abstain").sum())}
-    counts = {name: int((outcomes == name).sum()) for name in _UNUSABLE}
-    return counts | (abstained if abstained["abstain"] else {})
-
-
-def point_table(
-    frame: pd.DataFrame, *, labels: Sequence[str] | None = None, max_excluded: float = MAX_EXCLUDED
-) -> PointTable:
-    """Read normalised pointwise records into arrays, in an order that does not depend on the order of the rows."""
-    frame = frame.sort_values(["suite_item", "replicate"], kind="stable", ignore_index=True)
-    scale = scale_of([*frame["answer"], *frame["expected"]], labels)
-    answer = np.array([plain(text) for text in frame["answer"]], dtype=object)
-    expected = np.array([plain(text) for text in frame["expected"]], dtype=object)
-    sources = pd.factorize(frame["task"], sort=True)
-    items = pd.factorize(frame["suite_item"], sort=True)
-    test, outcome = frame["condition"].to_numpy(object), frame["outcome"].to_numpy(object)
-    replicate = frame["replicate"].to_numpy(np.int64)
-    twin, n_bases = _twins(test == BASELINE, source=sources[0], item=items[0], replicate=replicate)
-
-    def of_twin(column: Texts) -> Texts:
-        return np.where(twin < 0, "", column[twin]).astype(object)
-
-    return PointTable(
-        test=test,
-        item=items[0],
-        source=sources[0],
-        replicate=replicate,
-        outcome=outcome,
-        answer=answer,
-        expected=expected,
-        base_outcome=of_twin(outcome),
-        base_answer=of_twin(answer),
-        base_expected=of_twin(expected),
-        n_bases=n_bases,
-        n_sources=len(sources[1]),
-        scale=scale,
-        max_excluded=max_excluded,
-    )
-
-
-def _twins(
-    baseline: Mask, *, source: Codes, item: Codes, replicate: npt.NDArray[np.int64]
-) -> tuple[Codes, npt.NDArray[np.int64]]:
-    """Find the baseline row of each row (replicate r meets baseline replicate r mod k; -1: none), and how many items.
-
-    A baseline call has no twin: it is not compared with itself.
-    """
-    rows: dict[int, list[int]] = {}
-    for row in np.flatnonzero(baseline):
-        rows.setdefault(int(source[row]), []).append(int(row))
-    n_items = {code: len(set(item[own].tolist())) for code, own in rows.items()}
-    twin = np.full(len(source), -1, dtype=np.intp)
-    n_bases = np.array([n_items.get(int(code), 0) for code in source], dtype=np.int64)
-    for row in np.flatnonzero(~baseline & (n_bases == 1)):
-        # Rows are sorted by replicate, so the list counts the baseline's replicates.
-        own = rows[int(source[row])]
-        twin[row] = own[int(replicate[row]) % len(own)]
-    return twin, n_bases
 
 
 KNOWN_PAIRS = (
@@ -207,6 +35,7 @@ KNOWN_PAIRS = (
     ("no violation", "violation"),
 )
 """Two labels whose order goes without saying: the positive one, which is to be detected, is the second."""
+ORDER_UNKNOWN = "which label is the {what} one is not known; pass labels=(…) in order, the {what} one last"
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
@@ -279,3 +108,194 @@ def _inferred(found: set[str]) -> Scale:
         if len(found) == 2 and set(spelled) == set(pair):
             return Scale(labels=(spelled[pair[0]], spelled[pair[1]]), ordered=True)
     return Scale(labels=tuple(sorted(found)), ordered=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PointTable:
+    """Calls as parallel arrays."""
+
+    test: Texts
+    """The condition: `baseline` or the name of a reliability test."""
+    item: Codes
+    source: Codes
+    """The unperturbed item (`task` of the records): the cluster of every interval."""
+    replicate: npt.NDArray[np.int64]
+    outcome: Texts
+    answer: Texts
+    expected: Texts
+    base_outcome: Texts
+    """Of the baseline call that this one is compared with; empty where there is none."""
+    base_answer: Texts
+    base_expected: Texts
+    n_bases: npt.NDArray[np.int64]
+    """Baseline items of the call's source: with more than one, the original is not known."""
+    n_sources: int
+    scale: Scale
+    max_excluded: float
+
+    @property
+    def usable(self) -> Mask:
+        """Calls that are an answer."""
+        return np.isin(self.outcome, USABLE)
+
+    @property
+    def right(self) -> Mask:
+        """Verdicts equal to the expected answer."""
+        return np.asarray((self.outcome == "verdict") & (self.answer == self.expected) & (self.expected != ""))
+
+    def where(self, mask: Mask) -> PointTable:
+        """Return the calls of `mask`."""
+        arrays: dict[str, Any] = {
+            field.name: getattr(self, field.name)[mask]
+            for field in fields(self)
+            if field.name not in ("n_sources", "scale", "max_excluded")
+        }
+        return replace(self, **arrays)
+
+    def of(self, test: str) -> PointTable:
+        """Return the calls of one test."""
+        return self.where(self.test == test)
+
+    def units(self, what: str) -> Units:
+        """Return these calls as a denominator."""
+        return self.units_of(what, usable=self.usable, outcome=self.outcome)
+
+    def counted(self, what: str, hits: Mask) -> Counted:
+        """Return these calls, each a unit of its own, with the hits among them."""
+        return Counted(units=self.units(what), hits=hits, items=self.item, replicates=self.replicate)
+
+    def verdicts(self, what: str) -> Units:
+        """Return these calls as the denominator of a value, for which an abstention is no answer either."""
+        return self.units_of(what, usable=np.asarray(self.outcome == "verdict"), outcome=self.outcome)
+
+    def paired(self, what: str) -> Units:
+        """Return these calls, each with its baseline call: unusable when either of the two is."""
+        own = self.usable
+        outcome = np.where(own, self.base_outcome, self.outcome)
+        return self.units_of(what, usable=np.asarray(own & np.isin(self.base_outcome, USABLE)), outcome=outcome)
+
+    def units_of(self, what: str, *, usable: Mask, outcome: Texts) -> Units:
+        """Return a denominator of calls with the outcome that decides whether each is usable."""
+        return Units(
+            what=what,
+            unit="call",
+            usable=usable,
+            clusters=self.source,
+            n_codes=self.n_sources,
+            left_out=left_out(outcome[~usable]),
+            max_excluded=self.max_excluded,
+        )
+
+    def items(self, what: str) -> ItemTable:
+        """Group the calls by item; an item with an unusable call leaves the denominator whole."""
+        codes, first, of_call = np.unique(self.item, return_index=True, return_inverse=True)
+        lost = np.bincount(of_call[~self.usable], minlength=len(codes)) > 0
+        return ItemTable(
+            of_call=of_call,
+            units=Units(
+                what=what,
+                unit="item",
+                usable=~lost,
+                clusters=self.source[first],
+                n_codes=self.n_sources,
+                left_out=left_out(self.outcome[~self.usable]),
+                max_excluded=self.max_excluded,
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ItemTable:
+    """Items of some calls."""
+
+    of_call: Codes
+    """Item of each call."""
+    units: Units
+
+    def all_of(self, hits: Mask) -> Mask:
+        """Items all of whose calls are hits."""
+        return np.asarray(np.bincount(self.of_call[~hits], minlength=len(self.units.usable)) == 0)
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Calls of each item."""
+        return np.bincount(self.of_call, minlength=len(self.units.usable))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """A share before it is taken: what counts, and which of it are hits."""
+
+    units: Units
+    hits: Mask
+    items: Codes | None = None
+    """Item of each unit; None where a unit is a whole source."""
+    replicates: npt.NDArray[np.int64] | None = None
+    """Replicate of each unit; None where a unit is more than one call."""
+
+    @property
+    def reading(self) -> Reading:
+        """The share."""
+        return share(self.units, self.hits)
+
+
+def left_out(outcomes: Texts) -> dict[str, int]:
+    """Count outcomes that kept a call out of a denominator; an abstention is named only where it did."""
+    abstained = {"abstain": int((outcomes == "abstain").sum())}
+    counts = {name: int((outcomes == name).sum()) for name in _UNUSABLE}
+    return counts | (abstained if abstained["abstain"] else {})
+
+
+def point_table(
+    frame: pd.DataFrame, *, labels: Sequence[str] | None = None, max_excluded: float = MAX_EXCLUDED
+) -> PointTable:
+    """Read normalised pointwise records into arrays, in an order that does not depend on the order of the rows."""
+    frame = frame.sort_values(["suite_item", "replicate"], kind="stable", ignore_index=True)
+    scale = scale_of([*frame["answer"], *frame["expected"]], labels)
+    answer = np.array([plain(text) for text in frame["answer"]], dtype=object)
+    expected = np.array([plain(text) for text in frame["expected"]], dtype=object)
+    sources = pd.factorize(frame["task"], sort=True)
+    items = pd.factorize(frame["suite_item"], sort=True)
+    test, outcome = frame["condition"].to_numpy(object), frame["outcome"].to_numpy(object)
+    replicate = frame["replicate"].to_numpy(np.int64)
+    twin, n_bases = _twins(test == BASELINE, source=sources[0], item=items[0], replicate=replicate)
+
+    def of_twin(column: Texts) -> Texts:
+        return np.where(twin < 0, "", column[twin]).astype(object)
+
+    return PointTable(
+        test=test,
+        item=items[0],
+        source=sources[0],
+        replicate=replicate,
+        outcome=outcome,
+        answer=answer,
+        expected=expected,
+        base_outcome=of_twin(outcome),
+        base_answer=of_twin(answer),
+        base_expected=of_twin(expected),
+        n_bases=n_bases,
+        n_sources=len(sources[1]),
+        scale=scale,
+        max_excluded=max_excluded,
+    )
+
+
+def _twins(
+    baseline: Mask, *, source: Codes, item: Codes, replicate: npt.NDArray[np.int64]
+) -> tuple[Codes, npt.NDArray[np.int64]]:
+    """Find the baseline row of each row (replicate r meets baseline replicate r mod k; -1: none), and how many items.
+
+    A baseline call has no twin: it is not compared with itself.
+    """
+    rows: dict[int, list[int]] = {}
+    for row in np.flatnonzero(baseline):
+        rows.setdefault(int(source[row]), []).append(int(row))
+    n_items = {code: len(set(item[own].tolist())) for code, own in rows.items()}
+    twin = np.full(len(source), -1, dtype=np.intp)
+    n_bases = np.array([n_items.get(int(code), 0) for code in source], dtype=np.int64)
+    for row in np.flatnonzero(~baseline & (n_bases == 1)):
+        # Rows are sorted by replicate, so the list counts the baseline's replicates.
+        own = rows[int(source[row])]
+        twin[row] = own[int(replicate[row]) % len(own)]
+    return twin, n_bases

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.scoring.accuracy import Counted
-from jrh_mlflow.scoring.answers import PointTable
+from jrh_mlflow.scoring.answers import Counted, PointTable
 from jrh_mlflow.scoring.ledger import Mask, Units, refuse
 from jrh_mlflow.scoring.values import Array, Resampling, Sample, Statistics, ratio
 from jrh_mlflow.stats.agreement import Level, disagreement, gwet_ac1, krippendorff_alpha, unanimous
@@ -26,7 +25,7 @@ def unanimity(calls: PointTable, name: str) -> Counted:
     """Items whose replicates are all the same answer; an item with an unusable replicate leaves the denominator."""
     again = repeated(calls)
     items = again.items(f"{name} items with two or more replicates")
-    return Counted(units=items.units, hits=unanimous(_ratings(again, again.usable)))
+    return Counted(units=items.units, hits=unanimous(_ratings(again, again.usable)), items=np.unique(again.item))
 
 
 def stability_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:

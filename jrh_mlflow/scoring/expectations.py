@@ -1,0 +1,199 @@
+"""What a right judge does on the items of a reliability test, and how that is counted.
+
+| expectation | items carry an answer | a unit | scores 1 when |
+|---|---|---|---|
+| `ExpectedLabel` | yes | call | the answer is the expected one |
+| `ReplicatesAgree` | yes | item | all its replicates are the same answer |
+| `FallsWithDose` | no | source | answers never rise with the dose and end below the baseline |
+
+A test declares one of these, or a class of its own beside it: reports, comparisons, figures and sweeps read from it
+all that they need to know.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from jrh_mlflow.schema.calls import USABLE
+from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.accuracy import accuracy
+from jrh_mlflow.scoring.answers import ORDER_UNKNOWN, Counted, PointTable, left_out
+from jrh_mlflow.scoring.ledger import Units, share
+from jrh_mlflow.scoring.stability import unanimity
+
+
+@dataclass(frozen=True)
+class Expectation(ABC):
+    """A kind of right behaviour: which share stands for a test, and how it is told to people."""
+
+    text: str
+    """One phrase for `jrh tests`: `answer unchanged`."""
+
+    statistic: ClassVar[str]
+    """What the share is called; its axis is `<test>/<statistic>`."""
+    note: ClassVar[str] = ""
+    """Beside the test's name in figures, where the share is not plain accuracy: `falls with the dose`."""
+    heading: ClassVar[str] = ""
+    """Of the section in a report that only this kind has; the test's name when empty."""
+    sentence: ClassVar[str] = ""
+    """What is counted, in that section: `Never rises with the dose, ends below the baseline`."""
+    counts: ClassVar[str] = "calls"
+    """What the share is a share of."""
+    by_condition: ClassVar[tuple[str, str, str] | None] = None
+    """A further axis of each condition, for a table: what tells the conditions apart, the axis, and its label."""
+    labelled: ClassVar[bool] = True
+    """Whether items carry the answer that is expected: accuracy and agreement with the baseline are then read too."""
+    repeats: ClassVar[bool] = False
+    """Whether replicates of an item are what is compared."""
+    pooled: ClassVar[bool] = False
+    """Whether all conditions of a test make one score, under the test's name."""
+    item_by_item: ClassVar[bool] = False
+    """Whether an item's score follows from its own answer, so that a sweep can count while it still asks."""
+
+    @abstractmethod
+    def count(self, calls: PointTable, name: str) -> Counted | None:
+        """Return what is counted of the test or condition `name`, or None when the order of the labels is not known.
+
+        Args:
+            calls: All pointwise calls, those on baselines too.
+            name: The condition, or the test where its conditions are pooled.
+        """
+
+    def axes(self, calls: PointTable, name: str) -> dict[str, Reading]:
+        """Return further readings besides the share itself."""
+        return {}
+
+    def right_answer(self, label: str, answers: Sequence[str], design: str) -> str | None:
+        """Return what a right judge says where items carry no answer: for scripted judges.
+
+        Args:
+            label: Of the unperturbed response.
+            answers: In order.
+            design: What follows the test's name in the condition, such as a dose.
+        """
+        return None
+
+
+UNKNOWN_ORDER = NotEstimable(reason=ORDER_UNKNOWN.format(what="highest"))
+"""Of a share that cannot be counted without knowing which label is higher."""
+
+
+class ExpectedLabel(Expectation):
+    """Each item carries the answer that is right: the label unchanged, flipped, a level, or one of the test's own."""
+
+    statistic = "accuracy"
+    item_by_item = True
+
+    def count(self, calls: PointTable, name: str) -> Counted:
+        """Count calls equal to the expected answer."""
+        return accuracy(calls.of(name), name)
+
+
+class ReplicatesAgree(Expectation):
+    """The same input again and again: right or wrong, the answer is the same."""
+
+    statistic = "unanimity"
+    note = "all replicates agree"
+    counts = "items"
+    repeats = True
+
+    def count(self, calls: PointTable, name: str) -> Counted:
+        """Count items whose replicates are all the same answer."""
+        return unanimity(calls.of(name), name)
+
+
+class FallsWithDose(Expectation):
+    """Conditions `<test>_1`, `<test>_2`, …: each dose makes a response worse, and answers must follow."""
+
+    statistic = "monotone"
+    note = "falls with the dose"
+    heading = "Error doses"
+    sentence = "Never rises with the dose, ends below the baseline"
+    counts = "sources"
+    by_condition = ("dose", "decline", "below own baseline")
+    labelled = False
+    pooled = True
+
+    def count(self, calls: PointTable, name: str) -> Counted | None:
+        """Count sources whose answers never rise over baseline, dose 1, 2, … and end strictly below the baseline.
+
+        Every replicate must (the r-th of each dose, counted round where a dose has fewer). Sources are those with one
+        baseline item and every dose; one with an unusable call leaves the denominator, and an abstention is not
+        monotone.
+        """
+        if not calls.scale.ordered:
+            return None
+        places = calls.scale.places(calls.answer)
+        rows = _stages(calls, (BASELINE, *_doses(calls, name)))
+        sources = np.array(sorted(rows), dtype=np.intp)
+        outcomes = [calls.outcome[np.concatenate(rows[source])] for source in sources]
+        unusable = [outcome[~np.isin(outcome, USABLE)] for outcome in outcomes]
+        units = Units(
+            what=f"sources with a baseline and every dose of {name}",
+            unit="item",
+            usable=np.array([len(lost) == 0 for lost in unusable], dtype=bool),
+            clusters=sources,
+            n_codes=calls.n_sources,
+            left_out=left_out(np.concatenate([*unusable, np.array([], dtype=object)])),
+            max_excluded=calls.max_excluded,
+        )
+        hits = [_falls([places[stage] for stage in rows[source]]) for source in sources]
+        return Counted(units=units, hits=np.array(hits, dtype=bool))
+
+    def axes(self, calls: PointTable, name: str) -> dict[str, Reading]:
+        """Return the decline at each dose: calls strictly below the judge's own baseline answer.
+
+        A judge that gives the lowest label to the unperturbed response cannot decline and does not count as declining.
+        """
+        return {f"{dose}/decline": _decline(calls.of(dose), dose) for dose in _doses(calls, name)}
+
+    def right_answer(self, label: str, answers: Sequence[str], design: str) -> str:
+        """Go down one label for each dose."""
+        return answers[max(0, answers.index(label) - int(design))]
+
+
+LABEL = ExpectedLabel("the expected answer")
+"""Of conditions that no known test writes: what their items carry is expected."""
+UNCHANGED = ExpectedLabel("answer unchanged")
+
+
+def _doses(calls: PointTable, test: str) -> list[str]:
+    """Return the dose conditions there are, from the smallest on."""
+    dose = re.compile(rf"{re.escape(test)}_([0-9]+)")
+    found = {condition: int(match[1]) for condition in set(calls.test) if (match := dose.fullmatch(condition))}
+    return sorted(found, key=lambda condition: found[condition])
+
+
+def _decline(calls: PointTable, condition: str) -> Reading:
+    if not calls.scale.ordered:
+        return UNKNOWN_ORDER
+    paired = calls.where(calls.base_outcome != "")
+    # NaN, for an abstention, is below nothing.
+    below = paired.scale.places(paired.answer) < paired.scale.places(paired.base_answer)
+    return share(paired.paired(f"{condition} calls with a baseline"), below)
+
+
+def _stages(calls: PointTable, conditions: Sequence[str]) -> dict[int, list[npt.NDArray[np.intp]]]:
+    """Rows of each condition in order, for the sources that have one baseline item and all conditions."""
+    stages = [np.asarray(calls.test == condition) for condition in conditions]
+    found = {}
+    for source in np.unique(calls.source[calls.n_bases == 1]):
+        own = [np.flatnonzero(stage & (calls.source == source)) for stage in stages]
+        if all(len(stage) for stage in own):
+            found[int(source)] = own
+    return found
+
+
+def _falls(stages: Sequence[npt.NDArray[np.float64]]) -> bool:
+    replicates = np.arange(max(len(stage) for stage in stages))
+    levels = np.stack([stage[replicates % len(stage)] for stage in stages])
+    # NaN, for an abstention, makes every comparison false.
+    return bool((np.diff(levels, axis=0) <= 0).all() and (levels[-1] < levels[0]).all())
