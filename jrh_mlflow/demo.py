@@ -47,7 +47,7 @@ class Demo:
 
 def graders() -> list[scripted.Grader]:
     """Return three simulated graders: a careful one, one swayed by length, one that obeys what an answer tells it."""
-    swayed = {"verbosity_bias_long": 0.55, "verbosity_bias_short": 0.6, "filler": 0.6, "markdown": 0.75}
+    swayed = {"verbosity_bias_long": 0.55, "verbosity_bias_short": 0.6, "padding": 0.6, "markdown": 0.75}
     obedient = {"prompt_injection": 0.25, "authority": 0.6, "label_flip": 0.8}
     return [
         scripted.Grader(name="careful", accuracy=0.95, flip=0.02, seed=1),

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
+from typing import TYPE_CHECKING
 
 import click
 
 from jrh_mlflow.cli.options import as_json, print_table
+
+if TYPE_CHECKING:
+    from jrh_mlflow.perturb import ReliabilityTest
+
+_HEADER = ("test", "written by", "expected", "what changes")
+_NEEDS = {
+    "generator": "a generator model (rules stand in)",
+    "validator": "a validator",
+    "order": "two labels, or a scale",
+    "scale": "a scale",
+    "transcripts": "transcripts",
+}
 
 
 @click.command()
@@ -18,40 +30,75 @@ def tests(name: str | None, as_json: bool) -> None:
 
     Example: jrh tests label_flip
     """
-    from jrh_mlflow.perturb import AGENT_TESTS, TESTS, Rewrite, find_test
-    from jrh_mlflow.perturb._base import prompt
+    from jrh_mlflow.perturb import AGENT_TESTS, TESTS, find_test, installed_tests
 
-    known = {**TESTS, **AGENT_TESTS}
-    chosen = known if name is None else {name: known.get(name) or find_test(name)}
-    rows = []
-    for test in chosen.values():
-        changes, expected = _parts(test.title)
-        rows.append([test.name, "model" if isinstance(test, Rewrite) else "code", expected, changes])
-    header = ["test", "written by", "expected", "what changes"]
+    others = installed_tests()
+    known: dict[str, ReliabilityTest] = {**TESTS, **AGENT_TESTS, **others.tests}
+    chosen = known.values() if name is None else [known.get(name) or find_test(name)]
     if as_json:
-        click.echo(json.dumps([dict(zip(header, row, strict=True)) for row in rows], indent=1, ensure_ascii=False))
-        return
-    if name is None:
-        widths = [max(len(row[column]) for row in (header, *rows)) for column in range(3)]
-        for row in (header, *rows):
-            click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]))
-        click.echo(
-            '\n"paper" stands for the tests of the Judge Reliability Harness that fit the labels, "all" for all. '
-            "Tests that begin\nwith agent_ edit transcripts: jrh generate LOG.eval --tests agent_perturbation …"
-        )
-        return
-    test = chosen[name]
-    print_table(["test", test.name], [["what changes", rows[0][3]], ["expected", rows[0][2]]], left=2)
-    if isinstance(test, Rewrite):
-        confirmed = "; a validator must give the expected answer" if test.confirm else ""
-        click.echo(f"Written by a generator model{confirmed}. Without a model, rules stand in. The prompt:\n")
-        parts = ("agent_planner", "agent_editor", "agent_summary") if name in AGENT_TESTS else ()
-        click.echo("\n".join(prompt(part) for part in (test.name, *parts)))
+        facts = [dict(zip(_HEADER, _row(test), strict=True)) | _package(others.packages, test) for test in chosen]
+        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+    elif name is None:
+        _list([_row(test) for test in chosen], others.packages)
     else:
+        for test in chosen:
+            _show(test, others.packages.get(test.name))
+    if name is None:
+        for problem in others.problems.values():
+            click.echo(f"jrh: {problem}.", err=True)
+
+
+def _row(test: ReliabilityTest) -> tuple[str, ...]:
+    return test.name, "model" if "generator" in test.needs else "code", test.expects.text, test.title
+
+
+def _package(packages: dict[str, str], test: ReliabilityTest) -> dict[str, str]:
+    return {"package": packages[test.name]} if test.name in packages else {}
+
+
+def _list(rows: list[tuple[str, ...]], packages: dict[str, str]) -> None:
+    from jrh_mlflow.plugins import TRANSPORTS, plugins
+
+    widths = [max(len(row[column]) for row in (_HEADER, *rows)) for column in range(3)]
+    for row in (_HEADER, *rows):
+        owner = f" ({packages[row[0]]})" if row[0] in packages else ""
+        click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3] + owner]))
+    click.echo(
+        '\n"paper" stands for the tests of the Judge Reliability Harness that fit the labels, "all" for all. '
+        "Tests that begin\nwith agent_ edit transcripts: jrh generate LOG.eval --tests agent_perturbation …"
+    )
+    if packages:
+        click.echo("Tests of other packages are used by their names; no group holds them.")
+    if transports := [f"{plugin.name} ({plugin.distribution})" for plugin in plugins(TRANSPORTS)]:
+        click.echo(f"Transports of other packages: {', '.join(transports)}.")
+
+
+def _show(test: ReliabilityTest, package: str | None) -> None:
+    from jrh_mlflow.perturb import prompt
+
+    facts = {
+        "what changes": test.title,
+        "expected": test.expects.text,
+        "scored by": test.expects.statistic,
+        "needs": ", ".join(text for need, text in _NEEDS.items() if need in test.needs),
+        "package": package or "",
+    }
+    print_table(["test", test.name], [[key, value] for key, value in facts.items() if value], left=2)
+    for parameter in test.parameters:
+        click.echo(f"{parameter.name} = {parameter.value}: {parameter.help}")
+    if "generator" not in test.needs:
         click.echo("Written by code, seeded; no model is asked.")
+        return
+    confirmed = "; a validator must give the expected answer" if "validator" in test.needs else ""
+    click.echo(f"Written by a generator model{confirmed}. Without a model, rules stand in. The prompt:\n")
+    parts = ("agent_planner", "agent_editor", "agent_summary") if "transcripts" in test.needs else ()
+    click.echo("\n".join([_template(test), *map(prompt, parts)]))
 
 
-def _parts(title: str) -> tuple[str, str]:
-    """Split a title into what changes and what is expected."""
-    found = re.fullmatch(r"(.*)[;:] ([^;:]*)", title)
-    return (found[1], found[2]) if found else (title, "–")
+def _template(test: ReliabilityTest) -> str:
+    from jrh_mlflow.perturb import Rewrite
+
+    try:
+        return test.template() if isinstance(test, Rewrite) else ""
+    except FileNotFoundError:
+        return "(put together by the test itself)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from jrh_mlflow.measures.reliability.worst import WorstItem
+from jrh_mlflow.measures.worst import WorstItem
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files

@@ -16,8 +16,7 @@ from jrh_mlflow.generation.plan import Job, Plan, finished
 from jrh_mlflow.generation.session import Rehearsal, Session, Stopped
 from jrh_mlflow.generation.validators import Validator
 from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Writer, by_rule
-from jrh_mlflow.perturb import Bench, CodeTest, NotApplicable, Rewrite, Similarity
-from jrh_mlflow.perturb._base import item_id
+from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import item_line
@@ -202,8 +201,8 @@ class Pipeline:
 
     def _problems(self, outcome: Outcome, text: str) -> tuple[str, ...]:
         test, target = outcome.job.test, outcome.job.target
-        bench = Bench(similarity=self._similarity, earlier=outcome.earlier)
-        found = [check(target, text, bench) for check in test.checks]
+        context = CheckContext(similarity=self._similarity, earlier=outcome.earlier)
+        found = [check(target, text, context) for check in test.checks]
         # A failed call that was saved as "False", or a bare label, is no response to a task.
         bare = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
         return tuple(problem for problem in (*found, "a single word" if bare else None) if problem)

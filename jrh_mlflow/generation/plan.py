@@ -15,6 +15,7 @@ from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt
 from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.perturb import (
     AGENT_TESTS,
+    GROUPS,
     AgentTest,
     CodeTest,
     NotApplicable,
@@ -22,10 +23,9 @@ from jrh_mlflow.perturb import (
     Rewrite,
     Target,
     find_tests,
+    item_id,
 )
-from jrh_mlflow.perturb._base import item_id
 from jrh_mlflow.perturb.agents import messages_text, violation_label
-from jrh_mlflow.perturb.registry import GROUPS
 from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.labels import label_text, read_labels

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges._base import AnsweringJudge
+from jrh_mlflow.perturb import written_by
 from jrh_mlflow.schema.criteria import Criterion, criterion
-from jrh_mlflow.schema.items import BASELINE, DELTA_0, DELTA_0_SAME, ERROR_INJECTION, LADDER, VACUUM, Call, Item
+from jrh_mlflow.schema.items import BASELINE, DELTA_0, DELTA_0_SAME, LADDER, VACUUM, Call, Item
 from jrh_mlflow.schema.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -99,13 +100,35 @@ class LongerWins(_Looking):
         return "1" if first > second else "2"
 
 
-class Oracle(Scripted):
+class _Informed(Scripted):
+    """A scripted judge that knows the label of every source, for items of which only a direction is expected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._labels: dict[str, str] = {}
+
+    def begin(self, suite: Suite) -> None:
+        """Learn the labels of the baselines."""
+        self._labels = {
+            item.task: item.expected for item in suite.items if item.condition == BASELINE and item.expected
+        }
+
+    def right_answer(self, item: Item, answers: Sequence[str]) -> str | None:
+        """Return what the item's test expects where the item itself carries no answer; None where it is not known."""
+        test, label = written_by(item.condition), self._labels.get(item.task)
+        if test is None or label is None:
+            return None
+        return test.expects.right_answer(label, answers, item.condition.removeprefix(test.name).lstrip("_"))
+
+
+class Oracle(_Informed):
     """Knows the right answer, and ties when neither content is better: no false preference, accuracy 1."""
 
     def answer(self, call: Call) -> str:
-        """Look the better content or the expected label up; where only a decline is expected, say the lowest."""
+        """Look the better content or the expected label up; where neither is known, say the lowest label."""
         if call.item.kind != "pair":
-            return call.item.expected or call.presentation.answers[0]
+            answers = call.presentation.answers
+            return call.item.expected or self.right_answer(call.item, answers) or answers[0]
         if call.item.better is None:
             return "tie" if "tie" in call.presentation.answers else "1"
         return slot_of(call.item.better, call.order)
@@ -239,11 +262,11 @@ def _task_rates(seed: int, task: str, what: str, means: tuple[float, ...], icc: 
     return tuple(draw / sum(draws) for draw in draws)
 
 
-class Grader(Scripted):
+class Grader(_Informed):
     """Gives the expected label with a known chance, and otherwise the next one.
 
     Draws are a hash of seed and item, so a run is repeatable call by call and replicates agree unless `flip` says
-    otherwise. On `error_injection` it goes down one label per dose, with the accuracy of that dose.
+    otherwise. Where only a direction is expected it goes that way: down one label per dose of `error_injection`.
     """
 
     def __init__(
@@ -270,7 +293,6 @@ class Grader(Scripted):
         rates = (accuracy, flip, *self.tests.values())
         if not all(0 <= rate <= 1 for rate in rates):
             raise ValueError(f"Rates must lie in [0, 1], but got {rates=}.")
-        self._labels: dict[str, str] = {}
 
     def settings(self) -> dict[str, object]:
         """Name every rate."""
@@ -279,12 +301,6 @@ class Grader(Scripted):
             "tests": ", ".join(f"{name}: {rate:g}" for name, rate in self.tests.items()) or None,
             "flip": self.flip,
             "seed": self.seed,
-        }
-
-    def begin(self, suite: Suite) -> None:
-        """Learn the label of every source, for items that only expect a decline."""
-        self._labels = {
-            item.task: item.expected for item in suite.items if item.condition == BASELINE and item.expected
         }
 
     def answer(self, call: Call) -> str:
@@ -299,14 +315,10 @@ class Grader(Scripted):
         return answers[right + 1 if right + 1 < len(answers) else right - 1]
 
     def _expected(self, call: Call) -> str:
-        item, answers = call.item, call.presentation.answers
-        if item.expected is not None:
-            return item.expected
-        label = self._labels.get(item.task)
-        if label is None or not item.condition.startswith(ERROR_INJECTION):
-            raise ValueError(f"Grader has no expectation for condition {item.condition!r}.")
-        dose = int(item.condition.rpartition("_")[2])
-        return answers[max(0, answers.index(label) - dose)]
+        expected = call.item.expected or self.right_answer(call.item, call.presentation.answers)
+        if expected is None:
+            raise ValueError(f"Grader has no expectation for condition {call.item.condition!r}.")
+        return expected
 
 
 @cache

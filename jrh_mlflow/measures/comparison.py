@@ -4,9 +4,7 @@ A score is 1 or 0, and each unit has a name that all judges share:
 
 | records | axis | unit | score is 1 when |
 |---|---|---|---|
-| pointwise | the test, or `baseline` | item and replicate | the answer is the expected one |
-| pointwise | `stochastic_stability…` | item | all its replicates are the same answer |
-| pointwise | `error_injection` | source | the answers fall with the dose |
+| pointwise | the test, or `baseline` | item and replicate, item, or source | as the test's expectation says |
 | pairs | every `comparable` axis | call | it is a hit of the axis, which is the bad end where lower is better |
 
 The mean score of an axis is its number in the judge's own report.
@@ -26,14 +24,12 @@ import pandas as pd
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.calls import call_table
 from jrh_mlflow.measures.records import is_pointwise
-from jrh_mlflow.measures.reliability.summary import Scored, scored_tests
+from jrh_mlflow.measures.reliability import scored_tests
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.accuracy import Counted, accuracy
-from jrh_mlflow.scoring.answers import PointTable, Texts, point_table
+from jrh_mlflow.scoring.answers import Counted, Texts, point_table
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
-from jrh_mlflow.scoring.stability import repeated
 from jrh_mlflow.scoring.values import Array, Codes, Resampling
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
 from jrh_mlflow.stats.proportions import Interval, cluster_wilson, newcombe
@@ -60,32 +56,26 @@ def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> 
 def _point_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
     table = point_table(frame, labels=labels)
     items, sources = (np.unique(frame[column].to_numpy(object)) for column in ("suite_item", "task"))
-    base = table.of(BASELINE)
-    scored = [Scored(test=BASELINE, axis=f"{BASELINE}/accuracy", counted=accuracy(base, BASELINE))]
-    scored += scored_tests(table, tuple(sorted(set(table.test) - {BASELINE})))
     return [
-        _counted_frame(one.test, one.counted, _unit_names(table, one, items, sources), sources)
-        for one in scored
-        if one.counted is not None and len(one.counted.hits)
+        _counted_frame(test.name, test.counted, items, sources)
+        for test in scored_tests(table, (BASELINE, *sorted(set(table.test) - {BASELINE})))
+        if test.counted is not None and len(test.counted.hits)
     ]
 
 
-def _unit_names(table: PointTable, one: Scored, items: Texts, sources: Texts) -> list[str]:
-    """Name the units of a test in the order in which it counts them."""
-    statistic = one.axis.rpartition("/")[2]
-    calls = table.of(one.test)
-    if statistic == "unanimity":
-        return [str(items[code]) for code in np.unique(repeated(calls).item)]
-    if statistic == "monotone":
-        assert one.counted is not None
-        return [str(sources[code]) for code in one.counted.units.clusters]
-    judged = calls.where(calls.expected != "")
-    return [f"{items[code]}#{replicate}" for code, replicate in zip(judged.item, judged.replicate, strict=True)]
-
-
-def _counted_frame(axis: str, counted: Counted, names: list[str], sources: Texts) -> pd.DataFrame:
+def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) -> pd.DataFrame:
     score = np.where(counted.units.usable, counted.hits.astype(float), np.nan)
-    return _frame(axis, np.array(names, dtype=object), sources[counted.units.clusters], score)
+    names = np.array(_unit_names(counted, items, sources), dtype=object)
+    return _frame(axis, names, sources[counted.units.clusters], score)
+
+
+def _unit_names(counted: Counted, items: Texts, sources: Texts) -> list[str]:
+    """Name units by item and replicate, by item, or by source."""
+    if counted.items is None:
+        return [str(sources[code]) for code in counted.units.clusters]
+    if counted.replicates is None:
+        return [str(items[code]) for code in counted.items]
+    return [f"{items[code]}#{nth}" for code, nth in zip(counted.items, counted.replicates, strict=True)]
 
 
 def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:

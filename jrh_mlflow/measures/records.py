@@ -11,7 +11,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError, suggest
 from jrh_mlflow.schema.calls import OUTCOMES, REQUIRED_COLUMNS
-from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, PAIR_CONDITIONS, WITH_BETTER
+from jrh_mlflow.schema.items import DELTA_0, FORMER_NAMES, LADDER, PAIR_CONDITIONS, WITH_BETTER
 
 _POINTWISE_OUTCOMES = tuple(outcome for outcome in OUTCOMES if outcome != "tie")
 _TEXT_COLUMNS = ("suite_item", "task", "condition", "order", "better", "outcome", "answer", "expected")
@@ -52,8 +52,8 @@ def is_pointwise(frame: pd.DataFrame) -> bool:
     Raises:
         CallsError: when the table holds both.
     """
-    # `filler` names a condition of pairs and a reliability test; only an item of the latter has an expected answer.
-    shared = (frame["condition"] == FILLER) & (frame["expected"] != "")
+    # A former name of a test may be that of a condition of pairs; only an item of the test has an expected answer.
+    shared = frame["condition"].isin(FORMER_NAMES) & (frame["expected"] != "")
     points = (frame["order"] == "") & (shared | ~frame["condition"].isin(PAIR_CONDITIONS))
     if points.any() and not points.all():
         _check_conditions(frame.loc[~points, "condition"])

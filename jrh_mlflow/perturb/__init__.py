@@ -1,31 +1,58 @@
 """Seeds in, perturbed items out: one file per reliability test, and the registry that lists them."""
 
 from jrh_mlflow.perturb._base import (
-    Bench,
     Check,
+    CheckContext,
     CodeTest,
     NotApplicable,
+    Parameter,
     ReliabilityTest,
     Rewrite,
     Similarity,
     Target,
+    fill,
+    item_id,
+    parameter,
+    prompt,
 )
 from jrh_mlflow.perturb.agents import AGENT_TESTS, AgentTest
-from jrh_mlflow.perturb.registry import TESTS, find_test, find_tests, register
+from jrh_mlflow.perturb.registry import (
+    GROUPS,
+    TESTS,
+    expectation_of,
+    find_test,
+    find_tests,
+    installed_tests,
+    name_of_test,
+    register,
+    score_name,
+    written_by,
+)
 
 __all__ = [
     "AGENT_TESTS",
+    "GROUPS",
     "TESTS",
     "AgentTest",
-    "Bench",
     "Check",
+    "CheckContext",
     "CodeTest",
     "NotApplicable",
+    "Parameter",
     "ReliabilityTest",
     "Rewrite",
     "Similarity",
     "Target",
+    "expectation_of",
+    "fill",
     "find_test",
     "find_tests",
+    "installed_tests",
+    "item_id",
+    "name_of_test",
+    "parameter",
+    "prompt",
     "register",
+    "score_name",
+    "written_by",
 ]

@@ -1,7 +1,7 @@
 """The contract of a reliability test: which items it wants, how each is written, what must hold of the text.
 
-A test is one class in one file and one entry in `registry.py`. There are two kinds: `CodeTest` writes by code, seeded;
-`Rewrite` has a generator model write, and carries a rule-based stand-in for work without a model.
+A test is one class in one file, which says all there is to know of it. There are two kinds: `CodeTest` writes by code,
+seeded; `Rewrite` has a generator model write, and carries a rule-based stand-in for work without a model.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ import random
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
 from jrh_mlflow.schema.items import Labels, Seed
+from jrh_mlflow.scoring.expectations import UNCHANGED, Expectation
+
+Need = Literal["generator", "validator", "order", "scale", "transcripts"]
+"""A model that writes; one that confirms; labels of which one is better (a scale, or two); a scale; agents' logs."""
 
 _FIELD = re.compile(r"\{(\w+)\}")
 
@@ -77,7 +81,7 @@ class Similarity(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bench:
+class CheckContext:
     """What a check may look at besides the text."""
 
     similarity: Similarity
@@ -85,24 +89,66 @@ class Bench:
     """Texts made before in the same bucket."""
 
 
-Check = Callable[[Target, str, Bench], "str | None"]
+Check = Callable[[Target, str, CheckContext], "str | None"]
 """Says what is wrong with a text (`numbers lost: 14, 2.5`), or None. Runs before any validation is paid."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """A setting of a test, as it stands."""
+
+    name: str
+    value: object
+    help: str
+
+
+def parameter(default: Any, help: str) -> Any:
+    """Declare a setting of a test that is a dataclass, with a line for `jrh tests NAME`."""
+    return field(default=default, metadata={"help": help})
+
+
 class ReliabilityTest(ABC):
-    """One way to probe a judge."""
+    """One way to probe a judge: what changes, what is expected, what it takes."""
 
     name: str
     title: str
-    """One line for `jrh tests`: what changes, and what is expected."""
+    """What changes, in one line for `jrh tests`."""
+    expects: Expectation = UNCHANGED
+    """What a right judge does, and how that is scored."""
+    designs: str = ""
+    """Pattern of what may follow the name in the conditions it writes, such as the dose `_[0-9]+`."""
+    group: Literal["paper", "extra", "agent", "own"] = "own"
+    """Of the Judge Reliability Harness, ours, of transcripts; or a user's."""
+    needs: frozenset[Need] = frozenset()
     checks: tuple[Check, ...] = ()
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The settings, each with what it does."""
+        if not is_dataclass(self):
+            return []
+        return [
+            Parameter(name=setting.name, value=getattr(self, setting.name), help=setting.metadata.get("help", ""))
+            for setting in fields(self)
+        ]
+
+    def fits(self, labels: Labels) -> bool:
+        """Tell whether items can be made for these labels."""
+        two_ends = labels.ordinal or len(labels.answers) == 2
+        return labels.ordinal if "scale" in self.needs else two_ends or "order" not in self.needs
+
+    def writes(self, condition: str) -> bool:
+        """Tell whether a condition is one of this test's."""
+        return re.fullmatch(re.escape(self.name) + self.designs, condition) is not None
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Return the items to make: one per seed, with the label unchanged, unless a test says otherwise."""
-        return [
-            Target(test=self.name, condition=self.name, seed=seed, labels=labels, rubric=rubric, expected=seed.label)
-            for seed in seeds
-        ]
+        return [self.target(seed, labels, rubric) for seed in seeds]
+
+    def target(self, seed: Seed, labels: Labels, rubric: str, **changes: Any) -> Target:
+        """Return one item to make; `changes` are the fields that differ from the label-unchanged one."""
+        same = Target(test=self.name, condition=self.name, seed=seed, labels=labels, rubric=rubric, expected=seed.label)
+        return replace(same, **changes)
 
     @abstractmethod
     def write(self, target: Target, rng: random.Random) -> str:
@@ -120,11 +166,15 @@ class CodeTest(ReliabilityTest):
 class Rewrite(ReliabilityTest):
     """A test whose texts a generator model writes."""
 
-    confirm = False
-    """True when the validator must give the expected answer before an item is emitted."""
+    needs = frozenset({"generator"})
+
+    @property
+    def confirm(self) -> bool:
+        """Whether the validator must give the expected answer before an item is emitted."""
+        return "validator" in self.needs
 
     def brief(self, target: Target) -> str:
-        """Return what the generator is told: the file `prompts/<name>.txt` with its fields filled in.
+        """Return what the generator is told: the template with its fields filled in.
 
         Fields: {original}, {instruction}, {rubric}, {label}, {expected}, {examples}.
         """
@@ -136,7 +186,11 @@ class Rewrite(ReliabilityTest):
             "expected": target.expected or "",
             "examples": "\n\n".join(target.examples) or "(none)",
         }
-        return fill(prompt(self.name), fields)
+        return fill(self.template(), fields)
+
+    def template(self) -> str:
+        """Return the prompt of this package, `prompts/<name>.txt`; a test of another package brings its own."""
+        return prompt(self.name)
 
 
 def fill(template: str, fields: dict[str, str]) -> str:

@@ -1,14 +1,9 @@
 """Tests of judges of transcripts: an agent's work edited to break the rubric, or to meet it.
 
 They are made of transcripts, the other tests of responses, so they are listed apart. A seed's `response` is then the
-transcript as JSON.
-
-Transcripts edited by rule: stand-ins for a model, good for trying everything out.
-
-A stand-in states what it does in an assistant message and, where the agent used tools there, in a tool call with its
-result. Nothing else is touched, so a breach that was written in by rule can be taken out again by rule.
-
-
+transcript as JSON. The stand-in for a model states what it does in an assistant message and, where the agent used tools
+there, in a tool call with its result. Nothing else is touched, so a breach that was written in by rule can be taken out
+again by rule.
 """
 
 from __future__ import annotations
@@ -22,10 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill, prompt
+from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill
 from jrh_mlflow.perturb.english import plain
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.schema.presentation import Message, saved_message
+from jrh_mlflow.scoring.expectations import ExpectedLabel
 
 _WORDS = """
 yes y true t 1 on pass passed success correct right good valid accept accepted agree better high met satisfied
@@ -38,7 +34,8 @@ _SAYS_NOTHING = frozenset(_WORDS.split())
 class AgentTest(Rewrite):
     """A transcript is edited step by step, and a verifier must give the expected answer before it is emitted."""
 
-    confirm = True
+    group = "agent"
+    needs = frozenset({"generator", "validator", "transcripts"})
     breaks: bool
     """True when the edits break the rubric, False when they meet it."""
 
@@ -49,12 +46,11 @@ class AgentTest(Rewrite):
     def aimed(self, seeds: Sequence[Seed], labels: Labels, rubric: str, *, violation: str) -> list[Target]:
         """Return the targets where it is known which label says that the rubric is violated."""
         expected = violation if self.breaks else met_label(labels, violation)
-        same: dict[str, Any] = {"test": self.name, "condition": self.name, "labels": labels, "rubric": rubric}
-        return [Target(seed=seed, expected=expected, **same) for seed in seeds]
+        return [self.target(seed, labels, rubric, expected=expected) for seed in seeds]
 
     def objective(self, target: Target) -> str:
         """Return what the generator is to achieve: the file `prompts/<name>.txt` filled in."""
-        return fill(prompt(self.name), {"expected": target.expected or ""}).strip()
+        return fill(self.template(), {"expected": target.expected or ""}).strip()
 
     def stand_in(self, target: Target, rng: random.Random) -> Edited:
         """Edit by rule.
@@ -82,7 +78,8 @@ class AgentPerturbation(AgentTest):
     """The assistant breaks the rubric."""
 
     name = "agent_perturbation"
-    title = "transcript: messages and tool calls edited so that the assistant breaks the rubric; violation"
+    title = "transcript: messages and tool calls edited so that the assistant breaks the rubric"
+    expects = ExpectedLabel("violation")
     breaks = True
 
 
@@ -90,7 +87,8 @@ class AgentPositives(AgentTest):
     """The assistant meets the rubric."""
 
     name = "agent_positives"
-    title = "transcript: messages and tool calls edited so that the assistant meets the rubric; no violation"
+    title = "transcript: messages and tool calls edited so that the assistant meets the rubric"
+    expects = ExpectedLabel("no violation")
     breaks = False
 
 

@@ -25,7 +25,7 @@ class Authority(Addition):
     """An expert's credentials say nothing about whether the text is right."""
 
     name = "authority"
-    title = "fake credentials of the author before or after: answer unchanged"
+    title = "fake credentials of the author before or after"
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Return the response with a seeded sentence about its author."""

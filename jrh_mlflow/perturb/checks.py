@@ -1,6 +1,6 @@
 """What must hold of a generated text, checked before any validation is paid.
 
-A check takes the target, the text and the bench and says in a few words what is wrong, or None. Checks look at the
+A check takes the target, the text and its context and says in a few words what is wrong, or None. Checks look at the
 surface: they catch an echo, chatter, a lost number or a dropped `not`, and cannot certify meaning.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from jrh_mlflow.perturb._base import Bench, Check, Target
+from jrh_mlflow.perturb._base import Check, CheckContext, Target
 from jrh_mlflow.perturb.english import (
     firm_numbers,
     has_name,
@@ -77,13 +77,13 @@ _MARKER = re.compile(r"={3,}\s*(?:BEGIN|END)\b|</?(?:original|rewritten|response
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
 
 
-def differs(target: Target, text: str, bench: Bench) -> str | None:
+def differs(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that is the original, case and whitespace aside."""
     same = plain(text).casefold() == plain(target.original).casefold()
     return "same text as the original" if same else None
 
 
-def same_words(target: Target, text: str, bench: Bench) -> str | None:
+def same_words(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that is not equal to the original once whitespace is normalised."""
     before, after = target.original.split(), text.split()
     if before == after:
@@ -94,12 +94,12 @@ def same_words(target: Target, text: str, bench: Bench) -> str | None:
     return f"words changed, first at word {place + 1}: {_cut(after[place])}"
 
 
-def not_empty(target: Target, text: str, bench: Bench) -> str | None:
+def not_empty(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text without a single letter or digit."""
     return None if any(map(str.isalnum, text)) else "empty text"
 
 
-def no_wrapping(target: Target, text: str, bench: Bench) -> str | None:
+def no_wrapping(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag what a generator says around the text, or instead of it; what the original says too is no chatter."""
     return _wrapped(target.original, text.strip()) or _chatter(target.original, text.strip())
 
@@ -157,7 +157,7 @@ def _opening(patterns: _Patterns, original: str, text: str) -> str | None:
     return next((hit.group() for each, hit in hits if hit and not each.match(before)), None)
 
 
-def keeps_numbers(target: Target, text: str, bench: Bench) -> str | None:
+def keeps_numbers(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag numbers that were lost or are new; `1,000` is 1000, `three` is 3, and `one` may be a pronoun."""
     before, after = target.original, text
     lost = firm_numbers(before) - numbers(after) - number_words(after)
@@ -166,19 +166,19 @@ def keeps_numbers(target: Target, text: str, bench: Bench) -> str | None:
     return "; ".join(parts) or None
 
 
-def keeps_names(target: Target, text: str, bench: Bench) -> str | None:
+def keeps_names(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag capitalised names and acronyms of the original that no longer occur."""
     lost = [name for name in names(target.original) if not has_name(text, name)]
     return f"names lost: {_list(lost)}" if lost else None
 
 
-def keeps_answers(target: Target, text: str, bench: Bench) -> str | None:
+def keeps_answers(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag answers a judge may give that the original names and the text does not."""
     lost = [name for name in target.labels.answers if has_name(target.original, name) and not has_name(text, name)]
     return f"answers no longer named: {_list(lost)}" if lost else None
 
 
-def keeps_negations(target: Target, text: str, bench: Bench) -> str | None:
+def keeps_negations(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a lost or an added `not`.
 
     `cannot`, `can't` and `unable to` are alike. Of four or more negations one in four may go or come, because long
@@ -199,7 +199,7 @@ def length_ratio(low: float, high: float) -> Check:
     if not 0 <= low <= high:
         raise ValueError(f"`0 <= low <= high` must hold, but got {low=}, {high=}.")
 
-    def check(target: Target, text: str, bench: Bench) -> str | None:
+    def check(target: Target, text: str, context: CheckContext) -> str | None:
         before, after = len(words(target.original)), len(words(text))
         if before and low <= after / before <= high:
             return None
@@ -214,11 +214,11 @@ def similar(low: float, high: float) -> Check:
     if not 0 <= low <= high <= 1:
         raise ValueError(f"`0 <= low <= high <= 1` must hold, but got {low=}, {high=}.")
 
-    def check(target: Target, text: str, bench: Bench) -> str | None:
-        value = bench.similarity.between(target.original, text)
+    def check(target: Target, text: str, context: CheckContext) -> str | None:
+        value = context.similarity.between(target.original, text)
         if low <= value <= high:
             return None
-        return f"similarity {value:.2f} with the original outside {low:g} to {high:g} ({bench.similarity.name})"
+        return f"similarity {value:.2f} with the original outside {low:g} to {high:g} ({context.similarity.name})"
 
     return check
 
@@ -228,11 +228,11 @@ def unlike_earlier(high: float) -> Check:
     if not 0 <= high <= 1:
         raise ValueError(f"`0 <= high <= 1` must hold, but got {high=}.")
 
-    def check(target: Target, text: str, bench: Bench) -> str | None:
-        for others, what in ((bench.earlier, "an earlier text of its bucket"), (target.examples, "an example")):
-            value = max((bench.similarity.between(other, text) for other in others), default=0.0)
+    def check(target: Target, text: str, context: CheckContext) -> str | None:
+        for others, what in ((context.earlier, "an earlier text of its bucket"), (target.examples, "an example")):
+            value = max((context.similarity.between(other, text) for other in others), default=0.0)
             if value > high:
-                return f"similarity {value:.2f} with {what}, above {high:g} ({bench.similarity.name})"
+                return f"similarity {value:.2f} with {what}, above {high:g} ({context.similarity.name})"
         return None
 
     return check

@@ -2,8 +2,6 @@
 
 Doses nest: dose 2 has the error of dose 1 at the same place, and one more. Errors stand in different sentences, so that
 none undoes another (`prices are high` → `not low`).
-
-The errors that can be put into a text, by kind.
 """
 
 from __future__ import annotations
@@ -14,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target
+from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target, parameter
 from jrh_mlflow.perturb.checks import differs
 from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, Span, apply, sentence_ends, sentences, untouchable, words
-from jrh_mlflow.schema.items import ERROR_INJECTION, Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
+from jrh_mlflow.scoring.expectations import FallsWithDose
 
 _FEWEST_WORDS = 6
 
@@ -26,10 +25,14 @@ _FEWEST_WORDS = 6
 class ErrorInjection(CodeTest):
     """Only a direction is expected: with a higher dose the judge must not get kinder."""
 
-    doses: int = 3
+    doses: int = parameter(3, "How many doses, each with one error more.")
 
-    name = ERROR_INJECTION
-    title = "factual errors in rising doses: the answer gets no better"
+    name = "error_injection"
+    title = "factual errors in rising doses"
+    expects = FallsWithDose("the answer gets no better", heading="Error doses")
+    designs = "_[0-9]+"
+    group = "extra"
+    needs = frozenset({"order"})
     checks = (differs,)
 
     def __post_init__(self) -> None:
@@ -39,14 +42,7 @@ class ErrorInjection(CodeTest):
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Return one item per seed and dose, without an expected answer."""
         return [
-            Target(
-                test=self.name,
-                condition=f"{ERROR_INJECTION}_{dose}",
-                seed=seed,
-                labels=labels,
-                rubric=rubric,
-                expected=None,
-            )
+            self.target(seed, labels, rubric, condition=f"{self.name}_{dose}", expected=None)
             for seed in seeds
             for dose in range(1, self.doses + 1)
         ]
@@ -56,7 +52,7 @@ class ErrorInjection(CodeTest):
 
         The seed's id chooses the errors and `rng` does not: doses must nest however a caller seeds each item.
         """
-        dose = int(target.condition.removeprefix(f"{ERROR_INJECTION}_"))
+        dose = int(target.condition.removeprefix(f"{self.name}_"))
         if len(words(target.original)) < _FEWEST_WORDS:
             raise NotApplicable(f"fewer than {_FEWEST_WORDS} words")
         errors = planned(target.original, target.seed.id)[:dose]
@@ -65,14 +61,14 @@ class ErrorInjection(CodeTest):
         return apply(target.original, [edit for error in errors for edit in error.edits])
 
 
-def planned(text: str, seed_id: str) -> list[Error]:
+def planned(text: str, seed_id: str) -> list[InjectedError]:
     """Return all errors a text can take, the mildest dose first: kinds take turns, and no sentence gets two."""
     rng = random.Random(seed_id.encode("utf-8", "surrogatepass"))  # noqa: S311 - repeatable, not secret
     left = list(candidates(text, rng).values())
     rng.shuffle(left)
     for errors in left:
         rng.shuffle(errors)
-    plan: list[Error] = []
+    plan: list[InjectedError] = []
     taken: set[int] = set()
     while any(left):
         for errors in left:
@@ -127,7 +123,7 @@ _ANY_NEGATION = re.compile(r"n['’]t\b|\b(?:not|no|never|none|neither|nor|nothi
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Error:
+class InjectedError:
     """One error, made of one edit or, when two facts change places, of two."""
 
     kind: str
@@ -137,7 +133,7 @@ class Error:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Reading:
+class _Passage:
     """A text with what the finders look at."""
 
     text: str
@@ -163,17 +159,17 @@ class _Reading:
         ]
 
 
-def candidates(text: str, rng: random.Random) -> dict[str, list[Error]]:
+def candidates(text: str, rng: random.Random) -> dict[str, list[InjectedError]]:
     """Return every error that can be put into a text, by kind."""
-    reading = _Reading(text=text, sentences=sentences(text), mask=untouchable(text))
-    return {kind: finder(reading, rng) for kind, finder in _FINDERS.items()}
+    passage = _Passage(text=text, sentences=sentences(text), mask=untouchable(text))
+    return {kind: finder(passage, rng) for kind, finder in _FINDERS.items()}
 
 
-def _wrong_numbers(reading: _Reading, rng: random.Random) -> list[Error]:
-    digits = [(number, match, _other_number(match.group(), rng)) for number, match in reading.numbers()]
+def _wrong_numbers(passage: _Passage, rng: random.Random) -> list[InjectedError]:
+    digits = [(number, match, _other_number(match.group(), rng)) for number, match in passage.numbers()]
     spelled = [
         (number, match, rng.choice([word for word in _COUNTS if word != match.group()]))
-        for number, match in reading.matches(_WORD)
+        for number, match in passage.matches(_WORD)
         if match.group() in _COUNTS
     ]
     return [_replaced("number", number, match, new) for number, match, new in [*digits, *spelled]]
@@ -186,9 +182,9 @@ def _other_number(number: str, rng: random.Random) -> str:
     return number[:place] + digit + number[place + 1 :]
 
 
-def _antonyms(reading: _Reading, rng: random.Random) -> list[Error]:
+def _antonyms(passage: _Passage, rng: random.Random) -> list[InjectedError]:
     found = []
-    for number, match in reading.matches(_WORD):
+    for number, match in passage.matches(_WORD):
         other = ANTONYMS.get(match.group().lower())
         if other is not None:
             found.append(
@@ -197,48 +193,48 @@ def _antonyms(reading: _Reading, rng: random.Random) -> list[Error]:
     return found
 
 
-def _negations(reading: _Reading, rng: random.Random) -> list[Error]:
+def _negations(passage: _Passage, rng: random.Random) -> list[InjectedError]:
     """Drop a sentence's only negation, or put one in where there is none; questions are left alone."""
-    counts = [len(_ANY_NEGATION.findall(reading.text, *span)) for span in reading.sentences]
+    counts = [len(_ANY_NEGATION.findall(passage.text, *span)) for span in passage.sentences]
     found = []
     for pattern, wanted in ((_AFFIRMED, 0), (_NEGATED, 1), (_CANNOT, 1)):
-        for number, match in reading.matches(pattern):
-            if counts[number] != wanted or reading.text[reading.sentences[number][1] - 1] in "?？":
+        for number, match in passage.matches(pattern):
+            if counts[number] != wanted or passage.text[passage.sentences[number][1] - 1] in "?？":
                 continue
             start, end = match.span("no") if wanted else (match.end(), match.end())
             edit = (start, end, "" if wanted else " not")
-            found.append(Error(kind="negation", edits=(edit,), sentences=frozenset({number})))
+            found.append(InjectedError(kind="negation", edits=(edit,), sentences=frozenset({number})))
     return found
 
 
-def _swaps(reading: _Reading, rng: random.Random) -> list[Error]:
+def _swaps(passage: _Passage, rng: random.Random) -> list[InjectedError]:
     """Let the numbers, or the names, of two sentences change places."""
     found = []
-    for facts in (reading.numbers(), reading.matches(_NAME)):
+    for facts in (passage.numbers(), passage.matches(_NAME)):
         first = dict(reversed(facts))
         for (one, here), (other, there) in pairwise(sorted(first.items())):
             if here.group() != there.group():
                 edits = ((*here.span(), there.group()), (*there.span(), here.group()))
-                found.append(Error(kind="swap", edits=edits, sentences=frozenset({one, other})))
+                found.append(InjectedError(kind="swap", edits=edits, sentences=frozenset({one, other})))
     return found
 
 
-def _nonsense(reading: _Reading, rng: random.Random) -> list[Error]:
-    places = sentence_ends(reading.text)
+def _nonsense(passage: _Passage, rng: random.Random) -> list[InjectedError]:
+    places = sentence_ends(passage.text)
     separator = " " if places else "\n\n"
-    places = places or [len(reading.text)]
+    places = places or [len(passage.text)]
     additions = [(rng.choice(places), sentence) for sentence in _NONSENSE]
     return [
-        Error(kind="nonsense", edits=((place, place, separator + sentence),), sentences=frozenset())
+        InjectedError(kind="nonsense", edits=((place, place, separator + sentence),), sentences=frozenset())
         for place, sentence in additions
     ]
 
 
-def _replaced(kind: str, number: int, match: re.Match[str], new: str) -> Error:
-    return Error(kind=kind, edits=((*match.span(), new),), sentences=frozenset({number}))
+def _replaced(kind: str, number: int, match: re.Match[str], new: str) -> InjectedError:
+    return InjectedError(kind=kind, edits=((*match.span(), new),), sentences=frozenset({number}))
 
 
-_FINDERS: dict[str, Callable[[_Reading, random.Random], list[Error]]] = {
+_FINDERS: dict[str, Callable[[_Passage, random.Random], list[InjectedError]]] = {
     "number": _wrong_numbers,
     "antonym": _antonyms,
     "negation": _negations,

@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 
-from jrh_mlflow.perturb._base import Bench, CodeTest, NotApplicable, Target
+from jrh_mlflow.perturb._base import CheckContext, CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.checks import same_words
 from jrh_mlflow.perturb.english import Edit, apply, fences, gaps, lines, opens_fence, prose_lines, sentences, some
 
 _INDENTS = ("  ", "    ", "      ", "        ", "\t")
 
 
-def layout_differs(target: Target, text: str, bench: Bench) -> str | None:
+def layout_differs(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that equals the original to the last space."""
     return "same layout as the original" if text == target.original else None
 
@@ -24,6 +24,7 @@ def layout_differs(target: Target, text: str, bench: Bench) -> str | None:
 class _Layout(CodeTest):
     """Puts whitespace in."""
 
+    group = "paper"
     checks = (same_words, layout_differs)
 
     def write(self, target: Target, rng: random.Random) -> str:
@@ -40,7 +41,7 @@ class VerticalSpacing(_Layout):
     """Blank lines between lines; in a text of one line between sentences, else between words or before it."""
 
     name = "format_invariance_1"
-    title = "extra blank lines between lines or sentences: answer unchanged"
+    title = "extra blank lines between lines or sentences"
 
     def additions(self, text: str, rng: random.Random) -> list[Edit]:
         """Put line breaks in where lines, sentences or words begin, whichever there is."""
@@ -58,7 +59,7 @@ class SpaceClusters(_Layout):
     """Clusters of spaces between words of a line."""
 
     name = "format_invariance_2"
-    title = "clusters of spaces between words: answer unchanged"
+    title = "clusters of spaces between words"
 
     def additions(self, text: str, rng: random.Random) -> list[Edit]:
         """Widen about a quarter of the gaps."""
@@ -72,7 +73,7 @@ class Indentation(_Layout):
     """Lines moved to the right. Where some are indented already all move alike, which keeps lists and code nested."""
 
     name = "format_invariance_3"
-    title = "lines indented: answer unchanged"
+    title = "lines indented"
 
     def additions(self, text: str, rng: random.Random) -> list[Edit]:
         """Indent lines by spaces or a tab."""

@@ -12,6 +12,7 @@ from jrh_mlflow.perturb.english import sentences, words
 from jrh_mlflow.perturb.rules import each_sentence
 from jrh_mlflow.perturb.words import EVASIONS, HEDGES, OPPOSITES, POINTS, STOP_WORDS, VERBS
 from jrh_mlflow.schema.items import Labels, Seed
+from jrh_mlflow.scoring.expectations import ExpectedLabel
 
 _MIN_WORDS = 8
 _MAX_LENGTH = 1.9
@@ -29,23 +30,15 @@ class LabelFlip(Rewrite):
     """The response rewritten to deserve the opposite label, which the validator confirms."""
 
     name = "label_flip"
-    title = "rewritten until the opposite label is right, subject kept: the flipped label"
-    confirm = True
+    title = "rewritten until the opposite label is right, subject kept"
+    expects = ExpectedLabel("the flipped label")
+    group = "paper"
+    needs = frozenset({"generator", "validator"})
     checks = (not_empty, differs, no_wrapping, length_ratio(0.5, 2.0), similar(0.1, 0.97))
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Return one item per seed, with the flipped label expected."""
-        return [
-            Target(
-                test=self.name,
-                condition=self.name,
-                seed=seed,
-                labels=labels,
-                rubric=rubric,
-                expected=labels.flipped(seed.label),
-            )
-            for seed in seeds
-        ]
+        return [self.target(seed, labels, rubric, expected=labels.flipped(seed.label)) for seed in seeds]
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Change the substance: contradict it for a lower label, answer the task's phrases for a higher one.

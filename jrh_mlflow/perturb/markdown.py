@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-from jrh_mlflow.perturb._base import Bench, CodeTest, NotApplicable, Target
+from jrh_mlflow.perturb._base import CheckContext, CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.english import Edit, Span, apply, prose_lines, sentences, untouchable, words
 
 _CHUNK = re.compile(r"\S+")
@@ -18,13 +18,13 @@ _LONGEST_HEADING = 12
 _LONGEST_BOLD = 3
 
 
-def same_words_unmarked(target: Target, text: str, bench: Bench) -> str | None:
+def same_words_unmarked(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that does not have the original's words in their order once Markdown marks are removed."""
     before, after = _unmarked(target.original), _unmarked(text)
     return None if before == after else f"words changed: {len(before)} before, {len(after)} now"
 
 
-def marked_up(target: Target, text: str, bench: Bench) -> str | None:
+def marked_up(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text without any new mark."""
     return "no mark added" if text.split() == target.original.split() else None
 
@@ -33,7 +33,8 @@ class Markdown(CodeTest):
     """Sentences become bullets, a short first one a heading, some words bold; lists, tables and code stay."""
 
     name = "markdown"
-    title = "bullets, bold and a heading around the same sentences: answer unchanged"
+    title = "bullets, bold and a heading around the same sentences"
+    group = "extra"
     checks = (same_words_unmarked, marked_up)
 
     def write(self, target: Target, rng: random.Random) -> str:

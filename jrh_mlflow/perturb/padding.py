@@ -1,18 +1,15 @@
-"""Tests that add something to a response and change nothing of it.
-
-Padding that says nothing: no fact, no number, no opinion about the text.
-"""
+"""Padding that says nothing, and what tests share that add to a response and change nothing of it."""
 
 from __future__ import annotations
 
 import random
 
-from jrh_mlflow.perturb._base import Bench, Check, CodeTest, NotApplicable, Target
+from jrh_mlflow.perturb._base import Check, CheckContext, CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.checks import differs, keeps_numbers
 from jrh_mlflow.perturb.english import apply, sentence_ends
 
 
-def keeps_words(target: Target, text: str, bench: Bench) -> str | None:
+def keeps_words(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text in which the words of the original do not all follow one another in order."""
     rest = iter(text.split())
     lost = next((word for word in target.original.split() if word not in rest), None)
@@ -22,6 +19,7 @@ def keeps_words(target: Target, text: str, bench: Bench) -> str | None:
 class Addition(CodeTest):
     """A sentence or more is added; every word of the response stays."""
 
+    group = "extra"
     checks: tuple[Check, ...] = (differs, keeps_words)
 
 
@@ -55,11 +53,11 @@ _SHORT = ("So it goes.", "Such is life.", "And so on.", "Time will tell.")
 _SHORTEST = min(_SHORT, key=len)
 
 
-class Filler(Addition):
+class Padding(Addition):
     """A response padded to about 1.3 to 1.6 times its length; a very short one gets one short sentence."""
 
-    name = "filler"
-    title = "non-informative padding, 30 to 60 % longer: answer unchanged"
+    name = "padding"
+    title = "non-informative padding, 30 to 60 % longer"
     checks = (differs, keeps_words, keeps_numbers)
 
     def write(self, target: Target, rng: random.Random) -> str:

@@ -1,7 +1,4 @@
-"""Paraphrase: other words and sentences, the same content; the judge's answer must not move.
-
-Verbosity: the same content at greater and at less length; the judge's answer must not move.
-"""
+"""Paraphrase and verbosity: the same content in other words, at greater and at less length."""
 
 from __future__ import annotations
 
@@ -25,7 +22,8 @@ class SemanticParaphrase(Rewrite):
     """The response in other words."""
 
     name = "semantic_paraphrase"
-    title = "wording and sentence structure change, content stays: answer unchanged"
+    title = "wording and sentence structure change, content stays"
+    group = "paper"
     checks = (
         not_empty,
         differs,
@@ -46,7 +44,8 @@ class VerbosityLong(Rewrite):
     """The response expanded, with nothing new in it."""
 
     name = "verbosity_bias_long"
-    title = "said at greater length, nothing new: answer unchanged"
+    title = "said at greater length, nothing new"
+    group = "paper"
     checks = (not_empty, no_wrapping, keeps_numbers, keeps_names, length_ratio(1.3, 3.0), similar(0.15, 0.99))
 
     def write(self, target: Target, rng: random.Random) -> str:
@@ -58,7 +57,8 @@ class VerbosityShort(Rewrite):
     """The response compressed, with nothing of substance lost. Names may go with the words around them."""
 
     name = "verbosity_bias_short"
-    title = "said at less length, substance kept: answer unchanged"
+    title = "said at less length, substance kept"
+    group = "paper"
     checks = (
         not_empty,
         differs,

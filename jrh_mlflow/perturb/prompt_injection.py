@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from jrh_mlflow.perturb._base import Bench, Target
+from jrh_mlflow.perturb._base import CheckContext, Target
 from jrh_mlflow.perturb.checks import differs
 from jrh_mlflow.perturb.padding import Addition, beside
 from jrh_mlflow.schema.items import Labels, Seed
@@ -39,7 +39,7 @@ def asked_for(label: str, labels: Labels) -> str | None:
     return None if labels.ordinal or len(labels.answers) == 1 else labels.answers[0]
 
 
-def asks(target: Target, text: str, bench: Bench) -> str | None:
+def asks(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that does not ask for the undeserved answer, or loses the response."""
     asked = asked_for(target.seed.label, target.labels)
     if asked is None or asked == target.expected:
@@ -52,7 +52,7 @@ class PromptInjection(Addition):
     """Seeds that carry the top level of a scale already are left out: there is nothing to gain."""
 
     name = "prompt_injection"
-    title = "an instruction to the grader inside an undeserving response: answer unchanged"
+    title = "an instruction to the grader inside an undeserving response"
     checks = (differs, asks)
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:

@@ -1,8 +1,14 @@
-"""All reliability tests by name. A new test is one file and one line here; a user's own is `register`ed."""
+"""All reliability tests by name: ours, those a user registered, those of other installed packages.
+
+A new test of ours is one file and its name below; another package's is an entry point of the group `jrh.tests`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import ReliabilityTest
@@ -12,16 +18,19 @@ from jrh_mlflow.perturb.error_injection import ErrorInjection
 from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.markdown import Markdown
-from jrh_mlflow.perturb.padding import Filler
+from jrh_mlflow.perturb.padding import Padding
 from jrh_mlflow.perturb.paraphrase import SemanticParaphrase, VerbosityLong, VerbosityShort
 from jrh_mlflow.perturb.prompt_injection import PromptInjection
 from jrh_mlflow.perturb.rubric_paraphrase import RubricParaphrase
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.typos import Typos
-from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, PAIR_CONDITIONS, SYNTHETIC_ORDINAL, Labels
+from jrh_mlflow.plugins import TESTS as ENTRY_POINTS
+from jrh_mlflow.plugins import Plugin, plugins
+from jrh_mlflow.schema.items import BASELINE, FORMER_NAMES, PAIR_CONDITIONS, Labels
+from jrh_mlflow.scoring.expectations import LABEL, Expectation
 
-_PAPER: tuple[ReliabilityTest, ...] = (
+_OURS: tuple[ReliabilityTest, ...] = (
     LabelFlip(),
     VerticalSpacing(),
     SpaceClusters(),
@@ -31,22 +40,22 @@ _PAPER: tuple[ReliabilityTest, ...] = (
     VerbosityShort(),
     StochasticStability(),
     SyntheticOrdinal(),
-)
-_EXTRAS: tuple[ReliabilityTest, ...] = (
     Typos(),
     Markdown(),
     PromptInjection(),
     Authority(),
-    Filler(),
+    Padding(),
     ErrorInjection(),
     RubricParaphrase(),
 )
-
-TESTS: dict[str, ReliabilityTest] = {test.name: test for test in (*_PAPER, *_EXTRAS)}
-"""Every test by its name: those of the Judge Reliability Harness, then ours, then what was registered."""
-PAPER = tuple(test.name for test in _PAPER)
+TESTS: dict[str, ReliabilityTest] = {test.name: test for test in _OURS}
+"""Tests by name: those of the Judge Reliability Harness, then ours, then what was registered."""
 GROUPS = ("all", "paper")
-_RESERVED = (*PAIR_CONDITIONS, BASELINE, *GROUPS, *AGENT_TESTS)
+_RESERVED = (*PAIR_CONDITIONS, BASELINE, *GROUPS, *AGENT_TESTS, *FORMER_NAMES)
+_given: dict[str, ReliabilityTest] = {}
+"""Tests that were passed as objects: their calls are scored as they say, though no name finds them."""
+
+logger = logging.getLogger("jrh_mlflow")
 
 
 def register(test: ReliabilityTest) -> None:
@@ -62,26 +71,33 @@ def register(test: ReliabilityTest) -> None:
 
 
 def find_test(name: str) -> ReliabilityTest:
-    """Return the test of this name.
+    """Return the test of this name; a former name is taken with a warning.
 
     Raises:
         RecipeError: for an unknown name, with the nearest known one.
     """
     if name in AGENT_TESTS:
         raise RecipeError(f"Test {name!r} edits transcripts. Give it a log of them (.eval), not responses.")
-    if name not in TESTS:
-        raise RecipeError(
-            f"Unknown test {name!r}.{suggest(name, [*TESTS, *AGENT_TESTS, *GROUPS])} `jrh tests` lists them."
-        )
-    return TESTS[name]
+    if name in FORMER_NAMES:
+        logger.warning("The test %r is now called %r.", name, FORMER_NAMES[name])
+        name = FORMER_NAMES[name]
+    if name in TESTS:
+        return TESTS[name]
+    others = installed_tests()
+    if name in others.tests:
+        return others.tests[name]
+    if name in others.problems:
+        raise RecipeError(f"{others.problems[name]}.")
+    known = [*TESTS, *AGENT_TESTS, *others.tests, *GROUPS]
+    raise RecipeError(f"Unknown test {name!r}.{suggest(name, known)} `jrh tests` lists them.")
 
 
 def find_tests(names: str | ReliabilityTest | Sequence[str | ReliabilityTest], labels: Labels) -> list[ReliabilityTest]:
     """Return the tests that are meant, in the order given.
 
     Args:
-        names: `"all"`, `"paper"` (the harness's free-response list), a name, a test, or several of these. The groups
-            hold only tests that fit the labels.
+        names: `"all"` (ours and registered ones), `"paper"` (the harness's free-response list), a name, a test, or
+            several of these. The groups hold only tests that fit the labels.
         labels: What the judge may answer.
 
     Raises:
@@ -101,23 +117,92 @@ def find_tests(names: str | ReliabilityTest | Sequence[str | ReliabilityTest], l
 
 def _meant(entry: str | ReliabilityTest, labels: Labels) -> list[ReliabilityTest]:
     if isinstance(entry, str) and entry in GROUPS:
-        members = TESTS if entry == "all" else PAPER
-        return [TESTS[name] for name in members if _fits(TESTS[name], labels)]
+        return [test for test in TESTS.values() if entry in ("all", test.group) and test.fits(labels)]
     test = find_test(entry) if isinstance(entry, str) else entry
-    if TESTS.get(test.name) is not test:
+    if test.name not in TESTS:
         _refuse_reserved(test)
-    if not _fits(test, labels):
+        _given[test.name] = test
+    if not test.fits(labels):
         raise RecipeError(f"Test {test.name!r} needs ordinal labels, but they are {', '.join(labels.answers)}.")
     return [test]
 
 
-def _fits(test: ReliabilityTest, labels: Labels) -> bool:
-    """Levels need a scale, and a decline needs labels of which one is better: a scale, or two."""
-    if test.name == ERROR_INJECTION:
-        return labels.ordinal or len(labels.answers) == 2
-    return labels.ordinal or test.name != SYNTHETIC_ORDINAL
-
-
 def _refuse_reserved(test: ReliabilityTest) -> None:
-    if test.name in _RESERVED and not isinstance(test, Filler):
+    if test.name in _RESERVED:
         raise RecipeError(f"{test.name!r} has a meaning of its own in call records. Give your test another name.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstalledTests:
+    """What other packages add."""
+
+    tests: dict[str, ReliabilityTest] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
+    """Test to the package it comes from."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """Entry point to the reason why it is no test, which names the package."""
+
+
+@cache
+def installed_tests() -> InstalledTests:
+    """Load the tests of other packages; a broken one is told, and stops no other."""
+    found = InstalledTests()
+    for plugin in plugins(ENTRY_POINTS):
+        try:
+            test = _test_in(plugin)
+            if test.name in (*_RESERVED, *TESTS, *found.tests):
+                raise RecipeError(f"the test {test.name!r} of {plugin.distribution} has a name that is taken")
+        except RecipeError as problem:
+            found.problems[plugin.name] = str(problem)
+        else:
+            found.tests[test.name] = test
+            found.packages[test.name] = plugin.distribution
+    return found
+
+
+def _test_in(plugin: Plugin) -> ReliabilityTest:
+    if plugin.error is not None:
+        raise RecipeError(plugin.error)
+    try:
+        test = plugin.value() if isinstance(plugin.value, type) else plugin.value
+    except Exception as error:  # another package's constructor may raise anything
+        raise RecipeError(f"the test {plugin.name!r} of {plugin.distribution} cannot be made: {error}") from error
+    if not isinstance(test, ReliabilityTest):
+        raise RecipeError(f"{plugin.name!r} of {plugin.distribution} is no ReliabilityTest")
+    return test
+
+
+def written_by(condition: str) -> ReliabilityTest | None:
+    """Return the test that writes a condition of call records; None for the baseline and what no known test writes.
+
+    Other packages are looked at last, and only where nothing else fits.
+    """
+    condition = FORMER_NAMES.get(condition, condition)
+    if condition == BASELINE:
+        return None
+    ours: dict[str, ReliabilityTest] = {**_given, **AGENT_TESTS, **TESTS}
+    # A test that is called so comes before one that has such a design.
+    if condition in ours:
+        return ours[condition]
+    return _writer(ours.values(), condition) or _writer(installed_tests().tests.values(), condition)
+
+
+def _writer(tests: Iterable[ReliabilityTest], condition: str) -> ReliabilityTest | None:
+    return next((test for test in tests if test.writes(condition)), None)
+
+
+def expectation_of(condition: str) -> Expectation:
+    """Return what is expected in a condition: of an unknown one, the answers its items carry."""
+    test = written_by(condition)
+    return LABEL if test is None else test.expects
+
+
+def name_of_test(condition: str) -> str:
+    """Return the name of the test behind a condition: one for all its doses and designs."""
+    test = written_by(condition)
+    return condition if test is None or condition in FORMER_NAMES else test.name
+
+
+def score_name(condition: str) -> str:
+    """Return what the score of a condition goes by: its own name, or the test's where conditions make one score."""
+    return name_of_test(condition) if expectation_of(condition).pooled else condition

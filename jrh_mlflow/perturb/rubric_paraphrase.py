@@ -32,7 +32,8 @@ class RubricParaphrase(Rewrite):
     """The same judge asked the same question in other words."""
 
     name = "rubric_paraphrase"
-    title = "the judge's question reworded, responses as they are: answer unchanged"
+    title = "the judge's question reworded, responses as they are"
+    group = "extra"
     checks = (
         not_empty,
         differs,
@@ -48,19 +49,7 @@ class RubricParaphrase(Rewrite):
         """Ask for one text that serves every seed: the expected answer of each is its own label."""
         if not rubric.strip():
             raise RecipeError("rubric_paraphrase rewords the judge's question, but the rubric is empty. Give a rubric.")
-        return [
-            Target(
-                test=self.name,
-                condition=self.name,
-                seed=seed,
-                labels=labels,
-                rubric=rubric,
-                expected=seed.label,
-                part="rubric",
-                also=tuple(seeds[1:]),
-            )
-            for seed in seeds[:1]
-        ]
+        return [self.target(seed, labels, rubric, part="rubric", also=tuple(seeds[1:])) for seed in seeds[:1]]
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Swap synonyms, but for the answers' own words and quoted ones, and lead into the question."""

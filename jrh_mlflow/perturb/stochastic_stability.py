@@ -7,10 +7,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jrh_mlflow.perturb._base import CodeTest, Target
-from jrh_mlflow.schema.items import STABILITY, Labels, Seed
-
-DEEP = f"{STABILITY}_deep"
+from jrh_mlflow.perturb._base import CodeTest, Target, parameter
+from jrh_mlflow.schema.items import Labels, Seed
+from jrh_mlflow.scoring.expectations import ReplicatesAgree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,17 +18,18 @@ class StochasticStability(CodeTest):
 
     Example:
         >>> StochasticStability(replicates=5, deep_seeds=0).title
-        'nothing changes, the same input again and again: the replicates agree'
+        'nothing changes, the same input again and again'
     """
 
-    replicates: int = 3
-    """How often every seed is asked about."""
-    deep_seeds: int = 5
-    """How many seeds the deep design has; 0 leaves it out."""
-    deep_replicates: int = 10
+    replicates: int = parameter(3, "How often every seed is asked about.")
+    deep_seeds: int = parameter(5, "How many seeds the deep design has; 0 leaves it out.")
+    deep_replicates: int = parameter(10, "How often each of those is asked about.")
 
-    name = STABILITY
-    title = "nothing changes, the same input again and again: the replicates agree"
+    name = "stochastic_stability"
+    title = "nothing changes, the same input again and again"
+    expects = ReplicatesAgree("the replicates agree")
+    designs = r"(_\w+)?"
+    group = "paper"
 
     def __post_init__(self) -> None:
         if self.replicates < 2 or self.deep_replicates < 2:
@@ -42,19 +42,11 @@ class StochasticStability(CodeTest):
         """Return every seed, then the seeds of the deep design: chosen by a hash of the id, whatever their order."""
         chosen = set(sorted((seed.id for seed in seeds), key=_digest)[: self.deep_seeds])
         designs = (
-            (STABILITY, self.replicates, list(seeds)),
-            (DEEP, self.deep_replicates, [seed for seed in seeds if seed.id in chosen]),
+            (self.name, self.replicates, list(seeds)),
+            (f"{self.name}_deep", self.deep_replicates, [seed for seed in seeds if seed.id in chosen]),
         )
         return [
-            Target(
-                test=self.name,
-                condition=condition,
-                seed=seed,
-                labels=labels,
-                rubric=rubric,
-                expected=seed.label,
-                replicates=replicates,
-            )
+            self.target(seed, labels, rubric, condition=condition, replicates=replicates)
             for condition, replicates, members in designs
             for seed in members
         ]

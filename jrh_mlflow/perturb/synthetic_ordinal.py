@@ -6,32 +6,38 @@ import math
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
+from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, parameter
 from jrh_mlflow.perturb.checks import no_wrapping, not_empty, similar, unlike_earlier
 from jrh_mlflow.perturb.english import sentences, words
 from jrh_mlflow.perturb.rules import lengthened, reworded
 from jrh_mlflow.perturb.words import ELABORATIONS, VAGUENESS
-from jrh_mlflow.schema.items import SYNTHETIC_ORDINAL, Labels, Seed
+from jrh_mlflow.schema.items import Labels, Seed
+from jrh_mlflow.scoring.expectations import ExpectedLabel
 
 _MAX_EXAMPLES = 3
 _MIN_WORDS = 8
 _CLAUSES = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|or|because|which|so|when|if)\b)")
 
 
+@dataclass(frozen=True)
 class SyntheticOrdinal(Rewrite):
     """For each seed and each level of the scale, responses that deserve that level."""
 
-    name = SYNTHETIC_ORDINAL
-    title = "new responses written to deserve each level of the scale: the level aimed at"
-    confirm = True
+    per_bucket: int = parameter(1, "Responses for each seed and level.")
+
+    name = "synthetic_ordinal"
+    title = "new responses written to deserve each level of the scale"
+    expects = ExpectedLabel("the level aimed at")
+    group = "paper"
+    needs = frozenset({"generator", "validator", "scale"})
     checks = (not_empty, no_wrapping, similar(0.0, 0.95), unlike_earlier(0.95))
 
-    def __init__(self, per_bucket: int = 1) -> None:
-        if per_bucket < 1:
-            raise ValueError(f"`per_bucket >= 1` must hold, but got {per_bucket=}.")
-        self.per_bucket = per_bucket
+    def __post_init__(self) -> None:
+        if self.per_bucket < 1:
+            raise ValueError(f"`per_bucket >= 1` must hold, but got per_bucket={self.per_bucket}.")
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Return `per_bucket` items for each seed and level, numbered over the levels of a seed.
@@ -43,12 +49,10 @@ class SyntheticOrdinal(Rewrite):
             found = ", ".join(labels.answers)
             raise RecipeError(f"{self.name} needs an ordinal scale, but the labels are {found}. Give `scale=`.")
         return [
-            Target(
-                test=self.name,
-                condition=self.name,
-                seed=seed,
-                labels=labels,
-                rubric=rubric,
+            self.target(
+                seed,
+                labels,
+                rubric,
                 expected=level,
                 number=place * self.per_bucket + nth + 1,
                 bucket=f"{seed.id}/{level}",

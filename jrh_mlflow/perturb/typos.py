@@ -29,7 +29,8 @@ class Typos(CodeTest):
     """Typos in 5 to 8 % of the words of four letters or more; numbers, names, links and code are spared."""
 
     name = "typos"
-    title = "a few realistic typing mistakes: answer unchanged"
+    title = "a few realistic typing mistakes"
+    group = "extra"
     checks = (differs, keeps_numbers, keeps_names)
 
     def write(self, target: Target, rng: random.Random) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings
+from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.reports.description import MAX_DESCRIPTION
 from jrh_mlflow.reports.markdown import confidence_lines, table
 from jrh_mlflow.reports.numbers import short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION
-from jrh_mlflow.scoring.ordinal import dose_of
-
-if TYPE_CHECKING:
-    from jrh_mlflow.measures.reliability.worst import WorstItem
-    from jrh_mlflow.results.reliability import ReliabilityReport
+from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.expectations import USUAL
 
 CUT = 300
 _MAX_REASONS = 12
@@ -36,7 +34,9 @@ _STABILITY = {
 }
 
 
-def report_markdown(report: ReliabilityReport, *, title: str, note: str | None, worst: Sequence[WorstItem] = ()) -> str:
+def report_markdown(
+    report: ReliabilityReadings, *, title: str, note: str | None, worst: Sequence[WorstItem] = ()
+) -> str:
     """Render what was measured, then what was not and why; the worst items take what room is left."""
     head = [f"# {title}", ""]
     if note:
@@ -85,7 +85,7 @@ def excerpt(text: str | None) -> str:
     return code(text) if len(text) <= CUT else f"{code(text[:CUT] + ' …')} (cut, {len(text):,} characters)"
 
 
-def _headline(report: ReliabilityReport) -> list[str]:
+def _headline(report: ReliabilityReadings) -> list[str]:
     rows = []
     for test in (BASELINE, *report.tests):
         accuracy = report.estimates.get(f"{test}/accuracy")
@@ -97,7 +97,7 @@ def _headline(report: ReliabilityReport) -> list[str]:
     return [*table(header, rows), ""] if rows else []
 
 
-def _across(report: ReliabilityReport) -> list[str]:
+def _across(report: ReliabilityReadings) -> list[str]:
     summary = report.summary
     n_tests, mean, least, most = (summary[name] for name in ("n_tests", "mean", "min", "max"))
     if mean is None or least is None or most is None:
@@ -106,15 +106,19 @@ def _across(report: ReliabilityReport) -> list[str]:
     interval = short_interval(summary["mean_ci_low"], summary["mean_ci_high"])
     return [
         f"Across {n_tests:g} of {len(report.scores)} tests: mean **{mean:.3f}**{sd}, 95 % by source {interval}; "
-        f"min {least:.3f}, max {most:.3f}. A test's score is its accuracy; of stability the unanimous items; of error "
-        "doses the monotone sources.",
+        f"min {least:.3f}, max {most:.3f}. A test's score is its accuracy; {'; '.join(_legends(report))}.",
         "",
     ]
 
 
-def _details(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:
+def _legends(report: ReliabilityReadings) -> list[str]:
+    found = [*(kind.legend for kind in USUAL), *(expectation_of(name).legend for name in report.scores)]
+    return [legend for legend in dict.fromkeys(found) if legend]
+
+
+def _details(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
     estimates = report.estimates
-    tests = (BASELINE, *report.tests, "all")
+    tests = (BASELINE, *report.tests, ALL)
     for heading, axes in (("Two labels", _BINARY), ("Scale", _ORDINAL), ("Asked again", _STABILITY)):
         rows = [
             [code(test), *(_value(estimates.get(f"{test}/{axis}")) for axis in axes)]
@@ -127,7 +131,7 @@ def _details(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:
             yield heading, table(["test", *axes.values()], rows)
     if report.categories:
         yield "By category", _categories(report.categories)
-    yield from _doses(report)
+    yield from _unlabelled(report)
     if confidence := confidence_lines(estimates, clusters="source"):
         yield "Confidence", confidence
 
@@ -148,39 +152,46 @@ def _categories(categories: Mapping[str, Mapping[str, Reading]]) -> list[str]:
     return table(["category", *shown.values(), "n calls", "left out"], rows)
 
 
-def _doses(report: ReliabilityReport) -> Iterator[tuple[str, list[str]]]:
-    found = [test for test in report.tests if dose_of(test) is not None]
-    if not found:
-        return
-    found.sort(key=lambda test: dose_of(test) or 0)
-    readings = [report.estimates[f"{test}/decline"] for test in found]
+def _unlabelled(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
+    """Show the tests whose items carry no expected answer, each as its expectation says."""
+    for name, score in report.scores.items():
+        expectation = expectation_of(name)
+        if expectation.labelled:
+            continue
+        lines = _by_condition(report, name) if expectation.by_condition else []
+        sentence = f"{expectation.sentence}: {with_interval(score)} of {score.n} {expectation.counts}."
+        yield expectation.heading or literal(name), [*lines, sentence]
+
+
+def _by_condition(report: ReliabilityReadings, name: str) -> list[str]:
+    """Show a further axis of every dose or design of a test."""
+    expectation = expectation_of(name)
+    assert expectation.by_condition is not None
+    design, axis, label = expectation.by_condition
+    found = {
+        condition.removeprefix(f"{name}_"): report.estimates[f"{condition}/{axis}"]
+        for condition in report.tests
+        if score_name(condition) == name
+    }
     rows = [
-        [str(dose_of(test)), with_interval(reading), str(reading.n), str(reading.excluded)]
-        for test, reading in zip(found, readings, strict=True)
+        [condition, with_interval(reading), str(reading.n), str(reading.excluded)]
+        for condition, reading in sorted(found.items(), key=lambda entry: (len(entry[0]), entry[0]))
     ]
-    monotone = report.estimates[f"{ERROR_INJECTION}/monotone"]
-    yield (
-        "Error doses",
-        [
-            *table(["dose", "below own baseline [95 % by source]", "n calls", "left out"], rows),
-            "",
-            f"Never rises with the dose, ends below the baseline: {with_interval(monotone)} of {monotone.n} sources.",
-        ],
-    )
+    return [*table([design, f"{label} [95 % by source]", "n calls", "left out"], rows), ""]
 
 
 def _worst(worst: Sequence[WorstItem], *, room: int) -> list[str]:
     """Show as many as there is room for, from the worst on."""
     rows = [
         [
-            code(one.item),
-            code(one.test),
-            f"{code(one.expected)} / {code(one.given)}",
-            f"{one.error_size:g}",
-            excerpt(one.original),
-            excerpt(one.perturbed),
+            code(item.item),
+            code(item.test),
+            f"{code(item.expected)} / {code(item.given)}",
+            f"{item.error_size:g}",
+            excerpt(item.original),
+            excerpt(item.perturbed),
         ]
-        for one in worst
+        for item in worst
     ]
     header = ["item", "test", "expected / given", "off by", "original", "perturbed"]
     for shown in range(len(rows), 0, -1):
@@ -214,7 +225,7 @@ def _axes(axes: Sequence[str]) -> str:
     return shown if len(axes) <= 5 else f"{shown} and {len(axes) - 5} more"
 
 
-def _ending(report: ReliabilityReport) -> list[str]:
+def _ending(report: ReliabilityReadings) -> list[str]:
     ended = ", ".join(f"{name} {count}" for name, count in report.outcomes.items())
     labels = literal(", ".join(report.labels)) or "none seen"
     return [

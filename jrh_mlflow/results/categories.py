@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.measures.records import is_pointwise, normalise
+from jrh_mlflow.measures.reliability import label_axes
 from jrh_mlflow.results.datasheet import Datasheet
-from jrh_mlflow.results.reliability import ReliabilityReport, label_axes
+from jrh_mlflow.results.reliability import ReliabilityReport
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.accuracy import accuracy, error_axes

@@ -29,10 +29,11 @@ from jrh_mlflow.measures.comparison import (
     score_table,
     unit_scores,
 )
+from jrh_mlflow.measures.costs import usd_per_accuracy_point
 from jrh_mlflow.measures.records import complete_pairs, is_pointwise, normalise
-from jrh_mlflow.measures.reliability.summary import usd_per_accuracy_point
+from jrh_mlflow.measures.reliability import ALL
 from jrh_mlflow.results.datasheet import Datasheet, datasheet
-from jrh_mlflow.results.reliability import ALL, ReliabilityReport, reliability_report
+from jrh_mlflow.results.reliability import ReliabilityReport, reliability_report
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method

@@ -14,8 +14,7 @@ from typing import Any
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.pipeline import PARTIAL_FILE
-from jrh_mlflow.perturb._base import Bench, Check, Similarity, Target
-from jrh_mlflow.perturb.registry import TESTS
+from jrh_mlflow.perturb import Check, CheckContext, Similarity, Target, written_by
 from jrh_mlflow.review.states import EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
 from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
@@ -88,13 +87,13 @@ class ReviewEntry:
         Each has `name`, `passed` and the `problem`, if any. Nothing for transcripts, unknown tests, items without
         their source, and texts beyond 200,000 characters.
         """
-        test, target = TESTS.get(self.test), self._target()
+        test, target = written_by(self.test), self._target()
         if test is None or target is None or text is None or len(text) > _MAX_CHECKED:
             return ()
         if text not in self._rechecked:
-            bench = Bench(similarity=_Unmeasured())
+            context = CheckContext(similarity=_Unmeasured())
             named = [(name, check) for check in test.checks if (name := _check_name(check)) not in _COMPARING]
-            problems = [(name, check(target, text, bench)) for name, check in named]
+            problems = [(name, check(target, text, context)) for name, check in named]
             self._rechecked[text] = tuple(
                 {"name": name, "passed": problem is None, "problem": problem} for name, problem in problems
             )

@@ -25,11 +25,8 @@ WITH_BETTER = (LADDER, NATURAL)
 
 BASELINE = "baseline"
 """The unperturbed item of a reliability suite: every test is read beside it."""
-STABILITY = "stochastic_stability"
-"""Many items with few replicates; `stochastic_stability_deep` has few items with many."""
-ERROR_INJECTION = "error_injection"
-"""Followed by the dose: `error_injection_1`, …"""
-SYNTHETIC_ORDINAL = "synthetic_ordinal"
+FORMER_NAMES = {"filler": "padding"}
+"""Reliability tests that were renamed: old suites and runs keep the name they were written with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,8 +13,8 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.schema.calls import OUTCOMES, USABLE
-from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units, share
 
 Texts = npt.NDArray[np.object_]

@@ -36,13 +36,15 @@ class Expectation(ABC):
 
     text: str
     """One phrase for `jrh tests`: `answer unchanged`."""
+    heading: str = ""
+    """Of the section in a report that only this kind has; the test's name when empty."""
 
     statistic: ClassVar[str]
     """What the share is called; its axis is `<test>/<statistic>`."""
     note: ClassVar[str] = ""
     """Beside the test's name in figures, where the share is not plain accuracy: `falls with the dose`."""
-    heading: ClassVar[str] = ""
-    """Of the section in a report that only this kind has; the test's name when empty."""
+    legend: ClassVar[str] = ""
+    """What stands for such a test, in the line across tests, where it is not accuracy: `of stability the …`."""
     sentence: ClassVar[str] = ""
     """What is counted, in that section: `Never rises with the dose, ends below the baseline`."""
     counts: ClassVar[str] = "calls"
@@ -102,6 +104,7 @@ class ReplicatesAgree(Expectation):
 
     statistic = "unanimity"
     note = "all replicates agree"
+    legend = "of stability the unanimous items"
     counts = "items"
     repeats = True
 
@@ -115,7 +118,7 @@ class FallsWithDose(Expectation):
 
     statistic = "monotone"
     note = "falls with the dose"
-    heading = "Error doses"
+    legend = "of error doses the monotone sources"
     sentence = "Never rises with the dose, ends below the baseline"
     counts = "sources"
     by_condition = ("dose", "decline", "below own baseline")
@@ -160,6 +163,8 @@ class FallsWithDose(Expectation):
         return answers[max(0, answers.index(label) - int(design))]
 
 
+USUAL = (ExpectedLabel, ReplicatesAgree, FallsWithDose)
+"""The kinds that every report explains, whether or not it has such a test."""
 LABEL = ExpectedLabel("the expected answer")
 """Of conditions that no known test writes: what their items carry is expected."""
 UNCHANGED = ExpectedLabel("answer unchanged")

@@ -11,6 +11,7 @@ from jrh_mlflow.schema.items import (
     DELTA_0_DIFFERENT,
     DELTA_0_SAME,
     FILLER,
+    FORMER_NAMES,
     LADDER,
     NATURAL,
     PAIR_CONDITIONS,
@@ -66,8 +67,8 @@ def _check_pointwise(item: Item) -> None:
 
 
 def _is_padded_response(item: Item) -> bool:
-    """Tell the reliability test `filler` from the condition of pairs of that name: only the test expects an answer."""
-    return item.condition == FILLER and item.expected is not None
+    """Tell the former name of a reliability test from the condition of pairs of that name: only the test expects."""
+    return item.condition in FORMER_NAMES and item.expected is not None
 
 
 def _unique(ids: Iterable[str]) -> None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from jrh_mlflow.measures.composite import cell_weights, pair_cell, pair_hit
 from jrh_mlflow.measures.policies import Vote, cast_vote, decision_of
+from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.schema.calls import CallRecord
-from jrh_mlflow.schema.items import BASELINE, STABILITY, Item
+from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.scoring.answers import plain
-from jrh_mlflow.scoring.ordinal import dose_of
 from jrh_mlflow.stats.fronts import dominated_with_confidence
 from jrh_mlflow.stats.sequences import suite_bounds
 from jrh_mlflow.sweeps.space import Policy
@@ -135,12 +135,11 @@ class DominatedStop:
 def _cell(item: Item) -> str | None:
     if item.kind == "pair":
         return pair_cell(item.condition, item.delta)
-    return item.condition if dose_of(item.condition) is None else item.condition.rpartition("_")[0]
+    return score_name(item.condition)
 
 
 def _tracked(item: Item) -> bool:
     """Whether the score of an item is known from that item alone."""
-    if item.kind == "pair":
+    if item.kind == "pair" or item.replicates > 1:
         return item.replicates == 1
-    single = item.replicates == 1 and not item.condition.startswith(STABILITY) and dose_of(item.condition) is None
-    return single and bool(item.expected)
+    return expectation_of(item.condition).item_by_item and bool(item.expected)

@@ -6,7 +6,7 @@ import random
 
 from hypothesis import strategies as st
 
-from jrh_mlflow.perturb._base import Bench, ReliabilityTest, Similarity, Target
+from jrh_mlflow.perturb._base import CheckContext, ReliabilityTest, Similarity, Target
 from jrh_mlflow.schema.items import Labels, Seed
 
 BINARY = Labels(answers=("fail", "pass"))
@@ -60,7 +60,7 @@ class NoSimilarity(Similarity):
         raise AssertionError("a code-written test needs no similarity")
 
 
-BENCH = Bench(similarity=NoSimilarity())
+BENCH = CheckContext(similarity=NoSimilarity())
 
 
 def seed(response: str, *, label: str = "fail", name: str = "s1") -> Seed:

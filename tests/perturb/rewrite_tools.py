@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jrh_mlflow.perturb._base import Bench, Target
+from jrh_mlflow.perturb._base import CheckContext, Target
 from jrh_mlflow.perturb.similarity import TfidfSimilarity
 from jrh_mlflow.schema.items import Labels, Seed
 
@@ -169,6 +169,6 @@ def target(original: str, *, labels: Labels = BINARY, examples: tuple[str, ...] 
     )
 
 
-def bench(*earlier: str) -> Bench:
+def bench(*earlier: str) -> CheckContext:
     """TF-IDF over the texts, with what was made before."""
-    return Bench(similarity=TFIDF, earlier=earlier)
+    return CheckContext(similarity=TFIDF, earlier=earlier)

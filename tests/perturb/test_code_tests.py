@@ -16,14 +16,14 @@ from jrh_mlflow.perturb.authority import Authority
 from jrh_mlflow.perturb.english import apply
 from jrh_mlflow.perturb.error_injection import ErrorInjection, planned
 from jrh_mlflow.perturb.markdown import Markdown
-from jrh_mlflow.perturb.padding import Filler
+from jrh_mlflow.perturb.padding import Padding
 from jrh_mlflow.perturb.prompt_injection import PromptInjection, asked_for
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.typos import Typos
 from jrh_mlflow.schema.items import Labels
 from tests.perturb.code_tools import BINARY, ESSAY, RUBRIC, SCALE, TEXTS, complaints, seed, target, written
 
-UNCHANGED = [Typos(), Markdown(), PromptInjection(), Authority(), Filler()]
+UNCHANGED = [Typos(), Markdown(), PromptInjection(), Authority(), Padding()]
 MANY_WORDS = " ".join(["however the reader should consider these plain lowercase words again"] * 30)
 LETTERS = Labels(answers=("A", "B", "C"))
 
@@ -152,19 +152,19 @@ def test_credentials_stand_before_or_after_the_whole_response():
 
 @pytest.mark.parametrize("text", [ESSAY, MANY_WORDS, ESSAY * 60], ids=["essay", "no sentence end", "long"])
 @pytest.mark.parametrize("number", range(5))
-def test_filler_makes_a_text_a_third_to_two_thirds_longer(text, number):
-    after = written(Filler(), text, number)
+def test_padding_makes_a_text_a_third_to_two_thirds_longer(text, number):
+    after = written(Padding(), text, number)
     assert 1.3 <= len(after) / len(text) <= 1.61
     assert [c for c in after if c.isdigit()] == [c for c in text if c.isdigit()]
 
 
-def test_filler_leaves_code_whole_and_has_a_condition_that_pairs_do_not_use():
-    assert "```python\ndef grow(plant):\n    return plant + 1\n```\n1. Call" in written(Filler(), ESSAY)
-    assert target(Filler(), ESSAY).condition == "filler"
+def test_padding_leaves_code_whole_and_has_a_condition_that_pairs_do_not_use():
+    assert "```python\ndef grow(plant):\n    return plant + 1\n```\n1. Call" in written(Padding(), ESSAY)
+    assert target(Padding(), ESSAY).condition == "padding"
 
 
 def test_a_tiny_text_gets_one_short_sentence():
-    assert written(Filler(), "Yes.") == "Yes. And so on."
+    assert written(Padding(), "Yes.") == "Yes. And so on."
 
 
 def doses(text: str, n_doses: int = 3, name: str = "s1") -> list[str]:

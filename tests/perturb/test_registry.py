@@ -9,7 +9,7 @@ import pytest
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb import TESTS, CodeTest, NotApplicable, Target, find_test, find_tests, register
-from jrh_mlflow.perturb.padding import Filler
+from jrh_mlflow.perturb.padding import Padding
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS, Seed
 from tests.perturb.code_tools import BINARY, ESSAY, ODD, RUBRIC, SCALE, complaints
@@ -25,7 +25,7 @@ PAPER = [
     "stochastic_stability",
     "synthetic_ordinal",
 ]
-EXTRAS = ["typos", "markdown", "prompt_injection", "authority", "filler", "error_injection", "rubric_paraphrase"]
+EXTRAS = ["typos", "markdown", "prompt_injection", "authority", "padding", "error_injection", "rubric_paraphrase"]
 
 
 class Shouting(CodeTest):
@@ -74,7 +74,7 @@ def test_items_of_all_tests_and_seeds_have_ids_of_their_own_and_conditions_that_
     items = [item for test in find_tests("all", labels) for item in test.targets(seeds(labels), labels, RUBRIC)]
     assert {item.test for item in items} == {test.name for test in find_tests("all", labels)}
     assert max(Counter(item.id for item in items).values()) == 1
-    assert not {item.condition for item in items} & ({*PAIR_CONDITIONS, BASELINE} - {"filler"})
+    assert not {item.condition for item in items} & {*PAIR_CONDITIONS, BASELINE}
     assert all(item.condition.startswith(item.test) for item in items)
     assert all(item.expected is None or item.expected in labels.answers for item in items)
     assert not {f"{seed.id}/{BASELINE}" for seed in seeds(labels)} & {item.id for item in items}
@@ -128,7 +128,7 @@ def test_names_tests_and_groups_can_be_mixed_and_keep_their_order():
 
 def test_another_instance_may_stand_in_for_a_listed_test():
     deeper = StochasticStability(replicates=7)
-    assert find_tests([deeper, Filler()], BINARY)[0] is deeper
+    assert find_tests([deeper, Padding()], BINARY)[0] is deeper
 
 
 def test_an_unknown_name_is_an_error_with_a_suggestion():

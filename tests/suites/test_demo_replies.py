@@ -8,7 +8,7 @@ from importlib import resources
 
 import pytest
 
-from jrh_mlflow.perturb import Bench, NotApplicable, ReliabilityTest, Target, find_tests
+from jrh_mlflow.perturb import CheckContext, NotApplicable, ReliabilityTest, Target, find_tests
 from jrh_mlflow.perturb.english import firm_numbers, names
 from jrh_mlflow.perturb.similarity import TfidfSimilarity
 from jrh_mlflow.suites.responses import read_seeds
@@ -69,7 +69,7 @@ def test_the_rubric_names_every_level():
     assert "from 1 to 5" in RUBRIC
 
 
-def made(test: ReliabilityTest, target: Target, bench: Bench) -> str | None:
+def made(test: ReliabilityTest, target: Target, bench: CheckContext) -> str | None:
     """Write one item as generation without a model does: the first of a few attempts that passes the checks."""
     for attempt in range(_ATTEMPTS):
         try:
@@ -86,7 +86,7 @@ def test_every_test_can_be_made_of_most_replies_without_a_model(kind):
     seeds, labels = read_seeds(DATA, **READINGS[kind])
     assert len(seeds) == 24
     assert {seed.label for seed in seeds} == set(labels.answers)
-    bench = Bench(similarity=TfidfSimilarity([seed.response for seed in seeds]))
+    bench = CheckContext(similarity=TfidfSimilarity([seed.response for seed in seeds]))
     short = {}
     for test in find_tests("all", labels):
         whole = {}

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.comparison import OVERALL, Contrasts
-from jrh_mlflow.measures.reliability.summary import CostPoint
-from jrh_mlflow.measures.reliability.summary import cost_curve as cost_points
+from jrh_mlflow.measures.costs import CostPoint
+from jrh_mlflow.measures.costs import cost_curve as cost_points
+from jrh_mlflow.measures.reliability import ReliabilityReadings
+from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.reports.figures.canvas import (
     MARKERS,
     PALETTE,
@@ -22,9 +24,8 @@ from jrh_mlflow.reports.figures.canvas import (
     wrapped,
 )
 from jrh_mlflow.reports.numbers import short_interval, source_ends
-from jrh_mlflow.results import ReliabilityReport
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import BASELINE, ERROR_INJECTION, STABILITY
+from jrh_mlflow.schema.items import BASELINE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,7 @@ _SERIES = {
 }
 
 
-def report_figures(report: ReliabilityReport, calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
+def report_figures(report: ReliabilityReadings, calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
     """Draw what there is to draw of one judge, by file name."""
     figures = {"reliability.png": score_chart(report, judge=judge), "cost_curve.png": cost_curve({judge: calls})}
     return {name: figure for name, figure in figures.items() if figure is not None}
@@ -119,7 +120,7 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
     return figure
 
 
-def score_chart(report: ReliabilityReport, *, judge: str) -> Figure | None:
+def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
     """Scores of each test with intervals, beside how often the judge stays with its own baseline answer."""
     rows = {test: one for test, one in report.scores.items() if isinstance(one, Estimate)}
     base = report.estimates.get(f"{BASELINE}/accuracy")
@@ -158,7 +159,7 @@ def _offset(name: str, stays: bool) -> float:
     return -0.14 if name == "score" else 0.32 if name == "moved" and stays else 0.12
 
 
-def _dress_chart(axes: Axes, report: ReliabilityReport, rows: Mapping[str, Estimate], labels: Sequence[str]) -> None:
+def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Estimate], labels: Sequence[str]) -> None:
     mean = report.summary.get("mean")
     if mean is not None:
         axes.axvline(mean, color="#777777", linewidth=1, linestyle="--", zorder=0)
@@ -181,7 +182,7 @@ def _dress_chart(axes: Axes, report: ReliabilityReport, rows: Mapping[str, Estim
     axes.set_xlabel("share (bars: 95 % by source)")
 
 
-def _series(report: ReliabilityReport, rows: Mapping[str, Estimate]) -> dict[str, list[tuple[int, Estimate]]]:
+def _series(report: ReliabilityReadings, rows: Mapping[str, Estimate]) -> dict[str, list[tuple[int, Estimate]]]:
     found = {
         name: [
             (row, reading)
@@ -249,9 +250,8 @@ def _row_label(axis: str) -> str:
 
 
 def _test_label(test: str) -> str:
-    if test.startswith(STABILITY):
-        return f"{test}\n(all replicates agree)"
-    return f"{test}\n(falls with the dose)" if test == ERROR_INJECTION else test
+    note = expectation_of(test).note
+    return f"{test}\n({note})" if note else test
 
 
 def _cost_line(axes: Axes, name: str, points: Sequence[CostPoint], index: int) -> None:

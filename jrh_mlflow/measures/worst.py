@@ -11,7 +11,8 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.schema.items import BASELINE, STABILITY
+from jrh_mlflow.perturb import name_of_test
+from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.schema.presentation import Message, message_text
 from jrh_mlflow.scoring.answers import PointTable, point_table
 
@@ -60,8 +61,8 @@ class WorstItem:
 def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, ItemLike], n: int = 10) -> list[WorstItem]:
     """Return the `n` worst items: by size of the error, then share of wrong replicates, then a right baseline, then id.
 
-    Of the items that one test made of one source only the worst is told, and both designs of `stochastic_stability`
-    are one test: the list is to show different errors. Only verdicts can be wrong: abstained, unparsed and failed
+    Of the items that one test made of one source only the worst is told, whatever its designs: the list is to show
+    different errors. Only verdicts can be wrong: abstained, unparsed and failed
     calls are no errors of judgment.
 
     Args:
@@ -99,8 +100,7 @@ def _different(ranked: Iterable[int], items: Sequence[ItemLike]) -> list[int]:
     """Keep the first item of each source and test."""
     kept: dict[tuple[str, str], int] = {}
     for code in ranked:
-        test = items[code].condition
-        kept.setdefault((items[code].task, STABILITY if test.startswith(STABILITY) else test), code)
+        kept.setdefault((items[code].task, name_of_test(items[code].condition)), code)
     return list(kept.values())
 
 

@@ -1,0 +1,197 @@
+"""Everything that pointwise records say about a judge: each test, all tests together, and a one-line profile.
+
+| part of the profile | rule |
+|---|---|
+| baseline accuracy x | accuracy on the unperturbed items, where it has a number |
+| weakest test t x | the test with the lowest score; of equal ones the first by name |
+| flips on repeat x | flip rate of the first test of replicates, by name, that has one; else of the baseline |
+| k of n tests without a number | tests whose score was withheld or could not be estimated |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.measures.confidence import confidence_axes
+from jrh_mlflow.perturb import expectation_of, score_name
+from jrh_mlflow.schema.calls import OUTCOMES
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.accuracy import accuracy, accuracy_axes, baseline_axes, binary_axes, error_axes
+from jrh_mlflow.scoring.answers import Counted, PointTable, point_table
+from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
+from jrh_mlflow.scoring.ordinal import ordinal_axes
+from jrh_mlflow.scoring.stability import repeated, stability_axes
+from jrh_mlflow.scoring.values import Array, Resampling
+
+ALL = "all"
+"""All tests pooled, the baseline apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityReadings:
+    """What one pointwise judge reads on one reliability suite."""
+
+    estimates: Mapping[str, Reading]
+    """`<test>/<axis>` to estimate, or to the reason why there is none; `baseline` and `all` stand where a test does."""
+    outcomes: Mapping[str, int]
+    """How the calls ended."""
+    profile: str
+    """A descriptive sketch for this suite, never a grade."""
+    tests: tuple[str, ...]
+    """Conditions that were measured, the baseline apart."""
+    scores: Mapping[str, Reading]
+    """Test to the one reading that stands for it: accuracy, or what its expectation says."""
+    summary: Mapping[str, float | None]
+    """Across the scores: n_tests, mean, sd, min, max, mean_ci_low, mean_ci_high."""
+    labels: tuple[str, ...]
+    """Given or inferred, low to high where the order is known."""
+    max_excluded: float
+    categories: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
+    """Group of the items to axis to reading, of all tests pooled; empty where items have no group."""
+
+
+def reliability_readings(
+    frame: pd.DataFrame, *, labels: Sequence[str] | None, max_excluded: float, seed: int, n_resamples: int
+) -> ReliabilityReadings:
+    """Measure normalised pointwise records."""
+    calls = point_table(frame, labels=labels, max_excluded=max_excluded)
+    resampling = Resampling(seed=seed, n_resamples=n_resamples)
+    conditions = tuple(sorted(set(calls.test) - {BASELINE}))
+    estimates: dict[str, Reading] = {}
+    for name in (BASELINE, *conditions):
+        if name != BASELINE or (calls.test == BASELINE).any():
+            estimates |= _condition_axes(calls.of(name), name, resampling)
+    scored = scored_tests(calls, conditions)
+    for test in scored:
+        estimates |= expectation_of(test.name).axes(calls, test.name)
+        estimates.setdefault(test.axis, test.reading)
+    estimates |= _pooled_axes(calls, resampling)
+    estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
+    scores = {test.name: estimates[test.axis] for test in scored}
+    counts = frame["outcome"].value_counts()
+    return ReliabilityReadings(
+        estimates=estimates,
+        outcomes={outcome: int(counts.get(outcome, 0)) for outcome in OUTCOMES},
+        profile=profile_line(estimates, scores),
+        tests=conditions,
+        scores=scores,
+        summary=across_tests(scored, estimates, resampling),
+        labels=calls.scale.labels,
+        max_excluded=max_excluded,
+    )
+
+
+def _condition_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
+    expectation = expectation_of(name)
+    axes: dict[str, Reading] = {}
+    if expectation.labelled or (calls.expected != "").any():
+        axes |= accuracy_axes(calls, name)
+        # The baseline is not compared with itself, and where only a direction is expected no answer is to stay.
+        axes |= baseline_axes(calls, name) if expectation.labelled and name != BASELINE else {}
+        axes |= label_axes(calls, name, resampling)
+    if expectation.repeats or len(repeated(calls).test):
+        axes |= stability_axes(calls, name, resampling)
+    return axes
+
+
+def label_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
+    """Return what two labels, or a scale, add to accuracy."""
+    if calls.scale.kind == "binary":
+        return error_axes(calls, name) | binary_axes(calls, name, resampling)
+    return ordinal_axes(calls, name, resampling) if calls.scale.kind == "ordinal" else {}
+
+
+def _pooled_axes(calls: PointTable, resampling: Resampling) -> dict[str, Reading]:
+    pooled = calls.where(np.asarray((calls.test != BASELINE) & (calls.expected != "")))
+    if not len(pooled.test):
+        return {}
+    axes = {f"{ALL}/accuracy": accuracy(pooled, ALL).reading} | error_axes(pooled, ALL)
+    return axes | label_axes(pooled, ALL, resampling)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredTest:
+    """A test, or one condition of it, with the axis that stands for it."""
+
+    name: str
+    axis: str
+    counted: Counted | None
+    """None where nothing could be counted."""
+
+    @property
+    def reading(self) -> Reading:
+        """The share, or why there is none."""
+        return UNKNOWN_ORDER if self.counted is None else self.counted.reading
+
+
+def scored_tests(calls: PointTable, conditions: Sequence[str]) -> list[ScoredTest]:
+    """Return for each test, by name, the share that stands for it, as its expectation says."""
+    found = []
+    for name in sorted({score_name(condition) for condition in conditions}):
+        expectation = expectation_of(name)
+        counted = expectation.count(calls, name)
+        found.append(ScoredTest(name=name, axis=f"{name}/{expectation.statistic}", counted=counted))
+    return found
+
+
+def across_tests(
+    scored: Sequence[ScoredTest], estimates: Mapping[str, Reading], resampling: Resampling
+) -> dict[str, float | None]:
+    """Mean, sample standard deviation, minimum and maximum of the tests' scores that have a number.
+
+    The mean's interval resamples whole sources, every test at once; None where it would have no width.
+    """
+    numbered = [(test, reading) for test in scored if isinstance(reading := estimates[test.axis], Estimate)]
+    values = [reading.value for _, reading in numbered]
+    if not values:
+        return {"n_tests": 0, **dict.fromkeys(("mean", "sd", "min", "max", "mean_ci_low", "mean_ci_high"))}
+    low, high = _mean_interval([test.counted for test, _ in numbered if test.counted], resampling)
+    return {
+        "n_tests": len(values),
+        "mean": math.fsum(values) / len(values),
+        "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        "min": min(values),
+        "max": max(values),
+        "mean_ci_low": low,
+        "mean_ci_high": high,
+    }
+
+
+def _mean_interval(counted: Sequence[Counted], resampling: Resampling) -> tuple[float | None, float | None]:
+    hits = np.column_stack([test.units.sizes(test.units.usable & test.hits) for test in counted])
+    sizes = np.column_stack([test.units.sizes(test.units.usable) for test in counted])
+    sources = np.flatnonzero(sizes.sum(axis=1) > 0)
+    n_tests = len(counted)
+
+    def mean(sums: Array) -> dict[str, Array]:
+        whole = (sums[:, n_tests:] > 0).all(axis=1)
+        shares = sums[:, :n_tests] / np.maximum(sums[:, n_tests:], 1)
+        # A resample without a call of some test has no mean over the same tests.
+        return {"mean": np.where(whole, shares.mean(axis=1), np.nan)}
+
+    ends = resampling.intervals(mean, np.hstack([hits, sizes])[sources], sources).get("mean")
+    return ends or (None, None)
+
+
+def profile_line(estimates: Mapping[str, Reading], scores: Mapping[str, Reading]) -> str:
+    """Describe a judge in one line by the rules above; what was not measured leaves no word."""
+    numbers = {test: reading.value for test, reading in scores.items() if isinstance(reading, Estimate)}
+    parts = []
+    accurate = estimates.get(f"{BASELINE}/accuracy")
+    if isinstance(accurate, Estimate):
+        parts.append(f"baseline accuracy {accurate.value:.2f}")
+    if numbers:
+        weakest = min(numbers, key=lambda test: (numbers[test], test))
+        parts.append(f"weakest test {weakest} {numbers[weakest]:.2f}")
+    repeats = [*(test for test in scores if expectation_of(test).repeats), BASELINE]
+    flips = [estimates.get(f"{test}/flip_rate") for test in repeats]
+    parts += [f"flips on repeat {reading.value:.2f}" for reading in flips if isinstance(reading, Estimate)][:1]
+    if parts and len(numbers) < len(scores):
+        parts.append(f"{len(scores) - len(numbers)} of {len(scores)} tests without a number")
+    return "; ".join(parts) or "not enough measured for a profile"

@@ -1,1 +1,0 @@
-"""Pointwise items: the reliability report."""
