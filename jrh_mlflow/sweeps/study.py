@@ -112,7 +112,7 @@ def driver_url(storage: str) -> str:
     """
     scheme, separator, rest = storage.partition("://")
     if separator and scheme in _POSTGRES:
-        from jrh_mlflow.engine.journal.postgres_address import read_address
+        from jrh_mlflow.engine.journal.postgres import read_address
 
         # Refuses what is wrong without repeating it; SQLAlchemy would name a part of the password as the port.
         read_address(storage)

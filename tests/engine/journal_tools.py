@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.journal.postgres_opening import spool_folder
+from jrh_mlflow.engine.journal.postgres import spool_folder
 from tests import postgres
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.engine.journal import Journal, Recovery, open_journal
-from jrh_mlflow.engine.journal.postgres_address import read_address
+from jrh_mlflow.engine.journal.postgres import read_address
 from jrh_mlflow.engine.journal.spool import spool_owners
 from jrh_mlflow.errors import JournalError
 from tests import postgres

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from jrh_mlflow.engine.journal._base import Journal, Recovery, Summary
+from jrh_mlflow.engine.journal._base import Journal, Summary
+from jrh_mlflow.engine.journal.rows import Recovery
 from jrh_mlflow.errors import JournalError
 
 __all__ = ["Journal", "Recovery", "Summary", "open_journal"]

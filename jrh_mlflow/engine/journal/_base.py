@@ -1,15 +1,44 @@
-"""The journal contract: what the engine relies on, whichever database keeps it."""
+"""The journal contract: what the engine relies on, and how an answer goes to the spool, the writer and the database."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import math
+import os
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from jrh_mlflow.engine.journal.rows import (
+    ANSWERED,
+    FAILED,
+    LOST,
+    RESERVED,
+    CallRow,
+    Held,
+    Recovery,
+    demand_micro,
+    seal,
+)
+from jrh_mlflow.engine.journal.spool import Spool
+from jrh_mlflow.engine.journal.writer import Change, ChangeKind, JournalWriter
+from jrh_mlflow.errors import JournalError
+from jrh_mlflow.text import clean_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from jrh_mlflow.engine.journal.tables import Database
+
+T = TypeVar("T")
+_log = logging.getLogger("jrh_mlflow")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,22 +60,15 @@ class Summary:
     """Micro-dollars of all budgets and of the calls without one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recovery:
-    """What opening a journal found of processes that had died."""
-
-    replayed: int = 0
-    """Answers and failures that had arrived but were not committed."""
-    lost: int = 0
-    lost_micro: int = 0
-
-
 class Journal(ABC):
     """Answers by key, and the money they cost in integer micro-dollars.
 
     A call is reserved, sent, and then settled exactly once: `answered`, `failed` or `release`, through the journal
     object that reserved it. Methods may be used from several threads and event loops, and several processes may
     share one journal; each process opens its own.
+
+    An answer goes to the spool, then to the writer thread, and is acknowledged after the COMMIT. A database is added
+    by a subclass that opens it (and calls `_begin`) and a subclass of `Database`.
     """
 
     recovery: Recovery
@@ -55,19 +77,72 @@ class Journal(ABC):
     id: str
     """Tells it from every other journal, whatever address leads to it: the id that a server keeps, or host and file."""
 
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._process = os.getpid()
+        self._closed = False
+        self._hits = 0
+        self._damaged: set[str] = set()
+        self._budgets: set[str] = set()
+        self._held: dict[str, list[Held]] = {}
+        self._reading = threading.Lock()
+        # Entries reach the spool and the writer in one order, so that a commit covers a beginning of the spool.
+        self._ordering = threading.Lock()
+
+    def _begin(self, database: Database, reader: Database, spool: Spool) -> None:
+        """Start to write; `database` belongs to the writer thread from here on."""
+        self._database, self._reader, self._spool = database, reader, spool
+        self._writer = JournalWriter(partial(database.transact, owner=spool.owner), spool)
+
     @abstractmethod
+    def settle_dead(self) -> None:
+        """Settle what processes left behind that have died since the journal was opened."""
+
+    @abstractmethod
+    def _errors(self) -> AbstractContextManager[None]:
+        """Turn the errors of the database into a `JournalError`."""
+
+    def _read(self, work: Callable[[Database], T]) -> T:
+        """Do one thing with the connection of the readers."""
+        return work(self._reader)
+
+    def _do_rarely(self, work: Callable[[Database], T]) -> T:
+        """Do one thing that may take long or write, outside the writer thread."""
+        with self._reading:
+            return self._read(work)
+
+    def _find_rows(self, keys: Sequence[str]) -> dict[str, CallRow]:
+        """Return the rows that answer these keys, whole or not."""
+        return self._read(lambda database: database.find_answers(keys))
+
     def get_many(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the responses of those calls that are answered. Failures, reservations and damaged rows are not."""
+        found = self._find(keys)
+        self._hits += len(found)
+        return found
 
     def get(self, key: str) -> str | None:
         """Return the response of an answered call, or None."""
         return self.get_many([key]).get(key)
 
-    @abstractmethod
     def holds(self, keys: Sequence[str]) -> set[str]:
         """Return which of these calls are answered, without serving them: for a quote or an export."""
+        return set(self._find(keys))
 
-    @abstractmethod
+    def _find(self, keys: Sequence[str]) -> dict[str, str]:
+        self._demand_open()
+        with self._errors(), self._reading:
+            rows = self._find_rows(keys)
+        for key in [key for key, row in rows.items() if not row.is_intact()]:
+            self._note_damage(key)
+            del rows[key]
+        return {key: row.response or "" for key, row in rows.items()}
+
+    def _note_damage(self, key: str) -> None:
+        if not self._damaged:
+            _log.warning("The journal %s has a damaged row. Such calls are asked again.", self.place)
+        self._damaged.add(key)
+
     async def reserve(self, key: str, *, budget: str | None, worst_micro: int) -> bool:
         """Set the worst case of a call aside before it is sent, durably.
 
@@ -79,8 +154,24 @@ class Journal(ABC):
         Returns:
             False, and nothing is set aside, when spent + reserved + worst would exceed the cap.
         """
+        demand_micro("worst_micro", worst_micro)
+        if budget is not None and budget not in self._budgets:
+            raise ValueError(f"Budget {budget!r} must be opened with `open_budget` first.")
+        key, name = clean_text(key), clean_text(budget or "")
+        row = seal(key=key, state=RESERVED, cost_micro=worst_micro, budget=name, owner=self._spool.owner)
+        change = Change(ChangeKind.RESERVE, row=row)
+        try:
+            await self._write(change)
+        except asyncio.CancelledError:
+            # The caller will never know, so it cannot release what may yet be granted. A closed journal has settled it.
+            with suppress(JournalError):
+                self._submit(Change(ChangeKind.WITHDRAW, withdrawn=change))
+            raise
+        with self._ordering:
+            if change.held:
+                self._held.setdefault(key, []).append(change.held)
+        return change.held is not None
 
-    @abstractmethod
     async def answered(
         self, key: str, *, request_json: str, response_json: str, cost_micro: int | None, budget: str | None
     ) -> None:
@@ -89,8 +180,9 @@ class Journal(ABC):
         A cost of None is unknown and settles at the worst case that was reserved. When another process has answered
         the key first, its answer stays and this one is recorded as a failure, with its cost.
         """
+        content = {"state": ANSWERED, "request": clean_text(request_json), "response": clean_text(response_json)}
+        await self._settle(key, content, cost_micro=cost_micro, budget=budget)
 
-    @abstractmethod
     async def failed(
         self,
         key: str,
@@ -102,32 +194,96 @@ class Journal(ABC):
         budget: str | None,
     ) -> None:
         """Record a call that gave no usable answer and settle its reservation. It is never served."""
+        content = {"state": FAILED, "request": clean_text(request_json), "reason": clean_text(reason)}
+        if response_json is not None:
+            content["response"] = clean_text(response_json)
+        await self._settle(key, content, cost_micro=cost_micro, budget=budget)
 
-    @abstractmethod
+    async def _settle(self, key: str, content: dict[str, str], *, cost_micro: int | None, budget: str | None) -> None:
+        if cost_micro is not None:
+            demand_micro("cost_micro", cost_micro)
+        key = clean_text(key)
+        change = Change(ChangeKind.SETTLE, future=asyncio.get_running_loop().create_future())
+        with self._ordering:
+            self._demand_open()
+            change.held = self._take(key) or Held(0, 0, clean_text(budget or ""))
+            cost = change.held.worst_micro if cost_micro is None else cost_micro
+            change.row = seal(key=key, cost_micro=cost, budget=change.held.budget, owner=self._spool.owner, **content)
+            try:
+                change.number = self._spool.append(change.held, change.row)
+            finally:
+                # Even on Ctrl-C between the two: an entry that is passed over here would be so in a replay, too.
+                self._writer.submit(change)
+        assert change.future is not None
+        await change.future
+
     async def release(self, key: str, *, budget: str | None) -> None:
         """Give back a reservation whose call was never sent."""
+        with self._ordering:
+            held = self._take(clean_text(key))
+        if held is None:
+            raise ValueError(f"Nothing is reserved for {key!r} in budget {budget!r}.")
+        await self._write(Change(ChangeKind.RELEASE, held=held))
 
-    @abstractmethod
+    def _take(self, key: str) -> Held | None:
+        waiting = self._held.get(key)
+        if not waiting:
+            return None
+        held = waiting.pop(0)
+        if not waiting:
+            del self._held[key]
+        return held
+
+    async def _write(self, change: Change) -> None:
+        change.future = asyncio.get_running_loop().create_future()
+        self._submit(change)
+        await change.future
+
+    def _submit(self, change: Change) -> None:
+        with self._ordering:
+            self._demand_open()
+            self._writer.submit(change)
+
     def open_budget(self, name: str, cap_micro: int | None) -> None:
         """Make a budget usable. What it has spent is kept, a changed cap replaces the old one."""
+        if not name:
+            raise ValueError("A budget must have a name.")
+        if cap_micro is not None:
+            demand_micro("cap_micro", cap_micro)
+        self._demand_open()
+        with self._errors():
+            self._do_rarely(lambda database: database.put_budget(clean_text(name), cap_micro))
+        self._budgets.add(name)
 
-    @abstractmethod
     def spent_micro(self, name: str) -> int:
         """Return what a budget has spent."""
+        return self._sums(name)[0]
 
-    @abstractmethod
     def reserved_micro(self, name: str) -> int:
         """Return what the calls in flight of a budget may cost at most."""
+        return self._sums(name)[1]
 
-    @abstractmethod
-    def settle_dead(self) -> None:
-        """Settle what processes left behind that have died since the journal was opened."""
+    def _sums(self, name: str) -> tuple[int, int]:
+        self._demand_open()
+        with self._errors(), self._reading:
+            return self._read(lambda database: database.read_budget(clean_text(name)))
 
-    @abstractmethod
     def summary(self) -> Summary:
         """Count what the journal holds."""
+        self._demand_open()
+        with self._errors():
+            counts = self._do_rarely(lambda database: database.counts())
+        return Summary(
+            answered=counts[ANSWERED],
+            failed=counts[FAILED],
+            in_flight=counts[RESERVED],
+            lost=counts[LOST],
+            damaged=len(self._damaged),
+            size_bytes=counts["size_bytes"],
+            hits=counts["hits"] + self._hits,
+            spent_micro=counts["spent_micro"],
+        )
 
-    @abstractmethod
     def prune(self, *, older_than_days: float | None, failed: bool) -> int:
         """Delete settled calls and return how many. What was spent stays counted.
 
@@ -135,10 +291,47 @@ class Journal(ABC):
             older_than_days: Only calls settled longer ago than this; None for any age.
             failed: Only failed and lost calls.
         """
+        if older_than_days is None and not failed:
+            raise ValueError("Pruning must be limited: give `older_than_days`, `failed=True`, or both.")
+        if older_than_days is not None and not 0 <= older_than_days < math.inf:
+            raise ValueError(f"`0 <= older_than_days < inf` must hold, but got {older_than_days=}.")
+        before = math.inf if older_than_days is None else time.time() - older_than_days * 86_400
+        self._demand_open()
+        with self._errors():
+            return self._do_rarely(lambda database: database.prune(before=before, failed=failed))
 
-    @abstractmethod
     def close(self) -> None:
         """Write what waits and let go of the journal. Calls still in flight count as lost."""
+        with self._ordering:
+            if self._closed or os.getpid() != self._process:
+                return
+            self._closed = True
+        self._writer.stop()
+        try:
+            if self._writer.problem is None:
+                with self._errors():
+                    self._sign_off()
+            else:
+                _log.warning("%s", self._writer.problem)
+        finally:
+            self._spool.close(remove=False)
+            with self._errors(), self._reading:
+                self._reader.connection.close()
+                self._database.connection.close()
+
+    def _sign_off(self) -> None:
+        lost, micro = self._database.sign_off(self._spool.owner, hits=self._hits)
+        self._spool.close(remove=True)
+        self._database.forget(self._spool.journal, [self._spool.owner])
+        if lost:
+            message = "The journal %s was closed with %d calls in flight, at most %.6f USD of them spent."
+            _log.warning(message, self.place, lost, micro / 1e6)
+
+    def _demand_open(self) -> None:
+        if self._closed:
+            raise JournalError(f"The journal {self.place} is closed.")
+        if os.getpid() != self._process:
+            raise JournalError("A journal cannot be carried over a fork. Open it in the process that uses it.")
 
     def __enter__(self) -> Self:
         return self

@@ -2,85 +2,248 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from typing import TypeVar
+import hashlib
+import logging
+import os
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import DeadlockDetected, SerializationFailure, UniqueViolation
+from sqlalchemy.dialects import postgresql
 
-from jrh_mlflow.engine.journal import postgres_tables as tables
-from jrh_mlflow.engine.journal.postgres_address import ServerAddress, connect, read_address
-from jrh_mlflow.engine.journal.postgres_opening import open_tables, recover, sign_on, spool_folder
-from jrh_mlflow.engine.journal.postgres_tables import Connection, NeedsCareError
-from jrh_mlflow.engine.journal.rows import CallRow, Held
-from jrh_mlflow.engine.journal.spool import Spool, sole_opener
-from jrh_mlflow.engine.journal.spooled import SpooledJournal
-from jrh_mlflow.engine.journal.writer import Change, Database, JournalWriter
+from jrh_mlflow.engine.journal._base import Journal
+from jrh_mlflow.engine.journal.rows import CallRow, Recovery
+from jrh_mlflow.engine.journal.spool import Spool, is_alive, sole_opener, spool_owners
+from jrh_mlflow.engine.journal.tables import CALLS, Database, compiled, warn_of_dead
+from jrh_mlflow.engine.journal.writer import Change
 from jrh_mlflow.errors import JournalError
+from jrh_mlflow.home import home
 
-_ATTEMPTS = 5
-_Found = TypeVar("_Found")
+T = TypeVar("T")
+_log = logging.getLogger("jrh_mlflow")
+_OLDEST = 12
+_PATIENCE_SECONDS = 20.0
+_APPLICATION = "jrh_mlflow journal"
+_SCHEMA_VERSION = 1
+_ABOUT = {"application", "version", "id"}
+_LOOK_UP = 1024
+_DEFAULTS = {
+    "connect_timeout": "10",
+    "application_name": "jrh_mlflow",
+    # A peer that has gone without a word is noticed after a minute, not after hours.
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+}
+_SESSION = """SELECT set_config('search_path', 'jrh_journal', false),
+    set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false),
+    set_config('tcp_keepalives_count', '3', false), set_config('idle_in_transaction_session_timeout', '60s', false),
+    CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END"""
+_open_connections: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+
+_DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
+_TYPES = {name: CALLS.c[name].type.compile(_DIALECT) for name in CallRow._fields}
+_BYTES = {name for name, kind in _TYPES.items() if kind == "BYTEA"}
+_COLUMNS = ", ".join(CallRow._fields)
+_NEW = f"unnest(%b::bigint[], {', '.join(f'%b::{_TYPES[name]}[]' for name in CallRow._fields)}) AS new (id, {_COLUMNS})"
+"""In binary, `%b`: psycopg writes lists as text otherwise, character by character."""
+_INSERT = f"INSERT INTO calls ({_COLUMNS}) SELECT {_COLUMNS} FROM {_NEW} RETURNING id, sha256"  # noqa: S608
+_FILL = f"""UPDATE calls AS old SET {", ".join(f"{name} = new.{name}" for name in CallRow._fields)}
+    FROM {_NEW} WHERE old.id = new.id AND old.state = %s"""  # noqa: S608
+_FIND = f"SELECT {_COLUMNS} FROM calls WHERE key = ANY(%b) AND state = 'answered'"  # noqa: S608
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerAddress:
+    """Where a server is. Only `shown` may be printed, logged or stored."""
+
+    shown: str
+    options: dict[str, Any] = field(repr=False)
+
+    def explain(self, error: BaseException) -> str:
+        """Return the first line of an error, free of the password."""
+        text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        for name in ("password", "sslpassword"):
+            if self.options.get(name):
+                text = text.replace(str(self.options[name]), "***")
+        return text
+
+
+def read_address(url: str) -> ServerAddress:
+    """Read `postgresql://user:password@host:port/database?option=value`, as libpq does.
+
+    Raises:
+        JournalError: For an address that cannot be read. It repeats none of it: what libpq takes for a port or a
+            host is a part of the password when that holds an unescaped `/` or `@`.
+    """
+    _, _, rest = url.partition("://")
+    try:
+        given = {name: value for name, value in conninfo_to_dict(f"postgresql://{rest}").items() if value is not None}
+    except psycopg.ProgrammingError:
+        given = {"port": "unreadable"}
+    host, port, database = str(given.get("host", "")), str(given.get("port", "0")), str(given.get("dbname", ""))
+    if not port.replace(",", "0").isdecimal() or "@" in host + database:
+        form = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+        escapes = "In the password / is written %2F, @ is %40, : is %3A, ? is %3F and % is %25."
+        raise JournalError(f"The address of the PostgreSQL server cannot be read. It has the form {form}. {escapes}")
+    return ServerAddress(shown=_show(given), options={**_DEFAULTS, **given, "client_encoding": "UTF8"})
+
+
+def _show(given: dict[str, Any]) -> str:
+    user = f"{given['user']}@" if "user" in given else ""
+    host, port = str(given.get("host", "")), f":{given['port']}" if "port" in given else ""
+    database = given.get("dbname", "")
+    if host.startswith("/"):
+        return f"postgresql://{user}{port}/{database}?host={host}"
+    return f"postgresql://{user}{host}{port}/{database}"
+
+
+def _connect(address: ServerAddress) -> psycopg.Connection[Any]:
+    """Open a connection that commits each statement by itself and whose commits are on the server's disk."""
+    try:
+        connection = psycopg.connect(**address.options, autocommit=True)
+    except psycopg.Error as error:
+        todo = "Check that the server runs, the address and the password"
+        # Not `from error`: nothing that was made of the address may be printed.
+        raise JournalError(f"No connection to {address.shown}: {address.explain(error)}. {todo}.") from None
+    _open_connections.add(connection)
+    try:
+        connection.execute(_SESSION)
+    except psycopg.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _let_go_in_child() -> None:
+    """A forked child must not keep its parent's connections open, or the parent would seem to live on."""
+    for connection in list(_open_connections):
+        if not connection.closed:
+            # Not `connection.close()`, which would end the parent's session on the server.
+            os.close(connection.fileno())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 class PostgresDatabase(Database):
     """See `Database`."""
 
-    def __init__(self, connection: Connection, address: ServerAddress) -> None:
-        self.connection = connection
+    dialect = _DIALECT
+    collision = UniqueViolation
+    damage = JournalError
+    transient = (DeadlockDetected, SerializationFailure)
+    for_update = " FOR UPDATE"
+
+    def __init__(self, address: ServerAddress) -> None:
+        super().__init__(_connect(address))
         self._address = address
 
-    def transact(self, jobs: Sequence[Change], *, owner: str, number: int) -> None:
-        """Commit a batch; where two answers meet, one by one."""
-        together = True
-        for attempt in range(_ATTEMPTS):
-            try:
-                return self._attempt(jobs, owner, number, together=together)
-            except (UniqueViolation, NeedsCareError):
-                together = False
-            except (DeadlockDetected, SerializationFailure) as error:
-                if attempt == _ATTEMPTS - 1:
-                    raise JournalError(self._address.explain(error)) from error
-            except psycopg.Error as error:
-                raise JournalError(self._address.explain(error)) from error
-        raise JournalError(f"{_ATTEMPTS} attempts to commit did not succeed")
+    def transaction(self) -> AbstractContextManager[object]:
+        """Commit, or leave nothing behind."""
+        block: AbstractContextManager[object] = self.connection.transaction()
+        return block
 
-    def _attempt(self, jobs: Sequence[Change], owner: str, number: int, *, together: bool) -> None:
-        with self.connection.transaction():
-            tables.lock_budgets(self.connection, _budgets(jobs))
-            self.apply(jobs, together=together)
-            if number:
-                update = "UPDATE jrh_journal.owners SET committed = %s WHERE owner = %s"
-                self.connection.execute(update, (number, owner))
+    savepoint = transaction
+    """Inside another, psycopg makes a savepoint of it."""
 
-    def settle_together(self, settled: Sequence[tuple[CallRow, Held]]) -> None:
-        """Settle many calls with few statements."""
-        tables.settle_together(self.connection, settled)
-
-    def settle(self, row: CallRow, held: Held) -> None:
-        """Put an answered or failed call in the place of its reservation, and book its cost."""
-        tables.settle(self.connection, row, held)
-
-    def release_all(self, reservations: Iterable[Held]) -> None:
-        """Take back reservations."""
-        tables.release_all(self.connection, reservations)
-
-    def set_aside(self, budget: str, worst_micro: int) -> bool:
-        """Reserve an amount in one statement."""
-        return tables.set_aside(self.connection, budget, worst_micro)
+    def transact(self, changes: Sequence[Change], number: int, *, owner: str) -> None:
+        """Commit a batch; errors are told without the password."""
+        try:
+            super().transact(changes, number, owner=owner)
+        except psycopg.Error as error:
+            raise JournalError(self._address.explain(error)) from error
 
     def insert(self, rows: Sequence[CallRow]) -> list[int]:
         """Insert rows and return their ids."""
-        return tables.insert(self.connection, rows)
+        if not rows:
+            return []
+        # PostgreSQL promises no order. Rows of one seal are equal, so which of them has which id does not matter.
+        numbers: dict[str, list[int]] = {}
+        for number, sha256 in self.connection.execute(_INSERT, _arrays(rows, [0] * len(rows)), binary=True):
+            numbers.setdefault(sha256, []).append(number)
+        return [numbers[row.sha256].pop() for row in rows]
+
+    def fill(self, rows: Sequence[tuple[CallRow, int]], *, state: str) -> int:
+        """Let rows take the place of others."""
+        if not rows:
+            return 0
+        values = _arrays([row for row, _ in rows], [number for _, number in rows])
+        return int(self.connection.execute(_FILL, [*values, state]).rowcount)
+
+    def select_answers(self, keys: Sequence[str]) -> Iterator[CallRow]:
+        """Look keys up, many at a time."""
+        for start in range(0, len(keys), _LOOK_UP):
+            chunk = [key.encode() for key in keys[start : start + _LOOK_UP]]
+            for row in self.connection.execute(_FIND, (chunk,), binary=True):
+                yield CallRow._make(map(_decode, row))
+
+    def size_bytes(self) -> int:
+        """Add up the tables of the journal with their indexes."""
+        sizes = """SELECT CAST(sum(pg_total_relation_size(oid)) AS bigint) FROM pg_class
+            WHERE relnamespace = CAST('jrh_journal' AS regnamespace) AND relkind = 'r'"""
+        return int(self.fetch(sizes)[0][0])
+
+    def lock_budgets(self, names: Iterable[str] | None = None) -> None:
+        """Make other writers of these budgets wait, in one order, so that no two block each other."""
+        query = "SELECT 1 FROM budgets WHERE %s::bytea[] IS NULL OR name = ANY(%s) ORDER BY name FOR NO KEY UPDATE"
+        encoded = None if names is None else [name.encode() for name in set(names)]
+        self.connection.execute(query, (encoded, encoded))
+
+    def fetch(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run a query and return its rows, text that is kept as bytes decoded."""
+        return [tuple(map(_decode, row)) for row in super().fetch(statement, **values)]
+
+    def _run(self, statement: str, values: dict[str, Any]) -> Any:
+        encoded = {name: _encode(value, name) for name, value in values.items()}
+        return self.connection.execute(compiled(statement, self.dialect), encoded, binary=True)
+
+    def create_tables(self) -> None:
+        """Lay out an empty journal."""
+        super().create_tables()
+        self.connection.execute("CREATE TABLE hits (served bigint NOT NULL)")
+        self.connection.execute("INSERT INTO hits VALUES (0)")
+        # The id names the folder of the spools: one journal may be reached by several addresses.
+        self.connection.execute(
+            "CREATE TABLE about (application text NOT NULL, version int NOT NULL, id text NOT NULL)"
+        )
+        about = (_APPLICATION, _SCHEMA_VERSION, uuid.uuid4().hex)
+        self.connection.execute("INSERT INTO about VALUES (%s, %s, %s)", about)
+
+    def sign_on(self, owner: str) -> None:
+        """Register an owner, who lives for as long as this connection, the one that writes.
+
+        The server ends the lock with the connection: an owner without it can commit nothing any more.
+        """
+        self.connection.execute("SELECT pg_advisory_lock(%s)", (_lock_number(owner),))
+        super().sign_on(owner)
 
 
-def _budgets(jobs: Sequence[Change]) -> set[str]:
-    """Return the budgets that a batch changes."""
-    rows = [job.row or (job.withdrawn and job.withdrawn.row) for job in jobs]
-    return {row.budget for row in rows if row} | {job.held.budget for job in jobs if job.held}
+def _arrays(rows: Sequence[CallRow], numbers: Sequence[int]) -> list[list[Any]]:
+    """Turn rows into the columns that `unnest` takes."""
+    columns = zip(CallRow._fields, zip(*rows, strict=True), strict=True)
+    return [list(numbers), *([_encode(value, name) for value in values] for name, values in columns)]
 
 
-class PostgresJournal(SpooledJournal):
+def _encode(value: Any, name: str) -> Any:
+    return value.encode() if name in _BYTES and value is not None else value
+
+
+def _decode(value: Any) -> Any:
+    # What damage left need not be UTF-8; it must reach the check of the row's sha256 to be found out.
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+class PostgresJournal(Journal):
     """See `Journal`.
 
     A process lives, for the others, as long as the connection that writes. When it is lost, writing ends with a
@@ -98,67 +261,34 @@ class PostgresJournal(SpooledJournal):
 
     def _open(self) -> None:
         with ExitStack() as undo:
-            connection = undo.enter_context(closing(connect(self._address)))
-            self.id = open_tables(connection, self.place)
+            database = PostgresDatabase(self._address)
+            undo.callback(database.connection.close)
+            self.id = _open_tables(database, self.place)
             spools = spool_folder(self.id) / "journal"
             spools.parent.mkdir(parents=True, exist_ok=True)
             with sole_opener(spools):
-                self.recovery = recover(connection, spools, self.place)
-                self._spool = Spool(spools)
-            undo.callback(self._spool.close, remove=True)
-            sign_on(connection, self._spool.owner)
-            self._reader = undo.enter_context(closing(connect(self._address)))
-            self._database = PostgresDatabase(connection, self._address)
-            self._writer = JournalWriter(self._database, self._spool)
+                self.recovery = _recover(database, spools, self.place)
+                spool = Spool(spools)
+            undo.callback(spool.close, remove=True)
+            database.sign_on(spool.owner)
+            reader = PostgresDatabase(self._address)
+            undo.callback(reader.connection.close)
+            self._begin(database, reader, spool)
             undo.pop_all()
 
     def settle_dead(self) -> None:
         """Settle what the dead left behind, as every opening does."""
         self._another().close()
 
-    def _find_rows(self, keys: Sequence[str]) -> dict[str, CallRow]:
-        return self._ask(lambda connection: tables.find_answers(connection, keys))
-
-    def _put_budget(self, name: str, cap_micro: int | None) -> None:
-        with self._reading:
-            self._ask(lambda connection: tables.put_budget(connection, name, cap_micro))
-
-    def _budget(self, name: str) -> tuple[int, int]:
-        return self._ask(lambda connection: tables.read_budget(connection, name))
-
-    def _counts(self) -> Mapping[str, int]:
-        with self._reading:
-            return self._ask(tables.count_all)
-
-    def _prune(self, *, before: float, failed: bool) -> int:
-        """Delete calls. The server's autovacuum makes their room usable again."""
-        with self._reading:
-            return self._ask(lambda connection: tables.prune(connection, before=before, failed=failed))
-
-    def _ask(self, work: Callable[[Connection], _Found]) -> _Found:
-        """Do one statement that may be done twice; a connection that was lost is made once again."""
+    def _read(self, work: Callable[[Database], T]) -> T:
+        """Do what may be done twice; a connection that was lost is made once again."""
         try:
-            return work(self._reader)
+            return super()._read(work)
         except psycopg.OperationalError:
-            if not self._reader.closed:
+            if not self._reader.connection.closed:
                 raise
-        self._reader = connect(self._address)
-        return work(self._reader)
-
-    def _sign_off(self) -> tuple[int, int]:
-        connection = self._database.connection
-        with connection.transaction():
-            tables.lock_budgets(connection)
-            lost = tables.lose(connection, self._spool.owner)
-            connection.execute("UPDATE jrh_journal.hits SET served = served + %s", (self._hits,))
-        # In this order: an owner without a spool is settled, a spool without an owner would be replayed.
-        self._spool.close(remove=True)
-        connection.execute("DELETE FROM jrh_journal.owners WHERE owner = %s", (self._spool.owner,))
-        return lost
-
-    def _disconnect(self) -> None:
-        self._reader.close()
-        self._database.connection.close()
+        self._reader = PostgresDatabase(self._address)
+        return super()._read(work)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -169,3 +299,90 @@ class PostgresJournal(SpooledJournal):
             raise JournalError(
                 f"The journal {self.place} cannot be used: {self._address.explain(error)}. {todo}."
             ) from error
+
+
+def _open_tables(database: PostgresDatabase, shown: str) -> str:
+    """Leave the tables of this version in the schema `jrh_journal`, and return the journal's id."""
+    connection = database.connection
+    if connection.info.server_version < _OLDEST * 10_000:
+        raise JournalError(f"{shown} runs PostgreSQL {connection.info.server_version // 10_000}, {_OLDEST} is needed.")
+    if connection.execute("SELECT current_setting('fsync')").fetchone() == ("off",):
+        _log.warning("The server of %s has fsync switched off: a power cut may lose answers.", shown)
+    with database.transaction():
+        _lock_opening(connection)
+        columns = _columns(connection)
+        if not columns:
+            database.create_tables()
+        return _journal_id(connection, shown, made=columns.get("about", set()) if columns else _ABOUT)
+
+
+def _columns(connection: psycopg.Connection[Any]) -> dict[str, set[str]]:
+    """Return the columns of each table in the schema, which is made when it is missing."""
+    if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'jrh_journal'").fetchone() is None:
+        connection.execute("CREATE SCHEMA jrh_journal")
+    query = """SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0
+        WHERE relnamespace = 'jrh_journal'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f')"""
+    columns: dict[str, set[str]] = {}
+    for table, column in connection.execute(query):
+        columns.setdefault(table, set()).add(column)
+    return columns
+
+
+def _journal_id(connection: psycopg.Connection[Any], shown: str, *, made: set[str]) -> str:
+    about = None
+    if made >= _ABOUT:
+        about = connection.execute("SELECT application, version, id FROM about").fetchone()
+    if about is None or about[0] != _APPLICATION or not about[2].isalnum():
+        raise JournalError(f"The schema jrh_journal of {shown} holds tables that are no journal. Use another database.")
+    if about[1] != _SCHEMA_VERSION:
+        known = f"this version reads {_SCHEMA_VERSION}"
+        raise JournalError(f"The journal {shown} has schema version {about[1]}, {known}. Use another database.")
+    return str(about[2])
+
+
+def _lock_opening(connection: psycopg.Connection[Any]) -> None:
+    """Let one process at a time, on any machine, open or recover the journal, until the transaction ends."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock_number("opening"),))
+
+
+def _lock_number(name: str) -> int:
+    """Name an advisory lock: they are numbers, shared by all that use the database."""
+    return int.from_bytes(hashlib.sha256(f"jrh_journal {name}".encode()).digest()[:8], "big", signed=True)
+
+
+def spool_folder(journal_id: str) -> Path:
+    """Return where this machine keeps the spools of a journal: in `$JRH_HOME/spools`, by default `.jrh/spools`."""
+    return home() / "spools" / journal_id
+
+
+def _recover(database: PostgresDatabase, spools: Path, shown: str) -> Recovery:
+    """Replay the spools that dead processes left on this machine; what else the dead had in flight is lost."""
+    reserving = "SELECT DISTINCT owner FROM calls WHERE state <> 'answered' AND state = 'reserved' ORDER BY 1"
+    with database.transaction():
+        _lock_opening(database.connection)
+        here = spool_owners(spools)
+        silent = [owner for owner in here if not is_alive(spools, owner)]
+        dead = [owner for owner in silent if _outlive(database.connection, owner, _PATIENCE_SECONDS)]
+        elsewhere = [owner for (owner,) in database.fetch(reserving) if owner not in here]
+        gone = [owner for owner in elsewhere if _outlive(database.connection, owner, 0)]
+        if dead or gone:
+            database.lock_budgets()
+        recovery = database.settle_left(spools, [*dead, *gone])
+    database.forget(spools, dead)
+    warn_of_dead(shown, recovery)
+    return recovery
+
+
+def _outlive(connection: psycopg.Connection[Any], owner: str, seconds: float) -> bool:
+    """Take the lock of an owner who is dead; False while the server still has a connection of it.
+
+    It notices a killed process at once, or after the statement that runs, and a machine that was cut off by its
+    keep-alive probes.
+    """
+    give_up = time.monotonic() + seconds
+    query = "SELECT pg_try_advisory_xact_lock(%s)"
+    while not (connection.execute(query, (_lock_number(owner),)).fetchone() or [False])[0]:
+        if time.monotonic() >= give_up:
+            return False
+        time.sleep(0.02)
+    return True

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 RESERVED, ANSWERED, FAILED, LOST = "reserved", "answered", "failed", "lost"
@@ -31,6 +32,16 @@ class CallRow(NamedTuple):
     def is_intact(self) -> bool:
         """Whether the content is what was sealed."""
         return digest(self[:-1]) == self.sha256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recovery:
+    """What opening a journal found of processes that had died."""
+
+    replayed: int = 0
+    """Answers and failures that had arrived but were not committed."""
+    lost: int = 0
+    lost_micro: int = 0
 
 
 class Held(NamedTuple):

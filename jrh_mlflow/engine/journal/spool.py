@@ -38,6 +38,7 @@ class Spool:
 
     def __init__(self, journal: Path) -> None:
         self.owner = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self.journal = journal
         self.path = spool_path(journal, self.owner)
         self.committed = 0
         """Number of the last entry that the database holds; set by the writer."""

@@ -1,64 +1,142 @@
-"""The journal of one machine: an SQLite file in WAL mode, one writer thread per process, and a spool."""
+"""The journal of one machine: an SQLite file in WAL mode, checked and if need be repaired when it is opened."""
 
 from __future__ import annotations
 
+import logging
+import shutil
 import socket
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
-from jrh_mlflow.engine.journal import tables
-from jrh_mlflow.engine.journal.opening import connect, is_damage, open_database
-from jrh_mlflow.engine.journal.rows import CallRow, Held
-from jrh_mlflow.engine.journal.spool import Spool, sole_opener
-from jrh_mlflow.engine.journal.spooled import SpooledJournal
-from jrh_mlflow.engine.journal.tables import transaction
-from jrh_mlflow.engine.journal.writer import Change, Database, JournalWriter
+from sqlalchemy.dialects import sqlite
+
+from jrh_mlflow.engine.journal._base import Journal
+from jrh_mlflow.engine.journal.rows import RESERVED, CallRow, Recovery
+from jrh_mlflow.engine.journal.spool import Spool, is_alive, sole_opener, spool_owners
+from jrh_mlflow.engine.journal.tables import Database, warn_of_dead
 from jrh_mlflow.errors import JournalError
+
+T = TypeVar("T")
+_log = logging.getLogger("jrh_mlflow")
+_APPLICATION_ID = 0x6A72686A
+"""`jrhj` in the file's header: tells a journal from any other SQLite database."""
+_SCHEMA_VERSION = 1
+_PAGE_BYTES = 4096
+_BUSY_SECONDS = 60.0
+_ALWAYS_CHECKED_BYTES = 256 * 2**20
+"""A larger file is checked whole only after a process died; its rows are checked one by one in any case."""
+_ROWS = 64
+"""Rows of one statement: old SQLite takes at most 999 values."""
+_LOOK_UP = 256
+_COLUMNS = ", ".join(CallRow._fields)
+_MOST_ROWS_PER_PAGE = 40
+"""A row has at least a hundred bytes, most of them its sha256."""
 
 
 class SqliteDatabase(Database):
     """See `Database`."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+    dialect = sqlite.dialect(paramstyle="named")
+    collision = sqlite3.IntegrityError
+    damage = sqlite3.DatabaseError
 
-    def transact(self, jobs: Sequence[Change], *, owner: str, number: int) -> None:
-        """Commit a batch; where two answers meet, one by one."""
+    def __init__(self, path: Path) -> None:
+        super().__init__(_connect(path))
+        self._path = path
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Hold the write lock from the first statement on; commit, or leave nothing behind."""
+        self.connection.execute("BEGIN IMMEDIATE")
         try:
-            self._attempt(jobs, owner, number, together=True)
-        except sqlite3.IntegrityError:
-            self._attempt(jobs, owner, number, together=False)
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
 
-    def _attempt(self, jobs: Sequence[Change], owner: str, number: int, *, together: bool) -> None:
-        with transaction(self.connection):
-            self.apply(jobs, together=together)
-            if number:
-                self.connection.execute("UPDATE owners SET committed = ? WHERE owner = ?", (number, owner))
-
-    def settle_together(self, settled: Sequence[tuple[CallRow, Held]]) -> None:
-        """Settle many calls with few statements."""
-        tables.settle_together(self.connection, settled)
-
-    def settle(self, row: CallRow, held: Held) -> None:
-        """Put an answered or failed call in the place of its reservation, and book its cost."""
-        tables.settle(self.connection, row, held)
-
-    def release_all(self, reservations: Iterable[Held]) -> None:
-        """Take back reservations."""
-        tables.release_all(self.connection, reservations)
-
-    def set_aside(self, budget: str, worst_micro: int) -> bool:
-        """Reserve an amount in one statement."""
-        return tables.set_aside(self.connection, budget, worst_micro)
+    def savepoint(self) -> AbstractContextManager[None]:
+        """Do nothing: of a statement that fails, SQLite leaves nothing behind by itself."""
+        return nullcontext()
 
     def insert(self, rows: Sequence[CallRow]) -> list[int]:
-        """Insert rows and return their ids."""
-        return tables.insert(self.connection, rows)
+        """Insert rows: SQLite numbers those of one statement in their order, without a gap."""
+        numbers: list[int] = []
+        for start in range(0, len(rows), _ROWS):
+            chunk = rows[start : start + _ROWS]
+            values = [value for row in chunk for value in (None, *row)]
+            last = self.connection.execute(_insert(len(chunk)), values).lastrowid or 0
+            numbers.extend(range(last - len(chunk) + 1, last + 1))
+        return numbers
+
+    def fill(self, rows: Sequence[tuple[CallRow, int]], *, state: str) -> int:
+        """Let rows take the place of others."""
+        filled = 0
+        for start in range(0, len(rows), _ROWS):
+            chunk = rows[start : start + _ROWS]
+            values = [value for row, number in chunk for value in (number, *row)]
+            filled += self.connection.execute(_fill(len(chunk), state), values).rowcount
+        return filled
+
+    def select_answers(self, keys: Sequence[str]) -> Iterator[CallRow]:
+        """Look keys up, many at a time."""
+        for start in range(0, len(keys), _LOOK_UP):
+            chunk = keys[start : start + _LOOK_UP]
+            # Filled up to a few sizes, so that SQLite need not compile a statement for each.
+            size = 1 if len(chunk) == 1 else _LOOK_UP
+            yield from map(CallRow._make, self.connection.execute(_find(size), [*chunk, *[""] * (size - len(chunk))]))
+
+    def size_bytes(self) -> int:
+        """Add up the file and its log."""
+        parts = [self._path, _beside(self._path, "-wal")]
+        return sum(part.stat().st_size for part in parts if part.exists())
+
+    def prune(self, *, before: float, failed: bool) -> int:
+        """Delete calls and give their room back to the disk."""
+        removed = super().prune(before=before, failed=failed)
+        self.connection.execute("VACUUM")
+        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return removed
+
+    def create_tables(self) -> None:
+        """Lay out an empty journal; the marks in the header say what it is."""
+        self.connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        self.connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        super().create_tables()
+        self.create_hits()
+
+    def create_hits(self) -> None:
+        """Make the count of answers served, which was not part of the first schema."""
+        self.connection.execute("CREATE TABLE hits (id INTEGER PRIMARY KEY CHECK (id = 1), served INTEGER)")
+        self.connection.execute("INSERT INTO hits VALUES (1, 0)")
 
 
-class SqliteJournal(SpooledJournal):
+@cache
+def _insert(n_rows: int) -> str:
+    marks = f"({', '.join('?' * (len(CallRow._fields) + 1))})"
+    return f"INSERT INTO calls (id, {_COLUMNS}) VALUES {', '.join([marks] * n_rows)}"  # noqa: S608
+
+
+@cache
+def _fill(n_rows: int, state: str) -> str:
+    fill = ", ".join(f"{name} = excluded.{name}" for name in CallRow._fields)
+    return f"{_insert(n_rows)} ON CONFLICT (id) DO UPDATE SET {fill} WHERE calls.state = '{state}'"
+
+
+@cache
+def _find(n_keys: int) -> str:
+    marks = ", ".join("?" * n_keys)
+    return f"SELECT {_COLUMNS} FROM calls WHERE key IN ({marks}) AND state = 'answered'"  # noqa: S608
+
+
+class SqliteJournal(Journal):
     """See `Journal`."""
 
     def __init__(self, path: Path) -> None:
@@ -71,82 +149,36 @@ class SqliteJournal(SpooledJournal):
     def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with sole_opener(self.path), ExitStack() as undo:
-            self.recovery = open_database(self.path)
-            self._spool = Spool(self.path)
-            undo.callback(self._spool.close, remove=True)
-            self._database = SqliteDatabase(undo.enter_context(closing(connect(self.path))))
-            self._database.connection.execute("INSERT INTO owners VALUES (?, 0)", (self._spool.owner,))
-            self._reader = undo.enter_context(closing(connect(self.path)))
-            self._reader.execute("PRAGMA query_only = ON")
-            self._writer = JournalWriter(self._database, self._spool)
+            self.recovery = _open_file(self.path)
+            spool = Spool(self.path)
+            undo.callback(spool.close, remove=True)
+            database, reader = SqliteDatabase(self.path), SqliteDatabase(self.path)
+            undo.callback(database.connection.close)
+            undo.callback(reader.connection.close)
+            database.sign_on(spool.owner)
+            reader.connection.execute("PRAGMA query_only = ON")
+            self._begin(database, reader, spool)
             undo.pop_all()
 
     def settle_dead(self) -> None:
         """Settle what the dead left behind, as every opening does."""
         SqliteJournal(self.path).close()
 
+    def _do_rarely(self, work: Callable[[Database], T]) -> T:
+        with _opened(self.path) as database:
+            return work(database)
+
     def _find_rows(self, keys: Sequence[str]) -> dict[str, CallRow]:
         try:
-            return tables.find_answers(self._reader, keys)
+            return super()._find_rows(keys)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            if not is_damage(error):
+            if not _is_damage(error):
                 raise
-        rows: dict[str, CallRow] = {}
-        for key in keys:
-            rows |= self._find_alone(key)
-        return rows
-
-    def _find_alone(self, key: str) -> dict[str, CallRow]:
-        """Look one call up in a damaged file; what cannot be read is as if it were not there."""
-        try:
-            return tables.find_answers(self._reader, [key])
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            if not is_damage(error):
-                raise
-            self._note_damage(key)
-            return {}
-
-    def _put_budget(self, name: str, cap_micro: int | None) -> None:
-        statement = "INSERT INTO budgets VALUES (:name, :cap, 0, 0) ON CONFLICT (name) DO UPDATE SET cap = :cap"
-        with closing(connect(self.path)) as connection, transaction(connection):
-            connection.execute(statement, {"name": name, "cap": cap_micro})
-
-    def _budget(self, name: str) -> tuple[int, int]:
-        found = self._reader.execute("SELECT spent, reserved FROM budgets WHERE name = ?", (name,)).fetchone()
-        return (int(found[0]), int(found[1])) if found else (0, 0)
-
-    def _counts(self) -> Mapping[str, int]:
-        parts = [self.path, self.path.with_name(f"{self.path.name}-wal")]
-        with closing(connect(self.path)) as connection:
-            return {
-                **tables.count_states(connection),
-                "hits": tables.count_hits(connection),
-                "size_bytes": sum(part.stat().st_size for part in parts if part.exists()),
-                "spent_micro": int(connection.execute("SELECT sum(spent) FROM budgets").fetchone()[0]),
-            }
-
-    def _prune(self, *, before: float, failed: bool) -> int:
-        """Delete calls and give their room back to the disk."""
-        with closing(connect(self.path)) as connection:
-            with transaction(connection):
-                removed = tables.prune(connection, before=before, failed=failed)
-            connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return removed
-
-    def _sign_off(self) -> tuple[int, int]:
-        connection = self._database.connection
-        with transaction(connection):
-            lost = tables.lose(connection, self._spool.owner)
-            tables.count_hits(connection, add=self._hits)
-        # In this order: an owner without a spool is settled, a spool without an owner would be replayed.
-        self._spool.close(remove=True)
-        connection.execute("DELETE FROM owners WHERE owner = ?", (self._spool.owner,))
-        return lost
-
-    def _disconnect(self) -> None:
-        self._reader.close()
-        self._database.connection.close()
+        if len(keys) > 1:
+            return {key: row for one in keys for key, row in self._find_rows([one]).items()}
+        # What cannot be read in a damaged file is as if it were not there.
+        self._note_damage(keys[0])
+        return {}
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -154,3 +186,210 @@ class SqliteJournal(SpooledJournal):
             yield
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"The journal {self.path} cannot be used: {error}.") from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open a connection that waits for other writers and whose commits are on the disk."""
+    connection = sqlite3.connect(
+        path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute("PRAGMA synchronous = FULL")
+    # What damage left need not be UTF-8; it must reach the check of the row's sha256 to be found out.
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    return connection
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[SqliteDatabase]:
+    database = SqliteDatabase(path)
+    with closing(database.connection):
+        yield database
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether an error says that the file is damaged, and not that it is locked, full or out of reach."""
+    # The subclasses of DatabaseError are the others; sqlite3 cannot decode a message that quotes a damaged schema.
+    return type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeDecodeError)
+
+
+def _open_file(path: Path) -> Recovery:
+    """Leave a whole journal of this version at `path`: made, checked or repaired, the dead processes settled."""
+    _finish_repair(path)
+    if path.exists() and path.stat().st_size == 0:
+        _log.warning("The journal %s was an empty file. Starting with no answers.", path)
+    try:
+        if _check(path):
+            return _recover(path)
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        if not _is_damage(error):
+            raise
+    _repair(path)
+    return _recover(path)
+
+
+def _check(path: Path) -> bool:
+    with _opened(path) as database:
+        connection = database.connection
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if application != _APPLICATION_ID and (names or application):
+            raise JournalError(f"{path} is a database, but not a journal. Give another path.")
+        if application == _APPLICATION_ID and version != _SCHEMA_VERSION:
+            known = f"this version reads {_SCHEMA_VERSION}"
+            raise JournalError(f"The journal {path} has schema version {version}, {known}. Give another path.")
+        connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+        _demand_wal(connection, path)
+        if application != _APPLICATION_ID:
+            with database.transaction():
+                database.create_tables()
+            return True
+        if not ({"calls", "budgets", "owners"} <= names and _passes_check(connection, path)):
+            return False
+        if "hits" not in names:
+            database.create_hits()
+        return True
+
+
+def _demand_wal(connection: sqlite3.Connection, path: Path) -> None:
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        where = "as on a network file system"
+        raise JournalError(f"SQLite does not grant {path} a write-ahead log ({mode=}), {where}. Use a local disk.")
+
+
+def _passes_check(connection: sqlite3.Connection, path: Path) -> bool:
+    if path.stat().st_size > _ALWAYS_CHECKED_BYTES and not spool_owners(path):
+        return True
+    return bool(connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",))
+
+
+def _recover(path: Path) -> Recovery:
+    """Replay the spools of processes that died, and count what else they had in flight as lost."""
+    with _opened(path) as database:
+        known = database.fetch(
+            "SELECT owner FROM owners UNION SELECT owner FROM calls WHERE state <> 'answered' AND state = 'reserved'"
+        )
+        owners = {owner for (owner,) in known} | set(spool_owners(path))
+        dead = [owner for owner in sorted(owners) if not is_alive(path, owner)]
+        with database.transaction():
+            recovery = database.settle_left(path, dead)
+        database.forget(path, dead)
+    warn_of_dead(str(path), recovery)
+    return recovery
+
+
+def _repair(path: Path) -> None:
+    """Write every readable row to a new file, then let it take the place of the damaged one."""
+    if any(is_alive(path, owner) for owner in spool_owners(path)):
+        raise JournalError(f"The journal {path} is damaged, and a process still has it open. Stop that process first.")
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".salvage-") as folder:
+        draft, copy = Path(folder, "draft"), Path(folder, "copy")
+        with _opened(draft) as database:
+            database.connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            with database.transaction():
+                database.create_tables()
+            found = 0
+            if _make_readable(path, copy, first_page=draft.read_bytes()[:_PAGE_BYTES]):
+                with _opened(copy) as damaged, database.transaction():
+                    found = sum(_salvage(database, row) for row in _readable_calls(damaged, path))
+                    _salvage_budgets(database, damaged)
+        if not found and not _says_journal(path):
+            raise JournalError(
+                f"{path} is not a journal, and nothing in it could be read as one. It was left as it is."
+            )
+        draft.rename(_beside(path, ".salvaged"))
+    _finish_repair(path)
+
+
+def _says_journal(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(_PAGE_BYTES)[68:72] == _APPLICATION_ID.to_bytes(4, "big")
+
+
+def _make_readable(path: Path, copy: Path, *, first_page: bytes) -> bool:
+    """Copy a damaged file and its log, with a first page that SQLite accepts; False when it accepts none.
+
+    All journals begin alike: a header, and a schema in which the table of the calls starts on the second page. So
+    where the header is damaged that of a new journal serves, and where the schema is, the whole first page does.
+    """
+    for suffix in ("", "-wal"):
+        if _beside(path, suffix).exists():
+            shutil.copyfile(_beside(path, suffix), _beside(copy, suffix))
+    # With a write-ahead log (bytes 18 and 19), and without the number of pages (byte 28): the file's size tells it.
+    header = first_page[:18] + b"\2\2" + first_page[20:28] + bytes(4) + first_page[32:100]
+    for begin in (header, header + first_page[100:]):
+        with copy.open("r+b") as file:
+            file.write(begin)
+        try:
+            with _opened(copy) as database:
+                database.fetch("SELECT id FROM calls LIMIT 0")
+                database.fetch("SELECT name, cap, spent FROM budgets LIMIT 0")
+        except (sqlite3.Error, UnicodeDecodeError):
+            continue
+        return True
+    return False
+
+
+def _readable_calls(damaged: SqliteDatabase, path: Path) -> Iterator[tuple[object, ...]]:
+    """Yield the calls that SQLite can still read, going on behind each place where it cannot."""
+    query = f"SELECT id, {_COLUMNS} FROM calls NOT INDEXED WHERE id >= :start ORDER BY id"  # noqa: S608
+    start = missed = 0
+    most_missed = _MOST_ROWS_PER_PAGE * (1 + path.stat().st_size // _PAGE_BYTES)
+    while missed <= most_missed:
+        try:
+            for row in damaged.connection.execute(query, {"start": start}):
+                yield row
+                start, missed = row[0] + 1, 0
+        except (sqlite3.Error, UnicodeDecodeError):
+            start, missed = start + 1, missed + 1
+        else:
+            return
+
+
+def _salvage(database: SqliteDatabase, values: tuple[object, ...]) -> bool:
+    """Insert a call read from a damaged file, if it is whole and its answer is not there already."""
+    row = CallRow._make(values[1:])
+    if not row.is_intact():
+        return False
+    insert = _insert(1).replace("INSERT", "INSERT OR IGNORE", 1)
+    added = bool(database.connection.execute(insert, values).rowcount)
+    if added:
+        is_reserved = row.state == RESERVED
+        cost, worst = (0, -row.cost_micro) if is_reserved else (row.cost_micro, 0)
+        database.book([(row.budget, cost)], [(row.budget, worst)])
+    return added
+
+
+def _salvage_budgets(database: SqliteDatabase, damaged: SqliteDatabase) -> None:
+    """Keep caps, and of the two sums of what was spent the larger: pruned calls have no row any more."""
+    try:
+        budgets = damaged.fetch("SELECT name, cap, spent FROM budgets")
+    except (sqlite3.Error, UnicodeDecodeError):
+        return
+    keep = """INSERT INTO budgets VALUES (:name, :cap, :spent, 0)
+        ON CONFLICT (name) DO UPDATE SET cap = :cap, spent = max(spent, :spent)"""
+    for name, cap, spent in budgets:
+        # With a borrowed schema these may be rows of another table.
+        if isinstance(name, str) and isinstance(cap, int | None) and isinstance(spent, int):
+            database.change(keep, name=name, cap=cap, spent=spent)
+
+
+def _finish_repair(path: Path) -> None:
+    """Move the damaged file aside and the salvaged one into its place; picks up where a killed process stopped."""
+    salvaged = _beside(path, ".salvaged")
+    if not salvaged.exists():
+        return
+    aside = _beside(path, f".damaged-{time.strftime('%Y%m%dT%H%M%S')}-{time.time_ns() % 10**9:09d}")
+    for suffix in ("-shm", "-wal", ""):
+        part = _beside(path, suffix)
+        if part.exists():
+            part.rename(_beside(aside, suffix))
+    salvaged.rename(path)
+    with _opened(path) as database:
+        ((found,),) = database.fetch("SELECT count(*) FROM calls")
+    _log.warning("The journal %s was damaged: %d calls were salvaged, the file is kept as %s.", path, found, aside.name)

@@ -1,223 +1,429 @@
-"""The tables of an SQLite journal and the few statements that change them, each inside a transaction of its caller."""
+"""The journal's tables, one schema for every database, and the statements that read and change them.
+
+Tables are SQLAlchemy's, and statements are SQL that every database understands, compiled once per dialect. They run on
+the driver's own connection: the writer thread takes the interpreter from a busy event loop, and SQLAlchemy's way of
+executing a statement costs more than SQLite's. The three that move batches of rows are each database's own.
+"""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
 
-from jrh_mlflow.engine.journal.rows import ANSWERED, FAILED, LOST, RESERVED, CallRow, Held, seal, second, totals
+from sqlalchemy import (
+    REAL,
+    BigInteger,
+    Column,
+    Dialect,
+    Double,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import BYTEA
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from jrh_mlflow.engine.journal.rows import (
+    ANSWERED,
+    FAILED,
+    LOST,
+    RESERVED,
+    CallRow,
+    Held,
+    Recovery,
+    seal,
+    second,
+    totals,
+)
+from jrh_mlflow.engine.journal.spool import read_spool, spool_path
+from jrh_mlflow.engine.journal.writer import Change, ChangeKind
+from jrh_mlflow.errors import JournalError
 from jrh_mlflow.text import clean_text
 
-APPLICATION_ID = 0x6A72686A
-"""`jrhj` in the file's header: tells a journal from any other SQLite database."""
-SCHEMA_VERSION = 1
-PAGE_BYTES = 4096
-COLUMNS = ", ".join(CallRow._fields)
-_CHUNK = 64
-"""Rows of one statement: old SQLite takes at most 999 values."""
-_LOOK_UP = 256
+_log = logging.getLogger("jrh_mlflow")
+_ATTEMPTS = 5
 
-_SCHEMA = (
-    f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
-    """CREATE TABLE calls (
-        id INTEGER PRIMARY KEY, key TEXT NOT NULL, state TEXT NOT NULL, request TEXT, response TEXT, reason TEXT,
-        cost_micro INTEGER NOT NULL, budget TEXT NOT NULL, owner TEXT NOT NULL, at REAL NOT NULL, sha256 TEXT NOT NULL)
-    """,
-    "CREATE UNIQUE INDEX answered ON calls (key) WHERE state = 'answered'",
-    "CREATE INDEX unanswered ON calls (state, owner) WHERE state <> 'answered'",
-    "CREATE TABLE budgets (name TEXT PRIMARY KEY, cap INTEGER, spent INTEGER NOT NULL, reserved INTEGER NOT NULL)",
-    "INSERT INTO budgets VALUES ('', NULL, 0, 0)",
-    # How far the spool of an owner is in the database.
-    "CREATE TABLE owners (owner TEXT PRIMARY KEY, committed INTEGER NOT NULL)",
+_metadata = MetaData()
+_Number = BigInteger().with_variant(Integer(), "sqlite")
+_Given = Text().with_variant(BYTEA(), "postgresql")
+"""Text from outside. PostgreSQL's own text holds no NUL, and what a database in another encoding makes of the rest must
+not break a seal: there it is kept as UTF-8 bytes."""
+
+CALLS = Table(
+    "calls",
+    _metadata,
+    Column("id", _Number, Identity(), primary_key=True),
+    Column("key", _Given, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("request", _Given),
+    Column("response", _Given),
+    Column("reason", _Given),
+    Column("cost_micro", _Number, nullable=False),
+    Column("budget", _Given, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("at", Double().with_variant(REAL(), "sqlite"), nullable=False),
+    Column("sha256", Text, nullable=False),
 )
+BUDGETS = Table(
+    "budgets",
+    _metadata,
+    Column("name", _Given, primary_key=True),
+    Column("cap", _Number),
+    Column("spent", _Number, nullable=False),
+    Column("reserved", _Number, nullable=False),
+)
+OWNERS = Table(
+    "owners",
+    _metadata,
+    Column("owner", Text, primary_key=True),
+    # How far the spool of an owner is in the database. Kept after its death until its own machine has replayed it.
+    Column("committed", _Number, nullable=False),
+)
+_TABLES = (CALLS, BUDGETS, OWNERS)
+"""In this order, so that `calls` begins on the second page of an SQLite file: see the repair of damaged ones."""
+
+# As text, not as values: only a query that names the condition of a partial index is served by it.
+_ANSWERED, _UNANSWERED = text("state = 'answered'"), text("state <> 'answered'")
+for _name, _columns, _where in (("answered", ("key",), _ANSWERED), ("unanswered", ("state", "owner"), _UNANSWERED)):
+    Index(
+        _name,
+        *(CALLS.c[column] for column in _columns),
+        unique=_where is _ANSWERED,
+        sqlite_where=_where,
+        postgresql_where=_where,
+    )
+
+
 _SET_ASIDE = """UPDATE budgets SET reserved = reserved + :worst
     WHERE name = :budget AND (cap IS NULL OR spent + reserved + :worst <= cap)"""
 _BOOK = """INSERT INTO budgets VALUES (:budget, NULL, :cost, 0)
-    ON CONFLICT (name) DO UPDATE SET spent = spent + :cost, reserved = reserved - :worst"""
-_FILL = f"UPDATE calls SET {', '.join(f'{name} = ?' for name in CallRow._fields)} WHERE id = ? AND state = 'reserved'"  # noqa: S608
+    ON CONFLICT (name) DO UPDATE SET spent = budgets.spent + :cost, reserved = budgets.reserved - :worst"""
+_PUT_BUDGET = """INSERT INTO budgets VALUES (:budget, :cap, 0, 0) ON CONFLICT (name) DO UPDATE SET cap = :cap"""
+_RESERVED_BY = """SELECT id, key, cost_micro, budget FROM calls
+    WHERE state <> 'answered' AND state = 'reserved' AND owner = :owner"""
+_IS_RECORDED = """SELECT 1 FROM calls
+    WHERE state <> 'answered' AND state = :state AND owner = :owner AND sha256 = :sha256"""
+_PUT_OWNER = """INSERT INTO owners VALUES (:owner, :number)
+    ON CONFLICT (owner) DO UPDATE SET committed = :number"""
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the write lock from the first statement on; commit, or leave nothing behind."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+class NeedsCareError(Exception):
+    """Calls cannot be settled together: each must be settled by itself in a new transaction."""
 
 
-def create_tables(connection: sqlite3.Connection) -> None:
-    """Lay out an empty journal."""
-    for statement in _SCHEMA:
-        connection.execute(statement)
+class Database(ABC):
+    """One connection to a journal's database, used by one thread at a time.
 
-
-def set_aside(connection: sqlite3.Connection, budget: str, worst: int) -> bool:
-    """Reserve an amount; False, and nothing changes, when the cap leaves no room."""
-    return bool(connection.execute(_SET_ASIDE, {"worst": worst, "budget": budget}).rowcount)
-
-
-def settle_together(connection: sqlite3.Connection, settled: Sequence[tuple[CallRow, Held]]) -> None:
-    """Settle many calls with few statements.
-
-    Raises:
-        sqlite3.IntegrityError: When one of them needs care: `settle` them one by one in a new transaction.
+    Methods that change something are called inside a `transaction`, except where they say that they make their own.
     """
-    for start in range(0, len(settled), _CHUNK):
-        chunk = settled[start : start + _CHUNK]
-        values = [value for row, held in chunk for value in (held.id or None, *row)]
-        if connection.execute(_fill_many(len(chunk)), values).rowcount != len(chunk):
-            raise sqlite3.IntegrityError("a reservation is gone")
-    costs = totals((row.budget, row.cost_micro) for row, _ in settled)
-    worsts = totals((row.budget, held.worst_micro) for row, held in settled)
-    for budget, cost in costs.items():
-        _book(connection, budget, cost=cost, worst=worsts[budget])
 
+    dialect: ClassVar[Dialect]
+    collision: ClassVar[type[Exception]]
+    """Raised when a second answer to a key is inserted."""
+    damage: ClassVar[type[Exception]]
+    """Raised when table and index contradict each other."""
+    transient: ClassVar[tuple[type[Exception], ...]] = ()
+    """Errors of a transaction that may succeed when it is made again."""
+    for_update: ClassVar[str] = ""
+    """Ends a SELECT whose rows must stay as they are until the transaction ends."""
 
-def settle(connection: sqlite3.Connection, row: CallRow, held: Held) -> None:
-    """Put an answered or failed call in the place of its reservation, and book its cost."""
-    try:
-        worst = _place(connection, row, held)
-    except sqlite3.IntegrityError:
-        second = _second_answer(connection, row)
-        try:
-            worst = _place(connection, second, held)
-        except sqlite3.IntegrityError as error:
-            raise sqlite3.DatabaseError("an index holds an answer that the table does not") from error
-    _book(connection, row.budget, cost=row.cost_micro, worst=worst)
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
 
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[object]:
+        """Commit what is done inside, or leave nothing of it behind."""
 
-def _place(connection: sqlite3.Connection, row: CallRow, held: Held) -> int:
-    if held.id and connection.execute(_FILL, (*row, held.id)).rowcount:
-        return held.worst_micro
-    insert(connection, [row])
-    return 0
+    @abstractmethod
+    def savepoint(self) -> AbstractContextManager[object]:
+        """Let a transaction go on after a statement inside has failed."""
 
+    @abstractmethod
+    def insert(self, rows: Sequence[CallRow]) -> list[int]:
+        """Insert rows and return their ids, in the same order."""
 
-def _second_answer(connection: sqlite3.Connection, row: CallRow) -> CallRow:
-    """Make room when the answer that is there is damaged; otherwise the first stays and this one is no answer."""
-    first = find_answer(connection, row.key)
-    if first is None or not first.is_intact():
-        connection.execute("DELETE FROM calls WHERE key = ? AND state = 'answered'", (row.key,))
+    @abstractmethod
+    def fill(self, rows: Sequence[tuple[CallRow, int]], *, state: str) -> int:
+        """Let rows take the place of those with these ids, if they are in this state; return how many did."""
+
+    @abstractmethod
+    def select_answers(self, keys: Sequence[str]) -> Iterable[CallRow]:
+        """Return the rows that answer these keys, whole or not."""
+
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """Return the room the journal takes."""
+
+    def lock_budgets(self, names: Iterable[str] | None = None) -> None:
+        """Make other writers of these budgets wait, of all when None, where a transaction alone does not."""
+
+    def change(self, statement: str, **values: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+        return int(self._run(statement, values).rowcount)
+
+    def fetch(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run a query and return its rows."""
+        rows: list[tuple[Any, ...]] = self._run(statement, values).fetchall()
+        return rows
+
+    def _run(self, statement: str, values: dict[str, Any]) -> Any:
+        return self.connection.execute(compiled(statement, self.dialect), values)
+
+    def create_tables(self) -> None:
+        """Lay out an empty journal."""
+        for table in _TABLES:
+            self.connection.execute(str(CreateTable(table).compile(dialect=self.dialect)))
+            for index in sorted(table.indexes, key=lambda index: str(index.name)):
+                self.connection.execute(str(CreateIndex(index).compile(dialect=self.dialect)))
+        self.change("INSERT INTO budgets VALUES (:budget, NULL, 0, 0)", budget="")
+
+    # What the writer does.
+
+    def transact(self, changes: Sequence[Change], number: int, *, owner: str) -> None:
+        """Make the changes of a batch durable, all or none, in a transaction of its own.
+
+        Args:
+            changes: In the order they were given.
+            number: How far the owner's spool is in the database after this batch; 0 for no further than before.
+            owner: Whose spool the answers are in.
+        """
+        together = True
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._attempt(changes, number, owner, together=together)
+            except (self.collision, NeedsCareError):
+                together = False
+            except self.transient:
+                if attempt == _ATTEMPTS:
+                    raise
+        raise JournalError(f"{_ATTEMPTS} attempts to commit did not succeed")
+
+    def _attempt(self, changes: Sequence[Change], number: int, owner: str, *, together: bool) -> None:
+        with self.transaction():
+            self.lock_budgets(_budgets(changes))
+            self._apply(changes, together=together)
+            if number:
+                self.change("UPDATE owners SET committed = :number WHERE owner = :owner", number=number, owner=owner)
+
+    def _apply(self, changes: Sequence[Change], *, together: bool) -> None:
+        """Make the changes of a batch.
+
+        With few statements rather than few per change: after each the thread has to wait for the interpreter again,
+        which a busy event loop lets go of only every few milliseconds.
+        """
+        kinds: dict[ChangeKind, list[Change]] = {kind: [] for kind in ChangeKind}
+        for change in changes:
+            kinds[change.kind].append(change)
+        settled = [(change.row, change.held) for change in kinds[ChangeKind.SETTLE] if change.row and change.held]
+        if together:
+            self.settle_together(settled)
+        else:
+            for row, held in settled:
+                self.settle(row, held)
+        self._release(change.held for change in kinds[ChangeKind.RELEASE])
+        reserving = kinds[ChangeKind.RESERVE]
+        granted = self._reserve([change.row for change in reserving if change.row])
+        for change, held_now in zip(reserving, granted, strict=True):
+            change.held = held_now
+        self._release(change.withdrawn.held for change in kinds[ChangeKind.WITHDRAW] if change.withdrawn)
+
+    def _reserve(self, rows: Sequence[CallRow]) -> list[Held | None]:
+        """Set worst cases aside; return for each the reservation, or None where the cap leaves no room."""
+        # All rows of a budget at once, and one by one where they do not all fit.
+        sums = totals((row.budget, row.cost_micro) for row in rows)
+        whole = {budget: self._set_aside(budget, worst) for budget, worst in sums.items()}
+        fits = [whole[row.budget] or self._set_aside(row.budget, row.cost_micro) for row in rows]
+        numbers = iter(self.insert([row for row, room in zip(rows, fits, strict=True) if room]))
+        return [
+            Held(next(numbers), row.cost_micro, row.budget) if room else None
+            for row, room in zip(rows, fits, strict=True)
+        ]
+
+    def _set_aside(self, budget: str, worst: int) -> bool:
+        """Reserve an amount in one statement; False, and nothing changes, when the cap leaves no room."""
+        return bool(self.change(_SET_ASIDE, budget=budget, worst=worst))
+
+    def book(self, costs: Iterable[tuple[str, int]], worsts: Iterable[tuple[str, int]]) -> None:
+        """Add costs to what budgets have spent, and take worst cases from what they have reserved."""
+        spent, freed = totals(costs), totals(worsts)
+        for budget in {**spent, **freed}:
+            self.change(_BOOK, budget=budget, cost=spent[budget], worst=freed[budget])
+
+    def settle_together(self, settled: Sequence[tuple[CallRow, Held]]) -> None:
+        """Settle many calls with few statements.
+
+        Raises:
+            NeedsCareError: A reservation is not there any more.
+            Exception: `collision`, when a call is answered already.
+        """
+        reserved = [(row, held.id) for row, held in settled if held.id]
+        if self.fill(reserved, state=RESERVED) != len(reserved):
+            raise NeedsCareError("a reservation is gone")
+        self.insert([row for row, held in settled if not held.id])
+        self.book(
+            ((row.budget, row.cost_micro) for row, _ in settled),
+            ((row.budget, held.worst_micro) for row, held in settled),
+        )
+
+    def settle(self, row: CallRow, held: Held) -> None:
+        """Put an answered or failed call in the place of its reservation, and book its cost.
+
+        A reservation that was counted as lost, because its process was out of sight, gives its worst case back.
+        """
+        query = "SELECT state, cost_micro FROM calls WHERE id = :number AND owner = :owner"
+        found = self.fetch(query + self.for_update, number=held.id, owner=row.owner)
+        state, micro = found[0] if found and found[0][0] in (RESERVED, LOST) else (None, 0)
+        self._place(row, held.id, state)
+        refund, worst = (micro if state == LOST else 0), (micro if state == RESERVED else 0)
+        self.book([(row.budget, row.cost_micro - refund)], [(row.budget, worst)])
+
+    def _place(self, row: CallRow, number: int, state: str | None) -> None:
+        for _ in range(_ATTEMPTS):
+            try:
+                with self.savepoint():
+                    self.insert([row]) if state is None else self.fill([(row, number)], state=state)
+            except self.collision:
+                # The row that is in the way is committed, so it is seen now; a failure collides with nothing.
+                row = self._second_answer(row)
+            else:
+                return
+        raise self.damage("an index holds an answer that the table does not")
+
+    def _second_answer(self, row: CallRow) -> CallRow:
+        """Make room when the answer there is damaged or gone; otherwise the first stays and this one is no answer."""
+        first = self.find_answers([row.key]).get(row.key)
+        if first is not None and first.is_intact():
+            return second(row)
+        self.change("DELETE FROM calls WHERE key = :key AND state = 'answered'", key=row.key)
         return row
-    return second(row)
 
+    def _release(self, reservations: Iterable[Held | None]) -> None:
+        """Take back reservations."""
+        gone = "DELETE FROM calls WHERE id = :number AND state = 'reserved'"
+        freed = [held for held in reservations if held and self.change(gone, number=held.id)]
+        self.book((), ((held.budget, held.worst_micro) for held in freed))
 
-def find_answer(connection: sqlite3.Connection, key: str) -> CallRow | None:
-    """Return the row that answers a key, whole or not."""
-    return find_answers(connection, [key]).get(key)
+    # What opening and closing do.
 
+    def sign_on(self, owner: str) -> None:
+        """Register an owner."""
+        self.change("INSERT INTO owners VALUES (:owner, 0)", owner=owner)
 
-def find_answers(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, CallRow]:
-    """Return the rows that answer these keys, whole or not, by the key they were asked under."""
-    asked = {clean_text(key): key for key in keys}
-    found: dict[str, CallRow] = {}
-    names = list(asked)
-    for start in range(0, len(names), _LOOK_UP):
-        chunk = names[start : start + _LOOK_UP]
-        # Filled up to a few sizes, so that SQLite need not compile a statement for each.
-        size = 1 if len(chunk) == 1 else _LOOK_UP
-        rows = connection.execute(_find_many(size), chunk + [""] * (size - len(chunk)))
-        found |= {asked[row[0]]: CallRow._make(row) for row in rows if row[0] in asked}
-    return found
+    def sign_off(self, owner: str, *, hits: int) -> tuple[int, int]:
+        """Count what an owner has in flight as lost, and the answers it was served; in a transaction of its own."""
+        with self.transaction():
+            self.lock_budgets()
+            lost = self._lose(owner)
+            self.change("UPDATE hits SET served = served + :hits", hits=hits)
+        return lost
+
+    def settle_left(self, spools: Path, owners: Iterable[str]) -> Recovery:
+        """Replay the spools of owners who died, where they lie here; what else they had in flight is lost."""
+        replayed = lost = lost_micro = 0
+        for owner in owners:
+            if spool_path(spools, owner).exists():
+                replayed += self._replay(spools, owner)
+            n_calls, micro = self._lose(owner)
+            lost, lost_micro = lost + n_calls, lost_micro + micro
+        return Recovery(replayed=replayed, lost=lost, lost_micro=lost_micro)
+
+    def _replay(self, spools: Path, owner: str) -> int:
+        """Bring into the database what a spool holds beyond the last commit of its owner."""
+        found = self.fetch("SELECT committed FROM owners WHERE owner = :owner", owner=owner)
+        committed = found[0][0] if found else 0
+        replayed = 0
+        for entry in read_spool(spools, owner):
+            if entry.number > committed and not self._is_recorded(entry.row):
+                self.settle(entry.row, entry.held)
+                replayed += 1
+            committed = max(committed, entry.number)
+        self.change(_PUT_OWNER, owner=owner, number=committed)
+        return replayed
+
+    def _is_recorded(self, row: CallRow) -> bool:
+        """Whether exactly this row is in the journal."""
+        if row.state == ANSWERED:
+            return self.find_answers([row.key]).get(row.key) == row
+        return bool(self.fetch(_IS_RECORDED, state=row.state, owner=row.owner, sha256=row.sha256))
+
+    def _lose(self, owner: str) -> tuple[int, int]:
+        """Settle what an owner left reserved at its worst case; return how many calls and micro-dollars."""
+        lost = []
+        for number, key, worst, budget in self.fetch(_RESERVED_BY, owner=owner):
+            row = seal(key=key, state=LOST, cost_micro=worst, budget=budget, owner=owner)
+            lost.append((row, Held(number, worst, budget)))
+        self.settle_together(lost)
+        return len(lost), sum(row.cost_micro for row, _ in lost)
+
+    def forget(self, spools: Path, owners: Iterable[str]) -> None:
+        """Remove the spools of owners, and then the owners.
+
+        Only after the commit of what they held: until then the spools are all there is, and after it they replay to
+        nothing. And in this order: an owner without a spool is settled, a spool without an owner would be replayed.
+        """
+        for owner in owners:
+            spool_path(spools, owner).unlink(missing_ok=True)
+            self.change("DELETE FROM owners WHERE owner = :owner", owner=owner)
+
+    # What the journal's readers ask.
+
+    def find_answers(self, keys: Sequence[str]) -> dict[str, CallRow]:
+        """Return the rows that answer these keys, whole or not, by the key they were asked under."""
+        asked = {clean_text(key): key for key in keys}
+        return {asked[row.key]: row for row in self.select_answers(list(asked)) if row.key in asked}
+
+    def put_budget(self, name: str, cap: int | None) -> None:
+        """Make a budget, or give it another cap; what it has spent is kept."""
+        self.change(_PUT_BUDGET, budget=name, cap=cap)
+
+    def read_budget(self, name: str) -> tuple[int, int]:
+        """Return what a budget has spent and reserved; zeros for one that was never opened."""
+        found = self.fetch("SELECT spent, reserved FROM budgets WHERE name = :budget", budget=name)
+        return (found[0][0], found[0][1]) if found else (0, 0)
+
+    def counts(self) -> dict[str, int]:
+        """Count the calls of each state; `hits` served before, `size_bytes` and `spent_micro`."""
+        ((answered,),) = self.fetch("SELECT count(*) FROM calls WHERE state = 'answered'")
+        others = self.fetch("SELECT state, count(*) FROM calls WHERE state <> 'answered' GROUP BY state")
+        ((hits,),) = self.fetch("SELECT served FROM hits")
+        ((spent,),) = self.fetch("SELECT CAST(sum(spent) AS bigint) FROM budgets")
+        none = dict.fromkeys((RESERVED, FAILED, LOST), 0)
+        sums = {ANSWERED: answered, "hits": hits, "spent_micro": spent, "size_bytes": self.size_bytes()}
+        return {**none, **dict(others), **sums}
+
+    def prune(self, *, before: float, failed: bool) -> int:
+        """Delete calls settled before a moment, or only those that gave no answer; return how many."""
+        spared = ANSWERED if failed else RESERVED
+        statement = "DELETE FROM calls WHERE state NOT IN ('reserved', :spared) AND at < :before"
+        return self.change(statement, spared=spared, before=before)
 
 
 @cache
-def _find_many(n_keys: int) -> str:
-    marks = ", ".join("?" * n_keys)
-    return f"SELECT {COLUMNS} FROM calls WHERE key IN ({marks}) AND state = 'answered'"  # noqa: S608
+def compiled(statement: str, dialect: Dialect) -> str:
+    """Write a statement's `:names` as a driver wants them."""
+    return str(text(statement).compile(dialect=dialect))
 
 
-def count_hits(connection: sqlite3.Connection, *, add: int = 0) -> int:
-    """Return how many answers were served by processes that have signed off, after adding this one's."""
-    # Not part of the first schema: a journal made before it was counted gets the table when it is first needed.
-    connection.execute("CREATE TABLE IF NOT EXISTS hits (id INTEGER PRIMARY KEY CHECK (id = 1), served INTEGER)")
-    connection.execute("INSERT OR IGNORE INTO hits VALUES (1, 0)")
-    if add:
-        connection.execute("UPDATE hits SET served = served + ?", (add,))
-    return int(connection.execute("SELECT served FROM hits").fetchone()[0])
+def _budgets(changes: Sequence[Change]) -> set[str]:
+    """Return the budgets that a batch changes."""
+    rows = [change.row or (change.withdrawn and change.withdrawn.row) for change in changes]
+    return {row.budget for row in rows if row} | {change.held.budget for change in changes if change.held}
 
 
-def is_recorded(connection: sqlite3.Connection, row: CallRow) -> bool:
-    """Whether exactly this row is in the journal."""
-    if row.state == ANSWERED:
-        return find_answer(connection, row.key) == row
-    query = "SELECT 1 FROM calls WHERE state <> 'answered' AND state = ? AND owner = ? AND sha256 = ?"
-    return connection.execute(query, (row.state, row.owner, row.sha256)).fetchone() is not None
-
-
-def insert(connection: sqlite3.Connection, rows: Sequence[CallRow]) -> list[int]:
-    """Insert rows and return their ids: SQLite numbers the rows of one statement in their order, without a gap."""
-    numbers: list[int] = []
-    for start in range(0, len(rows), _CHUNK):
-        chunk = rows[start : start + _CHUNK]
-        values = [value for row in chunk for value in (None, *row)]
-        last = connection.execute(_insert_many(len(chunk)), values).lastrowid or 0
-        numbers.extend(range(last - len(chunk) + 1, last + 1))
-    return numbers
-
-
-@cache
-def _insert_many(n_rows: int) -> str:
-    marks = f"({', '.join('?' * (len(CallRow._fields) + 1))})"
-    return f"INSERT INTO calls (id, {COLUMNS}) VALUES {', '.join([marks] * n_rows)}"  # noqa: S608
-
-
-@cache
-def _fill_many(n_rows: int) -> str:
-    fill = ", ".join(f"{name} = excluded.{name}" for name in CallRow._fields)
-    return f"{_insert_many(n_rows)} ON CONFLICT (id) DO UPDATE SET {fill} WHERE calls.state = 'reserved'"
-
-
-def release_all(connection: sqlite3.Connection, reservations: Iterable[Held]) -> None:
-    """Take back reservations."""
-    for held in reservations:
-        if connection.execute("DELETE FROM calls WHERE id = ? AND state = 'reserved'", (held.id,)).rowcount:
-            _book(connection, held.budget, cost=0, worst=held.worst_micro)
-
-
-def lose(connection: sqlite3.Connection, owner: str) -> tuple[int, int]:
-    """Settle what an owner left reserved at its worst case; return how many calls and micro-dollars."""
-    query = "SELECT id, key, cost_micro, budget FROM calls WHERE state <> 'answered' AND state = ? AND owner = ?"
-    left = connection.execute(query, (RESERVED, owner)).fetchall()
-    for number, key, worst, budget in left:
-        row = seal(key=key, state=LOST, cost_micro=worst, budget=budget, owner=owner)
-        settle(connection, row, Held(number, worst, budget))
-    return len(left), sum(worst for _, _, worst, _ in left)
-
-
-def _book(connection: sqlite3.Connection, budget: str, *, cost: int, worst: int) -> None:
-    connection.execute(_BOOK, {"budget": budget, "cost": cost, "worst": worst})
-
-
-def insert_salvaged(connection: sqlite3.Connection, number: int, row: CallRow) -> bool:
-    """Insert a row read from a damaged file, unless its call or its answer is there already."""
-    marks = ", ".join("?" * (len(row) + 1))
-    added = connection.execute(f"INSERT OR IGNORE INTO calls VALUES ({marks})", (number, *row)).rowcount  # noqa: S608
-    if added and row.state == RESERVED:
-        _book(connection, row.budget, cost=0, worst=-row.cost_micro)
-    elif added:
-        _book(connection, row.budget, cost=row.cost_micro, worst=0)
-    return bool(added)
-
-
-def prune(connection: sqlite3.Connection, *, before: float, failed: bool) -> int:
-    """Delete calls settled before a moment, or only those that gave no answer; return how many."""
-    spared = ANSWERED if failed else RESERVED
-    delete = "DELETE FROM calls WHERE state NOT IN (?, ?) AND at < ?"
-    return connection.execute(delete, (RESERVED, spared, before)).rowcount
-
-
-def count_states(connection: sqlite3.Connection) -> dict[str, int]:
-    """Count the calls of each state. Both queries name the condition of a partial index, or it would not serve."""
-    counts = dict.fromkeys((ANSWERED, RESERVED, FAILED, LOST), 0)
-    counts[ANSWERED] = connection.execute("SELECT count(*) FROM calls WHERE state = 'answered'").fetchone()[0]
-    counts.update(connection.execute("SELECT state, count(*) FROM calls WHERE state <> 'answered' GROUP BY state"))
-    return counts
+def warn_of_dead(place: str, recovery: Recovery) -> None:
+    """Say what opening a journal found of processes that had died."""
+    if recovery.replayed or recovery.lost:
+        money = f"{recovery.lost_micro / 1e6:.6f} USD"
+        message = (
+            "A process on the journal %s had died: %d calls recovered, %d lost in flight, at most %s of them spent."
+        )
+        _log.warning(message, place, recovery.replayed, recovery.lost, money)
