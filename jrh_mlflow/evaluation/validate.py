@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,9 +20,10 @@ from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.engine.sessions import record
 from jrh_mlflow.judges.scripted import Noisy
+from jrh_mlflow.measures.axes import AXES, Axis, Event, declared, delta_key, step_of
 from jrh_mlflow.results import measure
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.schema.items import Call
+from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, VACUUM, Call
 from jrh_mlflow.suites import Suite, datasheet_suite
 
 LOW, HIGH = 0.93, 0.975
@@ -40,30 +41,27 @@ RATES = {
 }
 CURVE = {1.0: 0.55, 2.0: 0.66, 3.0: 0.78, 4.0: 0.86, 5.0: 0.9}
 ICC = 0.1
-_PAIRED_CALLS = ("raw_false_preference", "tie_rate/delta_0_same", "different_subset_preference")
-"""Shares of calls whose two orders hang together by definition: the plain interval does not apply."""
+
+Judgments = Mapping[tuple[str, str], float]
+"""Choices in order uv and in order vu to their probability."""
 
 
 @dataclass(kw_only=True, slots=True)
-class Tally:
+class Coverage:
     """What many seeds gave for one axis."""
 
     truth: float
     estimates: list[float] = field(default_factory=list)
     n: int = 0
     plain_hits: int = 0
-    plain_total: int = 0
     cluster_hits: int = 0
-    cluster_total: int = 0
 
     def add(self, reading: Estimate) -> None:
         """Count one seed; an end beyond the measured steps (None) of a threshold holds everything on its side."""
         self.estimates.append(reading.value)
         self.n = reading.n
         self.plain_hits += _holds(reading.ci_low, reading.ci_high, self.truth)
-        self.plain_total += 1
         self.cluster_hits += _holds(reading.cluster_low, reading.cluster_high, self.truth)
-        self.cluster_total += 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,50 +102,62 @@ def validate(
     on = suite or datasheet_suite()
     checks: list[Check] = []
     for design, icc in (("independent", 0.0), ("clustered", ICC)):
-        tallies: dict[str, Tally] = {}
+        found = {axis: Coverage(truth=truth) for axis, truth in truths().items()}
         for seed in range(n_seeds):
             judge = Noisy(sensitivity=CURVE, icc=icc, seed=seed, **RATES)
             sheet = measure(_simulate(judge, on), seed=seed, n_resamples=n_resamples)
-            for axis, truth in truths().items():
+            for axis, seen in found.items():
                 reading = sheet.estimates[axis]
                 if isinstance(reading, Estimate):
-                    tallies.setdefault(axis, Tally(truth=truth)).add(reading)
+                    seen.add(reading)
             if on_seed:
                 on_seed()
-        checks += [check for axis, tally in tallies.items() for check in _checks(axis, design, tally)]
+        checks += [check for axis, seen in found.items() if seen.n for check in _checks(axis, design, seen)]
     return checks
 
 
 def truths() -> dict[str, float]:
-    """Return what each axis would read with infinitely many calls."""
-    raw = RATES["stable"] + RATES["positional"] + RATES["one_sided"] / 2
-    known = {
-        "dark_current": RATES["dark_current"],
-        "tie_rate/vacuum": 1 - RATES["dark_current"],
-        "raw_false_preference": raw,
-        "tie_rate/delta_0_same": 1 - raw,
-        "different_subset_preference": raw,
-        "stable_cross_sensitivity": RATES["stable"],
-        "positional_false_preference": RATES["positional"],
-        "one_sided_commit": RATES["one_sided"],
-        "no_preference": 1 - RATES["stable"] - RATES["positional"] - RATES["one_sided"],
-        "filler_preference": RATES["filler"],
-        "threshold_75": _true_threshold(),
+    """Return what each axis would read with infinitely many calls, from what the judge does and the axis counts."""
+    step_keys = {delta_key(step): right for step, right in CURVE.items()}
+    known: dict[str, float] = {}
+    pairs = _simulated_pairs()
+    for axis in AXES:
+        if axis.hits and axis.by_step and LADDER in axis.stimuli.conditions:
+            known |= {f"{axis.name}/{key}": _truth(axis, _ladder_pairs(right)) for key, right in step_keys.items()}
+        elif axis.hits and axis.stimuli.conditions[0] in pairs:
+            known[axis.name] = _truth(axis, pairs[axis.stimuli.conditions[0]])
+    known |= {f"d_prime/{key}": 2 * float(ndtri(right)) for key, right in step_keys.items()}
+    return known | {"threshold_75": float(np.interp(0.75, list(CURVE.values()), list(CURVE)))}
+
+
+def _simulated_pairs() -> dict[str, Judgments]:
+    """Return what the judge does with the two orders of a pair, by condition."""
+    stable, positional, one_sided = (RATES[name] for name in ("stable", "positional", "one_sided"))
+    ties = 1 - stable - positional - one_sided
+    equal = {("u", "u"): stable, ("u", "v"): positional, ("u", "tie"): one_sided, ("tie", "tie"): ties}
+    dark, padded = RATES["dark_current"], RATES["filler"]
+    return {
+        **{condition: {("u", "u"): dark, ("tie", "tie"): 1 - dark} for condition in VACUUM},
+        **dict.fromkeys(DELTA_0, equal),
+        FILLER: {("v", "v"): padded, ("u", "u"): 1 - padded},
     }
-    for step, right in CURVE.items():
-        ties, key = (1 - right) * RATES["tie"], f"delta_{step:g}"
-        known |= {
-            f"target_sensitivity/{key}": right,
-            f"conditional_accuracy/{key}": right / (1 - ties),
-            f"miss_by_tie/{key}": ties,
-            f"wrong_choice/{key}": 1 - right - ties,
-            f"d_prime/{key}": 2 * float(ndtri(right)),
-        }
-    return known
 
 
-def _true_threshold() -> float:
-    return float(np.interp(0.75, list(CURVE.values()), list(CURVE)))
+def _ladder_pairs(right: float) -> Judgments:
+    ties = (1 - right) * RATES["tie"]
+    return {("u", "u"): right, ("tie", "tie"): ties, ("v", "v"): 1 - right - ties}
+
+
+def _truth(axis: Axis, judgments: Judgments) -> float:
+    """Share of hits where u is the better content."""
+
+    def share(event: Event) -> float:
+        if axis.unit == "pair":
+            return sum(share * bool(event(*both, "u")) for both, share in judgments.items())
+        return sum(share * bool(event(one, "u")) / 2 for both, share in judgments.items() for one in both)
+
+    assert axis.hits is not None
+    return share(axis.hits) / (share(axis.among) if axis.among else 1.0)
 
 
 def _simulate(judge: Noisy, suite: Suite) -> pd.DataFrame:
@@ -162,54 +172,56 @@ def _holds(low: float | None, high: float | None, truth: float) -> bool:
     return (low is None or low <= truth) and (high is None or truth <= high)
 
 
-def _checks(axis: str, design: str, tally: Tally) -> list[Check]:
-    rows = {"by task": (tally.cluster_hits, tally.cluster_total)}
-    if design == "independent" and axis != "threshold_75":
-        rows = {"plain": (tally.plain_hits, tally.plain_total), **rows}
+def _checks(axis: str, design: str, seen: Coverage) -> list[Check]:
+    rows = {"by task": seen.cluster_hits}
+    if design == "independent" and declared(axis).unit != "curve":
+        rows = {"plain": seen.plain_hits, **rows}
+    total = len(seen.estimates)
     return [
         Check(
             axis=axis,
             design=design,
-            truth=tally.truth,
-            bias=float(np.mean(tally.estimates)) - tally.truth,
+            truth=seen.truth,
+            bias=float(np.mean(seen.estimates)) - seen.truth,
             interval=interval,
             coverage=hits / total,
             n_seeds=total,
-            verdict=_verdict(axis, design, interval, hits / total, total, tally),
+            verdict=_verdict(axis, design, interval, hits / total, total, seen),
         )
-        for interval, (hits, total) in rows.items()
+        for interval, hits in rows.items()
     ]
 
 
-def _verdict(axis: str, design: str, interval: str, coverage: float, total: int, tally: Tally) -> str:
+def _verdict(axis: str, design: str, interval: str, coverage: float, total: int, seen: Coverage) -> str:
     # Coverage from finitely many seeds is itself a share: it must miss the band by more than three standard errors.
     slack = 3 * math.sqrt(0.95 * 0.05 / total)
-    if interval == "plain" and axis in _PAIRED_CALLS:
+    measured = declared(axis)
+    # Calls of equal pairs hang together by definition: what one order prefers, the other may not.
+    if interval == "plain" and measured.unit == "call" and set(measured.stimuli.conditions) <= set(DELTA_0):
         return "not judged: the two orders of a pair are not independent"
     if coverage < LOW - slack:
         return f"FAILS: under {LOW:.0%}"
     if coverage <= HIGH:
         return "ok" if coverage >= LOW else "ok within the error of the seeds"
     # Too wide is said whenever it is seen, with its cause; without one it fails only beyond the error of the seeds.
-    verdict = _conservative(axis, design, interval, tally)
+    verdict = _conservative(axis, design, interval, seen)
     if verdict.startswith("FAILS") and coverage <= HIGH + slack:
         return f"conservative: over {HIGH:.1%}, within the error of the seeds"
     return verdict
 
 
-def _conservative(axis: str, design: str, interval: str, tally: Tally) -> str:
-    share = tally.truth if 0 < tally.truth < 1 and not axis.startswith("d_prime") else CURVE.get(_step(axis), 0.5)
-    if min(share, 1 - share) * tally.n < EDGE:
+def _conservative(axis: str, design: str, interval: str, seen: Coverage) -> str:
+    measured = declared(axis)
+    share = seen.truth
+    if measured.statistic == "value":
+        share = CURVE[step_of(axis)] if measured.by_step else 0.5
+    if min(share, 1 - share) * seen.n < EDGE:
         return f"conservative: fewer than {EDGE} expected on one side"
     if interval == "by task" and design == "independent":
         return "conservative: tasks do not differ, the design effect is at least 1"
-    if interval == "by task" and tally.n / 10 <= 6:
+    if interval == "by task" and seen.n / 10 <= 6:
         return "conservative: few calls per task"
     return f"FAILS: over {HIGH:.1%}"
-
-
-def _step(axis: str) -> float:
-    return float(axis.rpartition("delta_")[2]) if "delta_" in axis else math.nan
 
 
 def summary(checks: list[Check]) -> dict[str, int]:

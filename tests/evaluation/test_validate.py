@@ -21,6 +21,27 @@ def test_every_estimator_is_checked_in_both_designs(checks) -> None:
         assert {check.axis for check in checks if check.design == design} == set(truths())
 
 
+def test_truths_are_those_worked_out_by_hand() -> None:
+    """Equal pairs: 15 % stable, 25 % positional, 20 % one-sided; at step 1 55 % right, 18 % ties."""
+    known = {
+        "dark_current": 0.15,
+        "tie_rate/vacuum": 0.85,
+        "raw_false_preference": 0.15 + 0.25 + 0.1,
+        "different_subset_preference": 0.5,
+        "stable_cross_sensitivity": 0.15,
+        "positional_false_preference": 0.25,
+        "one_sided_commit": 0.2,
+        "no_preference": 0.4,
+        "filler_preference": 0.6,
+        "target_sensitivity/delta_1": 0.55,
+        "conditional_accuracy/delta_1": 0.55 / (1 - 0.18),
+        "miss_by_tie/delta_1": 0.18,
+        "wrong_choice/delta_1": 0.27,
+        "threshold_75": 2.75,
+    }
+    assert {axis: truths()[axis] for axis in known} == pytest.approx(known)
+
+
 def test_shares_are_unbiased_within_three_standard_errors(checks) -> None:
     for check in checks:
         if check.axis.startswith(("dark", "raw", "stable", "positional", "target_sensitivity", "natural")):
