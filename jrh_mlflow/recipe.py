@@ -22,7 +22,7 @@ from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import JudgeOptions, RunOptions, read_prices
-from jrh_mlflow.resolve import as_judge
+from jrh_mlflow.resolve import resolve_judge
 
 _SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle")
 
@@ -39,7 +39,7 @@ def judge_from_text(text: str) -> Judge:
     if where == "scripted":
         return _scripted(name)
     function = function_from_text(text)
-    judge = as_judge(function)
+    judge = resolve_judge(function)
     if isinstance(judge, CallableJudge) and judge.name == getattr(function, "__name__", None):
         # In many files the function is called `judge`: the file tells them apart.
         judge.name = f"{Path(where).stem if where.endswith('.py') else where}:{name}"

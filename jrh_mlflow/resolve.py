@@ -1,30 +1,35 @@
-"""From a name, a path or a run to a suite.
-
-Before the first call: judge, suite and journal made ready; and the bar that is shown while asking.
-
-What a user passes as a judge becomes a `Judge`.
-"""
+"""The one way in: what a user passes becomes a judge, a suite, a journal, and `Prepared`, which holds them together."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from jrh_mlflow.engine import Asked, count_calls, plan_calls
+from jrh_mlflow.engine.budget import checked_cap
+from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.ray import asking
+from jrh_mlflow.engine.sessions import Quote, quote
 from jrh_mlflow.errors import RecipeError, SuiteError, suggest
 from jrh_mlflow.home import home
-from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.schema.calls import CallRecord
+from jrh_mlflow.models.local.ready import local_models, make_ready
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
-from jrh_mlflow.suites.suite import MANIFEST_FILE, read_manifest
+from jrh_mlflow.suites.review_marks import hold_back
+from jrh_mlflow.tracking.outbox import outbox_key
 from jrh_mlflow.tracking.scorers import from_mlflow, is_mlflow_judge
+
+if TYPE_CHECKING:
+    from jrh_mlflow.engine.runner import OnRecord, StopRule
+    from jrh_mlflow.models.prices import Overrides, Price
 
 BUILT_IN: dict[str, Callable[[], Suite]] = {
     "datasheet": datasheet_suite,
@@ -33,9 +38,155 @@ BUILT_IN: dict[str, Callable[[], Suite]] = {
 }
 
 
-@cache
-def _built_in(name: str) -> Suite:
-    return BUILT_IN[name]()
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A judge and a suite that fit, with everything that asking them needs to know before the first call."""
+
+    judge: Judge
+    suite: Suite
+    replicates: int
+    price: Price | None
+    """Of the judge's model; None when it is unknown or not a matter of tokens."""
+    cap_micro: int | None
+    """Most micro-dollars to spend."""
+    concurrency: int
+    """Most calls in flight; of a model on this machine no more than it has slots."""
+    journal: str | Path | Journal | None
+    """Where paid answers are kept, as the user gave it."""
+    backend: Callable[..., Asked]
+    """Asks calls in this process, or on a Ray cluster."""
+    identity: tuple[object, ...]
+    """The same for the same judge, suite and replicates: names budget and outbox, so that a restart continues."""
+
+    @property
+    def n_calls(self) -> int:
+        """How many calls are planned."""
+        return count_calls(self.suite, self.judge, replicates=self.replicates)
+
+    def budget(self, name: str | None = None) -> str | None:
+        """Name the budget that the cap is kept in, where there is one: by default one of its own."""
+        return None if self.cap_micro is None else name or outbox_key("budget", *self.identity)
+
+    def ask(
+        self, client: ClientSettings, *, on_record: OnRecord | None, stop: StopRule | None, shuffle: int | None
+    ) -> Asked:
+        """Ask every call of the suite."""
+        if not self.n_calls:
+            suite = f"the {len(self.suite)} items of suite {self.suite.name!r}"
+            raise SuiteError(f"{self.judge.name} answers none of {suite}.")
+        with opened_journal(self.journal, self.judge) as journal:
+            if journal is not None and client.budget is not None:
+                journal.open_budget(client.budget, self.cap_micro)
+            return self.backend(
+                self.judge,
+                plan_calls(self.suite, self.judge, replicates=self.replicates, shuffle=shuffle),
+                concurrency=self.concurrency,
+                on_record=on_record,
+                stop=stop,
+                journal=journal,
+                settings=client,
+            )
+
+    def quote(self) -> Quote:
+        """Say what asking would send and cost; a judge that answers by itself has no price."""
+        if not isinstance(self.judge, ModelJudge):
+            return Quote(calls=self.n_calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
+        calls = plan_calls(self.suite, self.judge, replicates=self.replicates)
+        with journal_at(self.journal) as journal:
+            return quote(self.judge, calls, journal, self.price)
+
+
+def prepare(
+    judge: object,
+    suite: Suite | str | Path | None = None,
+    *,
+    replicates: int = 1,
+    concurrency: int = 32,
+    max_usd: float | None = None,
+    prices: Overrides | None = None,
+    journal: str | Path | Journal | None = None,
+    backend: str = "local",
+    tracking_uri: str | None = None,
+    dry: bool = False,
+) -> Prepared:
+    """Resolve what a user passed, and check all that can be wrong before the first call.
+
+    Args:
+        judge: As for `jrh.evaluate`, like all that is not described here.
+        suite: As for `jrh.evaluate`.
+        replicates: How often each presentation is asked.
+        concurrency: Most calls in flight.
+        max_usd: Never spend more than this.
+        prices: Model to dollars per million input and output tokens.
+        journal: Where paid answers are kept.
+        backend: `local` or `ray`.
+        tracking_uri: MLflow store of the suite's run; the active one when None.
+        dry: Nothing will be sent, so a model on this machine is neither fetched nor loaded.
+
+    Raises:
+        JrhError: saying what does not fit.
+    """
+    if replicates < 1 or concurrency < 1:
+        raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
+    judge, suite = resolve_judge(judge), resolve_suite(suite, tracking_uri=tracking_uri)
+    judge.begin(suite)
+    if len({item.kind == "pair" for item in suite.items if judge.covers(item)}) > 1:
+        raise SuiteError(
+            f"Suite {suite.name!r} holds pairs and single responses. They have reports of their own: split it."
+        )
+    price = judge.price(prices)
+    cap = checked_cap(max_usd, judge, price)
+    if not dry:
+        concurrency = make_ready(local_models(judge), concurrency=concurrency, backend=backend)
+    return Prepared(
+        judge=judge,
+        suite=suite,
+        replicates=replicates,
+        price=price,
+        cap_micro=cap,
+        concurrency=concurrency,
+        journal=journal,
+        backend=asking(backend, journal=journal or default_journal(), cap_micro=cap),
+        identity=(judge.fingerprint() or time.time_ns(), suite.sha256, replicates),
+    )
+
+
+def resolve_judge(judge: object) -> Judge:
+    """Return a judge as it is, wrap a callable or one of MLflow's judges, or take a text as a model name.
+
+    Raises:
+        RecipeError: when it is none of these.
+    """
+    if isinstance(judge, Judge):
+        return judge
+    if is_mlflow_judge(judge):
+        return from_mlflow(judge)
+    if isinstance(judge, str):
+        return PromptedJudge(judge)
+    if isinstance(judge, type):
+        raise RecipeError(
+            f"A judge must be an object, but got the class {judge.__name__}. Call it: {judge.__name__}()."
+        )
+    if callable(judge):
+        return CallableJudge(judge)
+    raise RecipeError(
+        "A judge must be a model name, a callable taking a Presentation or a judge of this package, "
+        f"but got {type(judge).__name__}."
+    )
+
+
+def resolve_suite(suite: Suite | str | Path | None, *, tracking_uri: str | None = None) -> Suite:
+    """Take a suite as it is, load one by name or path, or build the default one, and see that it may be judged.
+
+    Raises:
+        SuiteError: when it cannot be loaded, is under review or has no texts.
+    """
+    if not isinstance(suite, Suite):
+        suite = load_suite("datasheet" if suite is None else suite, tracking_uri=tracking_uri)
+    hold_back(suite)
+    if not suite.has_texts:
+        raise SuiteError(f"Suite {suite.name!r} was replayed from recorded judgments and has no texts to ask about.")
+    return suite
 
 
 def load_suite(path_or_uri: str | Path, *, tracking_uri: str | None = None) -> Suite:
@@ -61,92 +212,9 @@ def load_suite(path_or_uri: str | Path, *, tracking_uri: str | None = None) -> S
     return read_suite(text)
 
 
-def as_suite(suite: Suite | str | Path | None, *, tracking_uri: str | None = None) -> Suite:
-    """Take a suite as it is, load one by name or path, or build the default one."""
-    if isinstance(suite, Suite):
-        return suite
-    return load_suite("datasheet" if suite is None else suite, tracking_uri=tracking_uri)
-
-
-def reviews_folder() -> Path:
-    """Return where reviews of suites without a folder of their own are kept: `$JRH_HOME/reviews`."""
-    return home() / "reviews"
-
-
-def mark_hash(sha256: str, state: str | None, *, result: str = "") -> None:
-    """Note that the suite of this hash is under review, wherever it is loaded from; None takes the note away."""
-    file = _mark_file(sha256)
-    if state is None:
-        file.unlink(missing_ok=True)
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    draft.write_text(json.dumps({"review": state, "review_result": result}), encoding="utf-8")
-    draft.replace(file)
-
-
-def hold_back(suite: Suite) -> None:
-    """Refuse a suite that was put under review: what is undecided or rejected in it must reach no judge.
-
-    Raises:
-        SuiteError: naming the reviewed suite, or the command that writes it.
-    """
-    about = suite.origin
-    if "review" not in about:
-        file = _mark_file(suite.sha256)
-        about = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    state = about.get("review")
-    if state == "finished":
-        raise SuiteError(f"Suite {suite.name!r} was reviewed: use {about.get('review_result')!r}, the accepted items.")
-    if state == "open":
-        raise SuiteError(
-            f"Suite {suite.name!r} is under review, and undecided items reach no judge. "
-            "`jrh review SUITE --finish --reviewer NAME` writes the reviewed suite, with `--allow-undecided` without "
-            "the undecided items; `jrh review SUITE --withdraw` ends the review without one."
-        )
-
-
-def _mark_file(sha256: str) -> Path:
-    return reviews_folder() / f"{sha256[:16]}.mark"
-
-
-def mark_review(folder: Path, state: str | None, *, result: str | None = None) -> None:
-    """Write into a saved suite's manifest that it is under review (`open`), reviewed (`finished`) or neither (None).
-
-    The items and their hash stay as they are.
-    """
-    file = folder / MANIFEST_FILE
-    manifest = read_manifest(file, mend=True)
-    kept = {key: value for key, value in (manifest.get("origin") or {}).items() if not key.startswith("review")}
-    marks = {"review": state, "review_result": result}
-    origin = {**kept, **{key: value for key, value in marks.items() if value is not None}}
-    if origin == manifest.get("origin"):
-        return
-    draft = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    text = json.dumps({**manifest, "origin": origin}, indent=1, ensure_ascii=False)
-    draft.write_text(text + "\n", encoding="utf-8")
-    draft.replace(file)
-
-
-def ready_judge(
-    judge: object, suite: Suite | str | Path | None, *, tracking_uri: str | None = None
-) -> tuple[Judge, Suite]:
-    """Resolve judge and suite, and check that the one can be asked about the other."""
-    asked, on = resolve_judge(judge), as_suite(suite, tracking_uri=tracking_uri)
-    hold_back(on)
-    if not on.has_texts:
-        raise SuiteError(f"Suite {on.name!r} was replayed from recorded judgments and has no texts to ask about.")
-    asked.begin(on)
-    if len({item.kind == "pair" for item in on.items if asked.covers(item)}) > 1:
-        raise SuiteError(
-            f"Suite {on.name!r} holds pairs and single responses. They have reports of their own: split it."
-        )
-    return asked, on
-
-
-def resolve_judge(judge: object) -> Judge:
-    """Turn what a user passes into a judge, MLflow's own judges and scorers included."""
-    return from_mlflow(judge) if is_mlflow_judge(judge) else as_judge(judge)
+@cache
+def _built_in(name: str) -> Suite:
+    return BUILT_IN[name]()
 
 
 def default_journal() -> Path:
@@ -157,7 +225,7 @@ def default_journal() -> Path:
 @contextmanager
 def opened_journal(journal: str | Path | Journal | None, judge: Judge) -> Iterator[Journal | None]:
     """Open the journal for judges that need one; one that was passed open stays open."""
-    with journal_at(journal) if isinstance(judge, PromptedJudge) else nullcontext() as book:
+    with journal_at(journal) if judge.journalled else nullcontext() as book:
         yield book
 
 
@@ -169,49 +237,3 @@ def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[J
     if "://" not in str(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     return open_journal(path)
-
-
-@contextmanager
-def progress_bar(name: str, *, total: int, show: bool) -> Iterator[Callable[[CallRecord], None] | None]:
-    """Show rate, spend, failures and time left while asking; nothing when stderr is not a terminal."""
-    if not show or not sys.stderr.isatty():
-        yield None
-        return
-    from tqdm import tqdm
-
-    spent, failed = 0.0, 0
-    with tqdm(total=total, desc=name, unit="call", dynamic_ncols=True) as bar:
-
-        def tick(record: CallRecord) -> None:
-            nonlocal spent, failed
-            failed += record.outcome in ("error", "unparsed")
-            spent += 0.0 if record.cached else record.cost_usd or 0.0
-            shown = {"no_answer": failed} if failed else {}
-            bar.set_postfix({**shown, **({"usd": f"{spent:.4f}"} if spent else {})}, refresh=False)
-            bar.update()
-
-        yield tick
-
-
-def as_judge(judge: object) -> Judge:
-    """Wrap a callable, take a text as a model name, or return a judge as it is.
-
-    Raises:
-        RecipeError: when it is none of these.
-    """
-    if isinstance(judge, Judge):
-        return judge
-    if isinstance(judge, str):
-        from jrh_mlflow.judges.prompted import PromptedJudge
-
-        return PromptedJudge(judge)
-    if isinstance(judge, type):
-        raise RecipeError(
-            f"A judge must be an object, but got the class {judge.__name__}. Call it: {judge.__name__}()."
-        )
-    if callable(judge):
-        return CallableJudge(judge)
-    raise RecipeError(
-        "A judge must be a model name, a callable taking a Presentation or a judge of this package, "
-        f"but got {type(judge).__name__}."
-    )

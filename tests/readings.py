@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from jrh_mlflow import Datasheet, Estimate, NotEstimable, Suite
 from jrh_mlflow.engine import plan_calls, run_calls
-from jrh_mlflow.resolve import as_judge
+from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.calls import CallRecord
 
 Row = dict[str, Any]
@@ -52,7 +52,7 @@ def pairs(answers: Iterable[tuple[str, str]], *, n_tasks: int = 10, name: str = 
 
 def asked(judge: object, suite: Suite, *, replicates: int = 1) -> list[CallRecord]:
     """Ask a judge everything, with no MLflow near."""
-    judge = as_judge(judge)
+    judge = resolve_judge(judge)
     judge.begin(suite)
     return run_calls(judge, plan_calls(suite, judge, replicates=replicates))
 

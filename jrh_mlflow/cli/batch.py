@@ -54,14 +54,11 @@ def export(
     Example: jrh batch export --model openai/gpt-4o-mini --criterion strict -o requests.jsonl
     """
     from jrh_mlflow.engine.batch import export_batch
-    from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.resolve import as_suite, default_journal
+    from jrh_mlflow.resolve import journal_at, resolve_suite
 
-    model_judge = prompted_judge(judge_arguments(judge))
-    with open_journal(journal or default_journal()) as book:
-        done = export_batch(
-            model_judge, as_suite(suite), book, output, replicates=replicates, max_requests=max_requests
-        )
+    model_judge, chosen = prompted_judge(judge_arguments(judge)), resolve_suite(suite)
+    with journal_at(journal) as book:
+        done = export_batch(model_judge, chosen, book, output, replicates=replicates, max_requests=max_requests)
     if as_json:
         click.echo(json.dumps(asdict(done), indent=1, default=str))
     else:
@@ -92,12 +89,11 @@ def import_(
     Example: jrh batch import requests.jsonl results.jsonl --model openai/gpt-4o-mini --criterion strict --discount 0.5
     """
     from jrh_mlflow.engine.batch import import_batch
-    from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.resolve import default_journal
+    from jrh_mlflow.resolve import journal_at
 
     model_judge = prompted_judge(judge_arguments(judge))
     prices = price_from_option(model_judge.model, price)
-    with open_journal(journal or default_journal()) as book:
+    with journal_at(journal) as book:
         done = import_batch(requests, results, book, model_judge, prices=prices, discount=discount)
     if as_json:
         click.echo(json.dumps(asdict(done), indent=1))

@@ -147,12 +147,10 @@ def _own_judge(judge_text: str, arguments: dict[str, Any]) -> Judge:
 
 def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
     from jrh_mlflow.evaluation.evaluate import price_evaluation
-    from jrh_mlflow.resolve import as_suite
 
-    known = ("replicates", "journal", "prices")
+    known = ("replicates", "journal", "prices", "tracking_uri")
     given = {name: recipe.options[name] for name in known if name in recipe.options}
-    on = as_suite(recipe.suite, tracking_uri=recipe.options.get("tracking_uri"))
-    quoted = price_evaluation(recipe.judge, on, **given)
+    quoted = price_evaluation(recipe.judge, recipe.suite, **given)
     if as_json:
         click.echo(json.dumps(asdict(quoted), indent=1))
         return

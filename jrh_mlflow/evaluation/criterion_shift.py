@@ -15,7 +15,7 @@ from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import interval_text, value_text
-from jrh_mlflow.resolve import as_suite, resolve_judge
+from jrh_mlflow.resolve import prepare
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.suites.suite import Suite
@@ -64,11 +64,11 @@ def criterion_shift(
     """
     if len(criteria) < 2:
         raise RecipeError(f"A shift needs at least two criteria, but got {list(criteria)}.")
-    arms = [resolve_judge(judge).with_criterion(spec) for spec in criteria]
+    base = prepare(judge, suite, tracking_uri=tracking_uri, dry=True)
+    arms = [base.judge.with_criterion(spec) for spec in criteria]
     names = [arm.tie_criterion.name for arm in arms]
     if len(set(names)) < len(names):
         raise RecipeError(f"The criteria of a shift must differ, but got {', '.join(names)}.")
-    on = as_suite(suite, tracking_uri=tracking_uri)
     facts = JudgeFacts.of(arms[0])
     store = Store(tracking_uri, experiment)
     name = run_name or f"{facts.label}: criterion shift"
@@ -80,7 +80,7 @@ def criterion_shift(
                 raise BudgetError(f"The first {len(evaluations)} of {len(arms)} arms spent the cap of ${max_usd}.")
             evaluations[arm.tie_criterion.name] = evaluate(
                 arm,
-                on,
+                base.suite,
                 experiment=experiment,
                 run_name=f"{JudgeFacts.of(arm).label}: {arm.tie_criterion.name}",
                 tracking_uri=tracking_uri,
@@ -90,7 +90,7 @@ def criterion_shift(
                 **as_evaluate,
             )
         shifts = criterion_axes({name: one.datasheet.estimates for name, one in evaluations.items()})
-        content = _content(facts, on, evaluations, shifts)
+        content = _content(facts, base.suite, evaluations, shifts)
         metrics = publish(store, parent, content, what_now="The arms are logged; the parent is not.")
     return CriterionShift(run_id=parent, arms=evaluations, shifts=shifts, metrics=metrics, link=store.link(parent))
 

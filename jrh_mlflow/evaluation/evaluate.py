@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine import Asked, calls_frame, count_calls, plan_calls
-from jrh_mlflow.engine.budget import checked_cap
+from jrh_mlflow.engine import Asked, calls_frame
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.ray import asking
-from jrh_mlflow.engine.runner import StopRule
-from jrh_mlflow.engine.sessions import Quote, quote
+from jrh_mlflow.engine.runner import OnRecord, StopRule
+from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.engine.workers import BUDGET, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.evaluation.run_content import evaluation_content
-from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.records import complete_pairs
-from jrh_mlflow.models.local.ready import ModelClock, local_models, make_ready
-from jrh_mlflow.resolve import default_journal, opened_journal, progress_bar, ready_judge
+from jrh_mlflow.models.local.ready import ModelClock, local_models
+from jrh_mlflow.resolve import prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
 from jrh_mlflow.results.categories import categorised
+from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
@@ -142,53 +140,54 @@ def evaluate(
         JudgeError: when the judge's service fails for good.
         BudgetError: when `max_usd` does not even cover one pair.
     """
-    if replicates < 1 or concurrency < 1:
-        raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
     checked_traces(traces)
-    asked, on = ready_judge(judge, suite, tracking_uri=tracking_uri)
-    price = asked.price(prices)
-    cap = checked_cap(max_usd, asked, price)
-    concurrency = make_ready(local_models(asked), concurrency=concurrency, backend=backend)
-    ask = asking(backend, journal=journal or default_journal(), cap_micro=cap)
-    identity = (asked.fingerprint() or time.time_ns(), on.sha256, replicates)
+    prepared = prepare(
+        judge,
+        suite,
+        replicates=replicates,
+        concurrency=concurrency,
+        max_usd=max_usd,
+        prices=prices,
+        journal=journal,
+        backend=backend,
+        tracking_uri=tracking_uri,
+    )
     store = Store(tracking_uri, experiment)
-    key = outbox.outbox_key(*identity, seed, store.uri, store.experiment_id, parent_run_id, parent_run_id and run_name)
+    nested = (parent_run_id, parent_run_id and run_name)
+    key = outbox.outbox_key(*prepared.identity, seed, store.uri, store.experiment_id, *nested)
     kept = outbox.outbox_home() / key
     if outbox.is_kept(kept):
         print(f"Logging the calls kept in {kept}: nothing is asked again.", file=sys.stderr)
         return resume(kept, tracking_uri=store.uri)
-    remote = ClientSettings(
-        concurrency=concurrency,
+    client = ClientSettings(
+        concurrency=prepared.concurrency,
         timeout_s=timeout_s,
         requests_per_minute=requests_per_minute,
         tokens_per_minute=tokens_per_minute,
-        budget=None if cap is None else budget or outbox.outbox_key("budget", *identity),
-        price=price,
+        budget=prepared.budget(budget),
+        price=prepared.price,
     )
-    facts = JudgeFacts.of(asked)
+    facts, total = JudgeFacts.of(prepared.judge), prepared.n_calls
     opened = open_run(
         store, "evaluate", run_name or facts.label, simulated=facts.simulated, tags=tags, parent=parent_run_id
     )
-    with calm_collector(), opened as run_id, opened_journal(journal, asked) as book:
-        if book is not None and remote.budget is not None:
-            book.open_budget(remote.budget, cap)
-        started, clock = time.perf_counter(), ModelClock(local_models(asked))
-        came, total = _ask(
-            asked, on, book, remote, ask=ask, replicates=replicates, stop=stop, progress=progress, shuffle=shuffle
-        )
-        done = Measured(
+    with calm_collector(), opened as run_id:
+        started, clock = time.perf_counter(), ModelClock(local_models(prepared.judge))
+        with _progress_bar(facts.name, total=total, show=progress) as tick:
+            answers = prepared.ask(client, on_record=tick, stop=stop, shuffle=shuffle)
+        measured = Measured(
             judge=facts,
-            suite=on,
-            calls=_measurable(came, max_usd=max_usd),
-            run={"seed": seed, "replicates": replicates, "concurrency": concurrency, "max_usd": max_usd},
+            suite=prepared.suite,
+            calls=_measurable(answers, max_usd=max_usd),
+            run={"seed": seed, "replicates": replicates, "concurrency": prepared.concurrency, "max_usd": max_usd},
             seconds=time.perf_counter() - started,
             cpu_seconds=clock.seconds(),
             tags=dict(tags or {}),
-            truncated=f"{came.stopped}: {len(came.records)} of {total} calls" if came.stopped else None,
+            truncated=f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None,
             traces=traces,
         )
     target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
-    return _log(store, done, target, key=key)
+    return _log(store, measured, target, key=key)
 
 
 def price_evaluation(
@@ -198,14 +197,16 @@ def price_evaluation(
     replicates: int = 1,
     journal: str | Path | Journal | None = None,
     prices: Overrides | None = None,
+    tracking_uri: str | None = None,
 ) -> Quote:
     """Say what an evaluation would send and cost, without sending anything."""
-    asked, on = ready_judge(judge, suite)
-    if not isinstance(asked, PromptedJudge):
-        raise RecipeError(f"Only a prompted judge has a price beforehand, and {asked.name!r} is a {asked.kind} judge.")
-    with opened_journal(journal, asked) as book:
-        assert book is not None
-        return quote(asked, plan_calls(on, asked, replicates=replicates), book, asked.price(prices))
+    prepared = prepare(
+        judge, suite, replicates=replicates, journal=journal, prices=prices, tracking_uri=tracking_uri, dry=True
+    )
+    if not prepared.judge.journalled:
+        kind = f"{prepared.judge.name!r} is a {prepared.judge.kind} judge"
+        raise RecipeError(f"Only a prompted judge has a price beforehand, and {kind}.")
+    return prepared.quote()
 
 
 def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation:
@@ -214,77 +215,72 @@ def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation
     A store whose address holds a password must be named again, or be the active one: passwords are not kept.
     """
     folder = Path(folder)
-    done, target = outbox.read_kept(folder)
+    measured, target = outbox.read_kept(folder)
     kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
     store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
-    return _log(store, done, target, key=folder.name, kept=folder)
+    return _log(store, measured, target, key=folder.name, kept=folder)
 
 
-def log_measured(store: Store, done: Measured, *, run_name: str) -> Evaluation:
+def log_measured(store: Store, measured: Measured, *, run_name: str) -> Evaluation:
     """Log an evaluation whose calls were made elsewhere."""
-    with open_run(store, "evaluate", run_name, simulated=done.judge.simulated, tags=done.tags) as run_id:
+    with open_run(store, "evaluate", run_name, simulated=measured.judge.simulated, tags=measured.tags) as run_id:
         target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
-        return _log(store, done, target, key=outbox.outbox_key(run_id))
+        return _log(store, measured, target, key=outbox.outbox_key(run_id))
 
 
-def _log(store: Store, done: Measured, target: Mapping[str, Any], *, key: str, kept: Path | None = None) -> Evaluation:
+def _log(
+    store: Store, measured: Measured, target: Mapping[str, Any], *, key: str, kept: Path | None = None
+) -> Evaluation:
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
-    kept = kept or outbox.keep(done, key=key, target=target)
+    kept = kept or outbox.keep(measured, key=key, target=target)
     lost_nothing = f"Nothing is lost: `jrh evaluate --resume {kept}`, or the same call again, logs it."
     with calm_collector():
-        sheet = measure(done.calls, seed=int(done.run["seed"]), labels=done.suite.labels)
-        sheet = categorised(sheet, done.calls, done.suite.groups, seed=int(done.run["seed"]))
-        metrics = publish(store, target["run_id"], evaluation_content(done, sheet), what_now=lost_nothing)
+        sheet = measure(measured.calls, seed=int(measured.run["seed"]), labels=measured.suite.labels)
+        sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=int(measured.run["seed"]))
+        metrics = publish(store, target["run_id"], evaluation_content(measured, sheet), what_now=lost_nothing)
     outbox.forget(kept)
     return Evaluation(
         run_id=target["run_id"],
         metrics=metrics,
         sheet=sheet,
-        calls=done.calls,
-        judge=done.judge,
-        suite=done.suite,
+        calls=measured.calls,
+        judge=measured.judge,
+        suite=measured.suite,
         link=store.link(target["run_id"]),
-        truncated=done.truncated,
+        truncated=measured.truncated,
     )
 
 
-def _ask(
-    judge: Judge,
-    suite: Suite,
-    journal: Journal | None,
-    settings: ClientSettings,
-    *,
-    ask: Callable[..., Asked],
-    replicates: int,
-    stop: StopRule | None,
-    progress: bool,
-    shuffle: int | None,
-) -> tuple[Asked, int]:
-    """Ask every call of the suite; return what came and how many were planned."""
-    total = count_calls(suite, judge, replicates=replicates)
-    if not total:
-        raise SuiteError(f"{judge.name} answers none of the {len(suite)} items of suite {suite.name!r}.")
-    with progress_bar(judge.name, total=total, show=progress) as tick:
-        came = ask(
-            judge,
-            plan_calls(suite, judge, replicates=replicates, shuffle=shuffle),
-            concurrency=settings.concurrency,
-            on_record=tick,
-            stop=stop,
-            journal=journal,
-            settings=settings,
-        )
-    return came, total
+@contextmanager
+def _progress_bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | None]:
+    """Show rate, spend, failures and time left while asking; nothing when stderr is not a terminal."""
+    if not show or not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    spent, failed = 0.0, 0
+    with tqdm(total=total, desc=name, unit="call", dynamic_ncols=True) as bar:
+
+        def tick(record: CallRecord) -> None:
+            nonlocal spent, failed
+            failed += record.outcome in ("error", "unparsed")
+            spent += 0.0 if record.cached else record.cost_usd or 0.0
+            shown = {"no_answer": failed} if failed else {}
+            bar.set_postfix({**shown, **({"usd": f"{spent:.4f}"} if spent else {})}, refresh=False)
+            bar.update()
+
+        yield tick
 
 
-def _measurable(came: Asked, *, max_usd: float | None) -> pd.DataFrame:
+def _measurable(answers: Asked, *, max_usd: float | None) -> pd.DataFrame:
     """Return the records as a table; of a run that was stopped, those pairs that have both orders."""
-    frame = calls_frame(came.records) if came.records else None
-    if came.stopped is None and frame is not None:
+    frame = calls_frame(answers.records) if answers.records else None
+    if answers.stopped is None and frame is not None:
         return frame
     whole = complete_pairs(frame) if frame is not None else None
     if whole is None or whole.empty:
-        if came.stopped == BUDGET:
+        if answers.stopped == BUDGET:
             raise BudgetError(f"The cap of ${max_usd} does not cover one pair at its worst case. Raise it.")
-        raise SuiteError(f"Nothing to measure: asking was stopped ({came.stopped}) before one pair was complete.")
+        raise SuiteError(f"Nothing to measure: asking was stopped ({answers.stopped}) before one pair was complete.")
     return whole

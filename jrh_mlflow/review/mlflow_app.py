@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.resolve import reviews_folder
+from jrh_mlflow.suites.review_marks import reviews_folder
 from jrh_mlflow.review.app import bare_app
 from jrh_mlflow.review.finish import ReviewLogger
 from jrh_mlflow.review.guard import Guard, new_token

@@ -9,9 +9,7 @@ from typing import Any
 
 from jrh_mlflow.engine import count_calls
 from jrh_mlflow.engine.sessions import Quote
-from jrh_mlflow.evaluation.evaluate import price_evaluation
-from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.resolve import as_suite, ready_judge, resolve_judge
+from jrh_mlflow.resolve import prepare, resolve_judge, resolve_suite
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.goals import check_names
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space
@@ -58,7 +56,7 @@ def price_sweep(
     Stops make a sweep cheaper; replicates for an undecided front and the held-out half make it dearer, at most by as
     many calls as the search itself makes and by the front's own calls.
     """
-    space, suite = as_space(space, tracking_uri=tracking_uri), as_suite(suite, tracking_uri=tracking_uri)
+    space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
     search, holdout = halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates))
     grid = space.configurations(pair=any(item.kind == "pair" for item in suite.items), seed=seed)
@@ -94,13 +92,8 @@ def _judges(grid: list[Configuration]) -> list[Configuration]:
 
 
 def _quoted(space: Space, one: Configuration, suite: Suite, *, journal: Any, prices: Any) -> Quote:
-    judge = resolve_judge(space.make_judge(one))
-    replicates = one.policy.replicates
-    if isinstance(judge, PromptedJudge):
-        return price_evaluation(judge, suite, replicates=replicates, journal=journal, prices=prices)
-    judge, suite = ready_judge(judge, suite)
-    calls = count_calls(suite, judge, replicates=replicates)
-    return Quote(calls=calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
+    judge, replicates = space.make_judge(one), one.policy.replicates
+    return prepare(judge, suite, replicates=replicates, journal=journal, prices=prices, dry=True).quote()
 
 
 def _total(amounts: Iterable[float | None]) -> float | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, TrackingError
-from jrh_mlflow.resolve import as_suite, opened_journal, resolve_judge
+from jrh_mlflow.resolve import opened_journal, resolve_judge, resolve_suite
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
@@ -276,7 +276,7 @@ def set_up(
 ) -> Iterator[SweepContext]:
     """Check everything that can be checked before anything is asked, then open study and parent run."""
     _check_arguments(as_evaluate, n_trials=n_trials, max_usd=max_usd, join=join)
-    space, suite = as_space(space, tracking_uri=tracking_uri), as_suite(suite, tracking_uri=tracking_uri)
+    space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
     pair = any(item.kind == "pair" for item in suite.items)
     search, holdout = halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates))

@@ -113,7 +113,7 @@ class SweepContext:
         again = f", {repeats} times" if repeats > 1 else ""
         try:
             done = evaluate(
-                judge or resolve_judge(self.space.make_judge(configuration)),
+                judge or self.space.make_judge(configuration),
                 suite,
                 replicates=configuration.policy.replicates * repeats,
                 run_name=f"{stage}: {configuration.label}{again}",

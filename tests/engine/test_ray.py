@@ -22,7 +22,7 @@ from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.ray.fleet import ask_calls_on_ray
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.models.prices import price_of, prompt_size, worst_case_micro
-from jrh_mlflow.resolve import as_judge
+from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.calls import CallRecord
 from tests.engine.journal_tools import BACKENDS, backend_of
 from tests.loopback import LoopbackServer, Reply
@@ -229,7 +229,7 @@ def test_a_callable_answers_on_ray_as_at_home(small: jrh.Suite, kind: str) -> No
     async def count_later(shown: jrh.Presentation) -> jrh.Answer:
         return count(shown)
 
-    judge = as_judge(count if kind == "sync" else count_later)
+    judge = resolve_judge(count if kind == "sync" else count_later)
     away = ask_calls_on_ray(judge, plan_calls(small, judge, replicates=2), concurrency=8)
     assert same(away) == same(ask_calls(judge, plan_calls(small, judge, replicates=2), concurrency=8))
     assert {"verdict", "tie", "error"} == {record.outcome for record in away.records}
@@ -246,7 +246,7 @@ def test_a_callable_that_kills_its_worker_once_is_asked_again_and_one_that_alway
             os.kill(os.getpid(), 9)
         return "1"
 
-    judge = as_judge(deadly)
+    judge = resolve_judge(deadly)
     done = ask_calls_on_ray(judge, plan_calls(small, judge, replicates=1), concurrency=1)
     assert mark.exists()
     assert [record.answer for record in done.records] == ["1"] * 2 * len(small)
@@ -263,7 +263,7 @@ def test_a_judge_that_cannot_be_sent_is_refused(small: jrh.Suite) -> None:
             return "1"
 
     with pytest.raises(RecipeError, match="'locked' cannot be sent to Ray's workers"):
-        ask_calls_on_ray(as_judge(locked), plan_calls(small, as_judge(locked), replicates=1))
+        ask_calls_on_ray(resolve_judge(locked), plan_calls(small, resolve_judge(locked), replicates=1))
 
 
 def test_a_judge_whose_module_no_worker_has_is_refused_with_what_to_do(small: jrh.Suite) -> None:
@@ -273,6 +273,6 @@ def test_a_judge_whose_module_no_worker_has_is_refused_with_what_to_do(small: jr
     sys.modules["only_here"] = module
     try:
         with pytest.raises(RecipeError, match=r"No module named 'only_here'.*Install its module on every node"):
-            ask_calls_on_ray(as_judge(module.judge), plan_calls(small, as_judge(module.judge), replicates=1))
+            ask_calls_on_ray(resolve_judge(module.judge), plan_calls(small, resolve_judge(module.judge), replicates=1))
     finally:
         del sys.modules["only_here"]

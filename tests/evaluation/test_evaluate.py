@@ -256,15 +256,15 @@ def test_when_mlflow_fails_after_asking_the_same_call_again_logs_without_asking(
 
 
 def test_two_different_closures_never_share_kept_calls(store_uri: str) -> None:
-    from jrh_mlflow.resolve import as_judge
+    from jrh_mlflow.resolve import resolve_judge
 
     def judge_of(answer: object) -> jrh.evaluation.JudgeFunction:  # type: ignore[name-defined]
         return lambda shown: answer
 
-    one, two = as_judge(judge_of("1")).fingerprint(), as_judge(judge_of("2")).fingerprint()
+    one, two = resolve_judge(judge_of("1")).fingerprint(), resolve_judge(judge_of("2")).fingerprint()
     assert one is not None
     assert one != two
-    assert as_judge(judge_of(["1"])).fingerprint() is None
+    assert resolve_judge(judge_of(["1"])).fingerprint() is None
 
 
 def test_an_interrupted_run_is_marked_killed(small: jrh.Suite, store_uri: str) -> None:

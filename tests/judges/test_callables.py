@@ -16,7 +16,7 @@ from jrh_mlflow.engine import plan_calls, run_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.callables import CallableJudge
-from jrh_mlflow.resolve import as_judge
+from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.presentation import Presentation
 from tests.readings import asked, value
@@ -89,7 +89,7 @@ def test_every_kind_of_callable_reads_like_the_scripted_judge(judge):
 
 
 def test_records_come_in_the_order_of_the_calls_however_many_are_in_flight():
-    judge = as_judge(longer)
+    judge = resolve_judge(longer)
     one, many = (
         run_calls(judge, plan_calls(SUITE, judge, replicates=2), concurrency=concurrency) for concurrency in (1, 16)
     )
@@ -183,7 +183,7 @@ def test_what_an_answer_carries_is_on_the_record_and_unknown_is_not_zero():
 
     record = asked(judge, SUITE)[0]
     assert (record.rationale, record.input_tokens, record.output_tokens) == ("bad \ufffd text", 7, None)
-    assert (record.cost_usd, record.confidence, record.model) == (0.5, 0.9, as_judge(judge).name)
+    assert (record.cost_usd, record.confidence, record.model) == (0.5, 0.9, resolve_judge(judge).name)
 
 
 def test_the_two_orders_of_a_pair_are_two_prompts_and_of_a_vacuum_pair_one():
@@ -199,15 +199,15 @@ def test_the_two_orders_of_a_pair_are_two_prompts_and_of_a_vacuum_pair_one():
 
 
 def test_a_judge_is_named_after_what_it_is():
-    assert as_judge(longer).name == "longer"
-    assert as_judge(LongerObject()).name == "longer-object"
-    assert as_judge(LongerAsyncObject()).name == "LongerAsyncObject"
-    assert as_judge(longer).settings() == {"model": "longer", "kind": "callable", "tie_criterion": "allowed"}
-    assert not as_judge(longer).simulated
+    assert resolve_judge(longer).name == "longer"
+    assert resolve_judge(LongerObject()).name == "longer-object"
+    assert resolve_judge(LongerAsyncObject()).name == "LongerAsyncObject"
+    assert resolve_judge(longer).settings() == {"model": "longer", "kind": "callable", "tie_criterion": "allowed"}
+    assert not resolve_judge(longer).simulated
 
 
 def test_another_criterion_makes_another_judge_and_leaves_the_first_alone():
-    base = as_judge(longer)
+    base = resolve_judge(longer)
     strict = base.with_criterion("strict")
     assert (base.tie_criterion.name, strict.tie_criterion.name) == ("allowed", "strict")
     assert base.fingerprint() != strict.fingerprint()
@@ -216,20 +216,20 @@ def test_another_criterion_makes_another_judge_and_leaves_the_first_alone():
 
 def test_a_judge_of_the_package_stays_what_it_is():
     judge = jrh.scripted.AlwaysTie()
-    assert as_judge(judge) is judge
-    assert isinstance(as_judge(longer), CallableJudge)
-    assert isinstance(as_judge(longer), Judge)
+    assert resolve_judge(judge) is judge
+    assert isinstance(resolve_judge(longer), CallableJudge)
+    assert isinstance(resolve_judge(longer), Judge)
 
 
 def test_a_class_instead_of_an_object_is_refused_with_the_way_out():
     with pytest.raises(RecipeError, match=r"got the class AlwaysTie\. Call it: AlwaysTie\(\)\."):
-        as_judge(jrh.scripted.AlwaysTie)
+        resolve_judge(jrh.scripted.AlwaysTie)
 
 
 @pytest.mark.parametrize("thing", [None, 5, {"model": "x"}])
 def test_what_is_no_judge_is_refused(thing):
     with pytest.raises(RecipeError, match=f"but got {type(thing).__name__}"):
-        as_judge(thing)
+        resolve_judge(thing)
 
 
 def made(threshold: int):
@@ -240,24 +240,24 @@ def made(threshold: int):
 
 
 def test_a_fingerprint_follows_the_code_and_the_plain_values_it_holds():
-    assert as_judge(made(1)).fingerprint() == as_judge(made(1)).fingerprint()
-    assert as_judge(made(1)).fingerprint() != as_judge(made(2)).fingerprint()
-    assert as_judge(longer).fingerprint() != as_judge(made(1)).fingerprint()
+    assert resolve_judge(made(1)).fingerprint() == resolve_judge(made(1)).fingerprint()
+    assert resolve_judge(made(1)).fingerprint() != resolve_judge(made(2)).fingerprint()
+    assert resolve_judge(longer).fingerprint() != resolve_judge(made(1)).fingerprint()
 
 
 def test_a_callable_that_holds_more_than_plain_values_has_no_fingerprint():
     client = object()
-    assert as_judge(lambda _, held=client: str(held)).fingerprint() is None
-    assert as_judge(LongerObject()).fingerprint() is None
+    assert resolve_judge(lambda _, held=client: str(held)).fingerprint() is None
+    assert resolve_judge(LongerObject()).fingerprint() is None
 
 
 def test_a_fingerprint_is_the_same_in_another_process():
     """`in {"1", "2"}` holds a frozen set whose order is the hash seed's; the fingerprint must not follow it."""
     code = """
-from jrh_mlflow.resolve import as_judge
+from jrh_mlflow.resolve import resolve_judge
 def judge(presentation):
     return "1" if presentation.first in {"a", "b", "c", "d", "e", "f"} else "tie"
-print(as_judge(judge).fingerprint())
+print(resolve_judge(judge).fingerprint())
 """
     found = {
         subprocess.run(

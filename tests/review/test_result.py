@@ -9,10 +9,11 @@ import pytest
 from jrh_mlflow.errors import ReviewError, SuiteError
 from jrh_mlflow.evaluation.evaluate import evaluate
 from jrh_mlflow.judges.scripted import Oracle
-from jrh_mlflow.resolve import hold_back, load_suite
+from jrh_mlflow.resolve import load_suite
 from jrh_mlflow.review.finish import finish
 from jrh_mlflow.review.serve import open_catalog, withdraw
 from jrh_mlflow.review.states import Click, ConflictError
+from jrh_mlflow.suites.review_marks import hold_back
 from jrh_mlflow.suites.suite import read_suite
 from tests.review.making import baseline, made, opened, saved_suite
 

@@ -22,7 +22,7 @@ from jrh_mlflow.engine import calls_frame, plan_calls
 from jrh_mlflow.engine.runner import run_calls
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.evaluation.replay import recorded_suite
-from jrh_mlflow.resolve import as_judge
+from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, Presentation
@@ -82,7 +82,7 @@ def either(request: pytest.FixtureRequest) -> Store:
 
 
 def asked(judge: object, suite: jrh.Suite, *, traces: str, replicates: int = 1) -> Measured:
-    made = as_judge(judge)
+    made = resolve_judge(judge)
     made.begin(suite)
     calls = calls_frame(run_calls(made, plan_calls(suite, made, replicates=replicates)))
     return Measured(judge=JudgeFacts.of(made), suite=suite, calls=calls, run={"seed": 0}, seconds=1.0, traces=traces)
@@ -330,7 +330,7 @@ def test_recorded_judgments_without_texts_get_traces_only_when_all_are_asked_for
 
 
 def test_a_criterion_that_offers_no_tie_expects_none(store, small):
-    judge = as_judge(first_always).with_criterion("forced")
+    judge = resolve_judge(first_always).with_criterion("forced")
     run_id, n = logged(store, asked(judge, small, traces="failures"))
     conditions = {one.info.tags["jrh.condition"] for one in traces_of(store, run_id)}
     assert n > 0
@@ -338,7 +338,7 @@ def test_a_criterion_that_offers_no_tie_expects_none(store, small):
 
 
 def test_the_criterion_in_ones_own_words_is_shown(store):
-    judge = as_judge(first_always).with_criterion("Prefer the one that greets.")
+    judge = resolve_judge(first_always).with_criterion("Prefer the one that greets.")
     run_id, _ = logged(store, asked(judge, jrh.Suite(name="one", items=[PAIR]), traces="all"))
     assert {one.data.spans[0].inputs["rubric"] for one in traces_of(store, run_id)} == {"Prefer the one that greets."}
 
