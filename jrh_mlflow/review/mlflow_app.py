@@ -21,12 +21,12 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.suites.review_marks import reviews_folder
 from jrh_mlflow.review.app import bare_app
 from jrh_mlflow.review.finish import ReviewLogger
 from jrh_mlflow.review.guard import Guard, new_token
 from jrh_mlflow.review.run_pages import run_routes
 from jrh_mlflow.review.sources import RunCatalog
+from jrh_mlflow.suites.review_marks import reviews_folder
 
 PREFIX = "/jrh"
 
