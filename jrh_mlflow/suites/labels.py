@@ -48,17 +48,17 @@ def read_labels(
         labels: Allowed labels, the better one or the one to be detected last.
         scale: Lowest and highest of the whole-numbered levels, or three or more levels from low to high.
     """
-    refuse_rows(column, "must hold a label in every row", {i: None for i, c in enumerate(cells) if is_missing(c)}, ids)
+    refuse_rows(column, "must hold a label in every row", map(is_missing, cells), ids=ids)
     texts = [label_text(cell) for cell in cells]
-    odd = {number: cells[number] for number, text in enumerate(texts) if text is None}
-    refuse_rows(column, "must hold text, finite numbers or booleans", odd, ids)
+    odd = [text is None for text in texts]
+    refuse_rows(column, "must hold text, finite numbers or booleans", odd, ids=ids, shown=cells)
     known = [text for text in texts if text is not None]
     allowed = _given(labels, scale) or _inferred(cells, known, column, ids)
     if "tie" in {answer.casefold() for answer in allowed.answers}:
         raise RecipeError(f"Column {column!r} has a label called tie, and a tie is an outcome of pairs. Rename it.")
     matches = _matches(allowed, known)
-    outside = {number: cells[number] for number, text in enumerate(known) if text not in matches}
-    refuse_rows(column, f"must hold one of {_listed(allowed.answers)}", outside, ids)
+    outside = [text not in matches for text in known]
+    refuse_rows(column, f"must hold one of {_listed(allowed.answers)}", outside, ids=ids, shown=cells)
     return [matches[text] for text in known], allowed
 
 
@@ -117,9 +117,9 @@ def _spelled(values: Sequence[object], name: str) -> tuple[str, ...]:
 
 
 def _inferred(cells: Sequence[object], texts: Iterable[str], column: str, ids: Sequence[str] | None) -> Labels:
-    booleans = {number: cell for number, cell in enumerate(cells) if isinstance(cell, bool | np.bool_)}
+    booleans = [isinstance(cell, bool | np.bool_) for cell in cells]
     if any(not isinstance(cell, str | bool | np.bool_) for cell in cells):
-        refuse_rows(column, "must hold numbers or booleans and not both", booleans, ids)
+        refuse_rows(column, "must hold numbers or booleans and not both", booleans, ids=ids, shown=cells)
     distinct = sorted(set(texts))
     numbers = {number for text in distinct if (number := _number(text)) is not None}
     if all(_number(text) is not None for text in distinct):

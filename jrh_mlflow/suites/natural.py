@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -10,6 +9,7 @@ import pandas as pd
 from jrh_mlflow.errors import SuiteError, suggest
 from jrh_mlflow.schema.items import NATURAL, Item
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.suites.tables import is_na
 
 COLUMNS = ("instruction", "first", "second", "better")
 """Columns a table of pairs needs; `id` and `task` may be given too."""
@@ -47,7 +47,7 @@ def natural_suite(
 
 def _item(row: Mapping[object, object], index: int, names: Mapping[str, str], values: tuple[str, str]) -> Item:
     for key, column in names.items():
-        if column in row and _is_missing(row[column]):
+        if column in row and is_na(row[column]):
             raise SuiteError(f"Row {index}: `{column}` ({key}) has no value. Fill it, or drop the row.")
     better = str(row[names["better"]])
     if better not in values:
@@ -62,7 +62,3 @@ def _item(row: Mapping[object, object], index: int, names: Mapping[str, str], va
         v=str(row[names["second"]]),
         better="u" if better == values[0] else "v",
     )
-
-
-def _is_missing(value: object) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))

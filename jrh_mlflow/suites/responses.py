@@ -1,7 +1,4 @@
-"""Datasets in: a table of labelled responses becomes seeds with stable ids, or an error that names the rows.
-
-Fewer rows of a dataset: a seeded draw, stratified by a column, that does not depend on the order of the file.
-"""
+"""Labelled responses in: a user's table becomes seeds with stable ids, all of them or a stratified draw."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.suites.labels import label_text, read_labels
 from jrh_mlflow.suites.tables import ROLES, Table, find_roles, is_missing, present, refuse_rows
-from jrh_mlflow.text import clean_data, clean_text
+from jrh_mlflow.text import clean_data
 
 MAX_ID = 200
 
@@ -67,17 +64,12 @@ def read_seeds(
     strata = _strata(table, roles, stratify, found, ids)
     groups = _groups(table, roles["group"], ids) if "group" in roles else strata
     drawn = range(len(table)) if n is None else sample(names, strata or [""] * len(names), n, seed=seed)
-    seeds = [
-        Seed(
-            id=names[row],
-            instruction=clean_text(instructions[row]),
-            response=clean_text(responses[row]),
-            label=found[row],
-            group=groups[row] if groups else None,
-            meta=_replaced(instructions[row] + responses[row]),
-        )
-        for row in drawn
-    ]
+    seeds = []
+    for row in drawn:
+        (task, response), replaced = clean_data((instructions[row], responses[row]))
+        meta = {"replaced_characters": replaced} if replaced else {}
+        group = groups[row] if groups else None
+        seeds.append(Seed(id=names[row], instruction=task, response=response, label=found[row], group=group, meta=meta))
     return seeds, allowed
 
 
@@ -92,14 +84,18 @@ def _canonical(value: object) -> bytes:
 
 def _ids(table: Table, column: str) -> list[str]:
     cells = table.cells(column)
-    refuse_rows(column, "must hold an id in every row", _numbered(cells, [is_missing(cell) for cell in cells]), None)
+    refuse_rows(column, "must hold an id in every row", map(is_missing, cells), shown=cells)
     texts = [_id_text(cell) for cell in cells]
-    broken = _numbered(cells, [text is None for text in texts])
-    refuse_rows(column, f"must hold ids on one line of at most {MAX_ID} characters, or whole numbers", broken, None)
+    rule = f"must hold ids on one line of at most {MAX_ID} characters, or whole numbers"
+    refuse_rows(column, rule, [text is None for text in texts], shown=cells)
     ids = [text for text in texts if text is not None]
-    counts = Counter(ids)
-    refuse_rows(column, "must hold each id once", _numbered(cells, [counts[text] > 1 for text in ids]), None)
+    refuse_rows(column, "must hold each id once", _repeated(ids), shown=cells)
     return ids
+
+
+def _repeated(ids: Sequence[str]) -> list[bool]:
+    counts = Counter(ids)
+    return [counts[text] > 1 for text in ids]
 
 
 def _id_text(cell: object) -> str | None:
@@ -113,18 +109,15 @@ def _id_text(cell: object) -> str | None:
 
 def _content_ids(*texts: Sequence[str]) -> list[str]:
     """Return the first 12 hex digits of the hash of each row's instruction, response and label."""
-    rows = [[clean_text(text) for text in row] for row in zip(*texts, strict=True)]
-    ids = [hashlib.sha256(_canonical(row)).hexdigest()[:12] for row in rows]
-    counts = Counter(ids)
-    same = {number: None for number, text in enumerate(ids) if counts[text] > 1}
-    refuse_rows(None, "must differ (the same row twice; remove one or give an id column)", same, None)
+    ids = [hashlib.sha256(_canonical(clean_data(row)[0])).hexdigest()[:12] for row in zip(*texts, strict=True)]
+    refuse_rows(None, "must differ (the same row twice; remove one or give an id column)", _repeated(ids))
     return ids
 
 
 def _texts(table: Table, column: str, ids: Sequence[str] | None) -> list[str]:
     cells = table.cells(column)
-    refuse_rows(column, "must hold text in every row", {i: None for i, c in enumerate(cells) if is_missing(c)}, ids)
-    refuse_rows(column, "must hold text", _numbered(cells, [not isinstance(cell, str) for cell in cells]), ids)
+    refuse_rows(column, "must hold text in every row", map(is_missing, cells), ids=ids)
+    refuse_rows(column, "must hold text", [not isinstance(cell, str) for cell in cells], ids=ids, shown=cells)
     return [str(cell) for cell in cells]
 
 
@@ -149,8 +142,7 @@ def _strata(
             f"{present(table, stratify)}"
         )
     groups = _groups(table, column, ids)
-    missing = {number: None for number, group in enumerate(groups) if group is None}
-    refuse_rows(column, "must hold a stratum in every row", missing, ids)
+    refuse_rows(column, "must hold a stratum in every row", [group is None for group in groups], ids=ids)
     return [group for group in groups if group is not None]
 
 
@@ -158,17 +150,8 @@ def _groups(table: Table, column: str, ids: Sequence[str] | None) -> list[str | 
     cells = table.cells(column)
     groups = [None if is_missing(cell) else label_text(cell) for cell in cells]
     odd = [group is None and not is_missing(cell) for group, cell in zip(groups, cells, strict=True)]
-    refuse_rows(column, "must hold text, numbers or booleans", _numbered(cells, odd), ids)
+    refuse_rows(column, "must hold text, numbers or booleans", odd, ids=ids, shown=cells)
     return groups
-
-
-def _replaced(text: str) -> dict[str, int]:
-    count = clean_data(text)[1]
-    return {"replaced_characters": count} if count else {}
-
-
-def _numbered(cells: Sequence[object], broken: Sequence[bool]) -> dict[int, object]:
-    return {number: cell for number, (cell, bad) in enumerate(zip(cells, broken, strict=True)) if bad}
 
 
 def sample(ids: Sequence[str], strata: Sequence[str], n: int, *, seed: int) -> list[int]:

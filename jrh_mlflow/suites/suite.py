@@ -25,6 +25,7 @@ ITEMS_FILE = "suite.jsonl"
 MANIFEST_FILE = "manifest.json"
 
 _FIELDS = tuple(field.name for field in fields(Item))
+_TEXTS = ("id", "task", "condition", "kind", "instruction", "rubric", "u", "v", "response", "better", "expected")
 
 
 class Suite:
@@ -192,18 +193,6 @@ def _check_types(data: Mapping[str, Any]) -> None:
     replicates = data.get("replicates", 1)
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
         raise ValueError(f"replicates must be 1, 2, …, but is {replicates!r}")
-    for name in (
-        "id",
-        "task",
-        "condition",
-        "kind",
-        "instruction",
-        "rubric",
-        "u",
-        "v",
-        "response",
-        "better",
-        "expected",
-    ):
+    for name in _TEXTS:
         if not isinstance(data.get(name, ""), str):
             raise ValueError(f"{name} must be text, but is {data[name]!r}")

@@ -1,7 +1,4 @@
-"""Tables in: CSV, JSON lines and Parquet, read so that no id, label or empty cell changes on the way.
-
-A user's dataset as columns: whatever holds it, which column plays which role, and how a bad row is named.
-"""
+"""A user's table, whatever holds it: read without changing a cell, its columns by role, a bad row by name."""
 
 from __future__ import annotations
 
@@ -16,6 +13,20 @@ import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
 
+REQUIRED = ("instruction", "response", "label")
+ROLES = ("id", *REQUIRED, "group")
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "instruction": ("prompt", "input", "question", "assignment"),
+    "response": ("output", "answer", "completion", "text", "full_text"),
+    "label": ("score", "grade", "human_consensus", "holistic_essay_score"),
+}
+"""Columns tried where a role's own name is missing and no mapping was given for it."""
+
+ABSENT = object()
+"""What is not there, where None may be a value."""
+
+_KINDS = "Give a DataFrame, a CSV, TSV, JSON or Parquet file, a Hugging Face or MLflow dataset, or a list of dicts."
 _READERS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".parquet": "parquet"}
 
 
@@ -71,20 +82,6 @@ def _read_json(path: Path) -> pd.DataFrame:
     return frame
 
 
-REQUIRED = ("instruction", "response", "label")
-ROLES = ("id", *REQUIRED, "group")
-
-ALIASES: Mapping[str, tuple[str, ...]] = {
-    "instruction": ("prompt", "input", "question", "assignment"),
-    "response": ("output", "answer", "completion", "text", "full_text"),
-    "label": ("score", "grade", "human_consensus", "holistic_essay_score"),
-}
-"""Columns tried where a role's own name is missing and no mapping was given for it."""
-
-_KINDS = "Give a DataFrame, a CSV, TSV, JSON or Parquet file, a Hugging Face or MLflow dataset, or a list of dicts."
-_ABSENT = object()
-
-
 class Table:
     """Named columns of plain cells. `outputs.answer` names the key `answer` of the dicts in the column `outputs`."""
 
@@ -101,7 +98,7 @@ class Table:
         return len(self._frame)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names or any(cell is not _ABSENT for cell in self._nested(name))
+        return name in self._names or any(cell is not ABSENT for cell in self._nested(name))
 
     @property
     def names(self) -> list[str]:
@@ -116,7 +113,7 @@ class Table:
         """Return a column; a dict that lacks the key gives None."""
         if name in self._names:
             return self._column(name)
-        return [None if cell is _ABSENT else cell for cell in self._nested(name)]
+        return [None if cell is ABSENT else cell for cell in self._nested(name)]
 
     def _column(self, name: str) -> list[object]:
         return list(self._frame.iloc[:, self._names.index(name)].astype(object))
@@ -126,7 +123,7 @@ class Table:
         if not outer:
             return []
         column = max(outer, key=len)
-        return [_inside(cell, name[len(column) + 1 :]) for cell in self._column(column)]
+        return [inside(cell, name[len(column) + 1 :]) for cell in self._column(column)]
 
 
 def find_roles(table: Table, columns: Mapping[str, str] | None, *, constant: bool) -> dict[str, str]:
@@ -158,31 +155,53 @@ def present(table: Table, missing: str) -> str:
     return f"{suggest(missing, names)} Columns there are: {', '.join(names)}."
 
 
-def refuse_rows(column: str | None, rule: str, broken: Mapping[int, object], ids: Sequence[str] | None) -> None:
+def refuse_rows(
+    column: str | None,
+    rule: str,
+    broken: Iterable[bool],
+    *,
+    ids: Sequence[str] | None = None,
+    shown: Sequence[object] | None = None,
+) -> None:
     """Raise when rows break a rule, naming the first five by number (from 1, headers not counted) and id.
 
     Args:
         column: Where the rule holds; None for whole rows.
         rule: What must hold, e.g. `must be text`.
-        broken: Position of each offending row to the cell to show; None shows nothing.
+        broken: Of all rows, which break it.
         ids: Of all rows, where they are known.
+        shown: Of all rows, the cells to show of those that break it.
 
     Raises:
-        RecipeError: when `broken` is not empty.
+        RecipeError: when one does.
     """
-    if not broken:
+    rows = [row for row, bad in enumerate(broken) if bad]
+    if not rows:
         return
-    named = [_named(row, cell, ids) for row, cell in list(broken.items())[:5]]
+    named = [_named(row, shown[row] if shown else None, ids) for row in rows[:5]]
     subject = "Rows" if column is None else f"Column {column!r}"
-    count = "1 row does not" if len(broken) == 1 else f"{len(broken)} rows do not"
-    more = ", …" if len(broken) > 5 else ""
+    count = "1 row does not" if len(rows) == 1 else f"{len(rows)} rows do not"
+    more = ", …" if len(rows) > 5 else ""
     raise RecipeError(f"{subject} {rule}, but {count}: {', '.join(named)}{more}.")
+
+
+def inside(cell: object, path: str) -> object:
+    """Return what a dotted path reaches in nested mappings, or `ABSENT`; a key may itself hold dots."""
+    if not isinstance(cell, Mapping):
+        return ABSENT
+    if path in cell:
+        return cell[path]
+    head, _, rest = path.partition(".")
+    return inside(cell.get(head), rest) if rest else ABSENT
 
 
 def is_missing(cell: Any) -> bool:
     """Tell whether a cell holds nothing: None, NaN, NA, or text without a visible character."""
-    if isinstance(cell, str):
-        return not cell.strip()
+    return not cell.strip() if isinstance(cell, str) else is_na(cell)
+
+
+def is_na(cell: Any) -> bool:
+    """Tell None, NaN, NaT and NA."""
     return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
 
 
@@ -222,24 +241,10 @@ def _checked(frame: object, dataset: object) -> pd.DataFrame:
 
 
 def _from_rows(rows: Sequence[object]) -> pd.DataFrame:
-    dicts = [dict(row) for row in rows if isinstance(row, Mapping)]
-    refuse_rows(
-        None,
-        "must be mappings from column to cell",
-        {number: type(row).__name__ for number, row in enumerate(rows) if not isinstance(row, Mapping)},
-        None,
-    )
-    frame: pd.DataFrame = pd.DataFrame(dicts, dtype=object)
+    odd = [not isinstance(row, Mapping) for row in rows]
+    refuse_rows(None, "must be mappings from column to cell", odd, shown=[type(row).__name__ for row in rows])
+    frame: pd.DataFrame = pd.DataFrame([dict(row) for row in rows if isinstance(row, Mapping)], dtype=object)
     return frame
-
-
-def _inside(cell: object, path: str) -> object:
-    if not isinstance(cell, Mapping):
-        return _ABSENT
-    if path in cell:
-        return cell[path]
-    head, _, rest = path.partition(".")
-    return _inside(cell.get(head), rest) if rest else _ABSENT
 
 
 def _own_name_or_alias(table: Table, role: str, taken: set[str], *, constant: bool) -> str | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 from jrh_mlflow.errors import SuiteError, suggest
 from jrh_mlflow.schema.items import (
@@ -35,7 +36,10 @@ def check_suite(items: Sequence[Item]) -> None:
     """
     if not items:
         raise SuiteError("The suite has no items: nothing to judge.")
-    _unique([item.id for item in items])
+    ids = [item.id for item in items]
+    twice = list((Counter(ids) - Counter(set(ids))).elements())
+    if twice:
+        raise SuiteError(f"Item ids must be unique, but {len(twice)} repeat: {', '.join(twice[:5])}.")
     for item in items:
         if item.kind == "pair":
             _check_pair(item)
@@ -71,13 +75,6 @@ def _is_padded_response(item: Item) -> bool:
     return item.condition in FORMER_NAMES and item.expected is not None
 
 
-def _unique(ids: Iterable[str]) -> None:
-    seen: set[str] = set()
-    twice = [name for name in ids if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
-    if twice:
-        raise SuiteError(f"Item ids must be unique, but {len(twice)} repeat: {', '.join(twice[:5])}.")
-
-
 def _check_pair(item: Item) -> None:
     if item.condition not in PAIR_CONDITIONS:
         raise SuiteError(
@@ -92,7 +89,8 @@ def _check_pair(item: Item) -> None:
     if item.condition != NATURAL:
         _check_leaks(item)
         for rule in _RULES[item.condition]:
-            rule(item, item.u, item.v)
+            if problem := rule(item, item.u, item.v):
+                raise SuiteError(f"Item {item.id!r}: {problem}.")
 
 
 def _check_labels(item: Item) -> None:
@@ -111,79 +109,73 @@ def _check_labels(item: Item) -> None:
 def _check_leaks(item: Item) -> None:
     shown = f"{item.instruction}\n{item.rubric or ''}\n{item.u}\n{item.v}"
     # An id that is a common word ("a", "1") tells nothing.
-    named = len(item.id) > 3 and re.search(rf"(?<!\w){re.escape(item.id)}(?!\w)", shown)
-    found = item.id if named else None
-    match = _LEAK.search(shown)
-    if found or match:
-        raise SuiteError(f"Item {item.id!r} would tell the judge about the experiment: {found or match[0]!r}.")  # type: ignore[index]
+    named = re.search(rf"(?<!\w){re.escape(item.id)}(?!\w)", shown) if len(item.id) > 3 else None
+    if found := named or _LEAK.search(shown):
+        raise SuiteError(f"Item {item.id!r} would tell the judge about the experiment: {found[0]!r}.")
 
 
-def _satisfied(item: Item, side: str) -> set[str]:
-    return set(item.meta.get("satisfied", {}).get(side, ()))
+def _met(item: Item, side: str) -> tuple[set[str], set[str]]:
+    """Return the requirements that a content meets in full, and those it meets in part."""
+    full, half = item.meta.get("satisfied", {}), item.meta.get("half", {})
+    return set(full.get(side, ())), set(half.get(side, ()))
 
 
 def _level(item: Item, side: str) -> float:
-    return len(_satisfied(item, side)) + len(item.meta.get("half", {}).get(side, ())) / 2
+    full, half = _met(item, side)
+    return len(full) + len(half) / 2
 
 
-def _superset(item: Item, u: str, v: str) -> None:
+def _superset(item: Item, u: str, v: str) -> str | None:
     better = str(item.better)
     worse = "v" if better == "u" else "u"
-    met = _satisfied(item, better) | set(item.meta.get("half", {}).get(better, ()))
-    below = _satisfied(item, worse) | set(item.meta.get("half", {}).get(worse, ()))
-    if not below <= met or not _satisfied(item, worse) <= _satisfied(item, better):
-        raise SuiteError(f"Item {item.id!r}: the better content must meet all that the other meets, and more.")
+    (full, half), (full_below, half_below) = _met(item, better), _met(item, worse)
+    if not full_below | half_below <= full | half or not full_below <= full:
+        return "the better content must meet all that the other meets, and more"
     step = _level(item, better) - _level(item, worse)
-    if step != item.delta:
-        raise SuiteError(f"Item {item.id!r}: delta is {item.delta}, but the contents are {step:g} requirements apart.")
+    return None if step == item.delta else f"delta is {item.delta}, but the contents are {step:g} requirements apart"
 
 
-def _same_length(item: Item, u: str, v: str) -> None:
+def _same_length(item: Item, u: str, v: str) -> str | None:
     short, long = sorted((len(u), len(v)))
-    if short == 0 or long > MAX_LENGTH_RATIO * short:
-        raise SuiteError(
-            f"Item {item.id!r}: contents must be length-matched (ratio at most {MAX_LENGTH_RATIO}), "
-            f"but have {len(u)} and {len(v)} characters. Bring the sentences of the task closer in length."
-        )
+    if short > 0 and long <= MAX_LENGTH_RATIO * short:
+        return None
+    return (
+        f"contents must be length-matched (ratio at most {MAX_LENGTH_RATIO}), but have {len(u)} and {len(v)} "
+        "characters. Bring the sentences of the task closer in length"
+    )
 
 
-def _same_set(item: Item, u: str, v: str) -> None:
-    half = item.meta.get("half", {})
-    if _satisfied(item, "u") != _satisfied(item, "v") or set(half.get("u", ())) != set(half.get("v", ())):
-        raise SuiteError(f"Item {item.id!r}: both contents must meet the same requirements.")
+def _same_set(item: Item, u: str, v: str) -> str | None:
+    return None if _met(item, "u") == _met(item, "v") else "both contents must meet the same requirements"
 
 
-def _other_set(item: Item, u: str, v: str) -> None:
-    if _satisfied(item, "u") == _satisfied(item, "v") or _level(item, "u") != _level(item, "v"):
-        raise SuiteError(f"Item {item.id!r}: contents must meet equally many, but not the same, requirements.")
+def _other_set(item: Item, u: str, v: str) -> str | None:
+    other = _met(item, "u")[0] != _met(item, "v")[0] and _level(item, "u") == _level(item, "v")
+    return None if other else "contents must meet equally many, but not the same, requirements"
 
 
-def _differ(item: Item, u: str, v: str) -> None:
-    if u == v:
-        raise SuiteError(f"Item {item.id!r}: the two contents are the same text.")
+def _differ(item: Item, u: str, v: str) -> str | None:
+    return None if u != v else "the two contents are the same text"
 
 
-def _padded(item: Item, u: str, v: str) -> None:
-    if len(v) <= len(u):
-        raise SuiteError(f"Item {item.id!r}: content v must be u with padding, but is not longer.")
+def _padded(item: Item, u: str, v: str) -> str | None:
+    return None if len(v) > len(u) else "content v must be u with padding, but is not longer"
 
 
-def _empty(item: Item, u: str, v: str) -> None:
-    if u or v:
-        raise SuiteError(f"Item {item.id!r}: both contents must be empty.")
+def _empty(item: Item, u: str, v: str) -> str | None:
+    return "both contents must be empty" if u or v else None
 
 
-def _blank(item: Item, u: str, v: str) -> None:
-    if u != v or u.strip() or not u:
-        raise SuiteError(f"Item {item.id!r}: both contents must be the same white space.")
+def _blank(item: Item, u: str, v: str) -> str | None:
+    return None if u == v and u and not u.strip() else "both contents must be the same white space"
 
 
-def _identical(item: Item, u: str, v: str) -> None:
-    if u != v or not u.strip():
-        raise SuiteError(f"Item {item.id!r}: both contents must be the same, non-empty text.")
+def _identical(item: Item, u: str, v: str) -> str | None:
+    return None if u == v and u.strip() else "both contents must be the same, non-empty text"
 
 
-_Rule = Callable[[Item, str, str], None]
+_Rule = Callable[[Item, str, str], str | None]
+"""What is wrong with the two contents of a pair, or None."""
 _RULES: dict[str, tuple[_Rule, ...]] = {
     **dict(zip(VACUUM, ((_empty,), (_blank,), (_identical,)), strict=True)),
     LADDER: (_differ, _superset, _same_length),
