@@ -1,9 +1,8 @@
-"""Inspect's chat messages and ours. Not read are custom views of tool calls and the messages' own metadata.
+"""Inspect logs in, a few samples at once by inspect_ai's own reader, and its chat messages from and to ours.
 
-What our messages hold and Inspect's have no place for (a developer's role, an argument text that is no JSON, a part of
-another API) travels in metadata or data blocks named `jrh`, so that reading back gives equal messages.
-
-Inspect logs in: `.eval` and `.json` files and folders of them, by inspect_ai's own reader, a few samples at once.
+Not read are custom views of tool calls and the messages' own metadata. What our messages hold and Inspect's have no
+place for (a developer's role, an argument text that is no JSON, a part of another API) travels in metadata or data
+blocks named `jrh`, so that reading back gives equal messages.
 """
 
 from __future__ import annotations
@@ -29,8 +28,16 @@ if TYPE_CHECKING:
     from inspect_ai.model import ChatMessage, Content
     from inspect_ai.tool import ToolCall, ToolCallError
 
-
+ENDINGS = (".eval", ".json")
+NOT_READ = frozenset(("events", "events_data", "store", "timelines"))
+"""Parts of a sample that no transcript needs: they are most of a log, and are skipped while reading `.eval` files."""
 OWN = "jrh"
+
+_AT_ONCE = 8
+"""Samples held at a time: each reading of a `.eval` file begins with its whole list of contents."""
+_JSON_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d')
+_REFERENCE = re.compile("attachment://[0-9a-f]{32}")
+_BROKEN = (OSError, ValueError, RuntimeError, LookupError, EOFError, zipfile.BadZipFile, zlib.error)
 _ROLES = {"developer": "system", "function": "tool"}
 _CONTENT = ("reasoning", "image", "audio", "video", "document", "data", "tool_use")
 
@@ -187,17 +194,6 @@ def _error(text: str | None) -> ToolCallError | None:
 
 def _field(message: Message, name: str) -> Any:
     return next((p["value"] for p in message.parts if p.get("type") == "field" and p.get("name") == name), None)
-
-
-ENDINGS = (".eval", ".json")
-NOT_READ = frozenset(("events", "events_data", "store", "timelines"))
-"""Parts of a sample that no transcript needs: they are most of a log, and are skipped while reading `.eval` files."""
-
-_AT_ONCE = 8
-"""Samples held at a time: each reading of a `.eval` file begins with its whole list of contents."""
-_JSON_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d')
-_REFERENCE = re.compile("attachment://[0-9a-f]{32}")
-_BROKEN = (OSError, ValueError, RuntimeError, LookupError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 def read_inspect(path: str | Path, *, samples: Sequence[str | int] | None = None) -> Iterator[Transcript]:

@@ -1,7 +1,4 @@
-"""One front for transcripts: Inspect logs, OpenAI-style messages, or transcripts that are there already.
-
-Transcripts as items of a suite: one baseline each, with the label its log gives it.
-"""
+"""Transcripts in from any source, and made into items: one baseline each, with the label its log gives it."""
 
 from __future__ import annotations
 
@@ -14,10 +11,13 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.schema.items import BASELINE, Item, Labels
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.labels import label_text, read_labels
+from jrh_mlflow.suites.tables import ABSENT, inside
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
 from jrh_mlflow.suites.transcripts.openai import read_openai
 from jrh_mlflow.suites.transcripts.transcript import Transcript, check_steps, first_user_text, preprocess, unique_ids
 
+NO_TASK = "The task is what the transcript's messages ask for."
+"""Shown where a log says nothing about the task outside the messages."""
 _KINDS = (
     "Give an Inspect log (.eval, .json) or a folder of them, a file of OpenAI-style messages (.json, .jsonl), "
     "a list of messages, or transcripts."
@@ -41,7 +41,7 @@ def read_transcripts(
         return _from_path(source, samples)
     if samples is not None:
         raise RecipeError("`samples` chooses from Inspect logs; from a list, choose before.")
-    return _from_objects(source)
+    return iter(unique_ids(_from_objects(source)))
 
 
 def _from_path(source: str | Path, samples: Sequence[str | int] | None) -> Iterator[Transcript]:
@@ -60,21 +60,21 @@ def _from_path(source: str | Path, samples: Sequence[str | int] | None) -> Itera
     return iter(unique_ids(read_openai(path)))
 
 
-def _from_objects(source: Iterable[Any]) -> Iterator[Transcript]:
+def _from_objects(source: Iterable[Any]) -> Iterable[Transcript]:
     if isinstance(source, Mapping | Transcript | Message):
         source = [source]
-    items = iter(source)
-    first = next(items, None)
+    objects = iter(source)
+    first = next(objects, None)
     if first is None:
         raise RecipeError(f"There are no transcripts. {_KINDS}")
-    rest = chain([first], items)
+    objects = chain([first], objects)
     if isinstance(first, Transcript):
-        return iter(unique_ids(_checked(rest)))
+        return _checked(objects)
     if isinstance(first, Message):
-        messages = tuple(rest)
-        return iter([Transcript(id="transcript", messages=messages, input=first_user_text(messages))])
+        messages = tuple(objects)
+        return [Transcript(id="transcript", messages=messages, input=first_user_text(messages))]
     if isinstance(first, Mapping | list | tuple):
-        return iter(unique_ids(read_openai(list(rest))))
+        return read_openai(list(objects))
     raise RecipeError(f"A transcript cannot be a {type(first).__name__}. {_KINDS}")
 
 
@@ -83,12 +83,6 @@ def _checked(items: Iterable[Any]) -> Iterator[Transcript]:
         if not isinstance(item, Transcript):
             raise RecipeError(f"Among transcripts there is a {type(item).__name__}. {_KINDS}")
         yield item
-
-
-NO_TASK = "The task is what the transcript's messages ask for."
-"""Shown where a log says nothing about the task outside the messages."""
-
-_ABSENT = object()
 
 
 def transcript_items(
@@ -144,11 +138,12 @@ def field(transcript: Transcript, name: str) -> object:
             )
         return transcript.target[0] if transcript.target else None
     if head in ("scores", "metadata") and rest:
-        return _found(_inside(getattr(transcript, head), rest))
-    score, meta = _inside(transcript.scores, name), _inside(transcript.metadata, name)
-    if score is not _ABSENT and meta is not _ABSENT:
+        found = inside(getattr(transcript, head), rest)
+        return None if found is ABSENT else found
+    score, meta = inside(transcript.scores, name), inside(transcript.metadata, name)
+    if score is not ABSENT and meta is not ABSENT:
         raise RecipeError(f"{name!r} is a score and a metadata key. Say 'scores.{name}' or 'metadata.{name}'.")
-    return _found(meta if score is _ABSENT else score)
+    return next((value for value in (score, meta) if value is not ABSENT), None)
 
 
 def _item(
@@ -211,15 +206,3 @@ def _cells(read: Sequence[Transcript], name: str | None) -> list[object]:
 def _names(one: Transcript) -> list[str]:
     names = [f"scores.{key}" for key in one.scores] + [f"metadata.{key}" for key in one.metadata]
     return [*names, *(["target"] if one.target else [])]
-
-
-def _inside(values: Mapping[str, Any], path: str) -> object:
-    if path in values:
-        return values[path]
-    head, _, rest = path.partition(".")
-    inner = values.get(head)
-    return _inside(inner, rest) if rest and isinstance(inner, Mapping) else _ABSENT
-
-
-def _found(value: object) -> object:
-    return None if value is _ABSENT else value

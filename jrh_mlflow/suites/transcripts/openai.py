@@ -2,10 +2,7 @@
 
 A file holds one list of messages, a list of such lists, objects with `messages` (and an `id`, a `target`, `scores`,
 `metadata`), or one message a line. What a message holds beyond text, tool calls and reasoning is kept as a part.
-
-Messages as OpenAI writes them.
-
-Messages as LangChain and Anthropic write them, brought into OpenAI's form, from which all are read.
+Messages as LangChain and Anthropic write them are brought into OpenAI's form first, from which all are read.
 """
 
 from __future__ import annotations
@@ -22,23 +19,15 @@ from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text
 from jrh_mlflow.text import clean_data
 
 _TEXTS = ("text", "input_text", "output_text")
-_KNOWN = frozenset(
-    (
-        "role",
-        "content",
-        "tool_calls",
-        "tool_call_id",
-        "id",
-        "name",
-        "error",
-        "refusal",
-        "reasoning",
-        "reasoning_content",
-    )
-)
+_LEGACY = "function_call"
+_CALLS = ("tool_calls", "tool_call_id", _LEGACY)
+_KNOWN = frozenset(("role", "content", *_CALLS, "id", "name", "error", "refusal", "reasoning", "reasoning_content"))
 _OWN_KEYS = ("messages", "id", "input", "target", "scores", "metadata")
 _LINES = (".jsonl", ".ndjson")
-_LEGACY = "function_call"
+
+LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+_LANGCHAIN_FIELDS = ("content", "name", "id", "tool_call_id", "tool_calls")
+_ANTHROPIC = ("tool_use", "tool_result", "thinking")
 
 NOT_AN_OBJECT = "the arguments are not one JSON object"
 
@@ -123,6 +112,7 @@ def _transcript(raw: Mapping[str, Any], name: str | None, number: int, *, file: 
         raise RecipeError(f"{file or 'The list'}, transcript {shown!r} has no messages.")
     target = data.get("target") or ()
     more = {key: value for key, value in data.items() if key not in _OWN_KEYS}
+    known = {"file": file, "replaced_characters": replaced}
     return Transcript(
         id=shown,
         messages=messages,
@@ -130,11 +120,7 @@ def _transcript(raw: Mapping[str, Any], name: str | None, number: int, *, file: 
         target=(target,) if isinstance(target, str) else tuple(map(str, target)),
         scores=data.get("scores") or {},
         metadata={**more, **(data.get("metadata") or {})},
-        source={
-            "format": "openai",
-            **({"file": file} if file else {}),
-            **({"replaced_characters": replaced} if replaced else {}),
-        },
+        source={"format": "openai"} | {name: value for name, value in known.items() if value},
     )
 
 
@@ -147,11 +133,10 @@ def _message(data: Mapping[str, Any], before: Sequence[Message]) -> Message:
     calls = [_call(call) for call in data.get("tool_calls") or ()]
     if data.get(_LEGACY):
         calls.append({**_call(data[_LEGACY]), "id": f"function_{len(before)}"})
-    known = _KNOWN | {_LEGACY}
     parts += [
         {"type": "field", "name": key, "value": value}
         for key, value in data.items()
-        if key not in known and value not in (None, [], {})
+        if key not in _KNOWN and value not in (None, [], {})
     ]
     return Message(
         role=str(data["role"]),
@@ -291,11 +276,6 @@ def _write_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": call.get("id"), "type": "function", "function": {"name": call.get("name"), "arguments": text}}
 
 
-LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
-_LANGCHAIN_FIELDS = ("content", "name", "id", "tool_call_id", "tool_calls")
-_ANTHROPIC = ("tool_use", "tool_result", "thinking")
-
-
 def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a message of any of the three forms as one or more of OpenAI's.
 
@@ -312,15 +292,17 @@ def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         plain = {"role": message["role"], "content": message.get("content")}
     content = plain.get("content")
     blocks = content if isinstance(content, list) else []
-    if not any(isinstance(block, Mapping) and block.get("type") in _ANTHROPIC for block in blocks):
-        return [plain]
-    return _from_blocks(plain, blocks)
+    return _from_blocks(plain, blocks) if any(map(_is_anthropic, blocks)) else [plain]
+
+
+def _is_anthropic(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") in _ANTHROPIC
 
 
 def _from_blocks(message: dict[str, Any], blocks: list[Any]) -> list[dict[str, Any]]:
     """Take tool uses, tool results and thinking out of the content: results become messages of their own."""
-    rest = [block for block in blocks if not (isinstance(block, Mapping) and block.get("type") in _ANTHROPIC)]
-    found = [block for block in blocks if isinstance(block, Mapping) and block.get("type") in _ANTHROPIC]
+    found = [block for block in blocks if _is_anthropic(block)]
+    rest = [block for block in blocks if not _is_anthropic(block)]
     results = [_result(block) for block in found if block["type"] == "tool_result"]
     calls = [_tool_use(block) for block in found if block["type"] == "tool_use"]
     thoughts = [str(block.get("thinking") or "") for block in found if block["type"] == "thinking"]

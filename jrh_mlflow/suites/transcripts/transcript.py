@@ -1,14 +1,12 @@
-"""A transcript: the messages of one conversation or agent run, and where they come from.
+"""A transcript, its messages and where they come from, and preprocessors that shorten it on record.
 
-Preprocessors: what a judge is not shown, on purpose and on record.
+Preprocessors leave out what a judge is not to be shown:
 
     drop_tool_messages   tool results and the calls they answer
     drop_reasoning       what the model thought; text such as <think>…</think> inside a message is text, and stays
     keep_last:10         the last ten messages, and the system messages the transcript begins with
 
 A message of which nothing is left is dropped, and so is a tool result whose call was dropped.
-
-
 """
 
 from __future__ import annotations
@@ -25,6 +23,15 @@ _BYTES_PER_TOKEN = 4
 """On average, as the engine counts before it sends."""
 _PER_MESSAGE = 40
 """Bytes of the markers around a message or a tool call."""
+_SYSTEM = ("system", "developer")
+_RESULTS = ("tool", "function")
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
+
+Messages = tuple[Message, ...]
+StepRecord = Mapping[str, Any]
+"""What a step did: its spec as `step`, then counts of what it dropped."""
+Step = Callable[[Messages], tuple[Messages, Mapping[str, int]]]
+"""What is left of messages, and counts of what was dropped."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,21 +88,7 @@ def _bytes(message: Message) -> int:
     return sum(len(text.encode("utf-8", "replace")) for text in texts) + _PER_MESSAGE * (1 + len(calls))
 
 
-_SYSTEM = ("system", "developer")
-_RESULTS = ("tool", "function")
-_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
-
-Record = Mapping[str, Any]
-"""What a step did: its spec as `step`, then counts of what it dropped."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    messages: tuple[Message, ...]
-    dropped: Mapping[str, int]
-
-
-def preprocess(messages: Sequence[Message], steps: Sequence[str]) -> tuple[tuple[Message, ...], tuple[Record, ...]]:
+def preprocess(messages: Sequence[Message], steps: Sequence[str]) -> tuple[Messages, tuple[StepRecord, ...]]:
     """Apply steps in order, and return what is left with a record of what each step dropped.
 
     Raises:
@@ -108,17 +101,17 @@ def preprocess(messages: Sequence[Message], steps: Sequence[str]) -> tuple[tuple
     """
     left, records = tuple(messages), []
     for spec, step in check_steps(steps).items():
-        done = step(left)
-        if _spoken(left) and not _spoken(done.messages):
+        kept, dropped = step(left)
+        if _spoken(left) and not _spoken(kept):
             raise RecipeError(
                 f"Preprocessor {spec!r} leaves nothing to judge of {len(left)} messages. Leave it out, or keep more."
             )
-        left = done.messages
-        records.append({"step": spec, **done.dropped})
+        left = kept
+        records.append({"step": spec, **dropped})
     return left, tuple(records)
 
 
-def check_steps(steps: Sequence[str]) -> dict[str, Callable[[tuple[Message, ...]], _Done]]:
+def check_steps(steps: Sequence[str]) -> dict[str, Step]:
     """Resolve steps by name, before anything is read."""
     if isinstance(steps, str):
         raise RecipeError(f"Preprocessors are a list, but got the text {steps!r}. Give [{steps!r}].")
@@ -128,28 +121,24 @@ def check_steps(steps: Sequence[str]) -> dict[str, Callable[[tuple[Message, ...]
     return resolved
 
 
-def drop_tool_messages(messages: tuple[Message, ...]) -> _Done:
+def drop_tool_messages(messages: Messages) -> tuple[Messages, dict[str, int]]:
     """Drop tool results, tool calls, and messages that held nothing else."""
     spoken = [message for message in messages if message.role not in _RESULTS]
     left = _without_emptied(spoken, [replace(message, tool_calls=()) for message in spoken])
     n_calls = sum(len(message.tool_calls) for message in messages)
-    return _Done(left, {"messages": len(messages) - len(left), "tool_calls": n_calls})
+    return left, {"messages": len(messages) - len(left), "tool_calls": n_calls}
 
 
-def drop_reasoning(messages: tuple[Message, ...]) -> _Done:
+def drop_reasoning(messages: Messages) -> tuple[Messages, dict[str, int]]:
     """Drop reasoning, readable or redacted."""
-    kept = [
-        replace(
-            message, reasoning=None, parts=tuple(part for part in message.parts if part.get("type") not in _THOUGHTS)
-        )
-        for message in messages
-    ]
+    parts = [tuple(part for part in message.parts if part.get("type") not in _THOUGHTS) for message in messages]
+    kept = [replace(message, reasoning=None, parts=rest) for message, rest in zip(messages, parts, strict=True)]
     n_thoughts = sum(one != other for one, other in zip(messages, kept, strict=True))
     left = _without_emptied(messages, kept)
-    return _Done(left, {"messages": len(messages) - len(left), "reasoning": n_thoughts})
+    return left, {"messages": len(messages) - len(left), "reasoning": n_thoughts}
 
 
-def keep_last(messages: tuple[Message, ...], n: int) -> _Done:
+def keep_last(messages: Messages, n: int) -> tuple[Messages, dict[str, int]]:
     """Keep the last `n` messages and the system messages at the beginning; no tool result without its call."""
     head = next((i for i, message in enumerate(messages) if message.role not in _SYSTEM), len(messages))
     first = max(head, len(messages) - n)
@@ -157,7 +146,7 @@ def keep_last(messages: tuple[Message, ...], n: int) -> _Done:
     orphans = {i for i in range(first, len(messages)) if (call := asked.get(i)) is not None and call < first}
     left = [message for i, message in enumerate(messages) if (i < head or i >= first) and i not in orphans]
     counts = {"messages": len(messages) - len(left)}
-    return _Done(tuple(left), {**counts, "results_without_call": len(orphans)} if orphans else counts)
+    return tuple(left), {**counts, "results_without_call": len(orphans)} if orphans else counts
 
 
 def asking(messages: Sequence[Message]) -> dict[int, int]:
@@ -179,7 +168,7 @@ def _spoken(messages: Sequence[Message]) -> bool:
     return any(message.role not in _SYSTEM for message in messages)
 
 
-def _without_emptied(before: Sequence[Message], after: Sequence[Message]) -> tuple[Message, ...]:
+def _without_emptied(before: Sequence[Message], after: Sequence[Message]) -> Messages:
     """Leave out what a step emptied; what was empty before stays."""
     return tuple(new for old, new in zip(before, after, strict=True) if old == new or not _empty(new))
 
@@ -188,7 +177,7 @@ def _empty(message: Message) -> bool:
     return not (message.content.strip() or message.tool_calls or message.reasoning or message.error or message.parts)
 
 
-def _step(spec: str) -> Callable[[tuple[Message, ...]], _Done]:
+def _step(spec: str) -> Step:
     name, colon, argument = spec.partition(":")
     if name == "keep_last":
         if not (argument.isascii() and argument.isdigit() and int(argument) >= 1):
@@ -202,7 +191,7 @@ def _step(spec: str) -> Callable[[tuple[Message, ...]], _Done]:
     return _PLAIN[name]
 
 
-_PLAIN: Mapping[str, Callable[[tuple[Message, ...]], _Done]] = {
+_PLAIN: Mapping[str, Step] = {
     "drop_tool_messages": drop_tool_messages,
     "drop_reasoning": drop_reasoning,
 }

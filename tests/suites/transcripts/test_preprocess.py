@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.transcripts import approximate_tokens
-from jrh_mlflow.suites.transcripts import transcript as preprocess
+from jrh_mlflow.suites.transcripts import approximate_tokens, preprocess
 
 
 def call(id: str) -> dict[str, object]:
