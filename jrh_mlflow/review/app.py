@@ -194,14 +194,9 @@ def decisions(review: Opened, body: DecisionBody) -> Response:
     if entry is None:
         raise HTTPException(404, "There is no such item.")
     review.hold()
-    click = Click(
-        action=body.action,
-        who=body.reviewer,
-        version=body.version,
-        text=body.text,
-        label=body.label,
-        reason=(body.reason or "").strip() or None,
-    )
+    reason = (body.reason or "").strip() or None
+    asked = body.model_dump(include={"action", "version", "text", "label"})
+    click = Click(who=body.reviewer, reason=reason, **asked)
     event = review.decisions.decide(entry.key, click, entry.generated(body.message))
     state = entry.shown(event.after)
     return Json({"index": body.index, "state": state, "version": event.number, "number": event.number})

@@ -78,16 +78,13 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sealed = _sealed(send)
         try:
-            fresh = self._check(scope)
+            cookie = self._set_cookie(scope) if self._check(scope) else None
             body = await _body(receive)
         except Refusal as refusal:
-            await _refuse(refusal, sealed)
+            await _refuse(refusal, _sealed(send))
             return
-        if fresh:
-            sealed = self._with_cookie(sealed, scope)
-        await self._app(scope, _replayed(body, receive), sealed)
+        await self._app(scope, _replayed(body, receive), _sealed(send, cookie=cookie))
 
     def _check(self, scope: Scope) -> bool:
         """Refuse what may not come in; return whether the link's token was used."""
@@ -120,16 +117,9 @@ class Guard:
     def _same(given: str, wanted: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
 
-    def _with_cookie(self, send: Send, scope: Scope) -> Send:
+    def _set_cookie(self, scope: Scope) -> str:
         path = scope.get("root_path", "") + "/"
-        cookie = f"{cookie_name(scope)}={self._cookie}; Path={path}; HttpOnly; SameSite=Strict"
-
-        async def with_cookie(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], (b"set-cookie", cookie.encode("latin-1"))]}
-            await send(message)
-
-        return with_cookie
+        return f"{cookie_name(scope)}={self._cookie}; Path={path}; HttpOnly; SameSite=Strict"
 
 
 class _Headers:
@@ -173,7 +163,7 @@ def local_hosts(scope: Scope) -> tuple[str, ...]:
     return tuple(f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
 
 
-def _sealed(send: Send) -> Send:
+def _sealed(send: Send, *, cookie: str | None = None) -> Send:
     """Send answers with our headers, and without any that would open them to other sites."""
 
     async def sealed(message: Message) -> None:
@@ -185,6 +175,7 @@ def _sealed(send: Send) -> Send:
                 for name, value in given
                 if name.decode("latin-1").lower() not in _HEADERS and not name.lower().startswith(b"access-control-")
             ]
+            ours += [(b"set-cookie", cookie.encode("latin-1"))] if cookie else []
             message = {**message, "headers": [*kept, *ours]}
         await send(message)
 

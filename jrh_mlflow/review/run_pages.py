@@ -20,7 +20,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jrh_mlflow.errors import JrhError, TrackingError
-from jrh_mlflow.review.guard import FORM_POLICY, SANDBOX_POLICY
+from jrh_mlflow.review.guard import FORM_POLICY, SANDBOX_POLICY, Refusal
+from jrh_mlflow.text import clean_text
 
 MOST_ROWS = 200
 MOST_COMPARED = 12
@@ -34,14 +35,6 @@ _COMPARING = ThreadPoolExecutor(1, thread_name_prefix="jrh-compare")
 FindStore = Callable[[Request], str]
 """Leads from a request to the tracking store that is shown."""
 _Answer = Callable[[Request], Awaitable[Response]]
-
-
-class Unshown(Exception):  # noqa: N818 - an answer, not a failure
-    """Why a page cannot be shown, for the person who asked for it."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def run_routes(find_store: FindStore) -> list[Route]:
@@ -60,24 +53,24 @@ def run_routes(find_store: FindStore) -> list[Route]:
         return _page(await _in(_COMPARING, _compared, find_store(request), runs), SANDBOX_POLICY)
 
     return [
-        Route("/", _told(index)),
-        Route("/datasheet/{run_id}", _told(datasheet)),
-        Route("/compare", _told(compare)),
+        Route("/", _answering(index)),
+        Route("/datasheet/{run_id}", _answering(datasheet)),
+        Route("/compare", _answering(compare)),
     ]
 
 
-def _told(answer: _Answer) -> _Answer:
+def _answering(answer: _Answer) -> _Answer:
     """Answer what cannot be shown as a readable page."""
 
-    async def told(request: Request) -> Response:
+    async def answering(request: Request) -> Response:
         try:
             return await answer(request)
-        except Unshown as refused:
+        except Refusal as refused:
             return _problem(request, refused.status, str(refused))
         except JrhError as error:
             return _problem(request, 502 if isinstance(error, TrackingError) else 422, str(error))
 
-    return told
+    return answering
 
 
 async def _in(pool: ThreadPoolExecutor, work: Callable[..., str | bytes], *values: object) -> str | bytes:
@@ -96,7 +89,7 @@ def _datasheet(store: str, run_id: str) -> bytes:
 
     page = datasheet_html(store, run_id) if _RUN_ID.fullmatch(run_id) else None
     if page is None:
-        raise Unshown(404, "There is no such run, or it has no datasheet.html: only evaluations write one.")
+        raise Refusal(404, "There is no such run, or it has no datasheet.html: only evaluations write one.")
     return page
 
 
@@ -110,9 +103,9 @@ def _chosen(runs: list[str]) -> list[str]:
     """Return the runs of an address, each once."""
     chosen = list(dict.fromkeys(runs))
     if not all(_RUN_ID.fullmatch(run) for run in chosen):
-        raise Unshown(404, "There is no such run: a run id has 32 hexadecimal digits.")
+        raise Refusal(404, "There is no such run: a run id has 32 hexadecimal digits.")
     if not 2 <= len(chosen) <= MOST_COMPARED:
-        raise Unshown(422, f"A comparison needs 2 to {MOST_COMPARED} different runs, but got {len(chosen)}.")
+        raise Refusal(422, f"A comparison needs 2 to {MOST_COMPARED} different runs, but got {len(chosen)}.")
     return chosen
 
 
@@ -133,5 +126,5 @@ def _problem(request: Request, status: int, message: str) -> Response:
 
 
 def _page(content: str | bytes, policy: str, status: int = 200) -> Response:
-    body = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    body = clean_text(content).encode() if isinstance(content, str) else content
     return HTMLResponse(body, status_code=status, headers={"content-security-policy": policy})

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.generation.pipeline import PARTIAL_FILE
 from jrh_mlflow.review.finish import ReviewLogger, finish
-from jrh_mlflow.review.sources import FolderCatalog, Review, ReviewCatalog, RunCatalog
+from jrh_mlflow.review.sources import FolderCatalog, ReviewCatalog, RunCatalog
 from jrh_mlflow.review.states import UNDECIDED
 from jrh_mlflow.suites.suite import ITEMS_FILE
 
@@ -25,7 +25,13 @@ def open_catalog(suites: tuple[str, ...], *, tracking_uri: str | None = None) ->
         ReviewError: when there is nothing to review.
     """
     if len(suites) == 1 and suites[0].startswith("runs:/"):
-        return _RunOf(suites[0], tracking_uri)
+        from jrh_mlflow.tracking.read import active_uri
+
+        run_id = suites[0].removeprefix("runs:/").partition("/")[0]
+        found = RunCatalog(tracking_uri or active_uri(), run_id=run_id)
+        if not found.reviews():
+            raise ReviewError(f"Run {run_id} made no suite, or did not finish. Name the store: --tracking-uri.")
+        return found
     folders = [Path(text).parent if Path(text).name == ITEMS_FILE else Path(text) for text in suites]
     for folder in folders:
         if not any((folder / name).is_file() for name in (ITEMS_FILE, PARTIAL_FILE)):
@@ -36,22 +42,6 @@ def open_catalog(suites: tuple[str, ...], *, tracking_uri: str | None = None) ->
         if not content.entries and not content.growing:
             raise ReviewError(f"Suite {content.name!r} holds nothing to review: only baselines or pairs.")
     return catalog
-
-
-class _RunOf(RunCatalog):
-    """The suite of one run."""
-
-    def __init__(self, uri: str, tracking_uri: str | None) -> None:
-        from jrh_mlflow.tracking.read import active_uri
-
-        super().__init__(tracking_uri or active_uri())
-        self._run_id = uri.removeprefix("runs:/").partition("/")[0]
-        if not self.reviews():
-            raise ReviewError(f"Run {self._run_id} made no suite, or did not finish. Name the store: --tracking-uri.")
-
-    def reviews(self) -> list[Review]:
-        """Return the one review."""
-        return [review for review in super().reviews() if review.run and review.run.run_id == self._run_id]
 
 
 def serve(

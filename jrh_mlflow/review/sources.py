@@ -128,10 +128,10 @@ def folder_review(folder: Path) -> Review:
 
 
 class RunCatalog(ReviewCatalog):
-    """Suites of a tracking store's runs, fetched when they are opened and kept under `$JRH_HOME/reviews`."""
+    """Suites of a tracking store's runs, or of one run, fetched when they are opened, under `$JRH_HOME/reviews`."""
 
-    def __init__(self, tracking_uri: str) -> None:
-        self._uri = tracking_uri
+    def __init__(self, tracking_uri: str, *, run_id: str | None = None) -> None:
+        self._uri, self._run_id = tracking_uri, run_id
         self._known: dict[str, Review] = {}
         self._lock = threading.Lock()
 
@@ -139,8 +139,9 @@ class RunCatalog(ReviewCatalog):
         """Return the suites that generations logged, each once, the newest first."""
         from jrh_mlflow.tracking.read import suites_in_runs
 
-        found = {one.sha256: one for one in reversed(suites_in_runs(self._uri))}
-        return [self._review(one) for one in reversed(found.values())]
+        runs = [run for run in suites_in_runs(self._uri) if self._run_id in (None, run.run_id)]
+        found = {run.sha256: run for run in reversed(runs)}
+        return [self._review(run) for run in reversed(found.values())]
 
     def find(self, key: str) -> Review | None:
         """Return one by its key, without asking the store for one that is known."""

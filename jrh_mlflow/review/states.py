@@ -158,7 +158,6 @@ class Click:
     """Of the item as the reviewer saw it."""
     text: str | None = None
     label: str | None = None
-    message: int | None = None
     reason: str | None = None
 
 

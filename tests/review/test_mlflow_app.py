@@ -176,6 +176,8 @@ def test_a_suite_of_a_run_is_reviewed_and_the_review_is_logged_beside_it(client,
     store = Store(f"http://{client.address}", "generations")
     run = store.client.get_run(done["run_id"])
     assert (run.data.tags["jrh.kind"], run.data.metrics["review/accepted"]) == ("review", 2)
+    assert run.info.experiment_id == store.experiment_id
+    assert store.client.get_experiment_by_name("judge-datasheets") is None, "made and never used"
     traces = store.client.search_traces(locations=[store.experiment_id], run_id=done["run_id"])
     assert run.data.tags["jrh.traces"] == f"{len(traces)} of 2 decided items"
     for trace in traces:
