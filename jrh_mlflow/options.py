@@ -24,7 +24,15 @@ ANSWER_STYLES: Mapping[str, tuple[str, str]] = {"letters": ("A", "B"), "digits":
 """What the two slots are called in the prompt. Small models compare far better with letters."""
 
 
-def option(default: Any, rule: str, description: str | None = None, *, flag: str | None = None, **more: Any) -> Any:
+def option(
+    default: Any,
+    rule: str,
+    description: str | None = None,
+    *,
+    flag: str | None = None,
+    metavar: str | None = None,
+    **more: Any,
+) -> Any:
     """Describe one option.
 
     Args:
@@ -32,10 +40,13 @@ def option(default: Any, rule: str, description: str | None = None, *, flag: str
         rule: What its value must be, as in "a whole number": errors say it.
         description: Its help text.
         flag: On the command line, where that is not its name.
+        metavar: What the help text calls its value.
         more: A limit, which is `ge=1` for counts and `gt=0` for amounts; `repr=False` for a value that may hold a key
             and is never shown.
     """
-    return Field(default, description=description, json_schema_extra={"rule": rule, "flag": flag}, **more)
+    return Field(
+        default, description=description, json_schema_extra={"rule": rule, "flag": flag, "metavar": metavar}, **more
+    )
 
 
 class Options(BaseModel):
@@ -46,8 +57,11 @@ class Options(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _plain_numbers(cls, data: Mapping[str, Any]) -> dict[str, Any]:
-        # A number of numpy's is a number.
-        return {name: value.item() if hasattr(value, "dtype") else value for name, value in data.items()}
+        # A number of numpy's is a number; an array has another shape.
+        return {
+            name: value.item() if hasattr(value, "dtype") and value.shape == () else value
+            for name, value in data.items()
+        }
 
     @classmethod
     def checked(cls, data: Mapping[str, Any]) -> Self:

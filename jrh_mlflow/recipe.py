@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -84,7 +84,7 @@ def _module_from_file(path: Path) -> ModuleType:
     return module
 
 
-_GENERATION_KEYS = (*(each.name for each in fields(GenerationSettings) if each.name != "progress"), "output")
+_GENERATION_KEYS = (*(name for name in GenerationSettings.model_fields if name != "progress"), "output")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,9 +147,11 @@ def load_generation(path: str | Path) -> dict[str, Any]:
         given["validator"] = _recipe_judge(given["validator"], path)
     if "output" in given:
         given["output"] = str(path.parent / str(given["output"]))
-    if given.get("prices") is not None:
-        with _naming(path):
+    given = {key: value for key, value in given.items() if value is not None}
+    with _naming(path):
+        if "prices" in given:
             given["prices"] = read_prices(given["prices"])
+        GenerationSettings.checked({key: value for key, value in given.items() if key != "output"})
     return given
 
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.judging import extra_fields, price_from_option, text_or_file
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, limits, or_none, print_table, store, together
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, from_model, limits, or_none, print_table, store, together
 from jrh_mlflow.errors import BudgetError
+from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.reports.numbers import quote_text, spent_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.generation.generate import GenerationRun
-    from jrh_mlflow.generation.settings import GenerationSettings
 
 _SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_tokens", "generator_seed", "extra")
 """Options that need a generator model."""
@@ -25,33 +25,25 @@ _SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_toke
 
 data_options = together(
     click.option("-o", "--output", type=click.Path(), help="Folder to write the suite to."),
-    click.option("--rubric", help="The question the judge answers about a response; @FILE reads it from a file."),
-    click.option("--tests", help='"paper", "all", or names joined by commas; `jrh tests` lists them. [paper]'),
-    click.option("--labels", metavar="A,B", help="The labels, the better one or the one to be detected last."),
-    click.option("--scale", metavar="LOW-HIGH", help="An ordinal scale, as in 1-6, or its levels: low,mid,high."),
+    from_model(GenerationSettings, "rubric", "tests", "labels", "scale"),
     click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, response, label, id."),
-    click.option("--instruction", help="The task all responses answer, when the data have no column for it."),
+    from_model(GenerationSettings, "instruction"),
     click.option("--n", type=click.IntRange(1), help="How many rows to draw."),
-    click.option("--stratify", help="Column or role whose values share the draw, such as label."),
-    click.option("--name", help="Of the suite; the file's name when left out."),
-    click.option("--seed", type=int, help="Of the draw and of everything written by code. [0]"),
+    from_model(GenerationSettings, "stratify", "name", "seed"),
 )
 """The data and the tests."""
 
 
 transcript_options = together(
-    click.option("--group", metavar="FIELD", help="Column or field (metadata.topic) to report by."),
-    click.option("--preprocess", metavar="STEPS", help="Of transcripts: drop_reasoning,keep_last:10, …"),
-    click.option("--violation", metavar="LABEL", help="Of transcripts: the label for a broken rubric. [the last]"),
+    from_model(GenerationSettings, "group", "preprocess", "violation"),
     click.option("--value", "cells", multiple=True, metavar="CELL=LABEL", help="What a cell of the label means."),
-    click.option("--max-steps", type=click.IntRange(1), help="Of transcripts: most edits of one plan. [4]"),
-    click.option("--plans", type=click.IntRange(1), help="Of transcripts: plans tried for each. [3]"),
+    from_model(GenerationSettings, "max_steps", "plans"),
 )
 """What only transcripts need, and the group to report by."""
 
 
 model_options = together(
-    click.option("--generator", help="A litellm model name; offline (rules, no model) when left out."),
+    from_model(GenerationSettings, "generator"),
     click.option("--api-base", help="Address of the generator's endpoint, in the OpenAI dialect."),
     click.option("--temperature", type=or_none(float), metavar="NUMBER|none", help="Of the first attempt. [0.7]"),
     click.option("--max-temperature", type=float, help="Of the last attempt. [1.3]"),
@@ -59,13 +51,13 @@ model_options = together(
     click.option("--max-tokens", type=click.IntRange(1), help="Longest text. [2048]"),
     click.option("--generator-seed", type=int, help="Sent to the provider."),
     click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
-    click.option("--validator", help="Model that confirms labels, levels and edits; the generator's own, or none."),
+    from_model(GenerationSettings, "validator"),
     click.option("--validator-api-base", help="Address of the validator's endpoint."),
     click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this, on both models together."),
     click.option("--price", multiple=True, metavar="[MODEL=]IN,OUT", help="Dollars per million tokens."),
     limits,
     store,
-    click.option("--run-name", help="Name of the MLflow run."),
+    from_model(GenerationSettings, "run_name"),
     click.option("--dry-run", is_flag=True, help="Print items, calls and dollars; send nothing."),
 )
 """Generator, validator, money and MLflow."""
@@ -91,11 +83,9 @@ def generate(source: str, as_json: bool, dry_run: bool, **options: Any) -> None:
              jrh generate log.eval --tests agent_perturbation,agent_positives --rubric "Does it leak a secret?" \\
                  --labels "no violation,violation" --preprocess drop_reasoning --group metadata.topic -o suite
     """
-    from jrh_mlflow.generation.settings import GenerationSettings
-
     given = _arguments(source, options)
     output = given.pop("output", None)
-    settings = GenerationSettings(**given)
+    settings = GenerationSettings.checked(given)
     if dry_run:
         _print_quote(settings, as_json=as_json)
         return

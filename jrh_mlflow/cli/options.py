@@ -72,7 +72,8 @@ def _click_option(model: type[Options], name: str, *, parameter: str) -> Callabl
         # None is a value of its own where it is not the default.
         return click.option(flag, parameter, type=or_none(number), metavar="NUMBER|none", help=shown)
     limit = click.IntRange(1) if number is int else ABOVE_ZERO
-    return click.option(flag, parameter, type=limit if field.metadata else number, help=shown)
+    metavar = facts["metavar"] if isinstance(facts := field.json_schema_extra, dict) else None
+    return click.option(flag, parameter, type=limit if field.metadata else number, metavar=metavar, help=shown)
 
 
 def typed() -> set[str]:

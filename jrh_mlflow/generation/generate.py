@@ -142,48 +142,48 @@ def generate(
         TrackingError: when MLflow cannot be reached; what was paid is in the journal, and the same call again asks
             nothing twice.
     """
-    settings = GenerationSettings(
-        dataset,
-        tests=tests,
-        rubric=rubric,
-        generator=generator,
-        validator=validator,
-        labels=labels,
-        scale=scale,
-        seed=seed,
-        max_usd=max_usd,
-        columns=columns,
-        instruction=instruction,
-        n=n,
-        stratify=stratify,
-        similarity=similarity,
-        name=name,
-        concurrency=concurrency,
-        journal=journal,
-        prices=prices,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        timeout_s=timeout_s,
-        experiment=experiment,
-        run_name=run_name,
-        tracking_uri=tracking_uri,
-        progress=progress,
-        tags=tags,
-        group=group,
-        values=values,
-        violation=violation,
-        preprocess=preprocess,
-        max_steps=max_steps,
-        plans=plans,
-    )
-    return run_generation(settings).suite
+    arguments = {
+        "dataset": dataset,
+        "tests": tests,
+        "rubric": rubric,
+        "generator": generator,
+        "validator": validator,
+        "labels": labels,
+        "scale": scale,
+        "seed": seed,
+        "max_usd": max_usd,
+        "columns": columns,
+        "instruction": instruction,
+        "n": n,
+        "stratify": stratify,
+        "similarity": similarity,
+        "name": name,
+        "concurrency": concurrency,
+        "journal": journal,
+        "prices": prices,
+        "requests_per_minute": requests_per_minute,
+        "tokens_per_minute": tokens_per_minute,
+        "timeout_s": timeout_s,
+        "experiment": experiment,
+        "run_name": run_name,
+        "tracking_uri": tracking_uri,
+        "progress": progress,
+        "tags": tags,
+        "group": group,
+        "values": values,
+        "violation": violation,
+        "preprocess": preprocess,
+        "max_steps": max_steps,
+        "plans": plans,
+    }
+    return run_generation(GenerationSettings.checked(arguments)).suite
 
 
 def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = None) -> GenerationRun:
     """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
     prepared = prepare(settings)
     local = local_models(prepared.generator, prepared.validator)
-    settings = replace(settings, concurrency=make_ready(local, concurrency=settings.concurrency))
+    settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
     prepared = replace(prepared, settings=settings)
     similarity = as_similarity(settings.similarity, prepared.plan.corpus)
     store = Store(settings.tracking_uri, settings.experiment)
@@ -239,7 +239,7 @@ def _make(
 
 def price_generation(settings: GenerationSettings) -> GenerationQuote:
     """Say what a generation would send and cost, without sending anything; a cap is not looked at."""
-    return quoted(prepare(replace(settings, max_usd=None)))
+    return quoted(prepare(settings.model_copy(update={"max_usd": None})))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt
-from jrh_mlflow.generation.settings import GenerationSettings
+from jrh_mlflow.generation.settings import MAX_STEPS, PLANS, GenerationSettings
 from jrh_mlflow.perturb import (
     AGENT_TESTS,
     GROUPS,
@@ -35,8 +35,6 @@ from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
 from jrh_mlflow.suites.transcripts.items import field as transcript_field
 from jrh_mlflow.suites.transcripts.transcript import check_steps
 
-MAX_STEPS = 4
-PLANS = 3
 UNLABELLED = (
     "Of {} transcripts the log's own label is not known: a rule cannot tell whether they broke the rubric, so the "
     "labels of their agent_positives are not certain. Name the label (--map label=FIELD), or give a generator."
@@ -311,10 +309,6 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
     """
     transcripts = _transcripts(settings.dataset, settings.tracking_uri)
     rubric = _checked_rubric(settings.rubric, about="a transcript")
-    max_steps, plans = settings.max_steps, settings.plans
-    max_steps, plans = MAX_STEPS if max_steps is None else max_steps, PLANS if plans is None else plans
-    if max_steps < 1 or plans < 1:
-        raise ValueError(f"`max_steps, plans >= 1` must hold, but got {max_steps=}, {plans=}.")
     labels, roles = _transcript_labels(settings), _transcript_roles(settings.columns)
     violation, by = violation_label(labels, settings.violation), settings.group or roles.get("group")
     steps = settings.preprocess or ()
@@ -340,8 +334,8 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
         jobs=_jobs((test, one) for test in tests for one in test.aimed(seeds, labels, rubric, violation=violation)),
         starts=tuple(starts),
         violation=violation,
-        max_steps=max_steps,
-        plans=plans,
+        max_steps=settings.max_steps or MAX_STEPS,
+        plans=settings.plans or PLANS,
         about={"preprocess": ",".join(steps) or None, "group": by, "label": roles.get("label")},
     )
 

@@ -119,7 +119,7 @@ def _generate(url: str, n_texts: int, *, topic: str) -> Any:
         for number in range(n_texts // len(TESTS))
     ]
     settings = GenerationSettings(
-        rows,
+        dataset=rows,
         tests=list(TESTS),
         rubric="Is the report correct?",
         labels=("fail", "pass"),

@@ -158,6 +158,8 @@ def test_generator_and_validator_of_a_recipe_become_objects(tmp_path: Path) -> N
         (("n: 6", "generator: {attempts: 2}"), "one of `model` or `callable`"),
         (("n: 6", "generator: {model: x, attempts: 0}"), "attempts"),
         (("n: 6", "n: ["), "cannot be read"),
+        (("n: 6", "n: six"), r"recipe\.yaml: `n` must be a whole number, but is 'six'"),
+        (("n: 6", "plans: 0"), "`plans` must be a whole number, 1 or more, but is 0"),
     ],
 )
 def test_a_recipe_that_cannot_be_followed_says_where(change: tuple[str, str], text: str, tmp_path: Path) -> None:

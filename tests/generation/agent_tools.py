@@ -127,6 +127,5 @@ def run(source: object, server: LoopbackServer | None, store_uri: str, **options
         options.setdefault("labels", LABELS)
     options.setdefault("rubric", RUBRIC)
     options.setdefault("tests", BOTH)
-    return run_generation(
-        GenerationSettings(source, tracking_uri=store_uri, experiment="tests", progress=False, **options)
-    )
+    options |= {"dataset": source, "tracking_uri": store_uri, "experiment": "tests", "progress": False}
+    return run_generation(GenerationSettings.checked(options))

@@ -266,7 +266,13 @@ def test_a_quote_sends_nothing_and_covers_the_bill(log: Path, store_uri: str) ->
         judge = PromptedJudge(VERIFIER, api_base=server.url, max_tokens=64)
         quote = price_generation(
             GenerationSettings(
-                log, tests=BREAK, rubric=RUBRIC, labels=LABELS, generator=generator, validator=judge, prices=PRICES
+                dataset=log,
+                tests=BREAK,
+                rubric=RUBRIC,
+                labels=LABELS,
+                generator=generator,
+                validator=judge,
+                prices=PRICES,
             )
         )
         assert server.counts["requests"] == 0
@@ -285,7 +291,7 @@ def test_the_worst_case_is_counted_with_the_longest_prompt_there_can_be(store_ur
     told = {"tests": BREAK, "rubric": RUBRIC, "labels": LABELS, "validator": "none", "prices": {EDITOR: (1.0, 0.0)}}
     with LoopbackServer(reply=player) as server:
         generator = Generator(EDITOR, api_base=server.url)
-        quote = price_generation(GenerationSettings(talk, generator=generator, **told))
+        quote = price_generation(GenerationSettings(dataset=talk, generator=generator, **told))
         run(talk, server, store_uri, generator=generator, **told)
     bodies = [body["messages"][-1]["content"] for part in player.briefs.values() for body in part]
     assert quote.worst_usd is not None

@@ -213,7 +213,7 @@ def test_a_quote_sends_nothing_and_covers_the_bill(store_uri: str) -> None:
         generator = Generator(WRITER, api_base=server.url)
         validator = PromptedJudge(CHECKER, api_base=server.url, max_tokens=64)
         told = {"tests": TESTS, "rubric": RUBRIC, "generator": generator, "validator": validator, "prices": PRICES}
-        before = price_generation(GenerationSettings(rows(4), labels=LABELS, **told))
+        before = price_generation(GenerationSettings(dataset=rows(4), labels=LABELS, **told))
         assert server.counts["requests"] == 0
         done = run(rows(4), server, store_uri, tests=TESTS, generator=generator, validator=validator, prices=PRICES)
     assert (before.items, before.generator_calls, before.max_generator_calls) == (len(done.suite), 12, 48)
@@ -222,5 +222,7 @@ def test_a_quote_sends_nothing_and_covers_the_bill(store_uri: str) -> None:
     assert before.worst_usd is not None
     assert done.metrics["cost/usd"] < before.worst_usd
     assert 0.3 < done.metrics["cost/usd"] / before.usd < 3
-    offline = price_generation(GenerationSettings(rows(4), labels=LABELS, tests=TESTS, rubric=RUBRIC, generator=None))
+    offline = price_generation(
+        GenerationSettings(dataset=rows(4), labels=LABELS, tests=TESTS, rubric=RUBRIC, generator=None)
+    )
     assert (offline.generator_calls, offline.usd) == (0, 0.0)

@@ -97,6 +97,5 @@ def run(dataset: object, server: LoopbackServer | None, store_uri: str, **option
     if "scale" not in options:
         options.setdefault("labels", LABELS)
     options.setdefault("rubric", RUBRIC)
-    return run_generation(
-        GenerationSettings(dataset, tracking_uri=store_uri, experiment="tests", progress=False, **options)
-    )
+    options |= {"dataset": dataset, "tracking_uri": store_uri, "experiment": "tests", "progress": False}
+    return run_generation(GenerationSettings.checked(options))

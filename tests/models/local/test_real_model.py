@@ -88,7 +88,7 @@ def test_the_checks_set_bad_rewrites_of_a_real_model_aside(smollm2: Path, store_
         "response": "The council of Leeds approved the lanes in 2021. Accidents dropped by 14 percent.",
     }
     settings = GenerationSettings(
-        [seed],
+        dataset=[seed],
         tests=tests,
         rubric=RUBRIC,
         labels=LABELS,
