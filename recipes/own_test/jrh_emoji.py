@@ -1,6 +1,7 @@
-"""A reliability test of your own: one class that writes items, registered under a name, then generated and judged.
+"""A reliability test of your own: one class that says what changes, what is expected and how items are written.
 
-Run: python recipes/own_test.py (needs no key: the test writes by code, and the judge is a function)
+Run: python recipes/own_test/jrh_emoji.py (needs no key: the test writes by code, and the judge is a function).
+Installed (pip install ./recipes/own_test), it is found by its name: jrh tests emoji.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from importlib import resources
 
 import jrh_mlflow as jrh
-from jrh_mlflow.perturb import CodeTest, Target, register
+from jrh_mlflow.perturb import CodeTest, Target
 from jrh_mlflow.perturb.checks import differs, keeps_names, keeps_numbers
 
 
@@ -18,7 +19,7 @@ class Emoji(CodeTest):
     """Smiles say nothing about a response; a judge that they charm is caught."""
 
     name = "emoji"
-    title = "an emoji after every sentence: answer unchanged"
+    title = "an emoji after every sentence"
     checks = (differs, keeps_numbers, keeps_names)
 
     def write(self, target: Target, rng: random.Random) -> str:
@@ -32,8 +33,7 @@ def judge(shown: jrh.Presentation) -> str:
 
 
 if __name__ == "__main__":
-    register(Emoji())  # now `tests=` and recipes know the name; a test for everybody is one line in perturb/registry.py
     seeds = str(resources.files("jrh_mlflow.suites") / "demo_replies.csv")
     question, columns = "May this reply be sent as it is?", {"label": "verdict"}
-    suite = jrh.generate(seeds, tests=["emoji", "typos"], rubric=question, columns=columns, generator="offline")
+    suite = jrh.generate(seeds, tests=[Emoji(), "typos"], rubric=question, columns=columns, generator="offline")
     print(jrh.evaluate(judge, suite).report.to_markdown(title="A judge that likes smiles"))
