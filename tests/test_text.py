@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jrh_mlflow.models.transports.wire_json import encode
+from jrh_mlflow.models.transports.dialect import encode
 from jrh_mlflow.perturb.similarity import TfidfSimilarity
 from jrh_mlflow.text import clean_data, clean_json, clean_text
 

@@ -33,12 +33,11 @@ from jrh_mlflow.engine.workers import run_coroutine
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import read
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.models.prices import Overrides, Price, context_window, cost_micro, prompt_size, worst_case_micro
-from jrh_mlflow.models.transports._base import OPENAI_DIALECT, FailureKind, TransportError, safe_text, split_model
-from jrh_mlflow.models.transports.addresses import resolve
-from jrh_mlflow.models.transports.dialect import chat_body, read_completion
-from jrh_mlflow.models.transports.failures import is_error, read_error
-from jrh_mlflow.models.transports.wire_json import decode, encode
+from jrh_mlflow.models.catalog import OPENAI_DIALECT, context_window, split_model
+from jrh_mlflow.models.prices import Overrides, Price, cost_micro, prompt_size, worst_case_micro
+from jrh_mlflow.models.transports import FailureKind, TransportError, safe_text
+from jrh_mlflow.models.transports.dialect import chat_body, decode, encode, is_error, read_completion, read_error
+from jrh_mlflow.models.transports.direct import resolve
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.suites.suite import Suite
 

@@ -13,9 +13,9 @@ from jrh_mlflow.engine.budget import Budget
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
-from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Price, context_window, cost_micro, prompt_size, worst_case_micro
-from jrh_mlflow.models.transports import Transport, TransportError, make_transport, pick_transport
-from jrh_mlflow.models.transports._base import known_secrets
+from jrh_mlflow.models.catalog import context_window
+from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Price, cost_micro, prompt_size, worst_case_micro
+from jrh_mlflow.models.transports import TransportError, known_secrets, make_transport, pick_transport
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets
 
@@ -44,7 +44,7 @@ class ClientSettings:
     price: Price | None = None
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     transport: str | None = None
-    """`direct` or `litellm`; chosen from the model and its address when None."""
+    """`direct`, `litellm` or a plugin; chosen from the model and its address when None."""
 
 
 class ModelClient:
@@ -77,9 +77,7 @@ class ModelClient:
         )
         self._circuit = Circuit(concurrency=settings.concurrency)
         name = settings.transport or pick_transport(model, api_base)
-        self._transport: Transport = make_transport(
-            "direct" if name == "direct" else "litellm", concurrency=settings.concurrency
-        )
+        self._transport = make_transport(name, concurrency=settings.concurrency)
         self._secrets = known_secrets()
         self._told = False
         self._rng = random.Random()  # noqa: S311 - jitter, not a secret

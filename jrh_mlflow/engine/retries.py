@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.models.transports._base import TransportError
+from jrh_mlflow.models.transports import TransportError
 
 T = TypeVar("T")
 OnAttemptFailed = Callable[[TransportError, int], Awaitable[None] | None]

@@ -20,7 +20,7 @@ from jrh_mlflow.engine.workers import BUDGET, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.evaluation.run_content import evaluation_content
 from jrh_mlflow.measures.records import complete_pairs
-from jrh_mlflow.models.local.ready import ModelClock, local_models
+from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.resolve import prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
 from jrh_mlflow.results.categories import categorised

@@ -15,8 +15,8 @@ from jrh_mlflow.judges._base import ModelJudge
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template
 from jrh_mlflow.judges.request_fields import address_of, checked_extra
+from jrh_mlflow.models.catalog import takes_schema
 from jrh_mlflow.models.local.names import canonical, shown_name
-from jrh_mlflow.models.prices import takes_schema
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.presentation import Presentation

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.models.transports._base import known_secrets
+from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.traces import (

@@ -4,7 +4,7 @@ import pytest
 
 from jrh_mlflow.engine.retries import ADVICE, Circuit
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.models.transports._base import FailureKind, TransportError
+from jrh_mlflow.models.transports import FailureKind, TransportError
 
 
 def fail(

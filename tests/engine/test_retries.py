@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import RetryPolicy, send_with_retries
-from jrh_mlflow.models.transports._base import RETRYABLE, FailureKind, TransportError
+from jrh_mlflow.models.transports import RETRYABLE, FailureKind, TransportError
 from tests.engine.virtual_time import now, run
 
 HOPELESS: tuple[FailureKind, ...] = ("auth", "bad_request", "not_found", "too_long")

@@ -9,7 +9,7 @@ import pytest
 
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import RetryPolicy, send_with_retries
-from jrh_mlflow.models.transports._base import TransportError
+from jrh_mlflow.models.transports import TransportError
 from tests.engine.virtual_time import now, run
 
 

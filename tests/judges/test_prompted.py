@@ -13,7 +13,7 @@ from jrh_mlflow.engine.plan import plan_calls, present
 from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.judges import ModelJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.models.prices import takes_schema
+from jrh_mlflow.models.catalog import takes_schema
 from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.items import Call, Item, Order
 from jrh_mlflow.schema.presentation import Message
@@ -269,7 +269,7 @@ def test_a_schema_is_asked_for_where_the_model_is_known_to_take_one(model, takes
 
 def test_the_question_whether_a_model_takes_a_schema_does_not_load_litellm():
     code = (
-        "import sys; from jrh_mlflow.models.prices import takes_schema; takes_schema('gemini/gemini-2.5-flash'); "
+        "import sys; from jrh_mlflow.models.catalog import takes_schema; takes_schema('gemini/gemini-2.5-flash'); "
         "print([name for name in ('litellm', 'aiohttp', 'mlflow') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,9 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jrh_mlflow.models.transports import TransportError
-from jrh_mlflow.models.transports.dialect import read_http
-from jrh_mlflow.models.transports.failures import retry_after
-from jrh_mlflow.models.transports.wire_json import decode, encode
+from jrh_mlflow.models.transports.dialect import decode, encode, read_http, retry_after
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.text import clean_text
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.models.catalog import context_window
 from jrh_mlflow.models.prices import (
     Price,
-    context_window,
     cost_micro,
     price_of,
     prompt_size,

@@ -12,8 +12,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from jrh_mlflow.models.transports import TransportError, make_transport
-from jrh_mlflow.models.transports._base import RETRYABLE
+from jrh_mlflow.models.transports import RETRYABLE, TransportError, make_transport
 from jrh_mlflow.schema.requests import Request, Response
 from tests.loopback import Faults, LoopbackServer, Reply, error_reply
 from tests.models.transport_tools import KEY, MODEL, USER, Transports, ask, fail, request_to, send, set_environment

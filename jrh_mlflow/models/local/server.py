@@ -1,4 +1,7 @@
-"""Serve a model on loopback, in the OpenAI dialect, from a process that ends with this one."""
+"""Models served on loopback, in the OpenAI dialect, by processes that end with this one.
+
+A run makes its models ready first: fetched, loadable, and not asked more at once than they have slots.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +24,7 @@ from typing import Any
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.models.local.fetch import fetch_model
 from jrh_mlflow.models.local.gguf import Head, available_memory, read_head
-from jrh_mlflow.models.local.names import BY_HASH, PREFIX, file_of
+from jrh_mlflow.models.local.names import BY_HASH, PREFIX, file_of, is_local
 
 THREADS = 1
 """Two threads on a busy machine with two cores are a hundred times slower than one; JRH_LOCAL_THREADS sets another."""
@@ -237,3 +240,37 @@ def _setting(variable: str, default: int) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise RecipeError(f"{variable} must be a whole number of at least 1, but is {text!r}.")
     return int(text)
+
+
+def local_models(*asked: object) -> list[str]:
+    """Return the models on this machine among those of judges, generators and whatever else has a `model`."""
+    models = [getattr(one, "model", None) for one in asked]
+    return [model for model in models if isinstance(model, str) and is_local(model)]
+
+
+def make_ready(models: Iterable[str], *, concurrency: int, backend: str = "local") -> int:
+    """Fetch and check local models, and return how many calls may be in flight: no more than they answer at once.
+
+    A call that waits for a slot would use up its time limit, and would have to be settled after a Ctrl-C.
+
+    Raises:
+        RecipeError: when the extra is missing, or the calls are to run on other machines.
+        JudgeError: when a model cannot be fetched or loaded.
+    """
+    for model in models:
+        if backend != "local":
+            raise RecipeError(f'{model} runs on this machine, and backend={backend!r} on others. Use backend="local".')
+        prepare(model)
+        concurrency = min(concurrency, slots())
+    return concurrency
+
+
+class ModelClock:
+    """The processor time that models on this machine use from now on."""
+
+    def __init__(self, models: Sequence[str]) -> None:
+        self._before = cpu_seconds() if models else None
+
+    def seconds(self) -> float | None:
+        """Return what was used so far; None when no model runs on this machine."""
+        return None if self._before is None else max(0.0, cpu_seconds() - self._before)

@@ -1,26 +1,79 @@
-"""Transports to a provider: aiohttp straight to OpenAI-dialect endpoints, litellm to everything else."""
+"""Transports to a provider: aiohttp straight to OpenAI-dialect endpoints, litellm to everything else, and plugins.
+
+Another package adds a transport by an entry point of the group `jrh.transports`, whose value is a `Transport` class:
+it takes the models that begin with the entry point's name, as in `acme/large`, and with the class's `providers`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
-
-from jrh_mlflow.models.transports._base import FailureKind, Transport, TransportError, pick_transport
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.models.catalog import OPENAI_DIALECT, split_model
+from jrh_mlflow.models.local.names import is_local
+from jrh_mlflow.models.transports._base import (
+    RETRYABLE,
+    FailureKind,
+    Transport,
+    TransportError,
+    known_secrets,
+    safe_text,
+)
 from jrh_mlflow.models.transports.dialect import RESERVED_EXTRA
 from jrh_mlflow.models.transports.direct import DirectTransport
 from jrh_mlflow.models.transports.litellm import LiteLLMTransport
+from jrh_mlflow.plugins import TRANSPORTS, plugins
 
 __all__ = [
     "RESERVED_EXTRA",
+    "RETRYABLE",
     "DirectTransport",
     "FailureKind",
     "LiteLLMTransport",
     "Transport",
     "TransportError",
+    "known_secrets",
     "make_transport",
     "pick_transport",
+    "safe_text",
 ]
 
+_BUILT_IN: dict[str, type[Transport]] = {"direct": DirectTransport, "litellm": LiteLLMTransport}
 
-def make_transport(name: Literal["direct", "litellm"], *, concurrency: int = 64) -> Transport:
-    """Return the transport that `pick_transport` named; open it with `async with`."""
-    return DirectTransport(concurrency=concurrency) if name == "direct" else LiteLLMTransport(concurrency=concurrency)
+
+def make_transport(name: str, *, concurrency: int = 64) -> Transport:
+    """Return a transport by its name; open it with `async with`.
+
+    Raises:
+        RecipeError: for a name that nobody has, and for a plugin that is none.
+    """
+    added = {plugin.name: plugin for plugin in plugins(TRANSPORTS)}
+    if name in _BUILT_IN:
+        return _BUILT_IN[name](concurrency=concurrency)
+    if name not in added:
+        known = [*_BUILT_IN, *added]
+        raise RecipeError(f"Unknown transport {name!r}.{suggest(name, known)} Known: {', '.join(known)}.")
+    plugin = added[name]
+    if not (isinstance(plugin.value, type) and issubclass(plugin.value, Transport)):
+        raise RecipeError(plugin.error or f"The transport {name!r} of {plugin.distribution} is no `Transport` class.")
+    return plugin.value(concurrency=concurrency)
+
+
+def pick_transport(model: str, api_base: str | None) -> str:
+    """Choose the transport for a model: another package's that claims it, or one of ours.
+
+    The direct transport takes `local/…`, `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a
+    provider and the other providers of `OPENAI_DIALECT`. litellm takes the rest.
+
+    Example:
+        >>> pick_transport("openai/gpt-4o-mini", None), pick_transport("groq/llama-3.1-8b-instant", None)
+        ('direct', 'litellm')
+        >>> pick_transport("my-model", "http://localhost:8000/v1"), pick_transport("ollama_chat/x", "http://localhost:11434")
+        ('direct', 'litellm')
+    """
+    prefix = model.partition("/")[0]
+    for plugin in plugins(TRANSPORTS):
+        if prefix == plugin.name or prefix in getattr(plugin.value, "providers", ()):
+            return plugin.name
+    provider, _ = split_model(model)
+    if provider in ("openai", "hosted_vllm") or is_local(model):
+        return "direct"
+    return "direct" if api_base and (provider is None or provider in OPENAI_DIALECT) else "litellm"

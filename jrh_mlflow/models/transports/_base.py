@@ -1,4 +1,4 @@
-"""The contract both transports keep: a request goes out once, and a response or a `TransportError` comes back."""
+"""The contract every transport keeps: a request goes out once, and a response or a `TransportError` comes back."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-from jrh_mlflow.models.local.names import is_local
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import BLANK, SECRET_NAME, blank_secrets, environment_secrets
 
@@ -22,28 +21,6 @@ RETRYABLE: frozenset[str] = frozenset({"rate_limited", "server", "timeout", "con
 MAX_TEXT = 400
 """Characters kept of what a provider says about a failure."""
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-OPENAI_DIALECT = _names(
-    "openai hosted_vllm vllm openai_like custom_openai lm_studio llamafile deepseek groq together_ai mistral"
-    " fireworks_ai openrouter xai"
-)
-"""litellm's names of providers that speak the OpenAI dialect at their `api_base`."""
-OTHER_PROVIDERS = _names(
-    "a2a ai21 ai21_chat aiml aiohttp_openai amazon_nova anthropic anthropic_text anyscale azure azure_ai azure_text"
-    " baseten bedrock bedrock_converse bedrock_mantle cerebras chatgpt clarifai cloudflare codestral cohere cohere_chat"
-    " custom dashscope databricks datarobot deepinfra docker_model_runner featherless_ai friendliai galadriel gemini"
-    " gigachat github github_copilot gradient_ai helicone heroku huggingface hyperbolic lambda_ai langgraph lemonade"
-    " litellm_proxy maritalk meta_llama minimax modelscope moonshot morph nebius nlp_cloud novita nscale nvidia_nim oci"
-    " ollama ollama_chat oobabooga ovhcloud perplexity petals poe predibase publicai ragflow replicate sagemaker"
-    " sagemaker_chat sagemaker_nova sambanova sap snowflake text-completion-codestral text-completion-openai triton v0"
-    " vercel_ai_gateway vertex_ai vertex_ai_beta volcengine wandb watsonx watsonx_text xinference zai"
-)
-"""litellm's names of providers that are left to litellm, whatever the address. Any other prefix belongs to the model's
-name, as in `Qwen/Qwen2.5-7B-Instruct`."""
 
 _SECRET_TEXT = re.compile(
     r"(?i:bearer)\s+[^\s,;\"']+"
@@ -86,7 +63,8 @@ class Transport(ABC):
     A transport sends every request exactly once: retries, limits and money belong to the engine.
     """
 
-    name: Literal["direct", "litellm"]
+    providers: ClassVar[frozenset[str]] = frozenset()
+    """Prefixes of the models that a transport of another package takes, besides the name of its entry point."""
 
     def __init__(self, *, concurrency: int = 64) -> None:
         """Describe a transport; nothing is opened before `async with`.
@@ -119,39 +97,6 @@ class Transport(ABC):
         Raises:
             TransportError: There is no answer.
         """
-
-
-def split_model(model: str) -> tuple[str | None, str]:
-    """Split a litellm model name into the provider and the provider's own name for the model.
-
-    A prefix that is no provider stays part of the name.
-
-    Example:
-        >>> split_model("hosted_vllm/meta-llama/Llama-3")
-        ('hosted_vllm', 'meta-llama/Llama-3')
-        >>> split_model("Qwen/Qwen2.5-7B-Instruct")
-        (None, 'Qwen/Qwen2.5-7B-Instruct')
-    """
-    provider, slash, name = model.partition("/")
-    return (provider, name) if slash and provider in OPENAI_DIALECT | OTHER_PROVIDERS else (None, model)
-
-
-def pick_transport(model: str, api_base: str | None) -> Literal["direct", "litellm"]:
-    """Choose the transport for a model.
-
-    The direct transport takes `local/…`, `openai/…` and `hosted_vllm/…`, and with an `api_base` also names without a
-    provider and the other providers of `OPENAI_DIALECT`. litellm takes the rest.
-
-    Example:
-        >>> pick_transport("openai/gpt-4o-mini", None), pick_transport("groq/llama-3.1-8b-instant", None)
-        ('direct', 'litellm')
-        >>> pick_transport("my-model", "http://localhost:8000/v1"), pick_transport("ollama_chat/x", "http://localhost:11434")
-        ('direct', 'litellm')
-    """
-    provider, _ = split_model(model)
-    if provider in ("openai", "hosted_vllm") or is_local(model):
-        return "direct"
-    return "direct" if api_base and (provider is None or provider in OPENAI_DIALECT) else "litellm"
 
 
 def safe_text(text: str) -> str:

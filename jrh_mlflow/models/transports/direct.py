@@ -1,18 +1,27 @@
-"""The direct transport: OpenAI-dialect endpoints over one pooled aiohttp session, with next to no time of its own."""
+"""The direct transport: OpenAI-dialect endpoints over one pooled aiohttp session, with next to no time of its own.
+
+Where a request goes, and under which key, is found in the same variables that litellm reads.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import ssl
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.models.local.names import is_local
+from jrh_mlflow.models.catalog import DIALECT_KEYS, split_model
+from jrh_mlflow.models.local.names import PREFIX, is_local
+from jrh_mlflow.models.local.server import served
 from jrh_mlflow.models.transports._base import Transport, TransportError
-from jrh_mlflow.models.transports.addresses import Endpoint, resolve, resolve_local
-from jrh_mlflow.models.transports.dialect import chat_body, read_http
-from jrh_mlflow.models.transports.wire_json import encode
+from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
 from jrh_mlflow.schema.requests import Request, Response
 
 if TYPE_CHECKING:
@@ -24,12 +33,100 @@ if TYPE_CHECKING:
 
 MAX_BODIES = 512
 """Encoded requests kept at most."""
+OPENAI_BASE = "https://api.openai.com/v1"
+NO_KEY = "none"
+"""Sent to servers of one's own, which ask for no key."""
+
+_BASES: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "hosted_vllm": ("HOSTED_VLLM_API_BASE",),
+}
+_REASONING = re.compile(r"o\d|.*gpt-[56](?!-chat)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Endpoint:
+    """One endpoint, resolved once per model."""
+
+    url: str
+    model: str
+    """The provider's own name for the model."""
+    key: str = field(repr=False)
+    proxy: str | None = field(repr=False)
+    """From HTTPS_PROXY and its relatives; may hold a password."""
+    max_tokens: str
+    """The name of the limit: OpenAI's reasoning models refuse `max_tokens`."""
+
+    @property
+    def host(self) -> str:
+        """Host and port, for texts."""
+        return urllib.parse.urlsplit(self.url).netloc.rpartition("@")[2]
+
+
+def resolve(model: str, api_base: str | None) -> Endpoint:
+    """Find address and key of a model.
+
+    Raises:
+        TransportError: `auth` when OpenAI's own service would be asked without a key, `bad_request` without an address.
+    """
+    provider, name = split_model(model)
+    provider = provider or "openai"
+    base = api_base or first_set(_BASES.get(provider, ())) or (OPENAI_BASE if provider == "openai" else "")
+    base = base.rstrip("/")
+    if not re.match(r"https?://[^/]", base):
+        ways = " or set ".join(("give api_base", *_BASES.get(provider, ())))
+        raise TransportError("bad_request", f"{model} needs an address that starts with http:// or https://: {ways}.")
+    return Endpoint(
+        url=base if base.endswith("/chat/completions") else f"{base}/chat/completions",
+        model=name,
+        key=find_key(provider, model, has_own_base=base != OPENAI_BASE),
+        proxy=_proxy_for(base),
+        max_tokens="max_completion_tokens" if provider == "openai" and _REASONING.match(name) else "max_tokens",
+    )
+
+
+def resolve_local(model: str) -> Endpoint:
+    """Find the server of a model on this machine, starting it when it does not run; never through a proxy.
+
+    Raises:
+        JrhError: when it cannot be served.
+    """
+    running = served(model)
+    name = model.removeprefix(PREFIX)
+    return Endpoint(
+        url=f"{running.url}/chat/completions", model=name, key=running.key, proxy=None, max_tokens="max_tokens"
+    )
+
+
+def find_key(provider: str, model: str, *, has_own_base: bool) -> str:
+    """Return the provider's key; a server of one's own may go without.
+
+    Raises:
+        TransportError: `auth`, naming the variable to set.
+    """
+    names = DIALECT_KEYS.get(provider, ())
+    key = first_set(names)
+    if key is None and not has_own_base:
+        raise TransportError("auth", f"{model} needs a key: set {' or '.join(names)}.")
+    return key or NO_KEY
+
+
+def first_set(names: tuple[str, ...]) -> str | None:
+    """Return the first of these environment variables that holds anything."""
+    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
+
+
+def _proxy_for(base: str) -> str | None:
+    parts = urllib.parse.urlsplit(base)
+    if urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 class DirectTransport(Transport):
     """Posts to `{api_base}/chat/completions`; the address and the key come from the variables litellm reads too."""
-
-    name = "direct"
 
     def __init__(self, *, concurrency: int = 64) -> None:
         super().__init__(concurrency=concurrency)
@@ -105,7 +202,6 @@ class DirectTransport(Transport):
         raise failure
 
 
-@cache
 @cache
 def _certificates() -> ssl.SSLContext:
     """Trust what the system trusts, and certifi's list where it is installed, as litellm and the OpenAI SDK do."""

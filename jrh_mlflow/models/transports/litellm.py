@@ -1,15 +1,9 @@
 """The litellm transport: every provider litellm knows, with its retries, its telemetry and its look-ups turned off.
 
 What litellm hands out it has normalised: a finish reason it knows under another name comes as OpenAI's, and a missing
-one as `stop`.
-
-litellm's exceptions, read down to what the provider or the network really said.
-
-litellm sorts failures by words in their text and reports several of them under another status: an unreadable body and a
-cut connection as 500, a 403 as a bad request. The exception it started from is still at the end of the chain; that one
-is read first, so that both transports give the same kind for the same failure.
-
-
+one as `stop`. Failures it sorts by words in their text and reports several of them under another status: an unreadable
+body and a cut connection as 500, a 403 as a bad request. The exception it started from is still at the end of the
+chain; that one is read first, so that both transports give the same kind for the same failure.
 """
 
 from __future__ import annotations
@@ -25,10 +19,17 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.models.transports._base import OPENAI_DIALECT, FailureKind, Transport, TransportError, split_model
-from jrh_mlflow.models.transports.addresses import find_key
-from jrh_mlflow.models.transports.dialect import read_completion, request_fields
-from jrh_mlflow.models.transports.failures import error_inside_200, kind_of, read_error, retry_after
+from jrh_mlflow.models.catalog import OPENAI_DIALECT, split_model
+from jrh_mlflow.models.transports._base import FailureKind, Transport, TransportError
+from jrh_mlflow.models.transports.dialect import (
+    error_inside_200,
+    kind_of,
+    read_completion,
+    read_error,
+    request_fields,
+    retry_after,
+)
+from jrh_mlflow.models.transports.direct import find_key
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import clean_text
 
@@ -44,8 +45,6 @@ _HARMLESS = ("Pydantic serializer warnings", ".*`ReadOnly` qualifier.*", ".*conf
 
 class LiteLLMTransport(Transport):
     """Calls `litellm.acompletion` once per request."""
-
-    name = "litellm"
 
     async def __aenter__(self) -> Self:
         self._litellm = load_litellm()
