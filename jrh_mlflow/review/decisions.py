@@ -46,6 +46,7 @@ class Decisions:
             self._connection = sqlite3.connect(
                 path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
+            # Catalogs keep reviews without closing them; Python warns about connections that are left open.
             weakref.finalize(self, self._connection.close)
             _prepare(self._connection, path)
         except (sqlite3.Error, OSError) as error:
@@ -124,10 +125,12 @@ class Decisions:
         """Hold the file alone; on leaving, what was appended is on the disk, or nothing of it."""
         with self._lock:
             try:
+                # The lock before the reading: what is decided here must be decided on all that others have written.
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._catch_up()
                 yield
                 self._connection.execute("COMMIT")
+                # Only now: what was rolled back must not stand in memory.
                 self._standings.add(self._appended)
             except BaseException as error:
                 if self._connection.in_transaction:
@@ -159,6 +162,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise ReviewError(f"SQLite does not grant {path} a write-ahead log ({mode=}). Use a local disk.")
+    # In WAL mode only FULL waits for the disk with every commit, and a click that was answered must survive.
     connection.execute("PRAGMA synchronous = FULL")
     if not n_tables:
         _create(connection)

@@ -73,6 +73,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "websocket":
+            # Browsers open them to any site, without asking that site first.
             await send({"type": "websocket.close", "code": 1008})
             return
         if scope["type"] != "http":
@@ -92,6 +93,7 @@ class Guard:
         host = headers.only("host").lower()
         if host not in self._hosts and host not in local_hosts(scope):
             raise Refusal(403, "This server does not answer for that host name.")
+        # Both, since a proxy in front may speak TLS: the scheme that arrives here is not the browser's.
         own = (f"http://{host}", f"https://{host}")
         origin = headers.only("origin", default="").lower()
         if origin and origin not in own:
@@ -100,6 +102,7 @@ class Guard:
             raise Refusal(403, "The review cannot be opened from another site: paste the link into the address bar.")
         if self._same(headers.only(TOKEN_HEADER, default=""), self._token):
             return False
+        # From here on only a page may open, by the link or its cookie: what reads or changes data needs the header.
         if scope["method"] not in _READS or "/api/" in scope["path"]:
             raise Refusal(401, "The token is missing or wrong: open the link that was printed at the start.")
         return self._page_token(scope, headers)
@@ -115,6 +118,7 @@ class Guard:
 
     @staticmethod
     def _same(given: str, wanted: str) -> bool:
+        # In the same time wherever the two differ, so that nobody finds a token letter by letter.
         return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
 
     def _set_cookie(self, scope: Scope) -> str:
@@ -159,6 +163,7 @@ def local_hosts(scope: Scope) -> tuple[str, ...]:
     server = scope.get("server")
     if not server or server[1] is None:
         return ()
+    # Browsers leave the default port out.
     port = "" if server[1] == 80 else f":{server[1]}"
     return tuple(f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
 

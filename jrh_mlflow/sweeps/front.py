@@ -70,6 +70,7 @@ def area(results: Iterable[TrialResult], *, dearest: float, seed: int) -> Readin
     scores, weights, costs = _arrays(able)
     reference = (0.0, _ROOM * dearest)
     points = np.column_stack([[one.tally.value for one in able], costs])
+    # A share of the box, so that sweeps over dear and over cheap models can be put side by side.
     value = hypervolume(points, (1, -1), reference) / reference[1]
     ends = hypervolume_interval(scores, weights, costs, reference=reference, seed=seed)
     low, high = (end / reference[1] for end in ends) if ends else (None, None)
@@ -98,6 +99,7 @@ def ties(results: Mapping[str, TrialResult], *, seed: int, alpha: float = 0.05) 
     gaps = {key: composite_difference(results[best].tally, results[key].tally, seed=seed) for key in others}
     adjusted = holm([gaps[key].p for key in others])
     nothing = CompositeDifference(value=0.0, low=0.0, high=0.0, p=1.0)
+    # Only differences from the best are tested, so Holm adjusts for as many tests as there are others, not pairs.
     found = {best: Tie(difference=nothing, p_holm=1.0, tied=True)}
     return found | {
         key: Tie(difference=gaps[key], p_holm=p, tied=p > alpha) for key, p in zip(others, adjusted, strict=True)
@@ -136,6 +138,7 @@ def _priced(results: Iterable[TrialResult]) -> list[TrialResult]:
 def _arrays(results: Sequence[TrialResult]) -> tuple[Array, Array, Array]:
     """Return scores and weights (configurations × tasks), and dollars per 1,000."""
     tasks = sorted({task for one in results for task in one.tally.tasks})
+    # A task that a judge does not answer weighs nothing in its row; the others keep theirs.
     scores, weights = np.zeros((len(results), len(tasks))), np.zeros((len(results), len(tasks)))
     for row, one in enumerate(results):
         columns = [tasks.index(task) for task in one.tally.tasks]

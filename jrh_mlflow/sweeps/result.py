@@ -1,4 +1,4 @@
-"""`jrh.Sweep`: what a sweep found, put together from what its stages measured, and logged on its parent run."""
+"""`jrh.Sweep`: what a sweep found, put together from what its stages measured, and what its run shows of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import RunContent, publish
+from jrh_mlflow.tracking.publish import RunContent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -363,12 +363,6 @@ def _operating(trials: Trials, found: Mapping[str, TrialResult]) -> list[Operati
         if kept is None or point.counts.sum() > kept.counts.sum():
             points[judge, prompt, criterion] = point
     return list(points.values())
-
-
-def log(context: SweepContext, found: Sweep) -> None:
-    """Log a sweep on its parent run; a sweep that continued replaces what stood there."""
-    what_now = "Its trials are logged; the same sweep again reports them."
-    publish(context.store, context.parent, sweep_content(found, seed=context.seed), what_now=what_now)
 
 
 def sweep_content(found: Sweep, *, seed: int) -> RunContent:

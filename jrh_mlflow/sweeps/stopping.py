@@ -10,6 +10,7 @@ the whole suite would have put it at or above the rival. Decisions without a usa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,8 +52,8 @@ class DominatedStop:
     n_items: int = 0
     """Items decided so far, without a gap in their order."""
     _votes: dict[str, list[Vote]] = field(default_factory=dict)
-    _hits: dict[str, int] = field(default_factory=dict)
-    _seen: dict[str, int] = field(default_factory=dict)
+    _hits: Counter[str] = field(default_factory=Counter)
+    _seen: Counter[str] = field(default_factory=Counter)
     _usd: float = 0.0
     _calls: int = 0
     _priced: bool = True
@@ -73,9 +74,8 @@ class DominatedStop:
         self._calls += 1
         self._priced &= record.cost_usd is not None
         self._usd += record.cost_usd or 0.0
-        if not self._advance():
-            return None
-        return self._verdict()
+        # The bound moves only when an item is decided; most records are the first of several about theirs.
+        return self._verdict() if self._advance() else None
 
     @property
     def usd_per_1k(self) -> float:
@@ -101,26 +101,30 @@ class DominatedStop:
         pair = item.kind == "pair"
         made = decision_of(votes, item=item.id, vote=self.policy.vote, orders=self.policy.orders, pair=pair)
         if not made.value:
+            # No usable answer speaks for the trial: the bound must hold whatever the answer would have been.
             hit = True
         elif pair:
             hit = pair_hit(cell, made.value, item.better or "")
         else:
             hit = plain(made.value) == plain(item.expected or "")
-        self._hits[cell] = self._hits.get(cell, 0) + hit
-        self._seen[cell] = self._seen.get(cell, 0) + 1
+        self._hits[cell] += hit
+        self._seen[cell] += 1
 
     def _bound(self) -> float:
+        # Cells whose score needs several items together are taken at their best: the bound only gets wider.
         tracked = [cell for cell in self._sizes if cell not in self._untracked]
         total = sum(self._weights[cell] for cell in self._untracked if cell in self._weights)
         for cell in tracked:
-            hits, n = self._hits.get(cell, 0), self._seen.get(cell, 0)
-            ends = suite_bounds(hits, n, self._sizes[cell], alpha=self.alpha / len(tracked))
-            total += self._weights[cell] * ends[1]
+            # Bonferroni over the cells: their bounds must hold together for the sum to be one.
+            share = self.alpha / len(tracked)
+            _, high = suite_bounds(self._hits[cell], self._seen[cell], self._sizes[cell], alpha=share)
+            total += self._weights[cell] * high
         return float(total)
 
     def _verdict(self) -> str | None:
         # The bounds hold at all moments together, so the smallest of them does.
         self.upper = min(self.upper, self._bound())
+        # Without a price nobody knows that it is not the cheapest.
         if not self._priced:
             return None
         for rival in self.rivals:

@@ -323,14 +323,13 @@ class Trials:
         seed = random.Random(f"{self.seed}:{len(self.all())}").randrange(2**31)  # noqa: S311 - a seed
         return TPESampler(seed=seed, multivariate=True, constant_liar=False, n_startup_trials=n_startup)
 
-    def requeue_dead(self) -> list[int]:
-        """Fail the trials whose process died, enqueue them again, and return their numbers.
+    def requeue_dead(self) -> None:
+        """Fail the trials whose process died and enqueue them again.
 
         A dead process of this machine is known at once; of another one by its heartbeat, which is Optuna's part.
         """
         import optuna
 
-        dead = []
         for trial in self.open("RUNNING"):
             if not self._is_dead(trial):
                 continue
@@ -339,10 +338,8 @@ class Trials:
             except (ValueError, optuna.exceptions.UpdateFinishedTrialError):
                 # Somebody else was quicker.
                 continue
-            dead.append(trial.number)
             if params := trial_params(trial):
                 self.study.enqueue_trial(params)
-        return dead
 
     def _is_dead(self, trial: FrozenTrial) -> bool:
         worker = trial.user_attrs.get(WORKER)
@@ -351,18 +348,15 @@ class Trials:
             return time.monotonic() - self._silent.setdefault(trial.number, time.monotonic()) > GRACE_S
         return worker["host"] == socket.gethostname() and not _lives(worker["pid"])
 
-    def fail_stale(self) -> None:
-        """Let Optuna fail and enqueue again what has no heartbeat any more."""
-        import optuna
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            optuna.storages.fail_stale_trials(self.study)
-
     def wait(self, *, seconds: float = 0.5) -> None:
         """Give the other workers a moment, then look for dead ones."""
+        import optuna
+
         time.sleep(seconds)
-        self.fail_stale()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            # Fails and enqueues again what has no heartbeat any more.
+            optuna.storages.fail_stale_trials(self.study)
         self.requeue_dead()
 
 

@@ -21,11 +21,11 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
 from jrh_mlflow.sweeps.goals import check_names
-from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, log
+from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, sweep_content
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space
 from jrh_mlflow.sweeps.study import LIMITS, PARENT, RESULT, Trials, default_storage, open_study, quiet
 from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, TrialResult, completed, run_trial
-from jrh_mlflow.tracking.publish import ending, first_tags
+from jrh_mlflow.tracking.publish import ending, first_tags, publish
 from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.sweeps import demand_parent, end_orphans, reopen
 
@@ -97,7 +97,9 @@ def sweep(
     ):
         findings = _measured(context, early_stop=early_stop, max_replicates=max_replicates)
         found = assembled(context, findings)
-        log(context, found)
+        what_now = "Its trials are logged; the same sweep again reports them."
+        # On the run of the whole sweep: one that was continued replaces what stood there.
+        publish(context.store, context.parent, sweep_content(found, seed=seed), what_now=what_now)
         return found
 
 

@@ -142,6 +142,7 @@ class SweepContext:
         counted = tally(decisions, labels=done.suite.labels)
         each = usd_per_call(done.calls)
         n_calls = policy.calls_per_judgment(pair=self.trials.pair)
+        # Twelve digits: sums of floats in another order must not make one of two equal prices the dearer.
         usd = None if each is None else float(f"{1000 * n_calls * each:.12g}")
         composite = reliability(counted, seed=self.seed)
         logged = log_trial(
@@ -234,6 +235,7 @@ def _stop_rule(context: SweepContext, configuration: Configuration, judge: Judge
         for result in completed(context.trials).values()
         if result.feasible and result.usd_per_1k is not None
     ]
+    # The rule must see the items that will be asked, in that order: its bound is about this sample of them.
     judge.begin(context.search)
     items = [item for item in item_order(context.search, context.seed) if judge.covers(item)]
     return DominatedStop(items=items, policy=configuration.policy, rivals=rivals) if rivals else None

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jrh_mlflow.errors import RecipeError, TrackingError
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store
-
-STAGES = ("search", "refine", "holdout")
 
 
 def trial_tags(*, stage: str, configuration: str, trial: int | None) -> dict[str, str]:
@@ -103,10 +101,3 @@ def registered_prompt(uri: str, *, tracking_uri: str | None = None) -> str:
     if roles not in (["user"], ["system", "user"]):
         raise RecipeError(f"The prompt {uri} has the messages {roles}: give a user message, or system and user.")
     return "\n".join(f"[{message['role']}]\n{message['content']}\n" for message in template)
-
-
-def readings_of(value: Reading) -> tuple[float | None, float | None, float | None]:
-    """Return value and interval of a reading, each None where there is none."""
-    if not isinstance(value, Estimate):
-        return None, None, None
-    return value.value, value.cluster_low, value.cluster_high
