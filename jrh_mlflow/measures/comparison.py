@@ -26,7 +26,7 @@ from jrh_mlflow.measures.calls import call_table
 from jrh_mlflow.measures.records import is_pointwise
 from jrh_mlflow.measures.reliability import scored_tests
 from jrh_mlflow.schema.calls import USABLE
-from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.answers import Counted, Texts, point_table
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
@@ -296,24 +296,7 @@ class Contrasts:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {
-            "judges": list(self.judges),
-            "axes": list(self.axes),
-            "alpha": self.alpha,
-            "n_calls": self.n_calls,
-            "notes": list(self.notes),
-            "cells": {axis: {name: one.to_dict() for name, one in row.items()} for axis, row in self.cells.items()},
-            "differences": [one.to_dict() for one in self.differences],
-            "letters": {axis: dict(row) for axis, row in self.letters.items()},
-            "summaries": {
-                kind: {name: dict(row) for name, row in rows.items()} for kind, rows in self.summaries.items()
-            },
-            "ordinal": {
-                test: {name: {key: one.to_dict() for key, one in row.items()} for name, row in rows.items()}
-                for test, rows in self.ordinal.items()
-            },
-            "costs": {name: dict(row) for name, row in self.costs.items()},
-        }
+        return plain_fields(self)
 
 
 def comparison_notes(

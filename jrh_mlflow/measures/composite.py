@@ -28,7 +28,7 @@ from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.comparison import unit_scores
 from jrh_mlflow.measures.policies import as_records
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
@@ -190,15 +190,11 @@ def reliability(counted: Tally, *, seed: int = 0, max_excluded: float = MAX_EXCL
     method = "bootstrap of whole tasks"
     if interval is None:
         interval, method = _wide(counted), "Wilson of the cells, added in squares"
-    low, high = interval or (None, None)
     return Estimate(
         value=counted.value,
         n=int(counted.sizes.sum()),
         excluded=sum(counted.excluded),
-        ci_low=None,
-        ci_high=None,
-        cluster_low=low,
-        cluster_high=high,
+        **intervals(None, interval),
         n_clusters=used,
         method=interval_method(method, used),
         unit="item",

@@ -33,12 +33,11 @@ from jrh_mlflow.measures import axes as declarations
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Event, chooses_better
 from jrh_mlflow.measures.calls import choice, choices
 from jrh_mlflow.schema.calls import USABLE
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.answers import Codes, Texts, left_out, plain
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units, refuse
 from jrh_mlflow.scoring.values import Array, Resampling, Sample, ratio
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
-from jrh_mlflow.stats.proportions import Interval
 
 MIN_CALLS = 5 * N_BINS
 """Fewer leave bins of under five calls, and a calibration error of chance."""
@@ -227,20 +226,9 @@ def _calibration(sums: Array) -> Mapping[str, Array]:
 def _mirrored(reading: Reading, calibrated: float | None) -> Reading:
     if isinstance(reading, NotEstimable):
         return reading
-    plain_ends = mirrored_interval(reading.value, _ends(reading.ci_low, reading.ci_high))
-    by_task = mirrored_interval(reading.value, _ends(reading.cluster_low, reading.cluster_high))
-    return replace(
-        reading,
-        ci_low=plain_ends[0] if plain_ends else None,
-        ci_high=plain_ends[1] if plain_ends else None,
-        cluster_low=by_task[0] if by_task else None,
-        cluster_high=by_task[1] if by_task else None,
-        method=f"{reading.method}; mirrored against the bias; a calibrated judge would read {calibrated:.3f}",
-    )
-
-
-def _ends(low: float | None, high: float | None) -> Interval | None:
-    return None if low is None or high is None else (low, high)
+    both = (mirrored_interval(reading.value, ends) for ends in (reading.interval, reading.cluster_interval))
+    method = f"{reading.method}; mirrored against the bias; a calibrated judge would read {calibrated:.3f}"
+    return replace(reading, **intervals(*both), method=method)
 
 
 def expected_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT) -> dict[str, Reading]:
@@ -296,7 +284,7 @@ def _expected_value(calls: ConfidenceTable, ends: Array, what: str, resampling: 
 
 def _between(low: Estimate, high: Estimate) -> Estimate:
     """Join the readings of both ends into one: the middle, bounds, and intervals that hold both ends."""
-    ci, by_task = (
+    both = (
         None if below is None and above is None else (_or(below, low.value), _or(above, high.value))
         for below, above in ((low.ci_low, high.ci_high), (low.cluster_low, high.cluster_high))
     )
@@ -305,10 +293,7 @@ def _between(low: Estimate, high: Estimate) -> Estimate:
     return replace(
         low,
         value=(low.value + high.value) / 2,
-        ci_low=ci[0] if ci else None,
-        ci_high=ci[1] if ci else None,
-        cluster_low=by_task[0] if by_task else None,
-        cluster_high=by_task[1] if by_task else None,
+        **intervals(*both),
         bound_low=low.value * low.n / total,
         bound_high=(high.value * high.n + high.excluded) / total,
         statistic="rate",

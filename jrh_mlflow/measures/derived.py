@@ -9,13 +9,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from jrh_mlflow.measures.calls import CallTable, pair_table
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import estimate_share, interval_method, refuse
 from jrh_mlflow.scoring.values import Resampling
 from jrh_mlflow.stats.proportions import newcombe
 from jrh_mlflow.stats.psychometrics import band_crossing, crossing, crossing_interval, d_prime
-
-Ends = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,16 +53,14 @@ def other_conflict(basis: Basis) -> Reading:
     )
     if abs(residual - base.value) < 1e-9:
         return base
+    both = (base.interval, base.cluster_interval)
     return replace(
         base,
         value=residual,
         numerator=None,
         bound_low=None,
         bound_high=None,
-        ci_low=None if base.ci_low is None else min(base.ci_low, residual),
-        ci_high=None if base.ci_high is None else max(base.ci_high, residual),
-        cluster_low=None if base.cluster_low is None else min(base.cluster_low, residual),
-        cluster_high=None if base.cluster_high is None else max(base.cluster_high, residual),
+        **intervals(*(ends and (min(ends[0], residual), max(ends[1], residual)) for ends in both)),
         method=f"{base.method}; residual of calls against pairs, widened to hold it",
     )
 
@@ -85,10 +81,9 @@ def d_prime_of(target: Reading) -> Reading:
     return replace(
         target,
         value=d_prime(target.numerator, target.n),
-        ci_low=mapped(target.ci_low),
-        ci_high=mapped(target.ci_high),
-        cluster_low=mapped(target.cluster_low),
-        cluster_high=mapped(target.cluster_high),
+        **intervals(
+            (mapped(target.ci_low), mapped(target.ci_high)), (mapped(target.cluster_low), mapped(target.cluster_high))
+        ),
         # Counted, not mapped: with nothing left out both bounds are the value itself.
         bound_low=d_prime(target.numerator, total),
         bound_high=d_prime(target.numerator + target.excluded, total),
@@ -142,10 +137,7 @@ def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
         value=found.value,
         n=int(units.usable.sum()),
         excluded=int((~units.usable).sum()),
-        ci_low=ends[0],
-        ci_high=ends[1],
-        cluster_low=ends[0],
-        cluster_high=ends[1],
+        **intervals(ends, ends),
         n_clusters=int(present.sum()),
         method=interval_method("cluster bootstrap of the isotonic curve", int(present.sum())),
         unit="curve",
@@ -165,27 +157,16 @@ def difference(before: Reading, after: Reading, *, sides: tuple[str, str] = ("ba
             return NotEstimable(reason=reason, withheld=reading.withheld, statistic="value")
     assert isinstance(before, Estimate)
     assert isinstance(after, Estimate)
-    plain = _newcombe(before, after, (before.ci_low, before.ci_high), (after.ci_low, after.ci_high))
-    clustered = _newcombe(
-        before, after, (before.cluster_low, before.cluster_high), (after.cluster_low, after.cluster_high)
-    )
+    both = ((before.interval, after.interval), (before.cluster_interval, after.cluster_interval))
+    plain, clustered = (newcombe(before.value, a, after.value, b) if a and b else None for a, b in both)
     n_clusters = min(before.n_clusters, after.n_clusters)
     return Estimate(
         value=after.value - before.value,
         n=min(before.n, after.n),
         excluded=before.excluded + after.excluded,
-        ci_low=plain[0],
-        ci_high=plain[1],
-        cluster_low=clustered[0],
-        cluster_high=clustered[1],
+        **intervals(plain, clustered),
         n_clusters=n_clusters,
         method=interval_method("Newcombe difference of Wilson intervals", n_clusters),
         unit=after.unit,
         statistic="value",
     )
-
-
-def _newcombe(before: Estimate, after: Estimate, a: Ends, b: Ends) -> Ends:
-    if a[0] is None or a[1] is None or b[0] is None or b[1] is None:
-        return None, None
-    return newcombe(before.value, (a[0], a[1]), after.value, (b[0], b[1]))

@@ -13,7 +13,7 @@ from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import datasheet_axes, profile_line
 from jrh_mlflow.reports.markdown import datasheet_markdown
 from jrh_mlflow.schema.calls import OUTCOMES
-from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.scoring.values import Resampling
 
 
@@ -21,13 +21,13 @@ from jrh_mlflow.scoring.values import Resampling
 class Datasheet:
     """What one judge reads on one suite."""
 
-    estimates: Mapping[str, Reading]
-    """Axis to estimate, or to the reason why there is none."""
-    outcomes: Mapping[str, int]
-    """How the calls ended."""
     profile: str
     """A descriptive sketch for this stimulus family, never a grade."""
+    outcomes: Mapping[str, int]
+    """How the calls ended."""
     max_excluded: float
+    estimates: Mapping[str, Reading]
+    """Axis to estimate, or to the reason why there is none."""
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -44,12 +44,7 @@ class Datasheet:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
-        return {
-            "profile": self.profile,
-            "outcomes": dict(self.outcomes),
-            "max_excluded": self.max_excluded,
-            "estimates": {axis: reading.to_dict() for axis, reading in self.estimates.items()},
-        }
+        return plain_fields(self)
 
 
 def datasheet(frame: pd.DataFrame, *, max_excluded: float, seed: int, n_resamples: int) -> Datasheet:

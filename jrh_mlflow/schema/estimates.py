@@ -41,6 +41,16 @@ class Estimate:
     censoring: Mapping[str, float] = field(default_factory=dict)
     """Thresholds only: share of resamples censored on either side."""
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of independent units, where both of its ends are known."""
+        return None if self.ci_low is None or self.ci_high is None else (self.ci_low, self.ci_high)
+
+    @property
+    def cluster_interval(self) -> tuple[float, float] | None:
+        """The interval by cluster, where both of its ends are known."""
+        return None if self.cluster_low is None or self.cluster_high is None else (self.cluster_low, self.cluster_high)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         return {"kind": "estimate", **asdict(self)}
@@ -65,6 +75,13 @@ class NotEstimable:
 
 
 Reading = Estimate | NotEstimable
+Ends = tuple[float | None, float | None]
+
+
+def intervals(plain: Ends | None, clustered: Ends | None) -> dict[str, Any]:
+    """Return both intervals as the fields of an `Estimate`; a missing one has no ends."""
+    (ci_low, ci_high), (cluster_low, cluster_high) = plain or (None, None), clustered or (None, None)
+    return {"ci_low": ci_low, "ci_high": ci_high, "cluster_low": cluster_low, "cluster_high": cluster_high}
 
 
 def plain_data(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic, intervals
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson, wilson_share
 
 Mask = npt.NDArray[np.bool_]
@@ -89,10 +89,7 @@ def estimate_share(
         value=k / n,
         n=n,
         excluded=excluded,
-        ci_low=plain[0],
-        ci_high=plain[1],
-        cluster_low=clustered[0] if clustered else None,
-        cluster_high=clustered[1] if clustered else None,
+        **intervals(plain, clustered),
         n_clusters=n_clusters,
         method=interval_method("Wilson", n_clusters),
         unit=units.unit,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import Units, interval_method
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.proportions import Interval
@@ -90,10 +90,7 @@ class Sample:
             value=value,
             n=int(self.units.usable.sum()),
             excluded=int((~self.units.usable).sum()),
-            ci_low=by_item[0] if by_item else None,
-            ci_high=by_item[1] if by_item else None,
-            cluster_low=by_source[0] if by_source else None,
-            cluster_high=by_source[1] if by_source else None,
+            **intervals(by_item, by_source),
             n_clusters=n_sources,
             method=method,
             unit=self.units.unit,
