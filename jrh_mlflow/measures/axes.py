@@ -19,9 +19,8 @@ from jrh_mlflow.measures.calls import CallTable, PairTable
 from jrh_mlflow.measures.derived import Basis, d_prime_of, other_conflict, threshold
 from jrh_mlflow.schema.estimates import Reading, Statistic
 from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, NATURAL, VACUUM
-from jrh_mlflow.scoring.answers import Texts
-from jrh_mlflow.scoring.ledger import Mask, share
-from jrh_mlflow.scoring.values import Array
+from jrh_mlflow.scoring.ledger import share
+from jrh_mlflow.stats import Array, Mask, Texts
 
 EXPECTED = "expected/"
 """Before the name of an axis: its value with probabilities in place of verdicts."""

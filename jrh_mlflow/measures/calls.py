@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.schema.calls import USABLE
-from jrh_mlflow.scoring.answers import Codes, Texts, left_out
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units
-from jrh_mlflow.scoring.values import Array
+from jrh_mlflow.scoring.answers import left_out
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units
+from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 
 def choice(*, order: str, outcome: str, answer: str) -> str:

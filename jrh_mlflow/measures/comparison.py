@@ -28,11 +28,12 @@ from jrh_mlflow.measures.reliability import scored_tests
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.answers import Counted, Texts, point_table
+from jrh_mlflow.scoring.answers import Counted, point_table
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
-from jrh_mlflow.scoring.values import Array, Codes, Resampling
+from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.stats import Array, Codes, Interval, Texts
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
-from jrh_mlflow.stats.proportions import Interval, cluster_wilson, newcombe
+from jrh_mlflow.stats.proportions import cluster_wilson, newcombe
 
 COLUMNS = ("axis", "unit", "cluster", "score")
 

@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
@@ -31,11 +30,10 @@ from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
+from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.paired import cluster_sign_p
 from jrh_mlflow.stats.proportions import cluster_wilson
-
-Array = npt.NDArray[np.float64]
 
 _RESAMPLES = 2000
 _FEW_TASKS = 12

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
@@ -24,10 +23,9 @@ from jrh_mlflow.measures.derived import difference
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import Interval, cluster_wilson
-
-Array = npt.NDArray[np.float64]
+from jrh_mlflow.stats.proportions import cluster_wilson
 
 _RESAMPLES = 2000
 _LEVEL = 0.95

@@ -27,7 +27,8 @@ from jrh_mlflow.scoring.answers import Counted, PointTable, point_table
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ordinal import ordinal_axes
 from jrh_mlflow.scoring.stability import repeated, stability_axes
-from jrh_mlflow.scoring.values import Array, Resampling
+from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.stats import Array
 
 ALL = "all"
 """All tests pooled, the baseline apart."""

@@ -7,8 +7,9 @@ import numpy as np
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.scoring.answers import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.scoring.ledger import refuse, share
-from jrh_mlflow.scoring.values import Array, Resampling, Sample, ratio
-from jrh_mlflow.stats.association import matthews
+from jrh_mlflow.scoring.values import Resampling, Sample, ratio
+from jrh_mlflow.stats import Array
+from jrh_mlflow.stats.agreement import matthews
 
 
 def accuracy(calls: PointTable, name: str) -> Counted:

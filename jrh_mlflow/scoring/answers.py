@@ -15,10 +15,8 @@ from jrh_mlflow.errors import CallsError
 from jrh_mlflow.schema.calls import OUTCOMES, USABLE
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units, share
-
-Texts = npt.NDArray[np.object_]
-Codes = npt.NDArray[np.intp]
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, share
+from jrh_mlflow.stats import Codes, Mask, Texts
 
 _UNUSABLE = tuple(outcome for outcome in OUTCOMES if outcome not in USABLE)
 

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic, intervals
+from jrh_mlflow.stats import Mask
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson, wilson_share
-
-Mask = npt.NDArray[np.bool_]
 
 MAX_EXCLUDED = 0.05
 """Share of unusable units past which a number is withheld."""

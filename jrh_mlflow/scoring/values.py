@@ -10,15 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import Units, interval_method
+from jrh_mlflow.stats import Array, Codes, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import Interval
 
-Array = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.intp]
 Statistics = Callable[[Array], Mapping[str, Array]]
 """Sums of features (resamples × features) to named values (one per resample); NaN where there is none."""
 

@@ -6,14 +6,11 @@ import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
-from jrh_mlflow.stats.proportions import Interval
+from jrh_mlflow.stats import Array, Codes, Interval
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
-Statistic = Callable[[Indices], float | None]
+Statistic = Callable[[Codes], float | None]
 
 MAX_UNDEFINED = 0.2
 """Largest share of resamples without a value; past it the rest says too little of the statistic."""
@@ -23,7 +20,7 @@ _BLOCK = 1_000_000
 
 
 def cluster_bootstrap(
-    statistic: Statistic, clusters: Indices, *, n_resamples: int = 1000, seed: int = 0, level: float = 0.95
+    statistic: Statistic, clusters: Codes, *, n_resamples: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Interval | None:
     """Percentile interval of `statistic` over resamples of whole clusters.
 
@@ -128,7 +125,7 @@ def _check(*, n_resamples: int, level: float) -> None:
         raise ValueError(f"`n_resamples >= 1` and `0 < level < 1` must hold, but got {n_resamples=}, {level=}.")
 
 
-def _draws(k: int, *, n_resamples: int, seed: int) -> Iterator[Indices]:
+def _draws(k: int, *, n_resamples: int, seed: int) -> Iterator[Codes]:
     """Yield blocks of resamples, one row of k drawn clusters each."""
     rng = np.random.default_rng(seed)
     rows = max(1, _BLOCK // k)
@@ -136,13 +133,13 @@ def _draws(k: int, *, n_resamples: int, seed: int) -> Iterator[Indices]:
         yield rng.integers(k, size=(min(rows, n_resamples - start), k), dtype=np.intp)
 
 
-def _positions(starts: Indices, sizes: Indices) -> Indices:
+def _positions(starts: Codes, sizes: Codes) -> Codes:
     """Return start, start + 1, … of each run, one run after the other, without a loop over runs."""
     ends = np.cumsum(sizes)
     return np.repeat(starts - (ends - sizes), sizes) + np.arange(ends[-1])
 
 
-def _weights(draws: Indices) -> Array:
+def _weights(draws: Codes) -> Array:
     """How often each resample (row) drew each cluster (column): a multinomial sample."""
     rows, k = draws.shape
     cells = draws + k * np.arange(rows)[:, None]

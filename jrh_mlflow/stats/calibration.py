@@ -9,13 +9,9 @@ import math
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from jrh_mlflow.stats.proportions import Interval
+from jrh_mlflow.stats import Array, Codes, Interval, Mask
 
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Codes = npt.NDArray[np.intp]
 Strategy = Literal["quantile", "uniform"]
 
 N_BINS = 10

@@ -10,16 +10,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import Interval
-
-Array = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 
-def pareto(points: Array, directions: Sequence[int]) -> Flags:
+def pareto(points: Array, directions: Sequence[int]) -> Mask:
     """Whether each of `points` (n × objectives) is on the Pareto front.
 
     A point is off the front when another is at least as good in every objective and better in one. So duplicates of
@@ -173,14 +169,14 @@ def _areas(first: Array, second: Array) -> Array:
     return areas
 
 
-def _members(values: Array, costs: Array) -> Flags:
+def _members(values: Array, costs: Array) -> Mask:
     """Whether each configuration is on the front, per resample: best at its cost, and better than all cheaper ones."""
     _, group = np.unique(costs, return_inverse=True)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     best = np.maximum.reduceat(values[:, order], starts, axis=1)
     cheaper = np.maximum.accumulate(np.insert(best, 0, -np.inf, axis=1), axis=1)[:, :-1]
-    members: Flags = (values == best[:, group]) & (values > cheaper[:, group])
+    members: Mask = (values == best[:, group]) & (values > cheaper[:, group])
     return members
 
 

@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from jrh_mlflow.stats import Array, Codes, Mask
 from jrh_mlflow.stats.bootstrap import ratio_bootstrap
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 _ENUMERATED_CLUSTERS = 12
 """Up to here all 2^k sign patterns are tried."""
@@ -61,7 +59,7 @@ def mcnemar_midp(b: int, c: int) -> float:
         0.0391
     """
     if min(b, c) < 0:
-        raise ValueError(f"Counts must be 0 or more, but got {b=}, {c=}.")
+        raise ValueError(f"Array must be 0 or more, but got {b=}, {c=}.")
     if b == c == 0:
         return 1.0
     observed = stats.binom.pmf(b, b + c, 0.5)
@@ -94,7 +92,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def paired_difference(
-    a: Array, b: Array, clusters: Indices, *, n_resamples: int = 2000, seed: int = 0, level: float = 0.95
+    a: Array, b: Array, clusters: Codes, *, n_resamples: int = 2000, seed: int = 0, level: float = 0.95
 ) -> PairedDifference | None:
     """Mean(a) - mean(b) over the units where neither is NaN, with a cluster-paired bootstrap interval.
 
@@ -129,7 +127,7 @@ def paired_difference(
     )
 
 
-def cluster_sign_p(a: Array, b: Array, clusters: Indices, *, n_resamples: int = 9999, seed: int = 0) -> float:
+def cluster_sign_p(a: Array, b: Array, clusters: Codes, *, n_resamples: int = 9999, seed: int = 0) -> float:
     """Two-sided permutation p-value of mean(a) - mean(b): within a cluster, all units swap judges together.
 
     `P(|sum_j s_j d_j| >= |sum_j d_j|)` over random signs s_j, with d_j the sum of a - b in cluster j. McNemar takes
@@ -191,7 +189,7 @@ def letters(names: Sequence[str], different: Callable[[str, str], bool]) -> dict
     }
 
 
-def _paired_sums(a: Array, b: Array, clusters: Indices) -> tuple[Array, Array, Array, Array]:
+def _paired_sums(a: Array, b: Array, clusters: Codes) -> tuple[Array, Array, Array, Array]:
     """Return a and b where both are given, and per cluster the sum of a - b and the number of units."""
     if a.ndim != 1 or not a.shape == b.shape == clusters.shape:
         raise ValueError(f"One a, b and cluster per unit, but got shapes {a.shape}, {b.shape}, {clusters.shape}.")
@@ -204,7 +202,7 @@ def _paired_sums(a: Array, b: Array, clusters: Indices) -> tuple[Array, Array, A
     return a, b, sums.astype(np.float64), sizes.astype(np.float64)
 
 
-def _counted_p(sums: Indices) -> float:
+def _counted_p(sums: Codes) -> float:
     """Exact share of sign patterns as extreme as the sum, by counting the ways to reach each total."""
     centre = int(np.abs(sums).sum())
     shares = np.zeros(2 * centre + 1)
@@ -224,12 +222,12 @@ def _sampled_hits(sums: Array, *, n_resamples: int, seed: int) -> int:
     return sum(int(_as_extreme(patterns, sums).sum()) for patterns in drawn)
 
 
-def _as_extreme(patterns: npt.NDArray[np.int64], sums: Array) -> npt.NDArray[np.bool_]:
+def _as_extreme(patterns: npt.NDArray[np.int64], sums: Array) -> Mask:
     """Whether each row of 0/1 patterns, read as signs, gives a total as far from 0 as the sum itself."""
     signs = np.where(patterns == 1, -1.0, 1.0)
     # Totals that are equal on paper must count as equal whatever the last bit says.
     tolerance = 1e-9 * np.abs(sums).sum()
-    extreme: npt.NDArray[np.bool_] = np.abs(signs @ sums) >= abs(sums.sum()) - tolerance
+    extreme: Mask = np.abs(signs @ sums) >= abs(sums.sum()) - tolerance
     return extreme
 
 

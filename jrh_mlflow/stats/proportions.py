@@ -6,11 +6,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
-Interval = tuple[float, float]
-Counts = npt.NDArray[np.float64]
+from jrh_mlflow.stats import Array, Interval
 
 
 @lru_cache(maxsize=65536)
@@ -51,7 +49,7 @@ def wilson_share(share: float, n: float, *, level: float = 0.95) -> Interval:
     return low, high
 
 
-def design_effect(successes: Counts, sizes: Counts) -> float:
+def design_effect(successes: Array, sizes: Array) -> float:
     """Variance of a clustered share over its variance under independence, at least 1.
 
     Ratio-estimator variance over clusters (Cochran 1977, section 11.8), with the k / (k - 1) correction:
@@ -69,7 +67,7 @@ def design_effect(successes: Counts, sizes: Counts) -> float:
     return max(1.0, float(clustered / (p * (1 - p) / total)))
 
 
-def cluster_wilson(successes: Counts, sizes: Counts, *, level: float = 0.95) -> Interval | None:
+def cluster_wilson(successes: Array, sizes: Array, *, level: float = 0.95) -> Interval | None:
     """Wilson interval on the effective n `M / deff`, with the t quantile of k - 1 degrees of freedom.
 
     The t quantile enters as `n_eff * (z / t)^2` (Korn & Graubard 1998): with few clusters the design effect

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
+from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.proportions import cluster_wilson
-
-Array = npt.NDArray[np.float64]
 
 _TOLERANCE = 1e-12
 """A fitted mean of exactly the target must count as reached whatever the last bit says."""

@@ -10,13 +10,10 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
 
-from jrh_mlflow.stats.proportions import Interval
-
-Array = npt.NDArray[np.float64]
+from jrh_mlflow.stats import Array, Interval
 
 
 @lru_cache(maxsize=65536)

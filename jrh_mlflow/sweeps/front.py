@@ -7,16 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from jrh_mlflow.measures.composite import CompositeDifference, composite_difference
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.fronts import front_probability, hypervolume, hypervolume_interval, pareto
 from jrh_mlflow.stats.paired import holm
 from jrh_mlflow.sweeps.goals import COST, is_map
 from jrh_mlflow.sweeps.trials import TrialResult
-
-Array = npt.NDArray[np.float64]
 
 UNDECIDED = (0.05, 0.95)
 """Shares of resamples between which the membership of the front is not decided."""

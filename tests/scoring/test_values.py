@@ -15,8 +15,15 @@ from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.scoring.ordinal import cell_statistics
 from jrh_mlflow.scoring.stability import agreement_statistics
 from jrh_mlflow.scoring.values import Resampling
-from jrh_mlflow.stats.agreement import disagreement, gwet_ac1, krippendorff_alpha
-from jrh_mlflow.stats.association import concordance, mean_absolute_error, pearson, spearman
+from jrh_mlflow.stats.agreement import (
+    concordance,
+    disagreement,
+    gwet_ac1,
+    krippendorff_alpha,
+    mean_absolute_error,
+    pearson,
+    spearman,
+)
 from jrh_mlflow.stats.bootstrap import cluster_bootstrap
 from tests.measures.pointwise import NO_ANSWER, number, points, reading, report
 from tests.readings import PROPERTY

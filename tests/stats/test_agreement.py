@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from jrh_mlflow.stats.agreement import disagreement, gwet_ac1, krippendorff_alpha, quadratic_kappa, unanimous
-from jrh_mlflow.stats.association import concordance
+from jrh_mlflow.stats.agreement import (
+    concordance,
+    disagreement,
+    gwet_ac1,
+    krippendorff_alpha,
+    quadratic_kappa,
+    unanimous,
+)
 from tests.readings import PROPERTY
 
 NA = np.nan

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics
 
-from jrh_mlflow.stats.association import concordance, matthews, mean_absolute_error, pearson, spearman
+from jrh_mlflow.stats.agreement import concordance, matthews, mean_absolute_error, pearson, spearman
 from tests.readings import PROPERTY
 
 CORRELATIONS = (concordance, pearson, spearman)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import betaln
 
-from jrh_mlflow.stats.proportions import Interval, wilson_share
+from jrh_mlflow.stats import Interval
+from jrh_mlflow.stats.proportions import wilson_share
 from jrh_mlflow.stats.sequences import mixture_bounds, suite_bounds
 from tests.readings import PROPERTY
 

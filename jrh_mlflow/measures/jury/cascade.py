@@ -23,8 +23,8 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.jury.panels import panel_accuracy
 from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, VoteTable, halves
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.scoring.ledger import Mask, share
-from jrh_mlflow.scoring.values import Array, Codes
+from jrh_mlflow.scoring.ledger import share
+from jrh_mlflow.stats import Array, Codes, Mask
 
 UNSURE = ("confidence", "replicates", "disagree", "abstain")
 _MOST_THRESHOLDS = 100

@@ -40,9 +40,9 @@ from jrh_mlflow.measures.axes import delta_key
 from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, VoteTable, halves
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
-from jrh_mlflow.scoring.answers import ORDER_UNKNOWN, Texts
-from jrh_mlflow.scoring.ledger import Mask, share
-from jrh_mlflow.scoring.values import Array, Codes
+from jrh_mlflow.scoring.answers import ORDER_UNKNOWN
+from jrh_mlflow.scoring.ledger import share
+from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 RULES = ("majority", "weighted", "unanimous")
 TIES = ("abstain", "tie", "lowest", "highest", "median", "first")

@@ -21,9 +21,10 @@ from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.answers import Scale, Texts, plain, scale_of
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Mask, Units, share
-from jrh_mlflow.scoring.values import Array, Codes, Resampling, Sample, Statistics, ratio
+from jrh_mlflow.scoring.answers import Scale, plain, scale_of
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, share
+from jrh_mlflow.scoring.values import Resampling, Sample, Statistics, ratio
+from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.agreement import gwet_ac1
 
 MISSING = -1
