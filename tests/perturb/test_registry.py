@@ -8,10 +8,24 @@ from collections import Counter
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb import TESTS, CodeTest, NotApplicable, Target, find_test, find_tests, register
+from jrh_mlflow.perturb import (
+    AGENT_TESTS,
+    TESTS,
+    CodeTest,
+    NotApplicable,
+    Target,
+    expectation_of,
+    find_test,
+    find_tests,
+    name_of_test,
+    register,
+    score_name,
+    written_by,
+)
 from jrh_mlflow.perturb.padding import Padding
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS, Seed
+from jrh_mlflow.scoring.expectations import LABEL
 from tests.perturb.code_tools import BINARY, ESSAY, ODD, RUBRIC, SCALE, complaints
 
 PAPER = [
@@ -167,3 +181,47 @@ def test_a_registered_test_is_found_like_any_other(monkeypatch):
     assert "shouting" in known
     with pytest.raises(RecipeError, match="exists already"):
         register(Shouting())
+
+
+def test_a_former_name_is_taken_with_one_warning_and_writes_the_new_one(caplog):
+    with caplog.at_level("WARNING", logger="jrh_mlflow"):
+        (found,) = find_tests("filler", BINARY)
+    assert found is TESTS["padding"]
+    assert [record.getMessage() for record in caplog.records] == ["The test 'filler' is now called 'padding'."]
+    assert {item.condition for item in found.targets(seeds(BINARY), BINARY, RUBRIC)} == {"padding"}
+
+
+def test_calls_of_a_former_name_are_scored_as_the_test_that_it_was_and_keep_the_name():
+    assert written_by("filler") is TESTS["padding"]
+    assert (name_of_test("filler"), score_name("filler")) == ("filler", "filler")
+
+
+@pytest.mark.parametrize("key", PAPER + EXTRAS)
+def test_the_test_behind_every_condition_it_writes_is_found_again(key):
+    items = TESTS[key].targets(seeds(SCALE), SCALE, RUBRIC)
+    assert {written_by(item.condition) for item in items} == {TESTS[key]}
+    assert {name_of_test(item.condition) for item in items} == {key}
+
+
+def test_doses_make_one_score_and_designs_each_their_own():
+    assert score_name("error_injection_2") == "error_injection"
+    assert score_name("stochastic_stability_deep") == "stochastic_stability_deep"
+    assert score_name("baseline") == "baseline"
+
+
+def test_the_baseline_and_unknown_conditions_expect_the_answer_that_items_carry():
+    assert written_by(BASELINE) is None
+    assert expectation_of(BASELINE) is expectation_of("a_test_of_last_year") is LABEL
+
+
+def test_a_test_given_as_an_object_is_found_by_its_condition():
+    find_tests(given := named("only_given"), BINARY)
+    assert written_by("only_given") is given
+
+
+@pytest.mark.parametrize("test", [*TESTS.values(), *AGENT_TESTS.values()], ids=lambda test: test.name)
+def test_a_test_declares_its_group_and_a_line_for_every_parameter(test):
+    assert test.group == ("agent" if test.name in AGENT_TESTS else "paper" if test.name in PAPER else "extra")
+    assert ("generator" in test.needs) == (not isinstance(test, CodeTest))
+    assert all(parameter.help for parameter in test.parameters)
+    assert test.expects.text
