@@ -206,37 +206,25 @@ def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dic
     Raises:
         TrackingError: when MLflow cannot be reached; the reviewed suite is on disk whatever happens here.
     """
+    content = _run_content(review, done, who=who)
+    what_now = f"The reviewed suite is in {done.path}; finishing the review again logs it again."
+    with open_run(store, "review", f"review {done.parent.name}") as run_id:
+        metrics = publish(store, run_id, content, what_now=what_now)
+    return {"run_id": run_id, "link": store.link(run_id), "metrics": metrics}
+
+
+def _run_content(review: Review, done: Finished, *, who: str) -> RunContent:
     _, entries = review.placed()
     events = review.decisions.events(since=0, limit=2**31)
     with review.decisions.current() as standings:
-        states = shown_states(entries.values(), standings)
-        validator = validator_agreement(entries.values(), standings)
-        between = reviewer_agreement(entries, standings)
-        reviewers, n_events = standings.reviewers, standings.last
+        facts, points = _facts(review, done, entries, standings)
         rows = [_item_row(entry, standings) for entry in entries.values()]
         decided = _decided(done, entries.values(), standings)
-    facts: dict[str, Any] = {
-        "suite": keys.suite_facts(done.suite),
-        "parent": {"name": done.parent.name, "sha256": done.parent.sha256},
-        "run_id": review.run.run_id if review.run else None,
-        "states": states,
-        "reviewers": reviewers,
-        "n_events": n_events,
-        "validator_agreement": validator.to_dict(),
-        "reviewer_agreement": between,
-    }
-    points = keys.review_points(
-        states,
-        validator=validator,
-        pairs=between["reviewers"] if between else [],
-        disputed=len(between["disputed"]) if between else 0,
-        reviewers=len(reviewers),
-    )
     parent = {"sha256": done.parent.sha256, "n_items": len(done.parent.items)}
     tags = {keys.TAG_LOGGED_ARTIFACTS: json.dumps([{"path": keys.DECISIONS_TABLE, "type": "table"}])}
     if generated := done.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
-    content = RunContent(
+    return RunContent(
         points=points,
         params={"suite": facts["suite"], "parent": parent, "review": {"finished_by": who}},
         description=_note(facts),
@@ -250,10 +238,33 @@ def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dic
         suite=done.suite,
         traces=partial(log_review_traces, items=decided, kept=_KEPT.format(path=done.path)),
     )
-    with open_run(store, "review", f"review {done.parent.name}") as run_id:
-        what_now = f"The reviewed suite is in {done.path}; finishing the review again logs it again."
-        metrics = publish(store, run_id, content, what_now=what_now)
-    return {"run_id": run_id, "link": store.link(run_id), "metrics": metrics}
+
+
+def _facts(
+    review: Review, done: Finished, entries: Mapping[int, ReviewEntry], standings: Standings
+) -> tuple[dict[str, Any], list[keys.Point]]:
+    """Return what `review.json` holds, and the metrics of the run."""
+    states = shown_states(entries.values(), standings)
+    validator = validator_agreement(entries.values(), standings)
+    between = reviewer_agreement(entries, standings)
+    points = keys.review_points(
+        states,
+        validator=validator,
+        pairs=between["reviewers"] if between else [],
+        disputed=len(between["disputed"]) if between else 0,
+        reviewers=len(standings.reviewers),
+    )
+    facts = {
+        "suite": keys.suite_facts(done.suite),
+        "parent": {"name": done.parent.name, "sha256": done.parent.sha256},
+        "run_id": review.run.run_id if review.run else None,
+        "states": states,
+        "reviewers": standings.reviewers,
+        "n_events": standings.last,
+        "validator_agreement": validator.to_dict(),
+        "reviewer_agreement": between,
+    }
+    return facts, points
 
 
 def _decided(done: Finished, entries: Iterable[ReviewEntry], standings: Standings) -> list[ReviewedItem]:
