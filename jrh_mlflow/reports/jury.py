@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from jrh_mlflow.measures.jury.cascade import Cascade
 from jrh_mlflow.measures.jury.jury import JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
+from jrh_mlflow.measures.jury.votes import PairAgreement
 from jrh_mlflow.reports.comparison import n_text, reading_row
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import cell_text, money_text, number_text, short_interval, source_ends
@@ -26,34 +28,29 @@ _HOW = (
 
 def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
     """Return what there is to tabulate, by name; what is missing is an empty cell, never 0."""
-    rows = {JURY: report.readings, **{name: seat.readings for name, seat in report.seats.items()}}
-    prices = {JURY: report.usd_per_1k, **{name: seat.usd_per_1k for name, seat in report.seats.items()}}
-    frames = {
-        "judges": pd.DataFrame(
-            [
-                {"judge": name, "axis": axis, **reading_row(one), "usd_per_1k": prices[name]}
-                for name, readings in rows.items()
-                for axis, one in readings.items()
-            ]
-        ),
-        "conditions": pd.DataFrame(
-            [{"condition": name, **reading_row(one)} for name, one in report.by_condition.items()]
-        ),
-        "agreement": pd.DataFrame(
-            [
-                {
-                    "a": one.a,
-                    "b": one.b,
-                    **reading_row(one.agreement),
-                    "ac1": one.ac1,
-                    "error_correlation": one.error_correlation,
-                }
-                for one in report.agreements
-            ]
-        ),
-        "answers": report.answers,
-        **_panel_tables(report.best),
+    rows: dict[str, list[dict[str, Any]]] = {
+        "judges": [
+            {"judge": name, "axis": axis, **reading_row(reading), "usd_per_1k": usd}
+            for name, readings, usd, _ in _seats(report)
+            for axis, reading in readings.items()
+        ],
+        "conditions": [{"condition": name, **reading_row(one)} for name, one in report.by_condition.items()],
+        "agreement": [
+            {"a": one.a, "b": one.b, **reading_row(one.agreement), "ac1": one.ac1, "error_correlation": rho}
+            for one in report.agreements
+            for rho in [one.error_correlation]
+        ],
     }
+    if isinstance(report.best, BestPanel):
+        rows["panels"] = [
+            {"panel": ", ".join(one.panel), "in_sample_accuracy": one.accuracy, "usd_per_1k": one.usd_per_1k}
+            for one in report.best.points
+        ]
+        rows["halves"] = [
+            {"panel": ", ".join(one.panel), "in_sample": one.in_sample, **reading_row(one.out_of_sample)}
+            for one in report.best.halves
+        ]
+    frames = {name: pd.DataFrame(listed) for name, listed in rows.items()} | {"answers": report.answers}
     return {name: frame for name, frame in frames.items() if not frame.empty}
 
 
@@ -77,29 +74,30 @@ def jury_markdown(report: JuryReport, *, title: str, note: str | None) -> str:
     return "\n".join(lines)
 
 
+def _seats(report: JuryReport) -> list[tuple[str, Mapping[str, Reading], float | None, float | None]]:
+    """Name, readings, price and weight of the jury, which has no weight, and of each judge."""
+    judges = [(name, seat.readings, seat.usd_per_1k, seat.weight) for name, seat in report.seats.items()]
+    return [(JURY, report.readings, report.usd_per_1k, None), *judges]
+
+
 def _judges(report: JuryReport) -> list[str]:
     axes = [axis for axis in _AXES if axis in report.readings]
     weighted = any(seat.weight is not None for seat in report.seats.values())
     header = ["", *(_AXES[axis] for axis in axes), "n", "$ per 1,000", *(["weight"] if weighted else [])]
-    rows = [_row(JURY, report.readings, axes, report.usd_per_1k) + (["–"] if weighted else [])]
-    for name, seat in report.seats.items():
-        weight = [number_text(seat.weight, places=2)] if weighted else []
-        rows.append(_row(name, seat.readings, axes, seat.usd_per_1k) + weight)
+    rows = []
+    for name, readings, usd, weight in _seats(report):
+        cells = [cell_text(readings[axis]) for axis in axes]
+        weights = [number_text(weight, places=2)] if weighted else []
+        rows.append([name, *cells, n_text({"accuracy": readings["accuracy"]}), money_text(usd), *weights])
     return ["### The jury and its judges", "", *table(header, rows), "", _HOW, "", *_reasons(report)]
 
 
-def _row(name: str, readings: Mapping[str, Reading], axes: list[str], usd: float | None) -> list[str]:
-    n = n_text({"accuracy": readings["accuracy"]})
-    return [name, *(cell_text(readings[axis]) for axis in axes), n, money_text(usd)]
-
-
 def _reasons(report: JuryReport) -> list[str]:
-    rows = {JURY: report.readings, **{name: seat.readings for name, seat in report.seats.items()}}
     found = [
-        f"- {name}, {axis}: {one.reason}"
-        for name, readings in rows.items()
-        for axis, one in readings.items()
-        if axis in _AXES and isinstance(one, NotEstimable)
+        f"- {name}, {axis}: {reading.reason}"
+        for name, readings, _, _ in _seats(report)
+        for axis, reading in readings.items()
+        if axis in _AXES and isinstance(reading, NotEstimable)
     ]
     return ["Without a number:", "", *found, ""] if found else []
 
@@ -124,22 +122,22 @@ def _conditions(readings: Mapping[str, Reading]) -> list[str]:
 
 
 def _agreement(report: JuryReport) -> list[str]:
-    shown = sorted(report.agreements, key=lambda one: -_known(one.error_correlation))[:_MOST_PAIRS]
+    shown = sorted(report.agreements, key=_by_correlation)[:_MOST_PAIRS]
     if not shown:
         return []
     rows = [
-        [
-            f"{one.a} · {one.b}",
-            cell_text(one.agreement),
-            number_text(one.ac1),
-            number_text(one.error_correlation),
-            n_text({"n": one.agreement}),
-        ]
+        [f"{one.a} · {one.b}", cell_text(one.agreement), number_text(one.ac1), rho, n_text({"n": one.agreement})]
         for one in shown
+        for rho in [number_text(one.error_correlation)]
     ]
     more = f"The {len(shown)} of {len(report.agreements)} pairs with the most alike errors."
     lines = ["### Agreement of judges", "", *([more, ""] if len(shown) < len(report.agreements) else [])]
     return [*lines, *table(["judges", "agreement", "AC1", "correlation of errors", "n"], rows), ""]
+
+
+def _by_correlation(pair: PairAgreement) -> float:
+    """Sort the most alike errors first, and pairs without a correlation last."""
+    return 2.0 if pair.error_correlation is None else -pair.error_correlation
 
 
 def _best(best: BestPanel | NotEstimable | None) -> list[str]:
@@ -195,31 +193,8 @@ def _cascade(found: Cascade | NotEstimable | None) -> list[str]:
     ]
 
 
-def _panel_tables(best: BestPanel | NotEstimable | None) -> dict[str, pd.DataFrame]:
-    if not isinstance(best, BestPanel):
-        return {}
-    return {
-        "panels": pd.DataFrame(
-            [
-                {"panel": ", ".join(one.panel), "in_sample_accuracy": one.accuracy, "usd_per_1k": one.usd_per_1k}
-                for one in best.points
-            ]
-        ),
-        "halves": pd.DataFrame(
-            [
-                {"panel": ", ".join(one.panel), "in_sample": one.in_sample, **reading_row(one.out_of_sample)}
-                for one in best.halves
-            ]
-        ),
-    }
-
-
 def _value(reading: Reading) -> str:
     if not isinstance(reading, Estimate):
         return "n/a"
     span = short_interval(*source_ends(reading))
     return f"{reading.value:.2f} {span}" if span.startswith("[") else f"{reading.value:.2f}"
-
-
-def _known(value: float | None) -> float:
-    return -2.0 if value is None else value

@@ -86,44 +86,43 @@ class Table:
     """Named columns of plain cells. `outputs.answer` names the key `answer` of the dicts in the column `outputs`."""
 
     def __init__(self, dataset: object) -> None:
-        self._frame = _frame(dataset)
-        if len(self._frame) == 0:
+        frame = _frame(dataset)
+        if len(frame) == 0:
             raise RecipeError("The dataset has no rows. Check the file, or the filter before it.")
-        self._names = [str(name) for name in self._frame.columns]
-        twice = [name for name, count in Counter(self._names).items() if count > 1]
+        names = [str(name) for name in frame.columns]
+        twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise RecipeError(f"The dataset has two columns named {twice[0]!r}. Rename or drop one.")
+        self._n_rows = len(frame)
+        self._columns = {name: list(frame.iloc[:, place].astype(object)) for place, name in enumerate(names)}
 
     def __len__(self) -> int:
-        return len(self._frame)
+        return self._n_rows
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names or any(cell is not ABSENT for cell in self._nested(name))
+        return name in self._columns or any(cell is not ABSENT for cell in self._nested(name))
 
     @property
     def names(self) -> list[str]:
         """Columns, those with dicts followed by the dotted names inside."""
         names = []
-        for name in self._names:
-            inside = {f"{name}.{key}": None for cell in self._column(name) if isinstance(cell, Mapping) for key in cell}
-            names += [name, *inside]
+        for name, cells in self._columns.items():
+            dotted = {f"{name}.{key}": None for cell in cells if isinstance(cell, Mapping) for key in cell}
+            names += [name, *dotted]
         return names
 
     def cells(self, name: str) -> list[object]:
         """Return a column; a dict that lacks the key gives None."""
-        if name in self._names:
-            return self._column(name)
+        if name in self._columns:
+            return self._columns[name]
         return [None if cell is ABSENT else cell for cell in self._nested(name)]
 
-    def _column(self, name: str) -> list[object]:
-        return list(self._frame.iloc[:, self._names.index(name)].astype(object))
-
     def _nested(self, name: str) -> list[object]:
-        outer = [column for column in self._names if name.startswith(f"{column}.")]
+        outer = [column for column in self._columns if name.startswith(f"{column}.")]
         if not outer:
             return []
         column = max(outer, key=len)
-        return [inside(cell, name[len(column) + 1 :]) for cell in self._column(column)]
+        return [inside(cell, name[len(column) + 1 :]) for cell in self._columns[column]]
 
 
 def find_roles(table: Table, columns: Mapping[str, str] | None, *, constant: bool) -> dict[str, str]:
@@ -140,12 +139,15 @@ def find_roles(table: Table, columns: Mapping[str, str] | None, *, constant: boo
             raise RecipeError(f"Unknown column role {role!r}.{suggest(str(role), ROLES)} Roles: {', '.join(ROLES)}.")
         if column not in table:
             raise RecipeError(f"The dataset lacks the column {column!r} (for {role}).{present(table, column)}")
+    needed = [role for role in REQUIRED if not (role == "instruction" and constant)]
     taken = set(given.values())
     for role in ROLES:
-        found = None if role in given else _own_name_or_alias(table, role, taken, constant=constant)
-        if found is not None:
+        if role not in given and (found := _own_name_or_alias(table, role, taken, aliases=role in needed)):
             given[role] = found
-    _check_roles(table, given, constant=constant)
+    if constant and "instruction" in given:
+        column = given["instruction"]
+        raise RecipeError(f"`instruction` was given, and the dataset has the column {column!r} for it. Leave one out.")
+    _check_roles(table, given, needed)
     return given
 
 
@@ -247,34 +249,28 @@ def _from_rows(rows: Sequence[object]) -> pd.DataFrame:
     return frame
 
 
-def _own_name_or_alias(table: Table, role: str, taken: set[str], *, constant: bool) -> str | None:
+def _own_name_or_alias(table: Table, role: str, taken: set[str], *, aliases: bool) -> str | None:
     if role in table and role not in taken:
         return role
-    if role == "instruction" and constant:
-        return None
-    found = [name for name in ALIASES.get(role, ()) if name in table and name not in taken]
+    found = [name for name in ALIASES.get(role, ()) if aliases and name in table and name not in taken]
     if len(found) > 1:
         either = " or ".join(repr(name) for name in found)
         raise RecipeError(f"The {role} may be in {either}. Say which: columns={{{role!r}: {found[0]!r}}}.")
     return found[0] if found else None
 
 
-def _check_roles(table: Table, roles: Mapping[str, str], *, constant: bool) -> None:
-    if constant and "instruction" in roles:
-        column = roles["instruction"]
-        raise RecipeError(f"`instruction` was given, and the dataset has the column {column!r} for it. Leave one out.")
-    for role in REQUIRED:
-        if role in roles or (role == "instruction" and constant):
+def _check_roles(table: Table, roles: Mapping[str, str], needed: Sequence[str]) -> None:
+    for role in needed:
+        if role in roles:
             continue
         tried = ", ".join((role, *ALIASES[role]))
         hint = f"columns={{{role!r}: …}}" + (", or one instruction for all rows" if role == "instruction" else "")
         raise RecipeError(
             f"The dataset has no column for the {role} (looked for {tried}). Give {hint}.{present(table, role)}"
         )
-    shared = Counter(roles[role] for role in REQUIRED if role in roles)
-    for column, count in shared.items():
+    for column, count in Counter(roles[role] for role in needed).items():
         if count > 1:
-            both = " and ".join(role for role in REQUIRED if roles.get(role) == column)
+            both = " and ".join(role for role in needed if roles[role] == column)
             raise RecipeError(f"The column {column!r} cannot be {both} at once. Map each to its own column.")
 
 

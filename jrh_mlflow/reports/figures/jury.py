@@ -11,7 +11,7 @@ from jrh_mlflow.measures.jury.jury import JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.measures.jury.votes import PairAgreement
 from jrh_mlflow.reports.figures.canvas import PALETTE, canvas, ends_kept, error_bars, label_inches, short, wrapped
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.estimates import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,43 +108,29 @@ def _logarithmic(axes: Axes) -> None:
 
 
 def _dots(report: JuryReport) -> list[_Dot]:
-    rows: list[tuple[str, Reading, float | None, str, str]] = [
-        (name, seat.readings["accuracy"], seat.usd_per_1k, PALETTE[0], "o") for name, seat in report.seats.items()
-    ]
+    seats = report.seats.items()
+    rows = [(name, seat.readings["accuracy"], seat.usd_per_1k, 0, "o") for name, seat in seats]
     jury = f"jury of all {len(report.judges)} ({report.rule.vote})"
-    rows.append((jury, report.readings["accuracy"], report.usd_per_1k, PALETTE[1], "s"))
+    rows.append((jury, report.readings["accuracy"], report.usd_per_1k, 1, "s"))
     if isinstance(report.best, BestPanel):
         best = f"best panel of {report.best.size}, read where it was not chosen: {', '.join(report.best.panel)}"
-        rows.append((best, report.best.accuracy, report.best.usd_per_1k, PALETTE[2], "D"))
+        rows.append((best, report.best.accuracy, report.best.usd_per_1k, 2, "D"))
     if isinstance(report.cascade, Cascade):
         steps = f"cascade {' + '.join(report.cascade.cheap)} → {report.cascade.strong}"
-        rows.append((steps, report.cascade.accuracy, report.cascade.usd_per_1k, PALETTE[3], "^"))
+        rows.append((steps, report.cascade.accuracy, report.cascade.usd_per_1k, 3, "^"))
     return [
-        _Dot(label=label, reading=reading, usd=usd, colour=colour, marker=marker)
+        _Dot(label=label, reading=reading, usd=usd, colour=PALETTE[colour], marker=marker)
         for label, reading, usd, colour, marker in rows
         if isinstance(reading, Estimate) and usd is not None
     ]
 
 
 def _draw(axes: Axes, dot: _Dot, number: int) -> None:
-    axes.errorbar(
-        [dot.usd],
-        [dot.reading.value],
-        yerr=error_bars([dot.reading]),
-        color=dot.colour,
-        marker=dot.marker,
-        markersize=8,
-        capsize=3,
-        zorder=2,
-    )
-    axes.annotate(
-        str(number),
-        (dot.usd, dot.reading.value),
-        xytext=(7, 6),
-        textcoords="offset points",
-        fontweight="bold",
-        color=dot.colour,
-    )
+    x, y, colour = dot.usd, dot.reading.value, dot.colour
+    bars = error_bars([dot.reading])
+    axes.errorbar([x], [y], yerr=bars, color=colour, marker=dot.marker, markersize=8, capsize=3, zorder=2)
+    offset = (7, 6)
+    axes.annotate(str(number), (x, y), offset, textcoords="offset points", fontweight="bold", color=colour)
 
 
 def _cell(axes: Axes, column: int, row: int, value: float, below: str, colours: str, *, low: float) -> None:
