@@ -14,7 +14,7 @@ from jrh_mlflow.engine import Asked, count_calls, plan_calls
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.engine.ray import asking
+from jrh_mlflow.engine.runner import asking
 from jrh_mlflow.engine.sessions import Quote, quote
 from jrh_mlflow.errors import RecipeError, SuiteError, suggest
 from jrh_mlflow.home import home

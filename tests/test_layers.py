@@ -47,7 +47,7 @@ HEAVY = ("mlflow", "litellm", "optuna", "matplotlib", "aiohttp", "ray", "sklearn
 ONLY_IN = {
     "mlflow": "tracking/",
     "optuna": "sweeps/",
-    "ray": "engine/ray/",
+    "ray": "engine/ray_",
     "psycopg": "engine/journal/",
     "xllamacpp": "models/local/",
     "inspect_ai": "suites/transcripts/",

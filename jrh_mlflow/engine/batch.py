@@ -22,7 +22,6 @@ from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from jrh_mlflow.engine.client import PERHAPS_BILLED
@@ -68,13 +67,11 @@ class NumberedFiles:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: Any) -> None:
         try:
             with _file_errors(self._path):
                 self._close()
-                if kind is None:
+                if details[0] is None:
                     self._name()
         finally:
             for draft in self._drafts:

@@ -1,4 +1,4 @@
-"""The way to one model: journal first, then money, limits and transport; every answer is durable before it is used."""
+"""The way to one model: journal, budget, limits, transport; every answer is durable before it is used."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.budget import Budget
 from jrh_mlflow.engine.journal import Journal
@@ -87,10 +86,8 @@ class ModelClient:
         await self._transport.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._transport.__aexit__(kind, error, trace)
+    async def __aexit__(self, *details: Any) -> None:
+        await self._transport.__aexit__(*details)
 
     def kept(self, key: str) -> Response | None:
         """Return the journalled answer of a call."""

@@ -1,17 +1,14 @@
-"""The arithmetic behind `Limits`: a bucket per minute, and a window of calls in flight. No clock, no event loop.
-
-How many calls may be in flight, and when: limits delay, they never drop.
+"""How many calls may be in flight, and when: limits delay, they never drop.
 
 Three things hold a call back, and one queue keeps the callers in their order, so that nobody is overtaken for ever:
 
-- the number in flight: doubles per window of calls up to the cap, halves once per episode of rejections;
+- the number in flight (`Window`): doubles per window of calls up to the cap, halves once per episode of rejections;
 - a pause that all callers share, for as long as the provider asked;
-- requests and tokens per minute, where the user set them.
+- requests and tokens per minute (`Bucket`), where the user set them.
 
 Nothing here polls and nothing runs in the background: a free slot is taken in a few comparisons, a full house is
-woken by the call that leaves it, and what must wait for the clock is woken by one timer.
-
-
+woken by the call that leaves it, and what must wait for the clock is woken by one timer. `Window` and `Bucket` are
+arithmetic without clock and event loop.
 """
 
 from __future__ import annotations
@@ -22,6 +19,10 @@ import random
 from collections import deque
 from collections.abc import Callable
 
+Clock = Callable[[], float]
+
+TOLERANCE_S = 1e-9
+"""Timers fire this much early; without it a waiter would be sent back to sleep for a nanosecond."""
 TOLERATED_REJECTIONS = 0.2
 """Share of rejected calls that is noise (a shared quota, other users of the key): fewer in flight would not cure it."""
 MEMORY = 100
@@ -34,8 +35,6 @@ class Bucket:
     In any window of 60 s it admits at most `per_minute` plus one burst, where a single request larger than the burst
     is a burst of its own: it waits until the bucket is full and leaves a debt that later requests wait out.
     """
-
-    __slots__ = ("_full_at", "burst", "rate")
 
     def __init__(self, per_minute: float, *, burst: float) -> None:
         self.rate = per_minute / 60.0
@@ -63,22 +62,6 @@ class Window:
     once. When it is over, at least half of it was answered and rejections are rare over the last calls, they were
     noise and the limit comes back.
     """
-
-    __slots__ = (
-        "_answered",
-        "_barren",
-        "_before",
-        "_cap",
-        "_clean",
-        "_left",
-        "_outcomes",
-        "_share",
-        "_size",
-        "_slow_from",
-        "hold",
-        "last_of_episode",
-        "limit",
-    )
 
     def __init__(self, cap: int) -> None:
         self._cap = float(cap)
@@ -120,6 +103,7 @@ class Window:
         """Count a rejection; begin an episode unless one is on or the call belongs to the last one (`late`)."""
         self._count(1.0)
         self._clean = 0.0
+        # All calls in flight are rejected together when a quota runs out: they are one sign of it, not many.
         if self._left or late:
             return
         self._before = (self.limit, self._slow_from)
@@ -135,6 +119,7 @@ class Window:
         self._left -= 1
         if self._left:
             return 0
+        # A shared quota rejects a few per cent whatever we do: halving for each would end at one call at a time.
         if self._share <= TOLERATED_REJECTIONS and 2 * self._answered >= self._size:
             self.limit, self._slow_from = self._before
         if not self._answered:
@@ -142,6 +127,8 @@ class Window:
         return self._barren
 
     def _grow(self) -> None:
+        # Every answer adds one, which doubles the limit per window, up to where it failed before; from there it feels
+        # its way by 1, 2, 3, … per window, so that a wall is met gently and a quota that grew is still used.
         if self.limit < self._slow_from:
             step = 1.0
         else:
@@ -152,12 +139,6 @@ class Window:
     def _count(self, rejected: float) -> None:
         self._outcomes = min(MEMORY, self._outcomes + 1)
         self._share += (rejected - self._share) / self._outcomes
-
-
-Clock = Callable[[], float]
-
-TOLERANCE_S = 1e-9
-"""Timers fire this much early; without it a waiter would be sent back to sleep for a nanosecond."""
 
 
 class Slot:
@@ -174,6 +155,7 @@ class Slot:
 
     async def __aenter__(self) -> Slot:
         limits = self._limits
+        # Behind those who wait already, even when there is room: a small call must not starve a large one.
         if limits._waiting or not limits._admit(self):
             await limits._wait(self)
         return self
@@ -268,6 +250,7 @@ class Limits:
         if self._rejected_since is None:
             self._rejected_since = now
         self._window.rejected(late=late, in_flight=self._in_flight, admitted=self._admitted)
+        # With jitter, or all callers of all processes would come back in the same instant.
         if retry_after is not None and 0 < retry_after < math.inf:
             self._pause(retry_after + self._rng.uniform(0, min(1.0, retry_after / 10)))
         self._after(self._window.ended())
@@ -316,6 +299,7 @@ class Limits:
         return ready
 
     def _charge(self, slot: Slot, now: float) -> None:
+        # Whoever is admitted has waited the pause out: it is over for all, and the clock need not be read for it.
         self._pause_until = -math.inf
         self._timed = bool(self._requests or self._tokens)
         if self._requests:
@@ -331,7 +315,7 @@ class Limits:
     async def _wait(self, slot: Slot) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((future, slot))
-        self._wake()
+        self._wake()  # the house may have a free slot and only the clock against it: then a timer is needed
         try:
             await future
         except asyncio.CancelledError:

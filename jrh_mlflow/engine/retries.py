@@ -1,9 +1,8 @@
-"""Sending one call until it is answered or cannot be: back-off with full jitter, inside the limits.
+"""Sending one call until it is answered or cannot be, and stopping a run whose every call fails.
 
-A rejection for rate (429) is a delay and not a failure: it has an allowance of its own, so that a busy provider costs
-time and never an item. What cannot succeed (a wrong key, an unknown model, a text too long) is sent once.
-
-The circuit breaker: a run that cannot succeed stops, instead of burning time and money.
+Back-off has full jitter and stays inside the limits. A rejection for rate (429) is a delay and not a failure: it has an
+allowance of its own, so that a busy provider costs time and never an item. What cannot succeed (a wrong key, an unknown
+model, a text too long) is sent once. The circuit breaker ends a run that would only burn time and money.
 """
 
 from __future__ import annotations
@@ -25,6 +24,21 @@ OnAttemptFailed = Callable[[TransportError, int], Awaitable[None] | None]
 RATE_LIMITED = "rate_limited"
 SERVICE_KINDS = frozenset({"server", "timeout", "connection"})
 """Failures of the service as a whole: the number of calls in flight must not grow into them."""
+
+AT_ONCE = frozenset({"auth", "not_found"})
+"""Before the first answer these say that the configuration is wrong; every further call would end the same way."""
+OF_THE_ITEM = frozenset({"too_long"})
+"""These are about one item and say nothing about the service."""
+
+LONGEST_EXAMPLE = 200
+LATER = "Start again later: calls that were answered are kept and not paid again."
+ADVICE = {
+    "auth": "Check the API key of this provider, and whether it may use this model.",
+    "not_found": "Check the model name and `api_base`.",
+    "bad_request": "The provider refuses the request itself: check the model's settings and what is in `extra`.",
+    "rate_limited": f"Lower `concurrency`, or wait for new quota. {LATER}",
+    "malformed": "Check that `api_base` points to an endpoint that speaks this provider's dialect.",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +102,7 @@ async def send_with_retries(
             return await _attempt(send, limits=limits, policy=policy, tokens=tokens, tokens_used=tokens_used)
         except TransportError as error:
             tries.count(error)
+            # Before the decision: an attempt that was perhaps billed must be booked even when it was the last.
             await _tell(on_attempt_failed, error, tries.attempts)
             delay = tries.delay(error, limits)
             if delay is None:
@@ -108,6 +123,7 @@ async def _attempt(
         try:
             answer = await send()
         except TransportError as error:
+            # Inside the slot: the window must know how many were in flight when this one ended.
             if error.kind in SERVICE_KINDS:
                 limits.on_server_error()
             elif error.kind == RATE_LIMITED and policy.retries(error):
@@ -162,6 +178,7 @@ class _Tries:
             # The shared pause already keeps everybody back: growing on top of it would only starve the unlucky.
             return asked + self.rng.uniform(0, self.policy.base_s)
         n = self.rejections if error.kind == RATE_LIMITED else self.failures
+        # From zero, not from half: calls that failed together must not come back together.
         longest = min(self.policy.max_backoff_s, self.policy.base_s * 2.0 ** min(n - 1, 60))
         return asked + self.rng.uniform(0, longest)
 
@@ -178,22 +195,6 @@ async def _tell(on_attempt_failed: OnAttemptFailed | None, error: TransportError
     waiting = on_attempt_failed(error, attempt)
     if waiting is not None:
         await waiting
-
-
-AT_ONCE = frozenset({"auth", "not_found"})
-"""Before the first answer these say that the configuration is wrong; every further call would end the same way."""
-OF_THE_ITEM = frozenset({"too_long"})
-"""These are about one item and say nothing about the service."""
-
-LONGEST_EXAMPLE = 200
-LATER = "Start again later: calls that were answered are kept and not paid again."
-ADVICE = {
-    "auth": "Check the API key of this provider, and whether it may use this model.",
-    "not_found": "Check the model name and `api_base`.",
-    "bad_request": "The provider refuses the request itself: check the model's settings and what is in `extra`.",
-    "rate_limited": f"Lower `concurrency`, or wait for new quota. {LATER}",
-    "malformed": "Check that `api_base` points to an endpoint that speaks this provider's dialect.",
-}
 
 
 class Circuit:
@@ -221,6 +222,7 @@ class Circuit:
             rule = "`concurrency, consecutive, window >= 1` and `0 < share <= 1` must hold"
             raise ValueError(f"{rule}, but got {concurrency=}, {consecutive=}, {window=}, {share=}.")
         self._consecutive = consecutive
+        # An outage of a second fails all calls in flight at once; two such rounds are no accident any more.
         self._consecutive_later = max(consecutive, 2 * concurrency)
         self._share = share
         self._last: deque[bool] = deque(maxlen=window)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jrh_mlflow.engine.budget import Budget
@@ -59,9 +58,7 @@ class JudgeSession(ABC):
     async def __aenter__(self) -> Self: ...
 
     @abstractmethod
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, *details: Any) -> None: ...
 
     @abstractmethod
     def prepare(self, calls: Iterable[Call]) -> Iterable[Any]:
@@ -103,10 +100,8 @@ class AnsweringSession(JudgeSession):
         self._running.__enter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._running.__exit__(kind, error, trace)
+    async def __aexit__(self, *details: Any) -> None:
+        self._running.__exit__(*details)
 
     def prepare(self, calls: Iterable[Call]) -> Iterable[Call]:
         """Take the calls as they are."""
@@ -259,10 +254,8 @@ class ModelSession(JudgeSession):
         await self._client.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._client.__aexit__(kind, error, trace)
+    async def __aexit__(self, *details: Any) -> None:
+        await self._client.__aexit__(*details)
 
     def prepare(self, calls: Iterable[Call]) -> Iterator[KeyedCall]:
         """Prepare calls in the order of the plan, looking some of them up in the journal at once."""

@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--actors", type=int, nargs="+", default=[2])
     options = parser.parse_args()
     os.environ.update(OPENAI_API_KEY="sk-benchmark", LITELLM_LOCAL_MODEL_COST_MAP="True")
-    from jrh_mlflow.engine.ray.fleet import cluster
+    from jrh_mlflow.engine.ray_fleet import cluster
     from tests.loopback import LoopbackProcess
 
     limit = options.calls * LATENCY_S / options.in_flight
@@ -57,7 +57,7 @@ def _measure(url: str, n_calls: int, in_flight: int, *, n_actors: int | None) ->
     import jrh_mlflow as jrh
     from jrh_mlflow.engine import ask_calls, plan_calls
     from jrh_mlflow.engine.journal import open_journal
-    from jrh_mlflow.engine.ray.fleet import ask_calls_on_ray
+    from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray
     from jrh_mlflow.suites.suite import Suite
 
     judge = jrh.PromptedJudge(MODEL, api_base=url, max_tokens=64)

@@ -19,7 +19,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine import Asked, ask_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.ray.fleet import ask_calls_on_ray
+from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.models.prices import price_of, prompt_size, worst_case_micro
 from jrh_mlflow.resolve import resolve_judge

@@ -58,6 +58,7 @@ class Spool:
         self._last += 1
         text = json.dumps([self._last, held, row], ensure_ascii=False, separators=(",", ":"))
         try:
+            # Not after every commit: emptying a file costs more than writing some lines to it.
             if everything_is_committed and self._size > _TRIM_BYTES:
                 os.ftruncate(self._fd, 0)
                 self._size = 0
@@ -68,6 +69,7 @@ class Spool:
         return self._last
 
     def _write(self, line: bytes) -> None:
+        # After a line that was cut off by a full disk: alone on its line, only that one is unreadable.
         if self._torn:
             line = b"\n" + line
         while line:
@@ -80,6 +82,7 @@ class Spool:
         """Let go of the file; one that is kept is replayed by the next process that opens the journal."""
         if self._fd < 0:
             return
+        # Unlinked while it is locked: nobody may find a spool without an owner and replay it.
         if remove:
             self.path.unlink(missing_ok=True)
         os.close(self._fd)
@@ -104,6 +107,7 @@ def is_alive(journal: Path, owner: str) -> bool:
     except FileNotFoundError:
         return False
     try:
+        # A process id would not tell: ids are used again, and those of another container mean nothing here.
         return not lock(fd, wait=False)
     finally:
         os.close(fd)
@@ -135,6 +139,7 @@ def _parse(line: bytes) -> SpoolEntry | None:
 @contextmanager
 def sole_opener(journal: Path) -> Iterator[None]:
     """Let one process at a time open, recover or repair the journals of a directory."""
+    # The folder itself is locked: a lock file of our own would be one more thing to clean up.
     fd = os.open(journal.parent, os.O_RDONLY)
     try:
         lock(fd, wait=True)

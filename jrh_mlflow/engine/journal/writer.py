@@ -15,6 +15,7 @@ from jrh_mlflow.engine.journal.spool import Spool
 from jrh_mlflow.errors import JournalError
 
 _BATCH = 1024
+"""Changes of one transaction at most, so that nobody waits long for the first of them."""
 
 
 class ChangeKind(IntEnum):
@@ -72,6 +73,7 @@ class JournalWriter:
     def _run(self) -> None:
         more = True
         while more:
+            # Waits for one change and takes whatever else is there: the slower the disk, the larger the batches.
             batch = [self._changes.get()]
             while len(batch) < _BATCH and not self._changes.empty():
                 batch.append(self._changes.get())
@@ -88,6 +90,7 @@ class JournalWriter:
         try:
             self._transact(changes, number)
         except Exception as error:
+            # Whatever it is, it must reach those who wait: an error in this thread would leave them waiting for ever.
             kept = f"{self._spool.path.name} keeps what was paid."
             self.problem = f"The journal cannot be written ({error}). {kept} Mend the cause and start again."
         else:
@@ -99,6 +102,7 @@ def _wake(changes: list[Change], problem: str | None) -> None:
     for change in changes:
         if change.future is not None:
             by_loop[change.future.get_loop()].append(change)
+    # One call per loop and batch: each wakes a loop, and futures must be resolved in their own thread.
     for loop, waiting in by_loop.items():
         try:
             loop.call_soon_threadsafe(_resolve, waiting, problem)
@@ -110,7 +114,7 @@ def _wake(changes: list[Change], problem: str | None) -> None:
 def _resolve(changes: list[Change], problem: str | None) -> None:
     for change in changes:
         assert change.future is not None
-        if change.future.done():
+        if change.future.done():  # its caller was cancelled
             continue
         if problem:
             change.future.set_exception(JournalError(problem))

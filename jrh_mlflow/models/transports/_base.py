@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import BLANK, SECRET_NAME, blank_secrets, environment_secrets
@@ -81,9 +80,7 @@ class Transport(ABC):
         """Open what the transport needs."""
 
     @abstractmethod
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *details: Any) -> None:
         """Close what the transport opened."""
 
     @abstractmethod

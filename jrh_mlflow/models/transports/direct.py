@@ -14,8 +14,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.models.catalog import DIALECT_KEYS, split_model
 from jrh_mlflow.models.local.names import PREFIX, is_local
@@ -145,9 +144,7 @@ class DirectTransport(Transport):
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *details: Any) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -16,7 +16,6 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.models.catalog import OPENAI_DIALECT, split_model
@@ -50,9 +49,7 @@ class LiteLLMTransport(Transport):
         self._litellm = load_litellm()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *details: Any) -> None:
         await _finish_logging()
         await _close_clients(self._litellm)
 

@@ -1,11 +1,7 @@
-"""The Ray cluster: found or started, checked for what actors need, and left as it was found.
-
-The calls of one evaluation in async actors on a Ray cluster.
+"""The calls of one evaluation in async actors on a Ray cluster, found or started, and left as it was found.
 
 The driver plans, numbers and collects exactly as it does for local calls; only the asking happens elsewhere. Actors
 share nothing but the journal: it serves what is answered, holds the budget, and tells the dead from the living.
-
-
 """
 
 from __future__ import annotations
@@ -19,12 +15,11 @@ from collections import deque
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.ray.actor import Asker, Ended, Piece, Place, Post, shares
+from jrh_mlflow.engine.ray_actor import ActorCall, ActorPlace, ActorResult, ActorSettings, CallActor, shares
 from jrh_mlflow.engine.runner import Asked, OnRecord, StopRule, ask_calls, run_pool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT, KeyedCall, session_for
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
@@ -34,7 +29,6 @@ from jrh_mlflow.schema.items import Call
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
 
 OBJECT_STORE_BYTES = 100 * 2**20
 """Of a cluster started here: calls are small and travel inline, nothing is kept in the object store."""
@@ -198,7 +192,7 @@ class Fleet:
         self._journal, self._cap_micro, self._n_actors = journal, cap_micro, n_actors
         self._numbers = itertools.count()
         self._futures: dict[int, asyncio.Future[CallRecord]] = {}
-        self._queue: deque[Piece] = deque()
+        self._queue: deque[ActorCall] = deque()
         self._arrived = asyncio.Event()
         self._stack = ExitStack()
         self._couriers: list[asyncio.Task[None]] = []
@@ -209,9 +203,7 @@ class Fleet:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *details: Any) -> None:
         with self._stack:  # whatever happens, actors end and a cluster started here is shut down
             for courier in self._couriers:
                 courier.cancel()
@@ -228,9 +220,9 @@ class Fleet:
             raise self._broken
         if not self._couriers:
             self._start()
-        piece = Piece(next(self._numbers), work)
-        future = self._futures[piece.number] = asyncio.get_running_loop().create_future()
-        self._queue.append(piece)
+        call = ActorCall(next(self._numbers), work)
+        future = self._futures[call.number] = asyncio.get_running_loop().create_future()
+        self._queue.append(call)
         self._arrived.set()
         return future
 
@@ -245,23 +237,23 @@ class Fleet:
             raise
         self._limit = 2 * n + 1
         for share in shares(self._settings, n):
-            post = Post(
+            given = ActorSettings(
                 judge=packed, settings=share, journal=address, cap_micro=self._cap_micro, folder=str(Path.cwd())
             )
-            self._couriers.append(asyncio.create_task(_Courier(self, ray, post).run()))
+            self._couriers.append(asyncio.create_task(_Courier(self, ray, given).run()))
 
-    def draw(self, room: int) -> list[Piece]:
+    def draw(self, room: int) -> list[ActorCall]:
         """Take at most `room` calls from the queue."""
-        pieces = [self._queue.popleft() for _ in range(min(room, len(self._queue)))]
+        calls = [self._queue.popleft() for _ in range(min(room, len(self._queue)))]
         if not self._queue:
             self._arrived.clear()
-        return pieces
+        return calls
 
     async def arrived(self) -> None:
         """Wait until the queue holds a call."""
         await self._arrived.wait()
 
-    def deliver(self, ended: Ended) -> None:
+    def deliver(self, ended: ActorResult) -> None:
         """Wake the worker that waits for a call."""
         self._deaths = 0
         future = self._futures.pop(ended.number)
@@ -283,16 +275,16 @@ class Fleet:
             why = " ".join(str(reason).split())[:300]
             raise JudgeError(f"{self._deaths} Ray workers died in a row without an answer, the last: {why}")
 
-    def give_back(self, pieces: Iterable[Piece]) -> None:
+    def give_back(self, calls: Iterable[ActorCall]) -> None:
         """Queue the calls of an actor that died, before all others."""
-        self._queue.extendleft(reversed(list(pieces)))
+        self._queue.extendleft(reversed(list(calls)))
         self._arrived.set()
 
-    def give_up(self, pieces: Iterable[Piece], reason: Exception) -> None:
+    def give_up(self, calls: Iterable[ActorCall], reason: Exception) -> None:
         """End the calls of one actor, and those that wait; what other actors have in flight is still settled."""
         self._broken = self._broken or reason
-        for piece in (*pieces, *self.draw(len(self._queue))):
-            future = self._futures.pop(piece.number)
+        for call in (*calls, *self.draw(len(self._queue))):
+            future = self._futures.pop(call.number)
             if not future.done():
                 future.set_exception(reason)
 
@@ -300,39 +292,39 @@ class Fleet:
 class _Courier:
     """Keeps one actor busy, and replaces it when it dies."""
 
-    def __init__(self, fleet: Fleet, ray: Any, post: Post) -> None:
-        self._fleet, self._ray, self._post = fleet, ray, post
-        self._room = post.settings.concurrency * (1 if post.journal is None else WORKERS_PER_SLOT)
-        self._out: dict[int, Piece] = {}
+    def __init__(self, fleet: Fleet, ray: Any, given: ActorSettings) -> None:
+        self._fleet, self._ray, self._given = fleet, ray, given
+        self._room = given.settings.concurrency * (1 if given.journal is None else WORKERS_PER_SLOT)
+        self._out: dict[int, ActorCall] = {}
         self._actor: Any = None
         self._is_open = False
-        self._place: Place | None = None
+        self._place: ActorPlace | None = None
 
     async def run(self) -> None:
         try:
             while True:
                 await self._turn()
         except asyncio.CancelledError:
-            await self._dismiss()
+            await self._stop_actor()
             raise
         except Exception as error:
             # Ray wraps what an actor raises; the cause is what was meant.
             cause = getattr(error, "cause", None)
             self._fleet.give_up(self._out.values(), cause if isinstance(cause, Exception) else error)
-            await self._dismiss()
+            await self._stop_actor()
 
     async def _turn(self) -> None:
         """Hand new calls over and take back those that have ended."""
         errors = self._ray.exceptions
         try:
             if self._actor is None:
-                await self._hire()
-            pieces = self._fleet.draw(self._room - len(self._out))
-            if not pieces and not self._out:
+                await self._start_actor()
+            calls = self._fleet.draw(self._room - len(self._out))
+            if not calls and not self._out:
                 await self._fleet.arrived()
                 return
-            self._out.update((piece.number, piece) for piece in pieces)
-            ended: list[Ended] = await self._actor.exchange.remote(pieces)
+            self._out.update((call.number, call) for call in calls)
+            ended: list[ActorResult] = await self._actor.exchange.remote(calls)
         except errors.RayTaskError:
             raise
         except errors.RayError as death:
@@ -344,11 +336,11 @@ class _Courier:
             self._fleet.deliver(one)
         await asyncio.sleep(0)  # workers that were woken queue their next calls
 
-    async def _hire(self) -> None:
+    async def _start_actor(self) -> None:
         # No share of a processor: asking is waiting, and a busy cluster must not keep it from starting.
         options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": self._where()}
-        self._actor = self._ray.remote(Asker).options(**options).remote()
-        self._place = await self._actor.open.remote(self._post, self._place)
+        self._actor = self._ray.remote(CallActor).options(**options).remote()
+        self._place = await self._actor.open.remote(self._given, self._place)
         self._is_open = True
         # Only now: opening the journal has brought in what the dead actor had received, so none of it is paid again.
         self._fleet.give_back(self._out.values())
@@ -367,7 +359,7 @@ class _Courier:
         self._ray.kill(self._actor)
         self._actor, self._is_open = None, False
 
-    async def _dismiss(self) -> None:
+    async def _stop_actor(self) -> None:
         """End the actor; with calls in flight at once, else after it has closed its journal."""
         if self._actor is None:
             return

@@ -1,4 +1,4 @@
-"""What runs inside a Ray worker: a journal, a way to the model, and calls that come and go in batches."""
+"""What runs inside a Ray worker: a judge's session, and calls that come and go in batches."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LONGEST_TURN_S = 0.5
 """An exchange ends after this long even when no call has, so that an actor can be handed more."""
 LINGER_S = 0.01
 """Calls that end together travel together: a message costs more than most of what is in it."""
-FAREWELL_S = 5.0
+LONGEST_EXIT_S = 5.0
 """Longest wait for a killed worker's process to end."""
 
 
-class Piece(NamedTuple):
+class ActorCall(NamedTuple):
     """One call on its way to an actor."""
 
     number: int
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
     """With its key for a prompted judge, a bare call for any other."""
 
 
-class Ended(NamedTuple):
+class ActorResult(NamedTuple):
     """One call on its way back: a record, or what kept it from being made."""
 
     number: int
@@ -45,7 +45,7 @@ class Ended(NamedTuple):
     failure: JrhError | OutOfBudget | None = None
 
 
-class Place(NamedTuple):
+class ActorPlace(NamedTuple):
     """Where an actor lives."""
 
     host: str
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Post:
+class ActorSettings:
     """What an actor is told when it starts. No key is in it: keys come from the worker's own environment."""
 
     judge: bytes = field(repr=False)
@@ -88,16 +88,16 @@ def shares(settings: ClientSettings, n: int) -> list[ClientSettings]:
     ]
 
 
-class Asker:
+class CallActor:
     """The actor. `open`, then `exchange` again and again, one at a time, then `close`."""
 
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
-        self._ended: list[Ended] = []
+        self._ended: list[ActorResult] = []
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self, post: Post, predecessor: Place | None) -> Place:
+    async def open(self, given: ActorSettings, predecessor: ActorPlace | None) -> ActorPlace:
         """Load the judge and open the journal, which settles what a killed predecessor left in it.
 
         Raises:
@@ -105,24 +105,24 @@ class Asker:
         """
         import ray
 
-        judge, journal = _unpack(post), None
+        judge, journal = _unpack(given), None
         if judge.journalled:
-            await _see_off(predecessor)
-            journal = self._journal(post)
-        self._session = await self._stack.enter_async_context(session_for(judge, journal, post.settings))
-        return Place(socket.gethostname(), os.getpid(), ray.get_runtime_context().get_node_id())
+            await _wait_until_gone(predecessor)
+            journal = self._journal(given)
+        self._session = await self._stack.enter_async_context(session_for(judge, journal, given.settings))
+        return ActorPlace(socket.gethostname(), os.getpid(), ray.get_runtime_context().get_node_id())
 
-    def _journal(self, post: Post) -> Journal:
-        assert post.journal is not None
-        journal = self._stack.enter_context(open_journal(post.journal))
-        if post.settings.budget is not None:
-            journal.open_budget(post.settings.budget, post.cap_micro)
+    def _journal(self, given: ActorSettings) -> Journal:
+        assert given.journal is not None
+        journal = self._stack.enter_context(open_journal(given.journal))
+        if given.settings.budget is not None:
+            journal.open_budget(given.settings.budget, given.cap_micro)
         return journal
 
-    async def exchange(self, pieces: list[Piece]) -> list[Ended]:
+    async def exchange(self, calls: list[ActorCall]) -> list[ActorResult]:
         """Take new calls and give back those that have ended since the last exchange; waits for the first of them."""
-        for piece in pieces:
-            task = asyncio.create_task(self._settle(piece))
+        for call in calls:
+            task = asyncio.create_task(self._settle(call))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         if not self._ended:
@@ -135,14 +135,14 @@ class Asker:
         ended, self._ended = self._ended, []
         return ended
 
-    async def _settle(self, piece: Piece) -> None:
+    async def _settle(self, call: ActorCall) -> None:
         try:
-            ended = Ended(piece.number, await self._ask(piece.work))
+            ended = ActorResult(call.number, await self._ask(call.work))
         except (JrhError, OutOfBudget) as error:
-            ended = Ended(piece.number, None, error)
+            ended = ActorResult(call.number, None, error)
         except Exception as error:
             # A defect of ours, not of the judge: it must reach the driver, and not end as a call that never returns.
-            ended = Ended(piece.number, None, JrhError(f"Ray worker: {type(error).__name__}: {error}"))
+            ended = ActorResult(call.number, None, JrhError(f"Ray worker: {type(error).__name__}: {error}"))
         self._ended.append(ended)
         self._news.set()
 
@@ -156,11 +156,11 @@ class Asker:
         await self._stack.aclose()
 
 
-def _unpack(post: Post) -> Judge:
-    if post.folder not in sys.path:
-        sys.path.append(post.folder)
+def _unpack(given: ActorSettings) -> Judge:
+    if given.folder not in sys.path:
+        sys.path.append(given.folder)
     try:
-        judge: Judge = pickle.loads(post.judge)  # noqa: S301 - made by the driver of this very run
+        judge: Judge = pickle.loads(given.judge)  # noqa: S301 - made by the driver of this very run
     except Exception as error:  # unpickling runs imports, which may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise RecipeError(
@@ -170,11 +170,11 @@ def _unpack(post: Post) -> Judge:
     return judge
 
 
-async def _see_off(predecessor: Place | None) -> None:
+async def _wait_until_gone(predecessor: ActorPlace | None) -> None:
     """Wait until a killed actor's process is gone: only then does the journal settle what it left."""
     if predecessor is None or predecessor.host != socket.gethostname():
         return
-    until = time.monotonic() + FAREWELL_S
+    until = time.monotonic() + LONGEST_EXIT_S
     while _is_running(predecessor.pid) and time.monotonic() < until:
         await asyncio.sleep(0.02)
 
