@@ -1,6 +1,7 @@
 """The demo: the paper's four judges, a criterion shift, a reliability suite and a real small model; no key.
 
-`make example`: the store in `mlruns_example`, written through a server so that it opens anywhere.
+`jrh demo` measures them in a store of the user's. Run as a module it writes them into a store that opens anywhere: the
+one in `mlruns_example`, with the pictures of the README.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from jrh_mlflow.tracking.store import Store
 EXPERIMENT = "judge-datasheet-demo"
 REAL_MODEL, REAL_SUITE = "local/smollm2", "datasheet-short"
 REAL_NAME = "SmolLM2-135M (real)"
+PICTURES = "pictures"
 JUDGES = ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")
 
 
@@ -111,9 +113,6 @@ def demo_store(folder: str | Path) -> Store:
     # Made now: what is measured finds it by its name, and would not know where its artifacts go.
     assert store.experiment_id
     return store
-
-
-PICTURES = "pictures"
 
 
 def build_example(folder: str | Path) -> None:

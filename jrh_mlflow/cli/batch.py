@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.judging import judge_arguments, judge_options, price_from_option, prompted_judge
-from jrh_mlflow.cli.options import as_json, suite_option
+from jrh_mlflow.cli.options import as_json, from_model, suite_option
+from jrh_mlflow.options import RunOptions
 
 if TYPE_CHECKING:
     from jrh_mlflow.engine.batch import BatchSummary, ImportSummary
 
 _SHOWN = 5
 
-journal_option = click.option(
-    "--journal", type=click.Path(), help="Journal of paid answers; .jrh/journal.db when left out."
-)
+journal_option = from_model(RunOptions, "journal")
 
 
 @click.group()
@@ -58,11 +57,11 @@ def export(
 
     model_judge, chosen = prompted_judge(judge_arguments(judge)), resolve_suite(suite)
     with journal_at(journal) as book:
-        done = export_batch(model_judge, chosen, book, output, replicates=replicates, max_requests=max_requests)
+        summary = export_batch(model_judge, chosen, book, output, replicates=replicates, max_requests=max_requests)
     if as_json:
-        click.echo(json.dumps(asdict(done), indent=1, default=str))
+        click.echo(json.dumps(asdict(summary), indent=1, default=str))
     else:
-        _print_export(done)
+        _print_export(summary)
 
 
 @batch.command("import")
@@ -94,41 +93,41 @@ def import_(
     model_judge = prompted_judge(judge_arguments(judge))
     prices = price_from_option(model_judge.model, price)
     with journal_at(journal) as book:
-        done = import_batch(requests, results, book, model_judge, prices=prices, discount=discount)
+        summary = import_batch(requests, results, book, model_judge, prices=prices, discount=discount)
     if as_json:
-        click.echo(json.dumps(asdict(done), indent=1))
+        click.echo(json.dumps(asdict(summary), indent=1))
     else:
-        _print_import(done)
+        _print_import(summary)
 
 
-def _print_export(done: BatchSummary) -> None:
-    if done.journalled:
-        click.echo(f"{done.journalled} of {done.calls} calls are answered in the journal.")
-    if done.too_long:
-        click.echo(f"{done.too_long} calls are longer than the model's context and are left out.")
-    if not done.files:
+def _print_export(summary: BatchSummary) -> None:
+    if summary.journalled:
+        click.echo(f"{summary.journalled} of {summary.calls} calls are answered in the journal.")
+    if summary.too_long:
+        click.echo(f"{summary.too_long} calls are longer than the model's context and are left out.")
+    if not summary.files:
         click.echo("Nothing is missing, so no file was written.")
         return
-    click.echo(f"{done.requests} requests, {done.size_bytes / 1e6:.1f} MB:")
-    for file in done.files:
+    click.echo(f"{summary.requests} requests, {summary.size_bytes / 1e6:.1f} MB:")
+    for file in summary.files:
         click.echo(f"  {file}")
 
 
-def _print_import(done: ImportSummary) -> None:
+def _print_import(summary: ImportSummary) -> None:
     for count, text in (
-        (done.answered, "answers are now in the journal"),
-        (done.already, "results were there before"),
-        (done.refused, "responses hold no answer (refused, empty or filtered)"),
-        (done.failed, "requests failed"),
-        (done.missing, "requests have no result"),
-        (done.repeated, "lines repeat another one"),
+        (summary.answered, "answers are now in the journal"),
+        (summary.already, "results were there before"),
+        (summary.refused, "responses hold no answer (refused, empty or filtered)"),
+        (summary.failed, "requests failed"),
+        (summary.missing, "requests have no result"),
+        (summary.repeated, "lines repeat another one"),
     ):
         if count or text.startswith("answers"):
             click.echo(f"{count:7d} {text}")
-    click.echo(f"booked: {'n/a (no price, or no usage)' if done.cost_usd is None else f'${done.cost_usd:.6f}'}")
-    _warn("ids that no exported request has", done.unknown)
-    _warn("lines that are no result", done.unreadable)
-    _warn("last lines cut short: fetch the file again", done.cut_short)
+    click.echo(f"booked: {'n/a (no price, or no usage)' if summary.cost_usd is None else f'${summary.cost_usd:.6f}'}")
+    _warn("ids that no exported request has", summary.unknown)
+    _warn("lines that are no result", summary.unreadable)
+    _warn("last lines cut short: fetch the file again", summary.cut_short)
 
 
 def _warn(text: str, found: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,17 +19,7 @@ from jrh_mlflow.cli.options import as_json, tracking
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
 @tracking
 @as_json
-def compare(
-    runs: tuple[str, ...],
-    alpha: float,
-    html: Path | None,
-    run_name: str | None,
-    no_log: bool,
-    experiment: str | None,
-    tracking_uri: str | None,
-    seed: int,
-    as_json: bool,
-) -> None:
+def compare(runs: tuple[str, ...], html: Path | None, no_log: bool, as_json: bool, **options: Any) -> None:
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
     A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Runs on different suites are refused with
@@ -38,22 +29,14 @@ def compare(
     """
     from jrh_mlflow.evaluation.compare import compare as run
 
-    done = run(
-        list(runs),
-        experiment=experiment,
-        run_name=run_name,
-        tracking_uri=tracking_uri,
-        seed=seed,
-        alpha=alpha,
-        log=not no_log,
-    )
+    comparison = run(list(runs), log=not no_log, **options)
     if as_json:
-        click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        click.echo(json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        click.echo(done.to_markdown())
+        click.echo(comparison.to_markdown())
     if html is not None:
         # After the tables: they are shown even when the file cannot be written.
-        html.write_text(done.to_html(), encoding="utf-8")
+        html.write_text(comparison.to_html(), encoding="utf-8")
         click.echo(f"HTML: {html}", err=as_json)
-    if done.link is not None:
-        click.echo(done.link, err=as_json)
+    if comparison.link is not None:
+        click.echo(comparison.link, err=as_json)

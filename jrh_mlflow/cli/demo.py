@@ -31,19 +31,19 @@ def demo(store: str, port: int, quick: bool) -> None:
     from jrh_mlflow.demo import EXPERIMENT, demo_store, run_demo
 
     place = demo_store(store)
-    done = run_demo(place.uri, on_start=lambda name: click.echo(f"measuring {name}"))
+    measured = run_demo(place.uri, on_start=lambda name: click.echo(f"measuring {name}"))
     real = [] if quick else _real_model(place.uri, store)
-    said = "Pairwise judges: simulated from the counts the paper published" + (", and a real model" if real else "")
-    click.echo(f"\n{said}; 95 % intervals by task:\n")
-    print_comparison([*done.datasheets, *real])
+    title = "Pairwise judges: simulated from the counts the paper published" + (", and a real model" if real else "")
+    click.echo(f"\n{title}; 95 % intervals by task:\n")
+    print_comparison([*measured.datasheets, *real])
     click.echo("\nGraders, simulated; share of expected answers by test, 95 % intervals by source:\n")
-    print_comparison(done.reports)
+    print_comparison(measured.reports)
     click.echo(f"\nRuns in experiment {EXPERIMENT!r} of {place.uri}:")
     base = f"http://127.0.0.1:{port}/#/experiments/{place.experiment_id}/runs"
-    for one in (*done.datasheets, *real, *done.reports):
+    for one in (*measured.datasheets, *real, *measured.reports):
         click.echo(f"  {one.judge.label:28s} {base}/{one.run_id}")
-    click.echo(f"  {'criterion shift of Qwen32B':28s} {base}/{done.shift.run_id}")
-    click.echo(f"  {'graders compared':28s} {base}/{done.comparison.run_id}")
+    click.echo(f"  {'criterion shift of Qwen32B':28s} {base}/{measured.shift.run_id}")
+    click.echo(f"  {'graders compared':28s} {base}/{measured.comparison.run_id}")
     click.echo(f"  {'all curves side by side':28s} {base}?workflowType=machine_learning&compareRunsMode=CHART")
     click.echo("\nOpen the UI (then the links work):")
     click.echo(f"  {_command()} ui {store}" + ("" if port == 5000 else f" --port {port}"))

@@ -75,9 +75,9 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **optio
     if dry_run:
         _print_quote(recipe, as_json=as_json)
         return
-    done = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
-    print_evaluations([done], as_json=as_json)
-    _end([done])
+    result = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
+    print_evaluations([result], as_json=as_json)
+    _end([result])
 
 
 @click.command()
@@ -104,14 +104,14 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **o
         raise click.UsageError("A shift takes --criteria, once per arm.")
     recipe = _recipe(recipe_file, options)
     arms = criteria or recipe.criteria or ("allowed", "strict")
-    done = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
+    result = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
     if as_json:
-        facts = {"run_id": done.run_id, "arms": {name: one.run_id for name, one in done.arms.items()}}
-        click.echo(json.dumps({**facts, "metrics": done.metrics, "link": done.link}, indent=1))
+        facts = {"run_id": result.run_id, "arms": {name: one.run_id for name, one in result.arms.items()}}
+        click.echo(json.dumps({**facts, "metrics": result.metrics, "link": result.link}, indent=1))
     else:
-        click.echo(done.to_markdown())
-        click.echo(done.link)
-    _end(list(done.arms.values()))
+        click.echo(result.to_markdown())
+        click.echo(result.link)
+    _end(list(result.arms.values()))
 
 
 def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:

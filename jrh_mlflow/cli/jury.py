@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -32,22 +33,7 @@ _UNSURE = ("confidence", "replicates", "disagree", "abstain")
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
 @tracking
 @as_json
-def jury(
-    runs: tuple[str, ...],
-    rule: str,
-    ties: str,
-    min_votes: int | None,
-    size: int | None,
-    max_usd: float | None,
-    cascade: str | None,
-    unsure: str | None,
-    run_name: str | None,
-    no_log: bool,
-    experiment: str | None,
-    tracking_uri: str | None,
-    seed: int,
-    as_json: bool,
-) -> None:
+def jury(runs: tuple[str, ...], cascade: str | None, no_log: bool, as_json: bool, **options: Any) -> None:
     """Let logged judges vote on the suite they were all measured on, with no new call.
 
     A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Prints the jury beside its judges, how
@@ -58,24 +44,11 @@ def jury(
     """
     from jrh_mlflow.evaluation.jury import jury as run
 
-    done = run(
-        list(runs),
-        rule=rule,
-        ties=ties,
-        min_votes=min_votes,
-        size=size,
-        max_usd=max_usd,
-        cascade=None if cascade is None else [text.strip() for text in cascade.split(",")],
-        unsure=unsure,
-        experiment=experiment,
-        run_name=run_name,
-        tracking_uri=tracking_uri,
-        seed=seed,
-        log=not no_log,
-    )
+    judges = None if cascade is None else [text.strip() for text in cascade.split(",")]
+    result = run(list(runs), cascade=judges, log=not no_log, **options)
     if as_json:
-        click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
         return
-    click.echo(done.to_markdown())
-    if done.link is not None:
-        click.echo(done.link)
+    click.echo(result.to_markdown())
+    if result.link is not None:
+        click.echo(result.link)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -44,30 +45,30 @@ def list_models(as_json: bool) -> None:
     from jrh_mlflow.models.local.fetch import MEGA, is_fetched
     from jrh_mlflow.models.local.names import KNOWN, PREFIX, model_path
 
+    facts: list[dict[str, Any]] = [
+        {
+            "model": f"{PREFIX}{one.name}",
+            "about": one.about,
+            "licence": one.licence,
+            "size_bytes": one.size,
+            "fetched": is_fetched(one),
+            "path": str(model_path(one)),
+        }
+        for one in KNOWN.values()
+    ]
     if as_json:
-        facts = [
-            {
-                "model": f"{PREFIX}{one.name}",
-                "about": one.about,
-                "licence": one.licence,
-                "size_bytes": one.size,
-                "fetched": is_fetched(one),
-                "path": str(model_path(one)),
-            }
-            for one in KNOWN.values()
-        ]
         click.echo(json.dumps(facts, indent=1))
         return
     rows = [
         [
-            f"{PREFIX}{one.name}",
-            one.about,
-            one.licence,
-            f"{one.size / MEGA:.0f} MB",
-            "yes" if is_fetched(one) else "no",
-            str(model_path(one)),
+            one["model"],
+            one["about"],
+            one["licence"],
+            f"{one['size_bytes'] / MEGA:.0f} MB",
+            "yes" if one["fetched"] else "no",
+            one["path"],
         ]
-        for one in KNOWN.values()
+        for one in facts
     ]
     print_table(["model", "about", "licence", "size", "fetched", "path"], rows, left=6)
     click.echo(f"Any other: {PREFIX}<path of a .gguf file>.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from jrh_mlflow.cli.options import as_json, column_mapping, print_evaluations, tracking
@@ -21,22 +23,18 @@ from jrh_mlflow.cli.options import as_json, column_mapping, print_evaluations, t
 )
 @click.option("--first", default="1", show_default=True, help="How the file spells the first content (or slot).")
 @click.option("--second", default="2", show_default=True, help="How it spells the second.")
-@click.option("--tie", "ties", multiple=True, default=("tie",), show_default=True, help="How it spells a tie.")
+@click.option("--tie", multiple=True, default=("tie",), show_default=True, help="How it spells a tie.")
 @click.option("--condition", default="natural", show_default=True, help="Condition of every row, unless mapped.")
 @tracking
 @as_json
 def replay(
     file: str,
     pairs: tuple[str, ...],
-    winner: str,
-    first: str,
-    second: str,
-    ties: tuple[str, ...],
-    condition: str,
     experiment: str | None,
     tracking_uri: str | None,
     seed: int,
     as_json: bool,
+    **spelling: Any,
 ) -> None:
     """Measure recorded judgments (CSV, JSONL, Parquet) with no model call: one MLflow run per judge.
 
@@ -50,6 +48,6 @@ def replay(
     from jrh_mlflow.evaluation.replay import replay as run
 
     columns = column_mapping(pairs)
-    mapping = Mapped(columns=columns, winner=winner, first=first, second=second, tie=ties, condition=condition)
-    done = run(file, mapping if columns else None, experiment=experiment, tracking_uri=tracking_uri, seed=seed)
-    print_evaluations(done, as_json=as_json)
+    mapping = Mapped(columns=columns, **spelling)
+    evaluations = run(file, mapping if columns else None, experiment=experiment, tracking_uri=tracking_uri, seed=seed)
+    print_evaluations(evaluations, as_json=as_json)

@@ -45,12 +45,12 @@ def review(suites: tuple[str, ...], as_json: bool, finishing: bool, withdrawing:
         return
     if len(suites) != 1 or not who:
         raise click.UsageError("--finish takes one suite, and --reviewer NAME.")
-    done = serve.finish_now(catalog, reviewer=who, allow_undecided=options["allow_undecided"], log=log)
-    click.echo(json.dumps(done, indent=1) if as_json else _told(done))
+    result = serve.finish_now(catalog, reviewer=who, allow_undecided=options["allow_undecided"], log=log)
+    click.echo(json.dumps(result, indent=1) if as_json else _result_text(result))
 
 
-def _told(done: dict[str, Any]) -> str:
-    left = ", ".join(f"{count} {state}" for state, count in done["left_out"].items())
-    lines = [f"{done['path']}: {done['n_items']} items, sha256 {done['sha256']}; left out: {left}"]
-    lines += [str(done[name]) for name in ("note", "link") if done.get(name)]
+def _result_text(result: dict[str, Any]) -> str:
+    left = ", ".join(f"{count} {state}" for state, count in result["left_out"].items())
+    lines = [f"{result['path']}: {result['n_items']} items, sha256 {result['sha256']}; left out: {left}"]
+    lines += [str(result[name]) for name in ("note", "link") if result.get(name)]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,16 +28,14 @@ def suite() -> None:
 @click.option("--seed", default=0, show_default=True)
 @click.option("--tasks", type=click.Path(), help="Your own tasks: a YAML file or a folder of them.")
 @click.option("--name", help="Of the suite.")
-def build(
-    output: str, n_tasks: int, depth: int, half_steps: bool, seed: int, tasks: str | None, name: str | None
-) -> None:
+def build(output: str, **options: Any) -> None:
     """Build a datasheet suite, from the package's tasks or your own.
 
     Example: jrh suite build --tasks my_tasks/ --n-tasks 4 -o my_suite
     """
     from jrh_mlflow.suites import datasheet_suite
 
-    built = datasheet_suite(n_tasks=n_tasks, depth=depth, half_steps=half_steps, seed=seed, tasks=tasks, name=name)
+    built = datasheet_suite(**options)
     built.save(output)
     click.echo(f"{built.name}: {len(built)} items, sha256 {built.sha256}, in {output}")
 

@@ -63,14 +63,14 @@ def sweep(
     else:
         from jrh_mlflow.sweeps.sweep import sweep as run
 
-        done = run(space, early_stop=not no_early_stop, max_replicates=max_replicates, **given)
-        _print_sweep(done, as_json=as_json)
+        result = run(space, early_stop=not no_early_stop, max_replicates=max_replicates, **given)
+        _print_sweep(result, as_json=as_json)
 
 
-def _print_sweep(done: Sweep, *, as_json: bool) -> None:
-    click.echo(done.to_json() if as_json else f"{done.to_markdown()}\n{done.link}")
-    if done.truncated:
-        click.echo(f"Truncated: {done.truncated}. Raise --max-usd and run it again.", err=True)
+def _print_sweep(result: Sweep, *, as_json: bool) -> None:
+    click.echo(result.to_json() if as_json else f"{result.to_markdown()}\n{result.link}")
+    if result.truncated:
+        click.echo(f"Truncated: {result.truncated}. Raise --max-usd and run it again.", err=True)
         click.get_current_context().exit(BudgetError.exit_code)
 
 

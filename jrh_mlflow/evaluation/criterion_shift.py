@@ -10,6 +10,7 @@ from typing import Any
 from jrh_mlflow.errors import BudgetError, RecipeError
 from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
 from jrh_mlflow.evaluation.run_content import SIMULATED_NOTE
+from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.criterion import criterion_axes
 from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
@@ -69,30 +70,31 @@ def criterion_shift(
     names = [arm.tie_criterion.name for arm in arms]
     if len(set(names)) < len(names):
         raise RecipeError(f"The criteria of a shift must differ, but got {', '.join(names)}.")
-    facts = JudgeFacts.of(arms[0])
-    store = Store(tracking_uri, experiment)
+    facts, store = JudgeFacts.of(arms[0]), Store(tracking_uri, experiment)
     name = run_name or f"{facts.label}: criterion shift"
     with open_run(store, "criterion_shift", name, simulated=facts.simulated, tags=tags) as parent:
-        evaluations: dict[str, Evaluation] = {}
-        for arm in arms:
-            spent = sum(one.cost_usd or 0.0 for one in evaluations.values())
-            if max_usd is not None and 0 < max_usd <= spent:
-                raise BudgetError(f"The first {len(evaluations)} of {len(arms)} arms spent the cap of ${max_usd}.")
-            evaluations[arm.tie_criterion.name] = evaluate(
-                arm,
-                base.suite,
-                experiment=experiment,
-                run_name=f"{JudgeFacts.of(arm).label}: {arm.tie_criterion.name}",
-                tracking_uri=tracking_uri,
-                max_usd=None if max_usd is None else max_usd - spent,
-                tags=tags,
-                parent_run_id=parent,
-                **as_evaluate,
-            )
+        where = {"experiment": experiment, "tracking_uri": tracking_uri, "tags": tags, "parent_run_id": parent}
+        evaluations = _evaluate_arms(arms, base.suite, max_usd=max_usd, **where, **as_evaluate)
         shifts = criterion_axes({name: one.datasheet.estimates for name, one in evaluations.items()})
         content = _content(facts, base.suite, evaluations, shifts)
         metrics = publish(store, parent, content, what_now="The arms are logged; the parent is not.")
     return CriterionShift(run_id=parent, arms=evaluations, shifts=shifts, metrics=metrics, link=store.link(parent))
+
+
+def _evaluate_arms(
+    arms: Sequence[Judge], suite: Suite, *, max_usd: float | None, **as_evaluate: Any
+) -> dict[str, Evaluation]:
+    """Evaluate one arm after the other; each may spend what those before it have left of the cap."""
+    evaluations: dict[str, Evaluation] = {}
+    for arm in arms:
+        spent = sum(one.cost_usd or 0.0 for one in evaluations.values())
+        if max_usd is not None and 0 < max_usd <= spent:
+            raise BudgetError(f"The first {len(evaluations)} of {len(arms)} arms spent the cap of ${max_usd}.")
+        name = arm.tie_criterion.name
+        left = None if max_usd is None else max_usd - spent
+        run_name = f"{JudgeFacts.of(arm).label}: {name}"
+        evaluations[name] = evaluate(arm, suite, run_name=run_name, max_usd=left, **as_evaluate)
+    return evaluations
 
 
 def _content(
@@ -115,34 +117,32 @@ def _content(
 
 
 def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> str:
-    base = next(iter(arms.values()))
-    lines = [f"# Criterion shift: {base.judge.label}", ""]
-    if base.judge.simulated:
+    base, *others = arms
+    lines = [f"# Criterion shift: {arms[base].judge.label}", ""]
+    if arms[base].judge.simulated:
         lines += [f"> {SIMULATED_NOTE}", ""]
-    names = list(arms)
-    for arm in names[1:]:
-        rows = []
-        for key, shift in shifts.items():
-            name, _, axis = key.partition("/")
-            if name != arm or not isinstance(shift, Estimate):
-                continue
-            before, after = (arms[one].datasheet.estimates[axis] for one in (names[0], arm))
-            if isinstance(before, Estimate) and isinstance(after, Estimate):
-                rows.append(
-                    [
-                        axis,
-                        value_text(before),
-                        value_text(after),
-                        f"{shift.value:+.4f}",
-                        interval_text(shift.cluster_low, shift.cluster_high),
-                        str(shift.n),
-                    ]
-                )
-        header = ["axis", names[0], arm, "shift", "95 % by task", "n"]
-        lines += [f"### {names[0]} to {arm}", "", *table(header, rows), ""]
+    for arm in others:
+        own = {key.removeprefix(f"{arm}/"): shift for key, shift in shifts.items() if key.startswith(f"{arm}/")}
+        header = ["axis", base, arm, "shift", "95 % by task", "n"]
+        lines += [f"### {base} to {arm}", "", *table(header, _rows(arms[base], arms[arm], own)), ""]
     lines += [
         "The shift of `tie_rate` is ΔC. A criterion that lowers false preference on equal pairs usually raises misses "
         "by tie on unequal ones: it moves the operating point, not the resolution.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _rows(before: Evaluation, after: Evaluation, shifts: Mapping[str, Reading]) -> list[list[str]]:
+    return [
+        [
+            axis,
+            value_text(before.datasheet.estimates[axis]),
+            value_text(after.datasheet.estimates[axis]),
+            f"{shift.value:+.4f}",
+            interval_text(shift.cluster_low, shift.cluster_high),
+            str(shift.n),
+        ]
+        for axis, shift in shifts.items()
+        if isinstance(shift, Estimate)
+    ]

@@ -196,8 +196,8 @@ def _with_confidence(
     given = reading.answer or reading.outcome
     others = _alternatives(text, where[0], tokens, {**names, ABSTAIN: ABSTAIN})
     probabilities = {**others, given: confidence + others.get(given, 0.0)}
-    told = bool(others) and sum(probabilities.values()) <= 1 + _ROUNDING
-    return replace(reading, confidence=confidence, probabilities=probabilities if told else None)
+    complete = bool(others) and sum(probabilities.values()) <= 1 + _ROUNDING
+    return replace(reading, confidence=confidence, probabilities=probabilities if complete else None)
 
 
 def _verdict_tokens(text: str, where: tuple[int, int], logprobs: Sequence[Mapping[str, Any]]) -> list[_Token] | None:
@@ -236,14 +236,14 @@ def _begun(spelled: str, names: Mapping[str, str]) -> str | None:
     `A` is the slot A although `abstain` may be said too; `a` may become either and is neither.
     """
     start = _VALUE_START.match(spelled)
-    said, closed = start.groups() if start else ("", "")
+    begun, closed = start.groups() if start else ("", "")
     if closed:
-        return next((name for name in names if name.casefold() == said.strip().casefold()), None)
-    same_case = [name for name in names if name.startswith(said)]
-    if same_case == [said]:
-        return said
-    fits = [name for name in names if name.casefold().startswith(said.casefold())]
-    return fits[0] if len(fits) == 1 and said else None
+        return next((name for name in names if name.casefold() == begun.strip().casefold()), None)
+    same_case = [name for name in names if name.startswith(begun)]
+    if same_case == [begun]:
+        return begun
+    fits = [name for name in names if name.casefold().startswith(begun.casefold())]
+    return fits[0] if len(fits) == 1 and begun else None
 
 
 def _verdict_range(text: str, span: Span) -> tuple[int, int] | None:
