@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jrh_mlflow.cli.options import print_comparison
+from jrh_mlflow.cli.printing import print_comparison
 from jrh_mlflow.errors import JrhError
 
 if TYPE_CHECKING:

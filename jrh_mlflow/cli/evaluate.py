@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.judging import judge_arguments, judge_options, price_from_option, prompted_judge
-from jrh_mlflow.cli.options import (
-    as_json,
-    flag_of,
-    from_model,
-    limits,
-    print_evaluations,
-    suite_option,
-    together,
-    tracking,
-    typed,
-)
+from jrh_mlflow.cli.options import as_json, flag_of, from_model, limits, suite_option, together, tracking, typed
+from jrh_mlflow.cli.printing import print_evaluations
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
 from jrh_mlflow.reports.numbers import quote_text

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.judging import extra_fields, price_from_option, text_or_file
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, from_model, limits, or_none, print_table, store, together
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, from_model, limits, or_none, read_pairs, store, together
+from jrh_mlflow.cli.printing import print_table
 from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.reports.numbers import quote_text, spent_text
@@ -119,7 +120,7 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         given["dataset"] = source
     given |= _read_data_options(given, options, pairs)
     if cells:
-        given["values"] = _pairs("--value", cells, "CELL=LABEL")
+        given["values"] = read_pairs(cells, option="--value", form="CELL=LABEL")
     if model is not None or any(value not in (None, ()) for value in sampling.values()):
         given["generator"] = _generator(model, sampling, written=given.get("generator"))
     if checks is not None:
@@ -140,15 +141,8 @@ def _read_data_options(given: dict[str, Any], options: dict[str, Any], pairs: tu
     if options["scale"] is not None:
         read["scale"] = _scale(options["scale"])
     if pairs:
-        read["columns"] = {**(given.get("columns") or {}), **_pairs("--map", pairs, "ROLE=COLUMN")}
+        read["columns"] = {**(given.get("columns") or {}), **read_pairs(pairs)}
     return read
-
-
-def _pairs(option: str, pairs: tuple[str, ...], form: str) -> dict[str, str]:
-    broken = [pair for pair in pairs if "=" not in pair]
-    if broken:
-        raise click.UsageError(f"{option} takes {form}, but got {broken[0]!r}.")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _scale(text: str) -> tuple[object, ...]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jrh_mlflow.cli.options import as_json, print_table
+from jrh_mlflow.cli.options import as_json
+from jrh_mlflow.cli.printing import print_table
 
 if TYPE_CHECKING:
     from jrh_mlflow.engine.journal import Summary

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, column_mapping, print_evaluations, tracking
+from jrh_mlflow.cli.options import as_json, read_pairs, tracking
+from jrh_mlflow.cli.printing import print_evaluations
 
 
 @click.command()
@@ -47,7 +48,7 @@ def replay(
     from jrh_mlflow.evaluation.replay import Mapped
     from jrh_mlflow.evaluation.replay import replay as run
 
-    columns = column_mapping(pairs)
+    columns = read_pairs(pairs)
     mapping = Mapped(columns=columns, **spelling)
     evaluations = run(file, mapping if columns else None, experiment=experiment, tracking_uri=tracking_uri, seed=seed)
     print_evaluations(evaluations, as_json=as_json)

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, column_mapping, print_table
+from jrh_mlflow.cli.options import as_json, read_pairs
+from jrh_mlflow.cli.printing import print_table
 
 
 @click.group()
@@ -57,7 +58,7 @@ def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, secon
     from jrh_mlflow.suites import natural_suite
     from jrh_mlflow.suites.tables import read_table
 
-    columns = column_mapping(pairs)
+    columns = read_pairs(pairs)
     built = natural_suite(read_table(file), columns=columns, better_values=(first, second), name=name)
     built.save(output)
     click.echo(f"{built.name}: {len(built)} pairs, sha256 {built.sha256}, in {output}")

@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 import click
 
-from jrh_mlflow.cli.options import as_json, print_table
+from jrh_mlflow.cli.options import as_json
+from jrh_mlflow.cli.printing import print_table
 
 
 @click.command()

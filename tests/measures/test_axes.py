@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.cli.options import comparison_rows
+from jrh_mlflow.cli.printing import comparison_rows
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import Axis, by_section, by_step, declared, find, lower_is_better
 from jrh_mlflow.measures.comparison import unit_scores

@@ -1,0 +1,107 @@
+"""How commands print results: aligned tables, evaluations, and judges side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from jrh_mlflow.evaluation.evaluate import Evaluation
+    from jrh_mlflow.schema.estimates import Reading
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
+    """Print aligned columns, the first `left` of them to the left and the others to the right."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    for row in (header, *rows):
+        cells = [
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool) -> None:
+    """Print what was measured: one table for several judges, the whole datasheet for one."""
+    from jrh_mlflow.results import Datasheet
+
+    if as_json:
+        click.echo(json.dumps([_facts(one) for one in evaluations], indent=1, ensure_ascii=False))
+        return
+    if len(evaluations) == 1:
+        (one,) = evaluations
+        title = "Judge datasheet" if isinstance(one.sheet, Datasheet) else "Judge reliability"
+        click.echo(one.sheet.to_markdown(title=f"{title}: {one.judge.label}"))
+    else:
+        print_comparison(evaluations)
+    for one in evaluations:
+        for axis, reason in one.withheld.items():
+            click.echo(f"withheld: {one.judge.label}: {axis}: {reason}")
+    click.echo("")
+    for one in evaluations:
+        click.echo(f"{one.judge.label}: {one.link}")
+
+
+def print_comparison(evaluations: Sequence[Evaluation]) -> None:
+    """Print judges side by side: as columns while they fit on a screen, as rows when there are many."""
+    header, rows = comparison_rows(evaluations)
+    if len(evaluations) <= 5:
+        header, *rows = ([str(cell) for cell in column] for column in zip(header, *rows, strict=True))
+    print_table(header, rows)
+
+
+def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of a side-by-side table: values with their interval by cluster, and the threshold."""
+    from jrh_mlflow.measures.axes import find
+    from jrh_mlflow.schema.estimates import Estimate
+
+    shown = [_shown(one) for one in evaluations]
+    heads: dict[str, str] = {}
+    for key, reading in ((key, reading) for one in shown for key, reading in one.items()):
+        axis = find(key)
+        # Of a threshold it is said that there is none; another axis that no judge has a number for is left out.
+        if isinstance(reading, Estimate) or (axis is not None and axis.unit == "curve"):
+            heads[key] = axis.column or key if axis else key
+    rows = [
+        [one.judge.label, *(_cell(readings.get(key)) for key in heads), str(len(one.calls))]
+        for one, readings in zip(evaluations, shown, strict=True)
+    ]
+    return ["judge", *heads.values(), "calls"], rows
+
+
+def _shown(one: Evaluation) -> dict[str, Reading]:
+    """Return the readings that sum an evaluation up: axes with a column, or the score of each test."""
+    from jrh_mlflow.measures.axes import AXES
+    from jrh_mlflow.results import Datasheet
+
+    estimates = one.sheet.estimates
+    if isinstance(one.sheet, Datasheet):
+        return {axis.headline: estimates[axis.headline] for axis in AXES if axis.column and axis.headline in estimates}
+    plain = {"baseline": estimates["baseline/accuracy"]} if "baseline/accuracy" in estimates else {}
+    return {**plain, **one.sheet.scores}
+
+
+def _cell(reading: Reading | None) -> str:
+    from jrh_mlflow.reports.numbers import threshold_text, with_interval
+    from jrh_mlflow.schema.estimates import Estimate
+
+    if not isinstance(reading, Estimate):
+        return "n/a"
+    return threshold_text(reading) if reading.unit == "curve" else with_interval(reading).removesuffix(" –")
+
+
+def _facts(one: Evaluation) -> dict[str, Any]:
+    return {
+        "run_id": one.run_id,
+        "judge": one.judge.label,
+        "simulated": one.judge.simulated,
+        "suite": {"name": one.suite.name, "sha256": one.suite.sha256},
+        "profile": one.sheet.profile,
+        "metrics": one.metrics,
+        "withheld": one.withheld,
+        "cost_usd": one.cost_usd,
+        "link": one.link,
+    }
