@@ -22,8 +22,8 @@ from jrh_mlflow.generation.plan import Plan
 from jrh_mlflow.generation.writers import by_rule
 from jrh_mlflow.perturb import Rewrite
 from jrh_mlflow.recipe import load_generation
+from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.responses import read_seeds
-from jrh_mlflow.suites.tables import read_table
 from tests.loopback import LoopbackServer
 
 RECIPES = Path(__file__).parent.parent / "recipes"

@@ -56,7 +56,7 @@ def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, secon
     Example: jrh suite from-pairs pairs.csv --map instruction=input --map better=label -o my_pairs
     """
     from jrh_mlflow.suites import natural_suite
-    from jrh_mlflow.suites.tables import read_table
+    from jrh_mlflow.suites.dataset import read_table
 
     columns = read_pairs(pairs)
     built = natural_suite(read_table(file), columns=columns, better_values=(first, second), name=name)

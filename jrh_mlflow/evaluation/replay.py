@@ -30,7 +30,7 @@ from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.calls import REQUIRED_COLUMNS, CallRecord
 from jrh_mlflow.schema.items import NATURAL, Item
 from jrh_mlflow.suites import Suite
-from jrh_mlflow.suites.tables import read_table
+from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.store import Store
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Labels
-from jrh_mlflow.suites.tables import is_missing, refuse_rows
+from jrh_mlflow.suites.dataset import is_missing, refuse_rows
 from jrh_mlflow.text import clean_text
 
 MAX_ANSWERS = 101

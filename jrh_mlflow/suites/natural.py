@@ -8,8 +8,8 @@ import pandas as pd
 
 from jrh_mlflow.errors import SuiteError, suggest
 from jrh_mlflow.schema.items import NATURAL, Item
+from jrh_mlflow.suites.dataset import is_na
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.suites.tables import is_na
 
 COLUMNS = ("instruction", "first", "second", "better")
 """Columns a table of pairs needs; `id` and `task` may be given too."""

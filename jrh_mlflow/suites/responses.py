@@ -12,8 +12,8 @@ from dataclasses import asdict
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Labels, Seed
+from jrh_mlflow.suites.dataset import ROLES, Table, find_roles, is_missing, present, refuse_rows
 from jrh_mlflow.suites.labels import label_text, read_labels
-from jrh_mlflow.suites.tables import ROLES, Table, find_roles, is_missing, present, refuse_rows
 from jrh_mlflow.text import clean_data
 
 MAX_ID = 200

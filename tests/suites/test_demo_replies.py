@@ -11,8 +11,8 @@ import pytest
 from jrh_mlflow.perturb import CheckContext, NotApplicable, ReliabilityTest, Target, find_tests
 from jrh_mlflow.perturb.english import firm_numbers, names
 from jrh_mlflow.perturb.similarity import TfidfSimilarity
+from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.responses import read_seeds
-from jrh_mlflow.suites.tables import read_table
 
 HOME = resources.files("jrh_mlflow.suites")
 DATA = str(HOME / "demo_replies.csv")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.suites.tables import read_table
+from jrh_mlflow.suites.dataset import read_table
 
 
 def test_cells_of_a_csv_stay_text(tmp_path: Path) -> None:
