@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,9 @@ from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, sweep_content
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space
 from jrh_mlflow.sweeps.study import LIMITS, PARENT, RESULT, Trials, default_storage, open_study, quiet
 from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, TrialResult, completed, run_trial
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.publish import ending, first_tags, publish
 from jrh_mlflow.tracking.store import Store
-from jrh_mlflow.tracking.sweeps import demand_parent, end_orphans, reopen
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -155,7 +155,30 @@ def _search_all(context: SweepContext, *, early_stop: bool) -> None:
     finally:
         results = [trial.user_attrs[RESULT] for trial in trials.measured().values() if RESULT in trial.user_attrs]
         taken_over = [result["run_id"] for result in results]
-        end_orphans(context.store, context.parent, trials.dead(), keep=taken_over)
+        _end_orphans(context, trials.dead(), keep=taken_over)
+
+
+def demand_parent(store: Store, run_id: str) -> None:
+    """Refuse a store that does not have the parent run of the sweep.
+
+    Raises:
+        TrackingError: with what to do.
+    """
+    with store.errors("A worker needs the MLflow store of the sweep that it joins: give the same --tracking-uri."):
+        store.client.get_run(run_id)
+
+
+def _end_orphans(context: SweepContext, trials: Iterable[int], *, keep: Sequence[str]) -> None:
+    """End the runs of trials whose process died, but those that a later trial took over: they are run again."""
+    dead = {str(number) for number in trials}
+    if not dead:
+        return
+    store = context.store
+    children = f"tags.`{keys.TAG_PARENT}` = '{context.parent}' and attributes.status != 'KILLED'"
+    with store.errors("The trials themselves are enqueued again."):
+        for run in store.client.search_runs([store.experiment_id], children, max_results=10_000):
+            if run.data.tags.get(keys.TAG_TRIAL) in dead and run.info.run_id not in keep:
+                store.client.set_terminated(run.info.run_id, "KILLED")
 
 
 def _search(context: SweepContext, *, early_stop: bool, wait: bool) -> int:
@@ -299,7 +322,8 @@ def set_up(
             demand_parent(store, parent)
             _check_journal(journal_id, trials.limits["journal"])
         else:
-            reopen(store, parent)
+            with store.errors("Nothing was asked yet."):
+                store.client.update_run(parent, status="RUNNING")
         yield SweepContext(
             suite=suite,
             search=search,

@@ -25,8 +25,8 @@ from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked
 from jrh_mlflow.sweeps.space import Configuration, Space
 from jrh_mlflow.sweeps.stopping import DOMINATED, DominatedStop, Rival
 from jrh_mlflow.sweeps.study import RESULT, STOPPED, TrialFailed, Trials
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store
-from jrh_mlflow.tracking.sweeps import log_trial, trial_tags
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -111,6 +111,8 @@ class SweepContext:
             BudgetReached: The cap is spent; what was asked is in the journal, so that a higher one continues.
         """
         again = f", {repeats} times" if repeats > 1 else ""
+        tags = {keys.TAG_STAGE: stage, keys.TAG_CONFIGURATION: configuration.key}
+        tags |= {} if trial is None else {keys.TAG_TRIAL: str(trial)}
         try:
             done = evaluate(
                 judge or self.space.make_judge(configuration),
@@ -118,7 +120,7 @@ class SweepContext:
                 replicates=configuration.policy.replicates * repeats,
                 run_name=f"{stage}: {configuration.label}{again}",
                 parent_run_id=self.parent,
-                tags=trial_tags(stage=stage, configuration=configuration.key, trial=trial),
+                tags=tags,
                 shuffle=self.seed,
                 stop=stop,
                 seed=self.seed,
@@ -145,15 +147,12 @@ class SweepContext:
         # Twelve digits: sums of floats in another order must not make one of two equal prices the dearer.
         usd = None if each is None else float(f"{1000 * n_calls * each:.12g}")
         composite = reliability(counted, seed=self.seed)
-        logged = log_trial(
-            self.store,
-            done.run_id,
-            params=configuration.params,
-            readings={RELIABILITY: composite, **parts(counted, seed=self.seed)},
-            usd_per_1k=usd,
-            calls_per_judgment=n_calls,
-        )
-        metrics = {**done.metrics, **logged}
+        readings = {RELIABILITY: composite, **parts(counted, seed=self.seed)}
+        points = keys.sweep_points(readings, usd_per_1k=usd, calls_per_judgment=n_calls)
+        with self.store.errors("The evaluation is logged; its choices are not. The same sweep again logs them."):
+            choices = keys.grouped_params({"choice": configuration.params})
+            self.store.log_batch(done.run_id, points=points, params=choices)
+        metrics = {**done.metrics, **keys.last_values(points)}
         metrics |= {} if isinstance(composite, NotEstimable) else {RELIABILITY: composite.value}
         metrics |= {} if usd is None else {COST: usd}
         whole = done.truncated is None

@@ -1,9 +1,4 @@
-"""Logged evaluations, read back from MLflow.
-
-Evaluations that runs of a tracking store hold, and the page that each of them wrote.
-
-Suites that runs of a tracking store hold.
-"""
+"""Logged runs read back from MLflow: whole evaluations, lists of them, their pages, and the suites that runs hold."""
 
 from __future__ import annotations
 
@@ -11,9 +6,10 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +17,22 @@ from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.reports.html import EvaluationRow
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.store import shown_uri, speaking
+from jrh_mlflow.tracking.store import active_uri, paged, reading_client, run_link
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-
+MAX_PAGE_BYTES = 64 * 2**20
+"""Of a logged page: ours hold a few figures, but anybody may log a run."""
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _PREFIX = re.compile("[0-9a-f]{8,31}")
-_CALLS = "calls/calls.parquet"
+_SHA256 = re.compile("[0-9a-f]{64}")
+_RUNS_AT_ONCE = 200
+"""Runs asked for at once: each comes with all its metrics."""
+_EXPERIMENTS_AT_ONCE = 500
+"""Databases take only so many values in one query."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,17 @@ class LoggedRun:
         return keys.known_total(self.calls, "cost_usd")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSuite:
+    """A suite as the params of the run that made it tell of it."""
+
+    run_id: str
+    name: str
+    sha256: str
+    n_items: int
+    experiment_id: str
+
+
 def load_runs(runs: Sequence[str], *, tracking_uri: str | None = None) -> list[LoggedRun]:
     """Load evaluations by run id, `runs:/<id>`, or the first eight or more digits of an id.
 
@@ -68,18 +80,89 @@ def load_runs(runs: Sequence[str], *, tracking_uri: str | None = None) -> list[L
         RecipeError: when a run is named twice, does not exist, is no evaluation, or did not finish.
         TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
     """
-    import mlflow
-    from mlflow import MlflowClient
-
-    uri = tracking_uri or mlflow.get_tracking_uri()
-    client = MlflowClient(tracking_uri=uri)
-    with speaking(uri, problem="cannot be read", what_now="Nothing was changed."):
+    uri = tracking_uri or active_uri()
+    with reading_client(uri) as client:
         found = [_find(client, text) for text in runs]
         twice = [run_id for run_id, count in Counter(run.info.run_id for run in found).items() if count > 1]
         if twice:
             raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
         loaded = [_load(client, run, uri) for run in found]
     return _distinguished(loaded)
+
+
+def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[EvaluationRow]:
+    """Return the newest finished evaluations of all experiments, at most `most`.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    with reading_client(tracking_uri) as client:
+        experiments = _experiment_names(client)
+        found = _finished_runs(client, "evaluate", list(experiments), most=most)
+    return [_row(run, experiments[run.info.experiment_id]) for run in found if _RUN_ID.fullmatch(run.info.run_id)]
+
+
+def datasheet_html(tracking_uri: str, run_id: str) -> bytes | None:
+    """Return the page that an evaluation wrote, or None when there is no such run, or it has none.
+
+    Raises:
+        ValueError: when `run_id` cannot be one.
+        TrackingError: when MLflow cannot be reached, or the page is too large to be one of ours.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise ValueError(f"A run id has 32 hexadecimal digits, but got {run_id!r}.")
+    name = keys.DATASHEET_PAGE
+    with reading_client(tracking_uri) as client:
+        size = _size(client, run_id, name)
+        if size is None:
+            return None
+        if size > MAX_PAGE_BYTES:
+            limit = f"more than {MAX_PAGE_BYTES:,} are not shown"
+            raise TrackingError(f"{name} of run {run_id} has {size:,} bytes: {limit}.")
+        with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+            return Path(client.download_artifacts(run_id, name, folder)).read_bytes()
+
+
+def suites_in_runs(tracking_uri: str, *, kind: str = "generate") -> list[RunSuite]:
+    """Return the suites of all finished runs of one kind, newest first.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    with reading_client(tracking_uri) as client:
+        found = [_run_suite(run) for run in _finished_runs(client, kind, list(_experiment_names(client)))]
+    return [suite for suite in found if suite is not None]
+
+
+def registered_prompt(uri: str, *, tracking_uri: str | None = None) -> str:
+    """Return the text of `prompts:/name/version` (or `prompts:/name@alias`) in the form of our templates.
+
+    Variables are written `{{candidates}}` in the registry and `{candidates}` here; the messages of a chat prompt
+    become the sections [system] and [user].
+
+    Raises:
+        RecipeError: when there is no such prompt, or it has messages of other roles.
+        TrackingError: when MLflow cannot be reached.
+    """
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        prompt = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri).load_prompt(uri)
+    except MlflowException as error:
+        text = " ".join(str(error).split())[:300]
+        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
+            raise RecipeError(f"There is no prompt {uri} in the registry: {text}.") from error
+        raise TrackingError(f"The prompt {uri} cannot be read: {text}.") from error
+    if prompt is None:
+        raise RecipeError(f"There is no prompt {uri} in the registry.")
+    template = prompt.to_single_brace_format()
+    if isinstance(template, str):
+        return template if template.endswith("\n") else f"{template}\n"
+    roles = [message.get("role") for message in template]
+    if roles not in (["user"], ["system", "user"]):
+        raise RecipeError(f"The prompt {uri} has the messages {roles}: give a user message, or system and user.")
+    return "\n".join(f"[{message['role']}]\n{message['content']}\n" for message in template)
 
 
 def _find(client: MlflowClient, text: str) -> Run:
@@ -100,7 +183,7 @@ def _find(client: MlflowClient, text: str) -> Run:
 
 def _completed(client: MlflowClient, prefix: str) -> str:
     """Find the one run whose id begins so."""
-    runs = finished_runs(client, "evaluate", list(experiment_names(client)))
+    runs = _finished_runs(client, "evaluate", list(_experiment_names(client)))
     ids = [str(run.info.run_id) for run in runs if run.info.run_id.startswith(prefix)]
     if len(ids) == 1:
         return ids[0]
@@ -109,27 +192,54 @@ def _completed(client: MlflowClient, prefix: str) -> str:
     raise RecipeError(f"No finished evaluation in this store begins with {prefix}. Name the store with --tracking-uri.")
 
 
+def _experiment_names(client: MlflowClient) -> dict[str, str]:
+    found = paged(lambda token: client.search_experiments(page_token=token))
+    return {str(experiment.experiment_id): str(experiment.name) for experiment in found}
+
+
+def _finished_runs(
+    client: MlflowClient, kind: str, experiments: Sequence[str], *, most: int | None = None
+) -> list[Run]:
+    """Return the finished runs of one kind, newest first: all of them, or the newest `most`."""
+    found = [
+        run
+        for start in range(0, len(experiments), _EXPERIMENTS_AT_ONCE)
+        for run in islice(_runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE]), most)
+    ]
+    return sorted(found, key=lambda run: -(run.info.start_time or 0))[:most]
+
+
+def _runs(client: MlflowClient, kind: str, experiments: Sequence[str]) -> Iterator[Run]:
+    chosen = f"tags.`{keys.TAG_KIND}` = '{kind}' and attributes.status = 'FINISHED'"
+    newest = ["attributes.start_time DESC"]
+    return paged(
+        lambda token: client.search_runs(
+            list(experiments), chosen, order_by=newest, max_results=_RUNS_AT_ONCE, page_token=token
+        )
+    )
+
+
 def _load(client: MlflowClient, run: Run, uri: str) -> LoggedRun:
     _check(run)
     tags, run_id = run.data.tags, str(run.info.run_id)
     simulated = tags.get(keys.TAG_SIMULATED) == "true"
-    with tempfile.TemporaryDirectory(prefix="jrh-") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         calls = _read_calls(client, run_id, folder)
-        suite = read_suite(client.download_artifacts(run_id, "suite", str(folder)))
-        judge = _read_judge(client, run_id, folder)
-    experiment = client.get_experiment(run.info.experiment_id)
+        suite = read_suite(client.download_artifacts(run_id, keys.SUITE_FOLDER, folder))
+        facts: dict[str, Any] = json.loads(
+            Path(client.download_artifacts(run_id, keys.JUDGE_FILE, folder)).read_text(encoding="utf-8")
+        )
     return LoggedRun(
         run_id=run_id,
         name=str(run.info.run_name),
-        judge=f"{judge} (simulated)" if simulated else judge,
+        judge=f"{facts['name']} (simulated)" if simulated else str(facts["name"]),
         simulated=simulated,
         suite=suite,
         calls=calls,
         params=dict(run.data.params),
         truncated=tags.get(keys.TAG_TRUNCATED),
-        experiment=str(experiment.name),
-        link=_link(uri, run.info.experiment_id, run_id),
+        experiment=str(client.get_experiment(run.info.experiment_id).name),
+        link=run_link(uri, run.info.experiment_id, run_id),
     )
 
 
@@ -142,26 +252,14 @@ def _check(run: Run) -> None:
         raise RecipeError(f"Run {run_id} ({run.info.run_name}) is {run.info.status}, not FINISHED: run it again.")
 
 
-def _read_calls(client: MlflowClient, run_id: str, folder: Path) -> pd.DataFrame:
+def _read_calls(client: MlflowClient, run_id: str, folder: str) -> pd.DataFrame:
     import pandas as pd
 
-    if _CALLS not in {file.path for file in client.list_artifacts(run_id, "calls")}:
-        raise RecipeError(f"Run {run_id} has no artifact {_CALLS}: without its calls it cannot be compared.")
-    frame: pd.DataFrame = pd.read_parquet(client.download_artifacts(run_id, _CALLS, str(folder)))
+    name = keys.CALLS_FILE
+    if name not in {file.path for file in client.list_artifacts(run_id, name.partition("/")[0])}:
+        raise RecipeError(f"Run {run_id} has no artifact {name}: without its calls it cannot be compared.")
+    frame: pd.DataFrame = pd.read_parquet(client.download_artifacts(run_id, name, folder))
     return frame
-
-
-def _read_judge(client: MlflowClient, run_id: str, folder: Path) -> str:
-    facts: dict[str, Any] = json.loads(
-        Path(client.download_artifacts(run_id, "judge/judge.json", str(folder))).read_text(encoding="utf-8")
-    )
-    return str(facts["name"])
-
-
-def _link(uri: str, experiment_id: str, run_id: str) -> str:
-    if uri.startswith("http"):
-        return f"{uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
-    return f"run {run_id} in {shown_uri(uri)}"
 
 
 def _distinguished(runs: list[LoggedRun]) -> list[LoggedRun]:
@@ -179,53 +277,8 @@ def _short_id(run: LoggedRun, runs: Sequence[LoggedRun]) -> str:
     )
 
 
-DATASHEET = "datasheet.html"
-MOST_BYTES = 64 * 2**20
-"""Of a page: ours hold a few figures, but anybody may log a run."""
-_NOTHING_CHANGED = "Nothing was changed."
-
-
-def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[EvaluationRow]:
-    """Return the newest finished evaluations of all experiments, at most `most`.
-
-    Raises:
-        TrackingError: when MLflow cannot be reached.
-    """
-    from mlflow import MlflowClient
-
-    with speaking(tracking_uri, problem="cannot be read", what_now=_NOTHING_CHANGED):
-        client = MlflowClient(tracking_uri=tracking_uri)
-        experiments = experiment_names(client)
-        found = finished_runs(client, "evaluate", list(experiments), most=most)
-    return [_row(run, experiments[run.info.experiment_id]) for run in found if _RUN_ID.fullmatch(run.info.run_id)]
-
-
-def datasheet_html(tracking_uri: str, run_id: str) -> bytes | None:
-    """Return the page that an evaluation wrote, or None when there is no such run, or it has none.
-
-    Raises:
-        ValueError: when `run_id` cannot be one.
-        TrackingError: when MLflow cannot be reached, or the page is too large to be one of ours.
-    """
-    from mlflow import MlflowClient
-
-    if not _RUN_ID.fullmatch(run_id):
-        raise ValueError(f"A run id has 32 hexadecimal digits, but got {run_id!r}.")
-    with speaking(tracking_uri, problem="cannot be read", what_now=_NOTHING_CHANGED):
-        client = MlflowClient(tracking_uri=tracking_uri)
-        size = _size(client, run_id)
-        if size is None:
-            return None
-        if size > MOST_BYTES:
-            raise TrackingError(
-                f"{DATASHEET} of run {run_id} has {size:,} bytes: more than {MOST_BYTES:,} are not shown."
-            )
-        with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
-            return Path(client.download_artifacts(run_id, DATASHEET, folder)).read_bytes()
-
-
-def _size(client: MlflowClient, run_id: str) -> int | None:
-    """Bytes of a run's page, or None when there is none."""
+def _size(client: MlflowClient, run_id: str, name: str) -> int | None:
+    """Bytes of an artifact, or None when there is none."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -234,7 +287,7 @@ def _size(client: MlflowClient, run_id: str) -> int | None:
         if error.error_code == "RESOURCE_DOES_NOT_EXIST":
             return None
         raise
-    return next((int(file.file_size or 0) for file in files if file.path == DATASHEET and not file.is_dir), None)
+    return next((int(file.file_size or 0) for file in files if file.path == name and not file.is_dir), None)
 
 
 def _row(run: Run, experiment: str) -> EvaluationRow:
@@ -254,78 +307,6 @@ def _row(run: Run, experiment: str) -> EvaluationRow:
         experiment_id=str(run.info.experiment_id),
         started=f"{started:%Y-%m-%d %H:%M} UTC",
     )
-
-
-_PAGE = 200
-"""Runs asked for at once: each comes with all its metrics."""
-_EXPERIMENTS_AT_ONCE = 500
-"""Databases take only so many values in one query."""
-_SHA256 = re.compile("[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunSuite:
-    """A suite as the params of the run that made it tell of it."""
-
-    run_id: str
-    name: str
-    sha256: str
-    n_items: int
-    experiment_id: str
-
-
-def active_uri() -> str:
-    """Return the active store."""
-    import mlflow
-
-    return str(mlflow.get_tracking_uri())
-
-
-def suites_in_runs(tracking_uri: str, *, kind: str = "generate") -> list[RunSuite]:
-    """Return the suites of all finished runs of one kind, newest first.
-
-    Raises:
-        TrackingError: when MLflow cannot be reached.
-    """
-    from mlflow import MlflowClient
-
-    with speaking(tracking_uri, problem="cannot be read", what_now="Nothing was changed."):
-        client = MlflowClient(tracking_uri=tracking_uri)
-        found = [_run_suite(run) for run in finished_runs(client, kind, list(experiment_names(client)))]
-    return [one for one in found if one is not None]
-
-
-def experiment_names(client: MlflowClient) -> dict[str, str]:
-    """Return the names of all experiments by id."""
-    found: dict[str, str] = {}
-    token = None
-    while token != "":
-        page = client.search_experiments(page_token=token)
-        found |= {str(one.experiment_id): str(one.name) for one in page}
-        token = page.token or ""
-    return found
-
-
-def finished_runs(client: MlflowClient, kind: str, experiments: Sequence[str], *, most: int | None = None) -> list[Run]:
-    """Return the finished runs of one kind, newest first: all of them, or the newest `most`."""
-    found = [
-        run
-        for start in range(0, len(experiments), _EXPERIMENTS_AT_ONCE)
-        for run in _runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE], most)
-    ]
-    return sorted(found, key=lambda run: -(run.info.start_time or 0))[:most]
-
-
-def _runs(client: MlflowClient, kind: str, experiments: Sequence[str], most: int | None) -> list[Run]:
-    chosen = f"tags.`{keys.TAG_KIND}` = '{kind}' and attributes.status = 'FINISHED'"
-    newest = ["attributes.start_time DESC"]
-    found: list[Run] = []
-    token = None
-    while token != "" and (most is None or len(found) < most):
-        page = client.search_runs(list(experiments), chosen, order_by=newest, max_results=_PAGE, page_token=token)
-        found += page
-        token = page.token or ""
-    return found
 
 
 def _run_suite(run: Run) -> RunSuite | None:

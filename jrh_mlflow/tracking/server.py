@@ -1,7 +1,4 @@
-"""An MLflow store in a folder, and the server that shows it.
-
-MLflow's own web application, for servers that put pages beside it.
-"""
+"""MLflow's own server: a store in a folder, the process that shows it, and its web application for pages beside it."""
 
 from __future__ import annotations
 
@@ -105,7 +102,7 @@ def running_server(folder: Path, *, port: int) -> Iterator[str]:
             command, env=server_environment(), stdout=sink, stderr=subprocess.STDOUT
         )
         try:
-            _wait_until_up(f"http://127.0.0.1:{port}/health", process)
+            wait_until_up(f"http://127.0.0.1:{port}/health", process)
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
@@ -113,7 +110,12 @@ def running_server(folder: Path, *, port: int) -> Iterator[str]:
     log.unlink()
 
 
-def _wait_until_up(url: str, process: subprocess.Popen[bytes], *, patience_s: float = 120) -> None:
+def wait_until_up(url: str, process: subprocess.Popen[bytes], *, patience_s: float = 120) -> None:
+    """Wait until a server that was just started answers.
+
+    Raises:
+        TrackingError: when it ends, or does not answer in time.
+    """
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:

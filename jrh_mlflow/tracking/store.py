@@ -1,6 +1,6 @@
-"""Speaking to MLflow: its settings while we do, and its errors in one line without a password.
+"""A tracking store: experiments, runs, and MLflow's errors in one line without a password.
 
-A tracking store: experiments and runs, reached through `MlflowClient` only, so that no global state is touched.
+Everything goes through `MlflowClient`, so that no global state of MLflow is touched.
 """
 
 from __future__ import annotations
@@ -9,29 +9,30 @@ import json
 import os
 import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import SuiteError, TrackingError
-from jrh_mlflow.tracking.keys import TAG_PARENT, TAG_RUN_NAME, Point
+from jrh_mlflow.tracking import keys
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
     from jrh_mlflow.suites.suite import Suite
 
-
+DEFAULT_EXPERIMENT = "judge-datasheets"
+_NOTHING_ASKED = "Nothing was asked yet."
 _LONGEST_REASON = 300
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-"""MLflow's own settings while we speak to it, unless the user chose them: a dead server is known after seconds
-instead of four minutes, standard output stays ours, and small files need no progress bar."""
+"""MLflow's own settings while we use it, unless the user chose them: a dead server is known after seconds instead of
+four minutes, standard output stays ours, and small files need no progress bar."""
 
 
 def shown_uri(uri: str) -> str:
@@ -40,8 +41,40 @@ def shown_uri(uri: str) -> str:
     return uri.replace(f":{password}@", ":***@") if password else uri
 
 
+def active_uri() -> str:
+    """Return the address of the active store."""
+    import mlflow
+
+    return str(mlflow.get_tracking_uri())
+
+
+def run_link(uri: str, experiment_id: str, run_id: str) -> str:
+    """Say where a run can be looked at."""
+    if uri.startswith("http"):
+        return f"{uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+    return f"run {run_id} in {shown_uri(uri)}"
+
+
 @contextmanager
-def speaking(uri: str, *, problem: str, what_now: str) -> Iterator[None]:
+def reading_client(uri: str) -> Iterator[MlflowClient]:
+    """Give a client that only reads, with its errors in one line."""
+    from mlflow import MlflowClient
+
+    with mlflow_errors(uri, problem="cannot be read", what_now="Nothing was changed."):
+        yield MlflowClient(tracking_uri=uri)
+
+
+def paged(search: Callable[[str | None], Any]) -> Iterator[Any]:
+    """Yield all that a search finds; it is called with the token of each page in turn, None for the first."""
+    token = None
+    while token != "":
+        page = search(token)
+        yield from page
+        token = page.token or ""
+
+
+@contextmanager
+def mlflow_errors(uri: str, *, problem: str, what_now: str) -> Iterator[None]:
     """Turn MLflow's and the network's errors into one line: `problem` says what failed, `what_now` what to do."""
     from mlflow.exceptions import MlflowException
     from requests.exceptions import RequestException
@@ -90,10 +123,6 @@ def _settings() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-DEFAULT_EXPERIMENT = "judge-datasheets"
-_NOTHING_ASKED = "Nothing was asked yet."
-
-
 class Store:
     """One tracking store and the experiment that runs go to."""
 
@@ -116,10 +145,9 @@ class Store:
         Raises:
             TrackingError: when MLflow cannot be reached.
         """
-        import mlflow
         from mlflow import MlflowClient
 
-        self.uri: str = tracking_uri or mlflow.get_tracking_uri()
+        self.uri = tracking_uri or active_uri()
         self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
         self._artifacts = artifacts
         # mlflow.set_experiment publishes its choice in these variables.
@@ -149,11 +177,11 @@ class Store:
 
     def errors(self, what_now: str) -> AbstractContextManager[None]:
         """Turn MLflow's and the network's errors into one line; do not wait four minutes for a dead server."""
-        return speaking(self.uri, problem="did not take the run", what_now=what_now)
+        return mlflow_errors(self.uri, problem="did not take the run", what_now=what_now)
 
     def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
         """Create a running run and return its id."""
-        own = {**tags, TAG_RUN_NAME: name, **({TAG_PARENT: parent} if parent else {})}
+        own = {**tags, keys.TAG_RUN_NAME: name, **({keys.TAG_PARENT: parent} if parent else {})}
         with self.errors(_NOTHING_ASKED):
             run = self.client.create_run(self.experiment_id, run_name=name, tags=own)
         return str(run.info.run_id)
@@ -162,7 +190,7 @@ class Store:
         self,
         run_id: str,
         *,
-        points: Sequence[Point] = (),
+        points: Sequence[keys.Point] = (),
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
@@ -187,7 +215,7 @@ class Store:
             name=suite.name,
             digest=suite.sha256[:36],
             source_type="mlflow_artifact",
-            source=json.dumps({"uri": f"runs:/{run_id}/suite"}),
+            source=json.dumps({"uri": f"runs:/{run_id}/{keys.SUITE_FOLDER}"}),
             schema=json.dumps({"mlflow_colspec": schema}),
             profile=json.dumps({"num_rows": len(suite), "sha256": suite.sha256, **suite.manifest["conditions"]}),
         )
@@ -196,9 +224,7 @@ class Store:
 
     def link(self, run_id: str) -> str:
         """Say where a run can be looked at."""
-        if self.uri.startswith("http"):
-            return f"{self.uri.rstrip('/')}/#/experiments/{self.experiment_id}/runs/{run_id}"
-        return f"run {run_id} in {self.shown_uri}"
+        return run_link(self.uri, self.experiment_id, run_id)
 
 
 def download(uri: str, *, tracking_uri: str | None = None) -> Path:
@@ -211,8 +237,8 @@ def download(uri: str, *, tracking_uri: str | None = None) -> Path:
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    store = tracking_uri or mlflow.get_tracking_uri()
-    with speaking(store, problem=f"does not give {uri}", what_now=_NOTHING_ASKED):
+    store = tracking_uri or active_uri()
+    with mlflow_errors(store, problem=f"does not give {uri}", what_now=_NOTHING_ASKED):
         try:
             return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=store))
         except MlflowException as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
@@ -11,13 +12,13 @@ from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts.openai import LANGCHAIN_ROLES, from_openai, plain_messages
 from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text
 from jrh_mlflow.text import clean_data
-from jrh_mlflow.tracking.store import speaking
+from jrh_mlflow.tracking.store import active_uri, mlflow_errors, paged, reading_client
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
 
 PREFIX = "traces:/"
-_PAGE = 100
+_TRACES_AT_ONCE = 100
 
 
 def transcripts_from_traces(
@@ -39,9 +40,7 @@ def transcripts_from_traces(
         RecipeError: when an experiment or trace does not exist, or none of the traces holds a chat.
         TrackingError: when MLflow cannot be reached.
     """
-    import mlflow
-
-    uri = tracking_uri or mlflow.get_tracking_uri()
+    uri = tracking_uri or active_uri()
     found, without = 0, []
     for trace in _traces(source, uri, max_traces):
         transcript = transcript_of(trace)
@@ -101,39 +100,33 @@ def _assessed(trace: Trace, kind: str) -> dict[str, Any]:
 
 
 def _traces(source: str | Sequence[str], uri: str, most: int | None) -> Iterator[Trace]:
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=uri)
-    what_now = "Nothing was changed."
     if not isinstance(source, str):
         for name in source:
-            with speaking(uri, problem=f"has no trace {name!r} that can be read", what_now=what_now):
-                trace = client.get_trace(name)
-            yield trace
+            yield _trace(name, uri)
         return
     experiment = source.removeprefix(PREFIX)
-    with speaking(uri, problem="cannot be read", what_now=what_now):
+    with reading_client(uri) as client:
         found = client.get_experiment_by_name(experiment)
     if found is None:
         raise RecipeError(f"There is no experiment {experiment!r} at MLflow. Give its name, or a list of trace ids.")
-    yield from _pages(client, found.experiment_id, uri, most)
 
-
-def _pages(client: Any, experiment_id: str, uri: str, most: int | None) -> Iterator[Trace]:
-    token, left = None, most
-    while left is None or left > 0:
-        with speaking(uri, problem="cannot be read", what_now="Nothing was changed."):
-            page = client.search_traces(
-                locations=[experiment_id],
-                max_results=_PAGE if left is None else min(left, _PAGE),
+    def search(token: str | None) -> Any:
+        with reading_client(uri) as client:
+            return client.search_traces(
+                locations=[found.experiment_id],
+                max_results=_TRACES_AT_ONCE if most is None else min(most, _TRACES_AT_ONCE),
                 page_token=token,
                 order_by=["timestamp_ms DESC"],
             )
-        yield from page
-        left = None if left is None else left - len(page)
-        token = page.token
-        if not token:
-            return
+
+    yield from islice(paged(search), most)
+
+
+def _trace(name: str, uri: str) -> Trace:
+    from mlflow import MlflowClient
+
+    with mlflow_errors(uri, problem=f"has no trace {name!r} that can be read", what_now="Nothing was changed."):
+        return MlflowClient(tracking_uri=uri).get_trace(name)
 
 
 def _conversation(span: Span, trace_id: str) -> tuple[tuple[Message, ...], int]:

@@ -21,7 +21,7 @@ from jrh_mlflow.suites.review_marks import hold_back
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.publish import RunContent, first_tags, publish
-from jrh_mlflow.tracking.server import _wait_until_up, folder_uri, server_command, server_environment
+from jrh_mlflow.tracking.server import folder_uri, server_command, server_environment, wait_until_up
 from jrh_mlflow.tracking.store import Store
 from tests.review.making import TOKEN, Client, suite_items
 from tests.test_example import free_port
@@ -45,7 +45,7 @@ def client(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Cli
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
-            _wait_until_up(f"http://127.0.0.1:{port}/health", process)
+            wait_until_up(f"http://127.0.0.1:{port}/health", process)
             yield Client(f"127.0.0.1:{port}", TOKEN, prefix="/jrh/review")
         finally:
             process.terminate()

@@ -27,10 +27,9 @@ from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JournalError, RecipeError, TrackingError
 from jrh_mlflow.sweeps.pricing import price_sweep
 from jrh_mlflow.sweeps.study import Trials, driver_url, open_study, quiet
-from jrh_mlflow.sweeps.sweep import join_sweep, study_name
+from jrh_mlflow.sweeps.sweep import demand_parent, join_sweep, study_name
 from jrh_mlflow.sweeps.trials import BudgetReached
 from jrh_mlflow.tracking.store import Store
-from jrh_mlflow.tracking.sweeps import demand_parent
 from tests import postgres
 from tests.loopback import LoopbackServer
 from tests.sweeps.test_budget import MODEL, PRICES, paid, reply

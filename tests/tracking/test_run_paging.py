@@ -50,7 +50,7 @@ def test_runs_of_old_experiments_are_found_beyond_the_first_page_of_experiments(
 
 
 def test_runs_are_read_to_the_last_page_and_stay_newest_first_over_all_experiments(store_uri, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_suites, "_PAGE", 2)
+    monkeypatch.setattr(run_suites, "_RUNS_AT_ONCE", 2)
     monkeypatch.setattr(run_suites, "_EXPERIMENTS_AT_ONCE", 1)
     own = own_store(store_uri, tmp_path)
     stores = [own, Store(own.uri, "other", artifacts=tmp_path.as_uri())]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.tracking.server import _wait_until_up, folder_uri
+from jrh_mlflow.tracking.server import folder_uri, wait_until_up
 from jrh_mlflow.tracking.store import Store
 from tests.waiting import wait_until
 
@@ -39,7 +39,7 @@ def test_the_server_and_the_copy_end_with_the_command(ending: signal.Signals, tm
         start_new_session=True,
     )
     try:
-        _wait_until_up(f"http://127.0.0.1:{port}/health", process)
+        wait_until_up(f"http://127.0.0.1:{port}/health", process)
         assert list((tmp_path / "copies").glob("jrh-ui-*/store/mlflow.db"))
         process.send_signal(ending)
         assert process.wait(timeout=60) == 0

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.tracking.server import folder_uri
-from jrh_mlflow.tracking.store import Store, download, reason, speaking
+from jrh_mlflow.tracking.store import Store, download, mlflow_errors, reason
 
 
 def _closed_port() -> int:
@@ -51,7 +51,7 @@ def test_a_long_reason_ends_with_a_whole_word_and_without_the_password() -> None
     assert said.endswith("metric …")
     with (
         pytest.raises(TrackingError, match=r"did not take it: No space\. Go on\.$"),
-        speaking(uri, problem="did not take it", what_now="Go on."),
+        mlflow_errors(uri, problem="did not take it", what_now="Go on."),
     ):
         raise OSError("No space.")
 
