@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,13 +53,10 @@ def psychometric(sheets: Sheets) -> Figure | None:
             steps,
             values,
             yerr=error_bars([point for _, point in points]),
-            color=PALETTE[index % len(PALETTE)],
-            marker=MARKERS[index % len(MARKERS)],
-            markersize=7,
             linewidth=2,
             linestyle="-" if max(np.diff([step for step, _ in points]), default=0) <= 1 else ":",
-            capsize=4,
             label=f"{short(name)}   Δ75 {threshold}",
+            **_marks(index),
         )
     # Named in the margin: inside the axes a bar can stand anywhere.
     margin = axes.get_yaxis_transform()
@@ -141,11 +138,8 @@ def axes_map(sheets: Sheets) -> Figure | None:
             [row for row, _ in points],
             xerr=error_bars([reading for _, reading in points]),
             linestyle="none",
-            color=PALETTE[index % len(PALETTE)],
-            marker=MARKERS[index % len(MARKERS)],
-            markersize=7,
-            capsize=3,
             label=short(name),
+            **_marks(index),
         )
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color="#EEEEEE")
@@ -179,11 +173,8 @@ def operating_points(arms: Sheets, *, judge: str) -> Figure | None:
             right.value,
             xerr=error_bars([false]),
             yerr=error_bars([right]),
-            color=PALETTE[index % len(PALETTE)],
-            marker=MARKERS[index % len(MARKERS)],
-            markersize=10,
-            capsize=4,
             label=f"{name}  ({false.value:.2f}, {right.value:.2f})",
+            **_marks(index, size=10),
         )
     axes.set_xlim(-0.03, 1.03)
     axes.set_ylim(-0.03, 1.03)
@@ -192,6 +183,12 @@ def operating_points(arms: Sheets, *, judge: str) -> Figure | None:
     axes.set_title(f"Operating points of {judge}\n(tie criteria; bars: 95 % by task)", loc="left")
     axes.legend(loc="lower right", frameon=True, title="tie criterion")
     return figure
+
+
+def _marks(index: int, *, size: int = 7) -> dict[str, Any]:
+    """Return colour and shape of the points of one judge."""
+    colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
+    return {"color": colour, "marker": marker, "markersize": size, "capsize": 4}
 
 
 def _curve(estimates: Mapping[str, Reading]) -> list[tuple[float, Estimate]]:
