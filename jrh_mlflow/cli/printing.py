@@ -79,7 +79,7 @@ def _shown(one: Evaluation) -> dict[str, Reading]:
 
     estimates = one.sheet.estimates
     if isinstance(one.sheet, Datasheet):
-        return {axis.headline: estimates[axis.headline] for axis in AXES if axis.column and axis.headline in estimates}
+        return {axis.main_key: estimates[axis.main_key] for axis in AXES if axis.column and axis.main_key in estimates}
     plain = {"baseline": estimates["baseline/accuracy"]} if "baseline/accuracy" in estimates else {}
     return {**plain, **one.sheet.scores}
 

@@ -151,7 +151,7 @@ class Axis:
         return bool(self.compared and self.hits and self.among is None and self.unit == "call" and self.direction)
 
     @property
-    def headline(self) -> str:
+    def main_key(self) -> str:
         """Key of the one estimate that stands for it."""
         return f"{self.name}/{delta_key(1)}" if self.by_step else self.name
 
@@ -349,7 +349,7 @@ AXES: tuple[Axis, ...] = (
         label="d'",
         stimuli=_LADDER,
         by_step=True,
-        derived=lambda basis: d_prime_of(basis.found["target_sensitivity"]),
+        derived=lambda basis: d_prime_of(basis.reading("target_sensitivity")),
         statistic="value",
         meaning="Sensitivity in standard deviations, z(h) − z(1 − h) with h = (correct + 1)/(n + 2); higher is better.",
         direction="higher",
@@ -495,7 +495,7 @@ def declared(key: str) -> Axis:
     """
     axis = find(key)
     if axis is None:
-        known = [one.headline for one in AXES]
+        known = [one.main_key for one in AXES]
         raise ValueError(f"Axis {key!r} has no declaration in `measures.axes.AXES`.{suggest(key, known)}")
     return axis
 

@@ -28,6 +28,10 @@ class Basis:
     """Axis, without its step, to the reading: of the same step, or of no step."""
     resampling: Resampling
 
+    def reading(self, axis: str) -> Reading:
+        """Return what an axis reads here, or that it has no reading: other stimuli may have other steps."""
+        return self.found.get(axis) or NotEstimable(reason=f"{axis} was not measured at this step")
+
 
 def other_conflict(basis: Basis) -> Reading:
     """Residual of RFP0 = SCS + PFP + OSC/2 + Other: half the abstentions per pair, and what excluded calls leave.
@@ -36,7 +40,7 @@ def other_conflict(basis: Basis) -> Reading:
     calls it can leave that share (even fall under 0), and the intervals are widened to hold it.
     """
     names = ("raw_false_preference", "stable_cross_sensitivity", "positional_false_preference", "one_sided_commit")
-    parts = [basis.found[name] for name in names]
+    parts = [basis.reading(name) for name in names]
     for part in parts:
         if isinstance(part, NotEstimable):
             return part

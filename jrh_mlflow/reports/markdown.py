@@ -95,10 +95,8 @@ def _section(heading: str, readings: Mapping[str, Reading]) -> list[str]:
 
 
 def _row(label: str, reading: Estimate) -> list[str]:
-    plain, clustered = (
-        interval_text(reading.ci_low, reading.ci_high),
-        interval_text(reading.cluster_low, reading.cluster_high),
-    )
+    plain = interval_text(reading.ci_low, reading.ci_high)
+    clustered = interval_text(reading.cluster_low, reading.cluster_high)
     return [label, value_text(reading), plain, clustered, f"{reading.n} {reading.unit}s", str(reading.excluded)]
 
 
@@ -136,5 +134,5 @@ def _missing(estimates: Mapping[str, Reading]) -> list[str]:
             groups.setdefault((reading.reason, reading.withheld), []).append(axis)
     if not groups:
         return []
-    rows = [["withheld" if withheld else "n/a", ", ".join(axes), reason] for (reason, withheld), axes in groups.items()]
+    rows = [["withheld" if withheld else "n/a", ", ".join(keys), reason] for (reason, withheld), keys in groups.items()]
     return ["### Without a number", "", *table(["", "axes", "reason"], rows), ""]

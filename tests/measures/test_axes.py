@@ -89,7 +89,7 @@ def test_families_of_other_stimuli_are_declarations_only(monkeypatch: pytest.Mon
             by_step=True,
             statistic="value",
             meaning="Sensitivity on the ladder minus that on the second one.",
-            derived=lambda basis: difference(basis.found["second_sensitivity"], basis.found["target_sensitivity"]),
+            derived=lambda basis: difference(basis.reading("second_sensitivity"), basis.reading("target_sensitivity")),
         ),
         replace(declared("threshold_75"), name="second_threshold_75", stimuli=other),
     )
@@ -99,10 +99,13 @@ def test_families_of_other_stimuli_are_declarations_only(monkeypatch: pytest.Mon
         *pairs(wrong, name="two", condition="natural", delta=1, better="u"),
         *pairs(right, name="three", condition="ladder", delta=2, better="u"),
         *pairs(right, name="four", condition="natural", delta=2, better="u"),
+        *pairs(right, name="five", condition="natural", delta=3, better="u"),
     ]
     sheet = jrh.measure(rows, n_resamples=20)
     gap = by_step(sheet.estimates, "gap")
-    assert {step: reading.value for step, reading in gap.items()} == {1.0: 1.0, 2.0: 0.0}
+    values = {step: reading.value for step, reading in gap.items() if isinstance(reading, Estimate)}
+    assert values == {1.0: 1.0, 2.0: 0.0}
+    assert gap[3.0] == jrh.NotEstimable(reason="other arm: target_sensitivity was not measured at this step")
     assert sheet.estimates["second_threshold_75"].value == pytest.approx(1.75)
     text = sheet.to_markdown().partition("### Second ladder (95 % by task)")[2]
     assert "| delta | chooses the better | gap | n calls |" in text

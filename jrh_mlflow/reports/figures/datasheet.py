@@ -116,9 +116,9 @@ def decomposition(sheets: Sheets) -> Figure | None:
 def axes_map(sheets: Sheets) -> Figure | None:
     """The main axes of each judge as points with intervals on one scale from 0 to 1."""
     shown = {
-        axis.headline: axis.figure
+        axis.main_key: axis.figure
         for axis in declarations.AXES
-        if axis.figure and any(isinstance(estimates.get(axis.headline), Estimate) for estimates in sheets.values())
+        if axis.figure and any(isinstance(estimates.get(axis.main_key), Estimate) for estimates in sheets.values())
     }
     if not shown:
         return None
