@@ -245,3 +245,7 @@ def _list(found: Iterable[str]) -> str:
 def _cut(text: str) -> str:
     flat = plain(text)
     return flat if len(flat) <= _MAX_QUOTE else flat[: _MAX_QUOTE - 1] + "…"
+
+
+REWRITTEN: tuple[Check, ...] = (not_empty, differs, no_wrapping)
+"""What holds of every text that a model wrote in place of another."""

@@ -15,6 +15,7 @@ from itertools import pairwise
 from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target, parameter
 from jrh_mlflow.perturb.checks import differs
 from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, Span, apply, sentence_ends, sentences, untouchable, words
+from jrh_mlflow.perturb.words import ANTONYMS, NONSENSE
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import FallsWithDose
 
@@ -80,34 +81,6 @@ def planned(text: str, seed_id: str) -> list[InjectedError]:
     return plan
 
 
-_PAIRS = (
-    "increase decrease|increases decreases|increased decreased|increasing decreasing|rise fall|rises falls|rose fell"
-    "|rising falling|high low|higher lower|highest lowest|more less|most least|large small|larger smaller"
-    "|largest smallest|big tiny|long short|longer shorter|fast slow|faster slower|hot cold|warm cool|hotter colder"
-    "|before after|above below|inside outside|always never|early late|earlier later|old new|older younger"
-    "|first last|true false|right wrong|correct incorrect|good bad|better worse|best worst|positive negative"
-    "|strong weak|stronger weaker|rich poor|safe dangerous|easy difficult|easier harder|simple complex|cheap expensive"
-    "|win lose|won lost|begin end|begins ends|began ended|start stop|starts stops|open closed|allow forbid"
-    "|allows forbids|allowed forbidden|accept reject|accepts rejects|accepted rejected|gain loss|gains losses"
-    "|love hate|loves hates|north south|northern southern|east west|eastern western|success failure|succeed fail"
-    "|succeeded failed|possible impossible|common rare|public private|wet dry|day night|summer winter|often rarely"
-    "|add remove|adds removes|added removed|maximum minimum|increasingly decreasingly|helpful harmful|legal illegal"
-)
-ANTONYMS = {
-    one: other
-    for pair in _PAIRS.split("|")
-    for one, other in (tuple(pair.split(" ")), tuple(reversed(pair.split(" "))))
-}
-_NONSENSE = (
-    "The moon confirms this every Tuesday by humming in a low voice.",
-    "For this reason all rivers have been replaced by folded maps.",
-    "It follows that the colour blue weighs more than a locked door.",
-    "Experts agree that bicycles dream of this when it rains upwards.",
-    "This is why most stairs are made of yesterday.",
-    "The same was proved by a spoon that had forgotten its own name.",
-    "As a result, silence now has to be boiled before use.",
-    "Every second cloud has signed a contract about it with the alphabet.",
-)
 _COUNTS = tuple(word for word, value in NUMBER_WORDS.items() if int(value) > 1)
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"(?<![\w.,])[0-9]+(?:[.,][0-9]+)*(?![\w])")
@@ -223,7 +196,7 @@ def _nonsense(passage: _Passage, rng: random.Random) -> list[InjectedError]:
     places = sentence_ends(passage.text)
     separator = " " if places else "\n\n"
     places = places or [len(passage.text)]
-    additions = [(rng.choice(places), sentence) for sentence in _NONSENSE]
+    additions = [(rng.choice(places), sentence) for sentence in NONSENSE]
     return [
         InjectedError(kind="nonsense", edits=((place, place, separator + sentence),), sentences=frozenset())
         for place, sentence in additions

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
-from jrh_mlflow.perturb.checks import differs, length_ratio, no_wrapping, not_empty, similar
+from jrh_mlflow.perturb.checks import REWRITTEN, length_ratio, similar
 from jrh_mlflow.perturb.english import sentences, words
 from jrh_mlflow.perturb.rules import each_sentence
 from jrh_mlflow.perturb.words import EVASIONS, HEDGES, OPPOSITES, POINTS, STOP_WORDS, VERBS
@@ -34,7 +34,7 @@ class LabelFlip(Rewrite):
     expects = ExpectedLabel("the flipped label")
     group = "paper"
     needs = frozenset({"generator", "validator"})
-    checks = (not_empty, differs, no_wrapping, length_ratio(0.5, 2.0), similar(0.1, 0.97))
+    checks = (*REWRITTEN, length_ratio(0.5, 2.0), similar(0.1, 0.97))
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Return one item per seed, with the flipped label expected."""

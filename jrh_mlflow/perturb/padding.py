@@ -7,6 +7,7 @@ import random
 from jrh_mlflow.perturb._base import Check, CheckContext, CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.checks import differs, keeps_numbers
 from jrh_mlflow.perturb.english import apply, sentence_ends
+from jrh_mlflow.perturb.words import EMPTY_BODIES, EMPTY_SENTENCES, EMPTY_STEMS
 
 
 def keeps_words(target: Target, text: str, context: CheckContext) -> str | None:
@@ -31,26 +32,7 @@ def beside(text: str, added: str, *, before: bool) -> str:
     return ("\n\n" if "\n" in text + added else " ").join(parts)
 
 
-_STEMS = (
-    "In general,", "By and large,", "All things considered,", "To put it simply,", "Broadly speaking,",
-    "As people often say,", "With this in mind,", "On the whole,", "In a manner of speaking,", "At the end of the day,",
-)  # fmt: skip
-_BODIES = (
-    "it is what it is",
-    "this is worth a moment of thought",
-    "there is always more that could be said",
-    "things are the way they are",
-    "it helps to keep the bigger picture in view",
-    "that is how matters stand",
-    "words can go only so far",
-    "it is good to take a step back now and then",
-    "everything has its place",
-    "every question has its own character",
-    "this is part of the overall picture",
-    "people may reflect on it in their own time",
-)
-_SHORT = ("So it goes.", "Such is life.", "And so on.", "Time will tell.")
-_SHORTEST = min(_SHORT, key=len)
+_SHORTEST = min(EMPTY_SENTENCES, key=len)
 
 
 class Padding(Addition):
@@ -87,5 +69,5 @@ def _padding(length: int, rng: random.Random) -> list[str]:
 
 
 def _shuffled(rng: random.Random) -> list[str]:
-    bank = [f"{stem} {body}." for stem in _STEMS for body in _BODIES] + list(_SHORT)
+    bank = [f"{stem} {body}." for stem in EMPTY_STEMS for body in EMPTY_BODIES] + list(EMPTY_SENTENCES)
     return rng.sample(bank, len(bank))

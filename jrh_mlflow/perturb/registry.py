@@ -19,9 +19,8 @@ from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, Ver
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.markdown import Markdown
 from jrh_mlflow.perturb.padding import Padding
-from jrh_mlflow.perturb.paraphrase import SemanticParaphrase, VerbosityLong, VerbosityShort
+from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, VerbosityLong, VerbosityShort
 from jrh_mlflow.perturb.prompt_injection import PromptInjection
-from jrh_mlflow.perturb.rubric_paraphrase import RubricParaphrase
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.typos import Typos

@@ -6,12 +6,12 @@ A limit on similarity tells an echo from a rewrite and a rewrite from another su
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import count
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.perturb._base import Similarity
 from jrh_mlflow.text import clean_text
+
+T = TypeVar("T")
 
 Vector = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Any]
@@ -28,27 +30,11 @@ _MAX_CACHED = 4096
 _MAX_WORDS = 65_536
 
 
-class _Cache:
-    """Keeps the values of the texts used last; safe to share between threads."""
-
-    def __init__(self, size: int) -> None:
-        if size < 1:
-            raise ValueError(f"`max_cached >= 1` must hold, but got {size}.")
-        self._size = size
-        self._values: OrderedDict[str, Any] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, text: str, compute: Callable[[], Any]) -> Any:
-        with self._lock:
-            if text in self._values:
-                self._values.move_to_end(text)
-                return self._values[text]
-        value = compute()
-        with self._lock:
-            self._values[text] = value
-            while len(self._values) > self._size:
-                self._values.popitem(last=False)
-        return value
+def _remembered(compute: Callable[[str], T], size: int) -> Callable[[str], T]:
+    """Keep the values of the texts used last; safe to share between threads."""
+    if size < 1:
+        raise ValueError(f"`max_cached >= 1` must hold, but got {size}.")
+    return lru_cache(size)(compute)
 
 
 class TfidfSimilarity(Similarity):
@@ -62,8 +48,7 @@ class TfidfSimilarity(Similarity):
     name = "tfidf"
 
     def __init__(self, corpus: Sequence[str], *, max_cached: int = _MAX_CACHED) -> None:
-        self._tfidf = _Tfidf([clean_text(text) for text in corpus] or [""])
-        self._cache = _Cache(max_cached)
+        self._weights = _remembered(_Tfidf([clean_text(text) for text in corpus] or [""]).weights, max_cached)
 
     def between(self, one: str, other: str) -> float:
         """Return the mean cosine over words and character n-grams, from 0 to 1."""
@@ -73,10 +58,6 @@ class TfidfSimilarity(Similarity):
         kinds = first.kinds | second.kinds
         _, here, there = np.intersect1d(first.features, second.features, assume_unique=True, return_indices=True)
         return _clip(float(first.weights[here] @ second.weights[there]) / len(kinds)) if kinds else 0.0
-
-    def _weights(self, text: str) -> _Weights:
-        found: _Weights = self._cache.get(text, lambda: self._tfidf.weights(clean_text(text)))
-        return found
 
 
 class _Weights(NamedTuple):
@@ -109,7 +90,7 @@ class _Tfidf:
         self._unseen = 1 + math.log(1 + len(corpus))
 
     def weights(self, text: str) -> _Weights:
-        features, counts = self._counts(text)
+        features, counts = self._counts(clean_text(text))
         n_known = int(np.searchsorted(features, len(self._idf)))
         idf = np.full(len(features), self._unseen)
         idf[:n_known] = self._idf[features[:n_known]]
@@ -134,7 +115,7 @@ class EmbeddingSimilarity(Similarity):
     def __init__(self, embed: Embed, *, name: str = "embedding", max_cached: int = _MAX_CACHED) -> None:
         self.name = name
         self._embed = embed
-        self._cache = _Cache(max_cached)
+        self._vector_of = _remembered(self._vector, max_cached)
         self._width: int | None = None
 
     def between(self, one: str, other: str) -> float:
@@ -143,7 +124,7 @@ class EmbeddingSimilarity(Similarity):
         Raises:
             JudgeError: when the model returns anything but one finite vector per text.
         """
-        first, second = (self._cache.get(text, partial(self._vector, text)) for text in (one, other))
+        first, second = self._vector_of(one), self._vector_of(other)
         norms = float(np.linalg.norm(first) * np.linalg.norm(second))
         return _clip(float(first @ second) / norms) if norms else float(one == other)
 

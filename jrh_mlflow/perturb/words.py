@@ -52,3 +52,14 @@ POINTS = _listed("points")
 """How a better answer takes up a phrase of the task."""
 STOP_WORDS = frozenset(_DATA["stop_words"])
 """Words that are never the subject of a task."""
+ANTONYMS = {
+    word: opposite
+    for pair in _DATA["antonym_pairs"]
+    for word, opposite in (tuple(pair.split(" ")), tuple(reversed(pair.split(" "))))
+}
+"""Word to its contrary, both ways: what makes a statement wrong and leaves its grammar."""
+NONSENSE = _listed("nonsense")
+"""Sentences that cannot be true."""
+EMPTY_STEMS, EMPTY_BODIES = _listed("empty_stems"), _listed("empty_bodies")
+"""Two halves of sentences that say nothing: `In general,` and `it is what it is`."""
+EMPTY_SENTENCES = _listed("empty_sentences")

@@ -13,8 +13,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, prompt
 from jrh_mlflow.perturb.english import negations, numbers, words
 from jrh_mlflow.perturb.label_flip import LabelFlip
-from jrh_mlflow.perturb.paraphrase import SemanticParaphrase, VerbosityLong, VerbosityShort
-from jrh_mlflow.perturb.rubric_paraphrase import RubricParaphrase
+from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, VerbosityLong, VerbosityShort
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.words import PADDING, PHRASES, SYNONYMS, VERB_SYNONYMS
 from jrh_mlflow.schema.items import Labels, Seed
