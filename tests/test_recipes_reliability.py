@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.plan import Plan
+from jrh_mlflow.generation.plan import GenerationPlan
 from jrh_mlflow.generation.writers import by_rule
 from jrh_mlflow.perturb import Rewrite
 from jrh_mlflow.recipe import load_generation
@@ -111,7 +111,7 @@ class Player:
     def __init__(self, recipe: Path) -> None:
         given = load_generation(recipe)
         about = {name: given[name] for name in ("columns", "labels", "scale", "n", "stratify", "seed") if name in given}
-        plan = Plan.of(*read_seeds(given["dataset"], **about), given["rubric"], given["tests"])
+        plan = GenerationPlan.of(*read_seeds(given["dataset"], **about), given["rubric"], given["tests"])
         self.rubric = given["rubric"]
         self._jobs = {job.test.brief(job.target): job for job in plan.jobs if isinstance(job.test, Rewrite)}
         self._wrote: dict[str, str] = {}

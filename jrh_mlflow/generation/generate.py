@@ -15,7 +15,7 @@ from jrh_mlflow.engine.workers import calm_collector, run_coroutine
 from jrh_mlflow.generation.outcomes import Made, Usage
 from jrh_mlflow.generation.pipeline import OnDone, OnItems, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan
-from jrh_mlflow.generation.prepared import PreparedGeneration, prepare
+from jrh_mlflow.generation.prepared import PreparedGeneration, prepare_generation
 from jrh_mlflow.generation.quote import GenerationQuote, quoted
 from jrh_mlflow.generation.report import generation_content, made_suite
 from jrh_mlflow.generation.settings import GenerationSettings
@@ -181,7 +181,7 @@ def generate(
 
 def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = None) -> GenerationRun:
     """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
-    prepared = prepare(settings)
+    prepared = prepare_generation(settings)
     local = local_models(prepared.generator, prepared.validator)
     settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
     prepared = replace(prepared, settings=settings)
@@ -239,7 +239,7 @@ def _make(
 
 def price_generation(settings: GenerationSettings) -> GenerationQuote:
     """Say what a generation would send and cost, without sending anything; a cap is not looked at."""
-    return quoted(prepare(settings.model_copy(update={"max_usd": None})))
+    return quoted(prepare_generation(settings.model_copy(update={"max_usd": None})))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.engine.workers import WorkerPool
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, Reply, SetAside, Usage
-from jrh_mlflow.generation.plan import Job, Plan, finished
+from jrh_mlflow.generation.plan import GenerationPlan, Job, finished
 from jrh_mlflow.generation.session import Rehearsal, Session, Stopped
 from jrh_mlflow.generation.validators import Validator
 from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Writer, by_rule
@@ -32,7 +32,7 @@ OnItems = Callable[[Sequence[Item]], None]
 
 
 @dataclass(kw_only=True, slots=True)
-class Outcome:
+class JobResult:
     """How one job goes, and how it ended; neither items nor a reason when generation was stopped first."""
 
     job: Job
@@ -45,7 +45,7 @@ class Outcome:
     tried: list[dict[str, Any]] = field(default_factory=list)
     """Of transcripts: plans that came to nothing, one per attempt."""
 
-    def copy(self) -> Outcome:
+    def copy(self) -> JobResult:
         """Return one that can go on without changing this one."""
         return replace(self, attempts=list(self.attempts), tried=list(self.tried))
 
@@ -88,7 +88,7 @@ class Pipeline:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: GenerationPlan,
         writer: Writer,
         validator: Validator | None,
         similarity: Similarity,
@@ -118,7 +118,7 @@ class Pipeline:
         self._seed, self._restarted, self._on_done, self._on_items = seed, restarted, on_done, on_items
         alone = self._briefed is None and validator is None
         self._pool = WorkerPool[list[Job], None](plan.units(), workers=1 if alone else WORKERS_PER_SLOT * concurrency)
-        self._outcomes: list[Outcome] = []
+        self._results: list[JobResult] = []
         self._usage = Usage()
 
     async def run(self) -> Made:
@@ -140,30 +140,30 @@ class Pipeline:
         for job in jobs:
             if self._pool.stopped is not None:
                 return
-            outcome = Outcome(job=job, earlier=texts)
-            await self._make(outcome)
-            texts = texts if outcome.text is None else (*texts, outcome.text)
-            self._settle(outcome)
+            result = JobResult(job=job, earlier=texts)
+            await self._make(result)
+            texts = texts if result.text is None else (*texts, result.text)
+            self._settle(result)
 
-    async def _make(self, outcome: Outcome) -> None:
+    async def _make(self, result: JobResult) -> None:
         """Try until an attempt passes, there is a reason to give up, or generation is stopped."""
         try:
-            while len(outcome.attempts) < self._rounds(outcome.job):
-                rehearse = (lambda: self._rehearsed(outcome.copy())) if self._restarted else None
+            while len(result.attempts) < self._rounds(result.job):
+                rehearse = (lambda: self._rehearsed(result.copy())) if self._restarted else None
                 session = Session(self._usage, stopped=lambda: self._pool.stopped is not None, rehearse=rehearse)
-                if await self._attempt(outcome, session):
+                if await self._attempt(result, session):
                     return
-            outcome.set_aside()
+            result.set_aside()
         except NotApplicable as reason:
-            outcome.reason = str(reason)
+            result.reason = str(reason)
         except Stopped:
             pass  # neither made nor set aside: the same call again continues
 
-    async def _rehearsed(self, outcome: Outcome) -> int:
+    async def _rehearsed(self, result: JobResult) -> int:
         """Go on with a job from the journal alone; count the calls to the last one that an earlier run has."""
         session = Rehearsal()
         try:
-            while len(outcome.attempts) < self._rounds(outcome.job) and not await self._attempt(outcome, session):
+            while len(result.attempts) < self._rounds(result.job) and not await self._attempt(result, session):
                 pass
         except (NotApplicable, Stopped):
             pass
@@ -173,24 +173,24 @@ class Pipeline:
         """Return how many attempts there are at most."""
         return ATTEMPTS if isinstance(job.test, CodeTest) else len(self._writer.temperatures)
 
-    async def _attempt(self, outcome: Outcome, session: Session) -> bool:
+    async def _attempt(self, result: JobResult, session: Session) -> bool:
         """Write one text, and tell whether the job is settled with it."""
-        job, number = outcome.job, len(outcome.attempts)
+        job, number = result.job, len(result.attempts)
         by_code = isinstance(job.test, CodeTest)
         temperature = None if by_code else self._writer.temperatures[number]
         reply = await self._written(job, session, number)
         text = reply.text or ""
-        problems = (reply.problem,) if reply.problem is not None else self._problems(outcome, text)
+        problems = (reply.problem,) if reply.problem is not None else self._problems(result, text)
         if problems:
-            return outcome.add(temperature, problems=problems, verdict=NOT_ASKED if by_code else None)
+            return result.add(temperature, problems=problems, verdict=NOT_ASKED if by_code else None)
         if not job.confirm:
-            passed = outcome.add(temperature, verdict=NOT_ASKED)
+            passed = result.add(temperature, verdict=NOT_ASKED)
         else:
             # Only what passes by itself is worth a validator's call.
             item = finished(job, text, generator=self._writer.name)[0]
-            passed = await self._confirm(outcome, session, temperature, item)
+            passed = await self._confirm(result, session, temperature, item)
         if passed:
-            self._accept(outcome, text, reply)
+            self._accept(result, text, reply)
         return passed
 
     async def _written(self, job: Job, session: Session, number: int) -> Reply:
@@ -199,53 +199,53 @@ class Pipeline:
         brief, first = job.test.brief(job.target), self._plan.twins[job.target.id] * _STRIDE
         return await session.ask(self._briefed.question(brief, attempt=number, first=first))
 
-    def _problems(self, outcome: Outcome, text: str) -> tuple[str, ...]:
-        test, target = outcome.job.test, outcome.job.target
-        context = CheckContext(similarity=self._similarity, earlier=outcome.earlier)
+    def _problems(self, result: JobResult, text: str) -> tuple[str, ...]:
+        test, target = result.job.test, result.job.target
+        context = CheckContext(similarity=self._similarity, earlier=result.earlier)
         found = [check(target, text, context) for check in test.checks]
         # A failed call that was saved as "False", or a bare label, is no response to a task.
         bare = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
         return tuple(problem for problem in (*found, "a single word" if bare else None) if problem)
 
-    async def _confirm(self, outcome: Outcome, session: Session, temperature: float | None, item: Item) -> bool:
+    async def _confirm(self, result: JobResult, session: Session, temperature: float | None, item: Item) -> bool:
         """Have the validator answer the judge's own question about a finished item; its answer decides the attempt."""
         if self._validator is None:
-            return outcome.add(temperature, verdict=NOT_ASKED)
+            return result.add(temperature, verdict=NOT_ASKED)
         reply = await session.ask(self._validator.question(item))
         if reply.problem is not None:
-            return outcome.add(temperature, problems=(f"validator gave no answer: {reply.problem}",), verdict=None)
+            return result.add(temperature, problems=(f"validator gave no answer: {reply.problem}",), verdict=None)
         if reply.text == item.expected:
-            return outcome.add(temperature, verdict=reply.text)
+            return result.add(temperature, verdict=reply.text)
         problem = f"validator answers {reply.text!r}, expected {item.expected!r}"
-        return outcome.add(temperature, problems=(problem,), verdict=reply.text, rejected=True)
+        return result.add(temperature, problems=(problem,), verdict=reply.text, rejected=True)
 
-    def _accept(self, outcome: Outcome, text: str, reply: Reply) -> None:
-        job = outcome.job
-        outcome.text = text
-        outcome.items = finished(
+    def _accept(self, result: JobResult, text: str, reply: Reply) -> None:
+        job = result.job
+        result.text = text
+        result.items = finished(
             job,
             text,
             generator=CODE_NAME if isinstance(job.test, CodeTest) else self._writer.name,
-            attempts=outcome.attempts,
+            attempts=result.attempts,
             prompt_sha256=reply.prompt_sha256,
             similarity=self._similarity.between(job.target.original, text),
         )
 
-    def _settle(self, outcome: Outcome) -> None:
-        self._outcomes.append(outcome)
-        if self._on_items and outcome.items:
-            self._on_items(outcome.items)
-        if self._on_done and (outcome.items or outcome.reason):
-            self._on_done(len(outcome.job.seeds), self._usage)
+    def _settle(self, result: JobResult) -> None:
+        self._results.append(result)
+        if self._on_items and result.items:
+            self._on_items(result.items)
+        if self._on_done and (result.items or result.reason):
+            self._on_done(len(result.job.seeds), self._usage)
 
     def _made(self, seconds: float) -> Made:
-        outcomes = sorted(self._outcomes, key=lambda outcome: outcome.job.place)
-        aside = [entry for outcome in outcomes if outcome.reason for entry in _set_aside(outcome)]
-        n_settled = sum(len(outcome.items) for outcome in outcomes) + len(aside)
+        results = sorted(self._results, key=lambda result: result.job.place)
+        aside = [entry for result in results if result.reason for entry in _set_aside(result)]
+        n_settled = sum(len(result.items) for result in results) + len(aside)
         return Made(
-            items=self._plan.ordered((outcome.job, outcome.items) for outcome in outcomes),
+            items=self._plan.ordered((result.job, result.items) for result in results),
             set_aside=tuple(aside),
-            tests={test.name: _counts(test.name, outcomes) for test in self._plan.tests},
+            tests={test.name: _counts(test.name, results) for test in self._plan.tests},
             usage=self._usage,
             stopped=self._pool.stopped,
             unfinished=self._plan.n_items - n_settled,
@@ -253,28 +253,28 @@ class Pipeline:
         )
 
 
-def _set_aside(outcome: Outcome) -> list[SetAside]:
-    target = outcome.job.target
+def _set_aside(result: JobResult) -> list[SetAside]:
+    target = result.job.target
     return [
         SetAside(
             id=item_id(seed, target.condition, target.number),
             test=target.test,
             condition=target.condition,
             source=seed.id,
-            reason=outcome.reason or "",
-            attempts=tuple(outcome.attempts),
+            reason=result.reason or "",
+            attempts=tuple(result.attempts),
         )
-        for seed in outcome.job.seeds
+        for seed in result.job.seeds
     ]
 
 
-def _counts(test: str, outcomes: Sequence[Outcome]) -> Counts:
-    own = [outcome for outcome in outcomes if outcome.job.test.name == test]
+def _counts(test: str, results: Sequence[JobResult]) -> Counts:
+    own = [result for result in results if result.job.test.name == test]
     return Counts(
-        items=sum(len(outcome.items) for outcome in own),
-        set_aside=sum(len(outcome.job.seeds) for outcome in own if outcome.reason),
-        attempts=sum(len(outcome.attempts) for outcome in own),
-        validator_rejected=sum(attempt.rejected for outcome in own for attempt in outcome.attempts),
+        items=sum(len(result.items) for result in own),
+        set_aside=sum(len(result.job.seeds) for result in own if result.reason),
+        attempts=sum(len(result.attempts) for result in own),
+        validator_rejected=sum(attempt.rejected for result in own for attempt in result.attempts),
     )
 
 

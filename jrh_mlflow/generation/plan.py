@@ -66,7 +66,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class GenerationPlan:
     """Seeds, tests and jobs of one generation from labelled responses."""
 
     seeds: tuple[Seed, ...]
@@ -76,7 +76,7 @@ class Plan:
     jobs: tuple[Job, ...]
 
     @classmethod
-    def of(cls, seeds: Sequence[Seed], labels: Labels, rubric: object, tests: object) -> Plan:
+    def of(cls, seeds: Sequence[Seed], labels: Labels, rubric: object, tests: object) -> GenerationPlan:
         """Resolve the tests and lay out their targets.
 
         Raises:
@@ -187,7 +187,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentPlan(Plan):
+class AgentPlan(GenerationPlan):
     """Transcripts, tests and jobs of one generation; a seed's `response` is its transcript as JSON."""
 
     starts: tuple[Item, ...]
@@ -226,7 +226,7 @@ class AgentPlan(Plan):
         return (job.test.name, job.target.seed.instruction, job.target.original)
 
 
-def read_plan(settings: GenerationSettings) -> Plan:
+def lay_out(settings: GenerationSettings) -> GenerationPlan:
     """Read what a suite is made from, and lay out what is to be made: of transcripts, or of labelled responses.
 
     Raises:
@@ -249,7 +249,7 @@ def read_plan(settings: GenerationSettings) -> Plan:
         stratify=settings.stratify,
         seed=settings.seed,
     )
-    return Plan.of(seeds, labels, settings.rubric, settings.tests)
+    return GenerationPlan.of(seeds, labels, settings.rubric, settings.tests)
 
 
 def _of_transcripts(dataset: object, tests: Sequence[object]) -> bool:

@@ -10,7 +10,7 @@ from jrh_mlflow.engine.budget import Budget, checked_cap
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.generation.plan import Plan, read_plan
+from jrh_mlflow.generation.plan import GenerationPlan, lay_out
 from jrh_mlflow.generation.settings import NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.generation.validators import JudgeValidator, ModelValidator, Validator
 from jrh_mlflow.generation.writers import (
@@ -41,7 +41,7 @@ class PreparedGeneration:
     """What is to be made, by whom."""
 
     settings: GenerationSettings
-    plan: Plan
+    plan: GenerationPlan
     generator: Generator | WriterFunction | None
     """None: the tests' own rules."""
     validator: Judge | None
@@ -118,13 +118,13 @@ class PreparedGeneration:
         return writer, ModelValidator(judge, client(judge, self.validator_price))
 
 
-def prepare(settings: GenerationSettings) -> PreparedGeneration:
+def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
     """Read the data and resolve everything that can be wrong before the first call.
 
     Raises:
         RecipeError: for data, names or settings that make no sense.
     """
-    plan = read_plan(settings)
+    plan = lay_out(settings)
     generator = as_generator(settings.generator)
     validator = _validator(settings.validator, generator) if plan.needs_validator else None
     if validator is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jrh_mlflow.generation.editor import Scene, Step, editable
-from jrh_mlflow.generation.plan import AgentPlan, Job, Plan, finished
+from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job, finished
 from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.validators import call_about
 from jrh_mlflow.generation.writers import Generator
@@ -95,7 +95,7 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
     )
 
 
-def _rounds(plan: Plan, model: Generator | None) -> int:
+def _rounds(plan: GenerationPlan, model: Generator | None) -> int:
     """Return how often an item is put to the validator at most: once for each plan of edits, or for each text."""
     if isinstance(plan, AgentPlan):
         return plan.plans
@@ -107,7 +107,7 @@ def _dollars(*parts: int | None) -> float | None:
     return sum(known) / 1_000_000 if len(known) == len(parts) else None
 
 
-def _add_writing(bill: _Bill, plan: Plan, job: Job, model: Generator) -> None:
+def _add_writing(bill: _Bill, plan: GenerationPlan, job: Job, model: Generator) -> None:
     if isinstance(plan, AgentPlan):
         _add_edits(bill, plan, job, model)
     else:
@@ -160,7 +160,7 @@ def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> Iterat
         yield scene.summariser(messages[longest], messages[longest], step, summary="", rejected="")
 
 
-def _add_question(bill: _Bill, plan: Plan, job: Job, judge: ModelJudge, model: Generator | None) -> None:
+def _add_question(bill: _Bill, plan: GenerationPlan, job: Job, judge: ModelJudge, model: Generator | None) -> None:
     """Add the judge's question about one finished item, which may be longer than its source."""
     if isinstance(plan, AgentPlan):
         item, texts = plan.start(job), plan.max_steps

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from jrh_mlflow.generation.editor import Rejected, Scene, Step, changed_calls, read_edit, read_plan, results_of
-from jrh_mlflow.generation.pipeline import Outcome, Pipeline
+from jrh_mlflow.generation.pipeline import JobResult, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan, Job, how_made
 from jrh_mlflow.generation.session import Session
 from jrh_mlflow.generation.writers import BriefedWriter, rule_rng
@@ -58,63 +58,63 @@ class AgentPipeline(Pipeline):
     def _rounds(self, job: Job) -> int:
         return self._plan.plans if self._briefed else 1
 
-    async def _attempt(self, outcome: Outcome, session: Session) -> bool:
+    async def _attempt(self, result: JobResult, session: Session) -> bool:
         """Go through with one plan; True when an item came of it, or no plan can be had."""
-        assistant_places(read_messages(outcome.job.target.seed.response))
+        assistant_places(read_messages(result.job.target.seed.response))
         if self._briefed is None:
-            return await self._by_rule(outcome, session)
-        editing = self._editing(outcome, session, self._briefed)
+            return await self._by_rule(result, session)
+        editing = self._editing(result, session, self._briefed)
         try:
-            planned = await editing.plan(_told(outcome.tried[-1]) if outcome.tried else "")
+            planned = await editing.plan(_told(result.tried[-1]) if result.tried else "")
         except Exhausted as problem:
-            outcome.reason = f"planner gave no valid plan: {problem}"
-            outcome.add(None, problems=(outcome.reason,), verdict=None)
+            result.reason = f"planner gave no valid plan: {problem}"
+            result.add(None, problems=(result.reason,), verdict=None)
             return True
         try:
             edited = await editing.carry_out(planned.value)
         except Exhausted as problem:
-            outcome.tried.append(_tried(planned, problem=problem.told))
-            return outcome.add(planned.temperature, problems=(str(problem),), verdict=None)
-        if await self._verified(outcome, session, edited, planned=planned):
+            result.tried.append(_tried(planned, problem=problem.told))
+            return result.add(planned.temperature, problems=(str(problem),), verdict=None)
+        if await self._verified(result, session, edited, planned=planned):
             return True
-        outcome.tried.append(_tried(planned, answer=outcome.attempts[-1].verdict))
+        result.tried.append(_tried(planned, answer=result.attempts[-1].verdict))
         return False
 
-    async def _by_rule(self, outcome: Outcome, session: Session) -> bool:
-        test, target = outcome.job.test, outcome.job.target
+    async def _by_rule(self, result: JobResult, session: Session) -> bool:
+        test, target = result.job.test, result.job.target
         assert isinstance(test, AgentTest)
         edited = test.stand_in(target, rule_rng(target, seed=self._seed, attempt=0))
-        return await self._verified(outcome, session, edited, planned=None)
+        return await self._verified(result, session, edited, planned=None)
 
     async def _verified(
-        self, outcome: Outcome, session: Session, edited: Edited, *, planned: Taken[tuple[Step, ...]] | None
+        self, result: JobResult, session: Session, edited: Edited, *, planned: Taken[tuple[Step, ...]] | None
     ) -> bool:
         """Have the verifier answer the judge's question about an edited transcript, and emit what passes."""
-        start, name = self._plan.start(outcome.job), self._writer.name
+        start, name = self._plan.start(result.job), self._writer.name
         temperature = planned.temperature if planned else None
-        if not await self._confirm(outcome, session, temperature, edited_item(outcome, start, edited, generator=name)):
+        if not await self._confirm(result, session, temperature, edited_item(result, start, edited, generator=name)):
             return False
-        outcome.text = messages_text(edited.messages)
-        similarity = self._similarity.between(outcome.job.target.original, outcome.text)
-        item = edited_item(outcome, start, edited, generator=name, planned=planned, similarity=similarity)
-        outcome.items = [item]
+        result.text = messages_text(edited.messages)
+        similarity = self._similarity.between(result.job.target.original, result.text)
+        item = edited_item(result, start, edited, generator=name, planned=planned, similarity=similarity)
+        result.items = [item]
         return True
 
-    def _editing(self, outcome: Outcome, session: Session, writer: BriefedWriter) -> Editing:
-        test, target = outcome.job.test, outcome.job.target
+    def _editing(self, result: JobResult, session: Session, writer: BriefedWriter) -> Editing:
+        test, target = result.job.test, result.job.target
         assert isinstance(test, AgentTest)
         return Editing(
             session=session,
             writer=writer,
             scene=Scene(objective=test.objective(target), instruction=target.seed.instruction, rubric=target.rubric),
-            messages=list(self._plan.start(outcome.job).transcript or ()),
+            messages=list(self._plan.start(result.job).transcript or ()),
             max_steps=self._plan.max_steps,
-            first=self._plan.twins[target.id] * _PER_TRANSCRIPT + len(outcome.tried) * _PER_PLAN,
+            first=self._plan.twins[target.id] * _PER_TRANSCRIPT + len(result.tried) * _PER_PLAN,
         )
 
 
-def _tried(planned: Taken[tuple[Step, ...]], **outcome: str | None) -> dict[str, Any]:
-    return {"steps": [asdict(step) for step in planned.value], **outcome}
+def _tried(planned: Taken[tuple[Step, ...]], **result: str | None) -> dict[str, Any]:
+    return {"steps": [asdict(step) for step in planned.value], **result}
 
 
 def _told(tried: Mapping[str, Any]) -> str:
@@ -266,7 +266,7 @@ def _read_summary(text: str) -> str:
 
 
 def edited_item(
-    outcome: Outcome,
+    result: JobResult,
     start: Item,
     edited: Edited,
     *,
@@ -277,7 +277,7 @@ def edited_item(
     """Return the item that an edited transcript becomes, with all that a reviewer needs.
 
     Args:
-        outcome: The job and its attempts: one per plan, the last one the plan that was carried out. The label comes
+        result: The job and its attempts: one per plan, the last one the plan that was carried out. The label comes
             from the objective; a verifier has confirmed it, or none was asked.
         start: The baseline.
         edited: The transcript with its steps and summaries.
@@ -285,19 +285,19 @@ def edited_item(
         planned: The planner's answer; None when a rule edited.
         similarity: Of the two transcripts as text.
     """
-    prompt, attempts = planned.prompt_sha256 if planned else None, outcome.attempts
+    prompt, attempts = planned.prompt_sha256 if planned else None, result.attempts
     facts: dict[str, Any] = {
         **how_made(generator, attempts, prompt_sha256=prompt, similarity=similarity),
-        "test": outcome.job.test.name,
+        "test": result.job.test.name,
         "original": start.id,
         "verdicts": [attempt.verdict for attempt in attempts],
         "edited": list(edited.places),
         "rejected_plans": list(planned.rejected) if planned else [],
         "steps": [dict(step) for step in edited.steps],
         "summaries": list(edited.summaries),
-        "earlier_plans": [dict(plan) for plan in outcome.tried],
+        "earlier_plans": [dict(plan) for plan in result.tried],
     }
-    target = outcome.job.target
+    target = result.job.target
     return replace(
         start,
         id=target.id,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import inspect
 import json
 import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
@@ -20,6 +18,7 @@ from jrh_mlflow.engine.client import ModelClient
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.outcomes import Reply
 from jrh_mlflow.generation.session import UNKNOWN_COST, ModelQuestion, OwnQuestion, Question, ReadResponse
+from jrh_mlflow.judges.callables import UserFunction
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.request_fields import address_of, checked_extra
@@ -251,11 +250,9 @@ class CallableWriter(BriefedWriter):
     """A function of the user's. What it raises, or returns that is no text, is the attempt's problem."""
 
     def __init__(self, function: WriterFunction, *, concurrency: int) -> None:
-        self._function, self._concurrency = function, concurrency
+        self._function, self._concurrency = UserFunction(function), concurrency
         self.name = str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
         self.temperatures = ramp(0.7, 1.3, ATTEMPTS)
-        call = getattr(function, "__call__", None)  # noqa: B004 - the method itself is inspected, not its presence
-        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
     def settings(self) -> dict[str, object]:
         """Name the function and the ramp it is called with."""
@@ -267,7 +264,7 @@ class CallableWriter(BriefedWriter):
     async def opened(self) -> AsyncIterator[None]:
         """Give the function its threads."""
         self._slots = asyncio.Semaphore(self._concurrency)
-        with ThreadPoolExecutor(self._concurrency, thread_name_prefix="jrh-writer") as self._threads:
+        with self._function.running(self._concurrency):
             yield
 
     def question(self, brief: str, *, attempt: int, first: int) -> Question:
@@ -278,20 +275,12 @@ class CallableWriter(BriefedWriter):
         facts: dict[str, Any] = {"prompt_sha256": _sha256(brief), **UNKNOWN_COST}
         async with self._slots:
             try:
-                returned = await self._call(brief, temperature)
+                returned = await self._function(brief, temperature)
             except Exception as error:
                 return Reply(problem=blank_secrets(clean_text(f"{type(error).__name__}: {error}")), **facts)
         if not isinstance(returned, str):
             return Reply(problem=f"{type(returned).__name__} instead of a text", **facts)
         return Reply(text=clean_text(returned).strip(), **facts)
-
-    async def _call(self, brief: str, temperature: float | None) -> object:
-        if self._is_async:
-            returned = self._function(brief, temperature)
-        else:
-            loop = asyncio.get_running_loop()
-            returned = await loop.run_in_executor(self._threads, self._function, brief, temperature)
-        return await returned if inspect.isawaitable(returned) else returned
 
 
 def _sha256(brief: str) -> str:

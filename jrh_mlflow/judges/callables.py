@@ -8,7 +8,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from jrh_mlflow.judges._base import AnsweringJudge
 from jrh_mlflow.schema.items import Call
@@ -19,41 +19,56 @@ JudgeFunction = Callable[[Presentation], object]
 _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
-class CallableJudge(AnsweringJudge):
-    """Wraps `f(presentation)`. A sync function runs in threads, so it never blocks the loop."""
+class UserFunction:
+    """A function of the user's, sync or async. A sync one runs in threads, so it never blocks the loop."""
 
-    kind = "callable"
-
-    def __init__(self, function: JudgeFunction) -> None:
-        self.function = function
-        self.name = _name(function)
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - the method itself is inspected, not its presence
         )
-        self.executor: Executor | None = None
-        """Threads of a sync function, for the time of a run."""
+        self._threads: Executor | None = None
+        """Of a sync function, for the time of a run."""
 
-    async def ask(self, call: Call) -> object:
-        """Pass the presentation, and nothing else, to the function."""
-        if self.is_async:
-            returned = self.function(call.presentation)
+    async def __call__(self, *arguments: object) -> object:
+        """Call it."""
+        if self._is_async:
+            returned = self._function(*arguments)
         else:
             loop = asyncio.get_running_loop()
-            returned = await loop.run_in_executor(self.executor, self.function, call.presentation)
+            returned = await loop.run_in_executor(self._threads, self._function, *arguments)
         return await returned if inspect.isawaitable(returned) else returned
 
     @contextmanager
     def running(self, concurrency: int) -> Iterator[None]:
         """Give a sync function its bounded thread pool."""
-        if self.is_async:
+        if self._is_async:
             yield
             return
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="jrh-judge") as threads:
-            self.executor = threads
+        with ThreadPoolExecutor(concurrency, thread_name_prefix="jrh-function") as threads:
+            self._threads = threads
             try:
                 yield
             finally:
-                self.executor = None
+                self._threads = None
+
+
+class CallableJudge(AnsweringJudge):
+    """Wraps `f(presentation)`."""
+
+    kind = "callable"
+
+    def __init__(self, function: JudgeFunction) -> None:
+        self.function, self._called = function, UserFunction(function)
+        self.name = _name(function)
+
+    async def ask(self, call: Call) -> object:
+        """Pass the presentation, and nothing else, to the function."""
+        return await self._called(call.presentation)
+
+    def running(self, concurrency: int) -> AbstractContextManager[None]:
+        """Give a sync function its bounded thread pool."""
+        return self._called.running(concurrency)
 
     def prompt(self) -> str:
         """Say that the prompt is inside the function."""

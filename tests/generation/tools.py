@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jrh_mlflow.generation.generate import GenerationRun, run_generation
-from jrh_mlflow.generation.plan import Plan
+from jrh_mlflow.generation.plan import GenerationPlan
 from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.writers import Generator, by_rule
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -64,7 +64,7 @@ class Player:
             reading: Further arguments of `read_seeds`.
         """
         seeds, labels = read_seeds(dataset, **(reading or {"labels": LABELS}))
-        self.plan = Plan.of(seeds, labels, RUBRIC, tests)
+        self.plan = GenerationPlan.of(seeds, labels, RUBRIC, tests)
         self._jobs = {job.test.brief(job.target): job for job in self.plan.jobs if isinstance(job.test, Rewrite)}
         self._write, self._answer = write or (lambda *_: None), answer or (lambda expected: expected)
         self._wrote: dict[str, str] = {}
