@@ -1,13 +1,8 @@
-"""The files of a batch: numbered parts out, requests and results back in, one JSON object per line.
-
-What became of a request in a batch, and how it enters the journal: as it would from a live run.
-
-Batch files: what a journal does not answer yet, in OpenAI's batch dialect, and the results back into the journal.
+"""Batch files: what a journal does not answer yet, in OpenAI's batch dialect, and the results back into the journal.
 
 A line of an export is one call, named by its key in the journal. So a batch and a live run complete each other: a run
-asks only what no batch has answered, and an export holds only what no run has answered.
-
-
+asks only what no batch has answered, and an export holds only what no run has answered. Results enter the journal as
+they would from a live run, with what they cost.
 """
 
 from __future__ import annotations
@@ -33,7 +28,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import read
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.catalog import OPENAI_DIALECT, context_window, split_model
-from jrh_mlflow.models.prices import Overrides, Price, cost_micro, prompt_size, worst_case_micro
+from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Overrides, Price, prompt_size, response_micro, worst_case_micro
 from jrh_mlflow.models.transports import FailureKind, TransportError, safe_text
 from jrh_mlflow.models.transports.dialect import chat_body, decode, encode, is_error, read_completion, read_error
 from jrh_mlflow.models.transports.direct import resolve
@@ -43,325 +38,16 @@ from jrh_mlflow.suites.suite import Suite
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-
 _MAX_NAME = 64
 """Characters shown of an id that is none of ours; ours have 64, as many as OpenAI allows."""
-
-
-class NumberedFiles:
-    """Writes lines to one file, or to `name-001`, `name-002`, … when they do not fit.
-
-    Used with `with`. The files get their names at the end, so that a broken export is never sent.
-    """
-
-    def __init__(self, path: Path, *, max_lines: int, max_bytes: int) -> None:
-        if taken := next(iter(_written(path)), None):
-            raise RecipeError(f"{taken} exists, and its import may need it. Give another name, or delete it.")
-        self.n_lines = self.n_bytes = 0
-        self.written: tuple[Path, ...] = ()
-        self._path, self._max_lines, self._max_bytes = path, max_lines, max_bytes
-        self._drafts: list[Path] = []
-        self._file: BinaryIO | None = None
-        self._lines_here = self._bytes_here = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *details: Any) -> None:
-        try:
-            with _file_errors(self._path):
-                self._close()
-                if details[0] is None:
-                    self._name()
-        finally:
-            for draft in self._drafts:
-                draft.unlink(missing_ok=True)
-
-    def add(self, line: bytes) -> None:
-        """Write one line, its end included."""
-        if len(line) > self._max_bytes:
-            raise RecipeError(f"One request has {len(line):,} bytes, but a file may have {self._max_bytes:,}.")
-        with _file_errors(self._path):
-            full = self._lines_here == self._max_lines or self._bytes_here + len(line) > self._max_bytes
-            if self._file is None or full:
-                self._file = self._next()
-            self._file.write(line)
-        self._lines_here, self._bytes_here = self._lines_here + 1, self._bytes_here + len(line)
-        self.n_lines, self.n_bytes = self.n_lines + 1, self.n_bytes + len(line)
-
-    def _next(self) -> BinaryIO:
-        self._close()
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._drafts.append(self._path.with_name(f"{self._path.name}.writing-{len(self._drafts) + 1}"))
-        self._lines_here = self._bytes_here = 0
-        return self._drafts[-1].open("wb")
-
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _name(self) -> None:
-        several = len(self._drafts) > 1
-        names = [_part(self._path, n) if several else self._path for n in range(1, len(self._drafts) + 1)]
-        for draft, name in zip(self._drafts, names, strict=True):
-            draft.rename(name)
-        self.written = tuple(names)
-
-
-@dataclass(kw_only=True, slots=True)
-class Results:
-    """What result files say."""
-
-    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
-    """By `custom_id`; several where a provider failed first and answered later."""
-    repeated: int = 0
-    unknown: list[str] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)
-    cut_short: list[str] = field(default_factory=list)
-
-
-def read_results(files: Iterable[Path], known: Container[str]) -> Results:
-    """Read result files in any order; what cannot be used is told, never dropped without a word."""
-    found = Results()
-    for file in files:
-        for number, line in _lines(file):
-            where = f"{file.name}, line {number}"
-            data = _object(line)
-            if data is None or not isinstance(data.get("custom_id"), str):
-                is_cut = data is None and not line.endswith(b"\n")
-                (found.cut_short if is_cut else found.unreadable).append(where)
-            elif data["custom_id"] not in known:
-                found.unknown.append(safe_text(data["custom_id"])[:_MAX_NAME])
-            else:
-                _add(found, data["custom_id"], read_result(data))
-    return found
-
-
-def _add(found: Results, key: str, outcome: Outcome) -> None:
-    before = found.outcomes.setdefault(key, [])
-    if outcome in before:
-        found.repeated += 1
-    else:
-        before.append(outcome)
-
-
-def read_requests(files: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every line of an export, with its place.
-
-    Raises:
-        RecipeError: A line is none: the file was damaged, or is another one.
-    """
-    for file in files:
-        for number, line in _lines(file):
-            data = _object(line)
-            if data is None:
-                raise RecipeError(f"{file}, line {number} is not JSON. Give the file as it was exported.")
-            yield f"{file}, line {number}", data
-
-
-def export_files(path: Path) -> list[Path]:
-    """Return the file of an export, or its parts.
-
-    Raises:
-        RecipeError: There is none.
-    """
-    if found := _written(path):
-        return found
-    raise RecipeError(f"There is no file {path}. Give the one that `jrh batch export` wrote.")
-
-
-def existing_files(paths: Iterable[Path]) -> list[Path]:
-    """Return result files.
-
-    Raises:
-        RecipeError: One of them does not exist, or none was given.
-    """
-    files = list(paths)
-    for path in files:
-        if not path.is_file():
-            raise RecipeError(f"There is no file {path}. Give what the provider or `vllm run-batch` wrote.")
-    if not files:
-        raise RecipeError("No file of results was given.")
-    return files
-
-
-def _written(path: Path) -> list[Path]:
-    if path.exists():
-        return [path]
-    parts: list[Path] = []
-    while (part := _part(path, len(parts) + 1)).exists():
-        parts.append(part)
-    return parts
-
-
-def _part(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.stem}-{number:03d}{path.suffix}")
-
-
-def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield numbered lines with their ends, without empty ones."""
-    with _file_errors(file), file.open("rb") as lines:
-        yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-
-
-def _object(line: bytes) -> Mapping[str, Any] | None:
-    try:
-        data = decode(line)
-    except ValueError:
-        return None
-    return data if isinstance(data, Mapping) else None
-
-
-@contextmanager
-def _file_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RecipeError(f"{path} cannot be used: {error.strerror or error}.") from error
-
-
 _TOGETHER = 512
 """Answers on their way to the journal at a time: they share a commit."""
 _RAN_OUT_OF_TIME = "request_timeout"
 """OpenAI's code for a request that the model had begun; an expired or cancelled one was never run."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
-    """A request that got no response."""
-
-    reason: str
-    perhaps_billed: bool
-    """The provider may have worked on it, and bill it."""
-
-
-Outcome: TypeAlias = Response | Failure
-
-
-def read_result(line: Mapping[str, Any]) -> Outcome:
-    """Read one line of a result file.
-
-    Understands the output and error files of OpenAI and its followers and those of `vllm run-batch`, where an error has
-    no body, and lines whose response is the completion itself.
-
-    Example:
-        >>> expired = {"code": "batch_expired", "message": "Not executed in time."}
-        >>> read_result({"custom_id": "a", "response": None, "error": expired}).reason
-        'server: batch_expired: Not executed in time.'
-    """
-    try:
-        return _response(line.get("response"), line.get("error"))
-    except TransportError as failure:
-        return Failure(reason=str(failure), perhaps_billed=failure.kind in PERHAPS_BILLED)
-    except RecursionError:
-        return Failure(reason="malformed: The result is nested too deeply.", perhaps_billed=True)
-
-
-def _response(given: object, error: object) -> Response:
-    status = given.get("status_code", 200) if isinstance(given, Mapping) else None
-    # OpenAI has sent status 0 for requests of which nothing came back.
-    if not isinstance(given, Mapping) or not isinstance(status, int) or not 200 <= status < 600:
-        raise _never_answered(error)
-    body = given if "choices" in given else given.get("body")
-    if status >= 300:
-        said = next((part for part in (body, error) if part is not None), given)
-        return read_error(status, {}, encode(said if isinstance(said, Mapping) else {"message": str(said)}))
-    if body is None and is_error(error):
-        raise _never_answered(error)
-    return read_completion(body, status)
-
-
-def _never_answered(error: object) -> TransportError:
-    parts = error if isinstance(error, Mapping) else {"message": error}
-    code, message = str(parts.get("code") or "failed"), parts.get("message") or "no reason given"
-    kind: FailureKind = "timeout" if code == _RAN_OUT_OF_TIME else "server"
-    return TransportError(kind, f"{code}: {message}")
-
-
-class Importer:
-    """Writes outcomes to a journal, and counts them."""
-
-    def __init__(self, journal: Journal, price: Price | None) -> None:
-        self.counts: Counter[str] = Counter()
-        """`answered`, `already`, `refused`, `failed`; `micro` dollars booked, and `unpriced` outcomes."""
-        self._journal, self._price = journal, price
-
-    async def keep_all(self, exported: Iterable[tuple[str, Request]], outcomes: dict[str, list[Outcome]]) -> None:
-        """Keep the outcomes of exported requests, by key; empties `outcomes`."""
-        waiting: list[tuple[str, Request, list[Outcome]]] = []
-        for key, request in exported:
-            if key in outcomes:
-                waiting.append((key, request, outcomes.pop(key)))
-            if len(waiting) == _TOGETHER:
-                await asyncio.gather(*(self._keep(*one) for one in waiting))
-                waiting.clear()
-        await asyncio.gather(*(self._keep(*one) for one in waiting))
-
-    async def _keep(self, key: str, request: Request, outcomes: list[Outcome]) -> None:
-        if self._journal.get(key) is not None:
-            self.counts["already"] += 1
-            return
-        for outcome in outcomes:
-            if isinstance(outcome, Failure):
-                cost = self._worst(request) if outcome.perhaps_billed else 0
-                await self._fail(key, request, outcome.reason, cost=cost)
-            # Whether there is an answer at all does not depend on what the prompt calls the answers.
-            elif (problem := read(outcome, {}).problem) in NOT_SERVED:
-                await self._fail(key, request, str(problem), cost=self._cost(outcome), response=outcome)
-            elif self._journal.get(key) is None:
-                await self._answer(key, request, outcome)
-
-    async def _answer(self, key: str, request: Request, response: Response) -> None:
-        cost = self._cost(response)
-        await self._journal.answered(
-            key, request_json=request.canonical(), response_json=response.to_json(), cost_micro=cost, budget=None
-        )
-        self._count("answered", cost)
-
-    async def _fail(
-        self, key: str, request: Request, reason: str, *, cost: int | None, response: Response | None = None
-    ) -> None:
-        kept = response.to_json() if response else None
-        budget = None
-        if cost:
-            # A budget with room for exactly this: when it is imported again it is spent, and nothing is booked.
-            budget = f"batch-{hashlib.sha256(f'{key} {kept or reason}'.encode()).hexdigest()}"
-            self._journal.open_budget(budget, cost)
-            if not await self._journal.reserve(key, budget=budget, worst_micro=cost):
-                self.counts["already"] += 1
-                return
-        await self._journal.failed(
-            key,
-            request_json=request.canonical(),
-            reason=reason,
-            response_json=kept,
-            cost_micro=cost or 0,
-            budget=budget,
-        )
-        self._count("refused" if response else "failed", cost)
-
-    def _count(self, name: str, cost: int | None) -> None:
-        self.counts[name] += 1
-        self.counts["unpriced"] += cost is None
-        self.counts["micro"] += cost or 0
-
-    def _cost(self, response: Response) -> int | None:
-        if self._price is None or response.input_tokens is None or response.output_tokens is None:
-            return None
-        return cost_micro(self._price, response.input_tokens, response.output_tokens)
-
-    def _worst(self, request: Request) -> int | None:
-        if self._price is None:
-            return None
-        return worst_case_micro(self._price, prompt_size(request), request.max_tokens or 0)
-
-
 ENDPOINT = "/v1/chat/completions"
 MAX_REQUESTS = 50_000
 """Of one file, at OpenAI and those who took over its dialect."""
 MAX_BYTES = 200_000_000
-
 _MOST_ALIKE = 10_000
 """How many identical requests of one run are told apart by their number."""
 
@@ -445,18 +131,108 @@ def export_batch(
             counts["calls"] += 1
             if answered:
                 counts["journalled"] += 1
-            elif window is not None and prompt_size(request) > 4 * window:
+            elif window is not None and prompt_size(request) > BYTES_PER_TOKEN * window:
                 counts["too_long"] += 1
             else:
                 files.add(_line(request, key))
     return BatchSummary(
-        calls=counts["calls"],
-        journalled=counts["journalled"],
-        too_long=counts["too_long"],
+        **{name: counts[name] for name in ("calls", "journalled", "too_long")},
         requests=files.n_lines,
         files=files.written,
         size_bytes=files.n_bytes,
     )
+
+
+def _demand_dialect(judge: PromptedJudge) -> None:
+    provider, _ = split_model(judge.model)
+    if provider in OPENAI_DIALECT or (provider is None and judge.api_base):
+        return
+    known = "openai/… or hosted_vllm/…, or give api_base"
+    raise RecipeError(f"Batch files are of the OpenAI dialect, and {judge.model!r} names no provider of it: {known}.")
+
+
+def _line(request: Request, key: str) -> bytes:
+    try:
+        request.canonical().encode()
+    except UnicodeEncodeError:
+        raise RecipeError("A prompt holds half a character (a lone surrogate). Mend its template or rubric.") from None
+    return encode({"custom_id": key, "method": "POST", "url": ENDPOINT, "body": _body(request)}) + b"\n"
+
+
+def _body(request: Request) -> dict[str, Any]:
+    model, max_tokens = _wire_names(request.model, request.api_base)
+    try:
+        return chat_body(request, model=model, max_tokens=max_tokens)
+    except TransportError as error:
+        raise RecipeError(error.text) from None
+
+
+@lru_cache(maxsize=16)
+def _wire_names(model: str, api_base: str | None) -> tuple[str, str]:
+    # Only names are taken from the address: where the judge has none any will do, and no key is asked for.
+    address = resolve(model, api_base or "http://unused.invalid")
+    return address.model, address.max_tokens
+
+
+class NumberedFiles:
+    """Writes lines to one file, or to `name-001`, `name-002`, … when they do not fit.
+
+    Used with `with`. The files get their names at the end, so that a broken export is never sent.
+    """
+
+    def __init__(self, path: Path, *, max_lines: int, max_bytes: int) -> None:
+        if taken := next(iter(_written(path)), None):
+            raise RecipeError(f"{taken} exists, and its import may need it. Give another name, or delete it.")
+        self.n_lines = self.n_bytes = 0
+        self.written: tuple[Path, ...] = ()
+        self._path, self._max_lines, self._max_bytes = path, max_lines, max_bytes
+        self._drafts: list[Path] = []
+        self._file: BinaryIO | None = None
+        self._lines_here = self._bytes_here = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        try:
+            with _file_errors(self._path):
+                self._close()
+                if details[0] is None:
+                    self._name()
+        finally:
+            for draft in self._drafts:
+                draft.unlink(missing_ok=True)
+
+    def add(self, line: bytes) -> None:
+        """Write one line, its end included."""
+        if len(line) > self._max_bytes:
+            raise RecipeError(f"One request has {len(line):,} bytes, but a file may have {self._max_bytes:,}.")
+        with _file_errors(self._path):
+            full = self._lines_here == self._max_lines or self._bytes_here + len(line) > self._max_bytes
+            if self._file is None or full:
+                self._file = self._next()
+            self._file.write(line)
+        self._lines_here, self._bytes_here = self._lines_here + 1, self._bytes_here + len(line)
+        self.n_lines, self.n_bytes = self.n_lines + 1, self.n_bytes + len(line)
+
+    def _next(self) -> BinaryIO:
+        self._close()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._drafts.append(self._path.with_name(f"{self._path.name}.writing-{len(self._drafts) + 1}"))
+        self._lines_here = self._bytes_here = 0
+        return self._drafts[-1].open("wb")
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _name(self) -> None:
+        several = len(self._drafts) > 1
+        names = [_part(self._path, n) if several else self._path for n in range(1, len(self._drafts) + 1)]
+        for draft, name in zip(self._drafts, names, strict=True):
+            draft.rename(name)
+        self.written = tuple(names)
 
 
 def import_batch(
@@ -493,13 +269,10 @@ def import_batch(
     if not found.outcomes:
         raise RecipeError(_nothing(files, result_files, found))
     missing = len(known) - len(found.outcomes)
-    importer = Importer(journal, price)
+    importer = BatchImporter(journal, price)
     run_coroutine(importer.keep_all(_exported(files, judge), found.outcomes))
     return ImportSummary(
-        answered=importer.counts["answered"],
-        already=importer.counts["already"],
-        refused=importer.counts["refused"],
-        failed=importer.counts["failed"],
+        **{name: importer.counts[name] for name in ("answered", "already", "refused", "failed")},
         missing=missing,
         repeated=found.repeated,
         unknown=tuple(found.unknown),
@@ -509,41 +282,21 @@ def import_batch(
     )
 
 
-def _nothing(files: Sequence[Path], result_files: Sequence[Path], found: Results) -> str:
+def _nothing(files: Sequence[Path], result_files: Sequence[Path], found: BatchResults) -> str:
     told = f"{len(found.unknown)} lines are of other requests, {len(found.unreadable + found.cut_short)} are unreadable"
     first = f" (the first: {found.unknown[0]!r})" if found.unknown else ""
     return f"{result_files[0]} holds no result of {files[0]}: {told}{first}. Give the two that belong together."
 
 
-def _demand_dialect(judge: PromptedJudge) -> None:
-    provider, _ = split_model(judge.model)
-    if provider in OPENAI_DIALECT or (provider is None and judge.api_base):
-        return
-    known = "openai/… or hosted_vllm/…, or give api_base"
-    raise RecipeError(f"Batch files are of the OpenAI dialect, and {judge.model!r} names no provider of it: {known}.")
+def _discounted(price: Price | None, discount: float) -> Price | None:
+    if price is None or not discount:
+        return price
 
+    def less(usd: float) -> float:
+        return float(Decimal(repr(usd)) * (1 - Decimal(repr(discount))))
 
-def _line(request: Request, key: str) -> bytes:
-    try:
-        request.canonical().encode()
-    except UnicodeEncodeError:
-        raise RecipeError("A prompt holds half a character (a lone surrogate). Mend its template or rubric.") from None
-    return encode({"custom_id": key, "method": "POST", "url": ENDPOINT, "body": _body(request)}) + b"\n"
-
-
-def _body(request: Request) -> dict[str, Any]:
-    model, max_tokens = _wire_names(request.model, request.api_base)
-    try:
-        return chat_body(request, model=model, max_tokens=max_tokens)
-    except TransportError as error:
-        raise RecipeError(error.text) from None
-
-
-@lru_cache(maxsize=16)
-def _wire_names(model: str, api_base: str | None) -> tuple[str, str]:
-    # Only names are taken from the address: where the judge has none any will do, and no key is asked for.
-    address = resolve(model, api_base or "http://unused.invalid")
-    return address.model, address.max_tokens
+    long_prompts = tuple((above, less(given), less(made)) for above, given, made in price.long_prompts)
+    return Price(input_usd=less(price.input_usd), output_usd=less(price.output_usd), long_prompts=long_prompts)
 
 
 def _exported(files: Iterable[Path], judge: PromptedJudge) -> Iterator[tuple[str, Request]]:
@@ -589,12 +342,240 @@ def _difference(body: Mapping[str, Any], request: Request) -> str:
     return f"the judge was another one, it differs in {', '.join(names) or 'provider, api_base or texts'}."
 
 
-def _discounted(price: Price | None, discount: float) -> Price | None:
-    if price is None or not discount:
-        return price
+def read_requests(files: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield every line of an export, with its place.
 
-    def less(usd: float) -> float:
-        return float(Decimal(repr(usd)) * (1 - Decimal(repr(discount))))
+    Raises:
+        RecipeError: A line is none: the file was damaged, or is another one.
+    """
+    for file in files:
+        for number, line in _lines(file):
+            data = _object(line)
+            if data is None:
+                raise RecipeError(f"{file}, line {number} is not JSON. Give the file as it was exported.")
+            yield f"{file}, line {number}", data
 
-    long_prompts = tuple((above, less(given), less(made)) for above, given, made in price.long_prompts)
-    return Price(input_usd=less(price.input_usd), output_usd=less(price.output_usd), long_prompts=long_prompts)
+
+def export_files(path: Path) -> list[Path]:
+    """Return the file of an export, or its parts.
+
+    Raises:
+        RecipeError: There is none.
+    """
+    if found := _written(path):
+        return found
+    raise RecipeError(f"There is no file {path}. Give the one that `jrh batch export` wrote.")
+
+
+def existing_files(paths: Iterable[Path]) -> list[Path]:
+    """Return result files.
+
+    Raises:
+        RecipeError: One of them does not exist, or none was given.
+    """
+    files = list(paths)
+    for path in files:
+        if not path.is_file():
+            raise RecipeError(f"There is no file {path}. Give what the provider or `vllm run-batch` wrote.")
+    if not files:
+        raise RecipeError("No file of results was given.")
+    return files
+
+
+def _written(path: Path) -> list[Path]:
+    if path.exists():
+        return [path]
+    parts: list[Path] = []
+    while (part := _part(path, len(parts) + 1)).exists():
+        parts.append(part)
+    return parts
+
+
+def _part(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}-{number:03d}{path.suffix}")
+
+
+def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield numbered lines with their ends, without empty ones."""
+    with _file_errors(file), file.open("rb") as lines:
+        yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+
+
+def _object(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        data = decode(line)
+    except ValueError:
+        return None
+    return data if isinstance(data, Mapping) else None
+
+
+@contextmanager
+def _file_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RecipeError(f"{path} cannot be used: {error.strerror or error}.") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchFailure:
+    """A request that got no response."""
+
+    reason: str
+    perhaps_billed: bool
+    """The provider may have worked on it, and bill it."""
+
+
+BatchOutcome: TypeAlias = Response | BatchFailure
+
+
+@dataclass(kw_only=True, slots=True)
+class BatchResults:
+    """What result files say."""
+
+    outcomes: dict[str, list[BatchOutcome]] = field(default_factory=dict)
+    """By `custom_id`; several where a provider failed first and answered later."""
+    repeated: int = 0
+    unknown: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    cut_short: list[str] = field(default_factory=list)
+
+
+def read_results(files: Iterable[Path], known: Container[str]) -> BatchResults:
+    """Read result files in any order; what cannot be used is told, never dropped without a word."""
+    found = BatchResults()
+    for file in files:
+        for number, line in _lines(file):
+            where = f"{file.name}, line {number}"
+            data = _object(line)
+            if data is None or not isinstance(data.get("custom_id"), str):
+                is_cut = data is None and not line.endswith(b"\n")
+                (found.cut_short if is_cut else found.unreadable).append(where)
+            elif data["custom_id"] not in known:
+                found.unknown.append(safe_text(data["custom_id"])[:_MAX_NAME])
+            else:
+                _add(found, data["custom_id"], read_result(data))
+    return found
+
+
+def _add(found: BatchResults, key: str, outcome: BatchOutcome) -> None:
+    before = found.outcomes.setdefault(key, [])
+    if outcome in before:
+        found.repeated += 1
+    else:
+        before.append(outcome)
+
+
+def read_result(line: Mapping[str, Any]) -> BatchOutcome:
+    """Read one line of a result file.
+
+    Understands the output and error files of OpenAI and its followers and those of `vllm run-batch`, where an error has
+    no body, and lines whose response is the completion itself.
+
+    Example:
+        >>> expired = {"code": "batch_expired", "message": "Not executed in time."}
+        >>> read_result({"custom_id": "a", "response": None, "error": expired}).reason
+        'server: batch_expired: Not executed in time.'
+    """
+    try:
+        return _response(line.get("response"), line.get("error"))
+    except TransportError as failure:
+        return BatchFailure(reason=str(failure), perhaps_billed=failure.kind in PERHAPS_BILLED)
+    except RecursionError:
+        return BatchFailure(reason="malformed: The result is nested too deeply.", perhaps_billed=True)
+
+
+def _response(given: object, error: object) -> Response:
+    status = given.get("status_code", 200) if isinstance(given, Mapping) else None
+    # OpenAI has sent status 0 for requests of which nothing came back.
+    if not isinstance(given, Mapping) or not isinstance(status, int) or not 200 <= status < 600:
+        raise _never_answered(error)
+    body = given if "choices" in given else given.get("body")
+    if status >= 300:
+        said = next((part for part in (body, error) if part is not None), given)
+        return read_error(status, {}, encode(said if isinstance(said, Mapping) else {"message": str(said)}))
+    if body is None and is_error(error):
+        raise _never_answered(error)
+    return read_completion(body, status)
+
+
+def _never_answered(error: object) -> TransportError:
+    parts = error if isinstance(error, Mapping) else {"message": error}
+    code, message = str(parts.get("code") or "failed"), parts.get("message") or "no reason given"
+    kind: FailureKind = "timeout" if code == _RAN_OUT_OF_TIME else "server"
+    return TransportError(kind, f"{code}: {message}")
+
+
+class BatchImporter:
+    """Writes outcomes to a journal, and counts them."""
+
+    def __init__(self, journal: Journal, price: Price | None) -> None:
+        self.counts: Counter[str] = Counter()
+        """`answered`, `already`, `refused`, `failed`; `micro` dollars booked, and `unpriced` outcomes."""
+        self._journal, self._price = journal, price
+
+    async def keep_all(self, exported: Iterable[tuple[str, Request]], outcomes: dict[str, list[BatchOutcome]]) -> None:
+        """Keep the outcomes of exported requests, by key; empties `outcomes`."""
+        waiting: list[tuple[str, Request, list[BatchOutcome]]] = []
+        for key, request in exported:
+            if key in outcomes:
+                waiting.append((key, request, outcomes.pop(key)))
+            if len(waiting) == _TOGETHER:
+                await asyncio.gather(*(self._keep(*one) for one in waiting))
+                waiting.clear()
+        await asyncio.gather(*(self._keep(*one) for one in waiting))
+
+    async def _keep(self, key: str, request: Request, outcomes: list[BatchOutcome]) -> None:
+        if self._journal.get(key) is not None:
+            self.counts["already"] += 1
+            return
+        for outcome in outcomes:
+            if isinstance(outcome, BatchFailure):
+                cost = self._worst(request) if outcome.perhaps_billed else 0
+                await self._fail(key, request, outcome.reason, cost=cost)
+            # Whether there is an answer at all does not depend on what the prompt calls the answers.
+            elif (problem := read(outcome, {}).problem) in NOT_SERVED:
+                await self._fail(
+                    key, request, str(problem), cost=response_micro(self._price, outcome), response=outcome
+                )
+            elif self._journal.get(key) is None:
+                await self._answer(key, request, outcome)
+
+    async def _answer(self, key: str, request: Request, response: Response) -> None:
+        cost = response_micro(self._price, response)
+        await self._journal.answered(
+            key, request_json=request.canonical(), response_json=response.to_json(), cost_micro=cost, budget=None
+        )
+        self._count("answered", cost)
+
+    async def _fail(
+        self, key: str, request: Request, reason: str, *, cost: int | None, response: Response | None = None
+    ) -> None:
+        kept = response.to_json() if response else None
+        budget = None
+        if cost:
+            # A budget with room for exactly this: when it is imported again it is spent, and nothing is booked.
+            budget = f"batch-{hashlib.sha256(f'{key} {kept or reason}'.encode()).hexdigest()}"
+            self._journal.open_budget(budget, cost)
+            if not await self._journal.reserve(key, budget=budget, worst_micro=cost):
+                self.counts["already"] += 1
+                return
+        await self._journal.failed(
+            key,
+            request_json=request.canonical(),
+            reason=reason,
+            response_json=kept,
+            cost_micro=cost or 0,
+            budget=budget,
+        )
+        self._count("refused" if response else "failed", cost)
+
+    def _count(self, name: str, cost: int | None) -> None:
+        self.counts[name] += 1
+        self.counts["unpriced"] += cost is None
+        self.counts["micro"] += cost or 0
+
+    def _worst(self, request: Request) -> int | None:
+        if self._price is None:
+            return None
+        return worst_case_micro(self._price, prompt_size(request), request.max_tokens or 0)

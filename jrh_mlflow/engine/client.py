@@ -13,7 +13,7 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
 from jrh_mlflow.models.catalog import context_window
-from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Price, cost_micro, prompt_size, worst_case_micro
+from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Price, prompt_size, response_micro, worst_case_micro
 from jrh_mlflow.models.transports import TransportError, known_secrets, make_transport, pick_transport
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets
@@ -78,7 +78,7 @@ class ModelClient:
         name = settings.transport or pick_transport(model, api_base)
         self._transport = make_transport(name, concurrency=settings.concurrency)
         self._secrets = known_secrets()
-        self._told = False
+        self._warned = False
         self._rng = random.Random()  # noqa: S311 - jitter, not a secret
         self._window = context_window(model)
 
@@ -146,9 +146,9 @@ class ModelClient:
     async def _send_once(self, request: Request) -> Response:
         response = await self._transport.send(request, timeout_s=self.settings.timeout_s)
         # A service may echo the key it was sent, in any field; from here on they go into files.
-        told = response.to_json()
-        safe = blank_secrets(told, self._secrets)
-        if safe != told:
+        text = response.to_json()
+        safe = blank_secrets(text, self._secrets)
+        if safe != text:
             response = Response.from_json(safe)
         self._note_model(response.model)
         return response
@@ -156,8 +156,8 @@ class ModelClient:
     def _note_model(self, answered: str | None) -> None:
         """Say once when another model than the one asked for answers; the calls record its name."""
         asked = self.model.rpartition("/")[2]
-        if answered and asked not in answered and not self._told:
-            self._told = True
+        if answered and asked not in answered and not self._warned:
+            self._warned = True
             logger.warning("Asked %r, but %r answers: every call records who did.", self.model, answered[:80])
 
     def _worst(self, request: Request, size: int) -> int:
@@ -167,10 +167,7 @@ class ModelClient:
 
     def cost_micro(self, response: Response) -> int | None:
         """Return what a response cost, or None when its price or its usage is unknown."""
-        price = self.settings.price
-        if price is None or response.input_tokens is None or response.output_tokens is None:
-            return None
-        return cost_micro(price, response.input_tokens, response.output_tokens)
+        return response_micro(self.settings.price, response)
 
 
 def _tokens_used(response: Response) -> float | None:

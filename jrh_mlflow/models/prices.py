@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.models.catalog import entry_of
 from jrh_mlflow.models.local.names import is_local
-from jrh_mlflow.schema.requests import Request
+from jrh_mlflow.schema.requests import Request, Response
 
 Overrides: TypeAlias = Mapping[str, tuple[float, float]]
 """Model name to dollars per million input tokens and per million output tokens."""
@@ -108,6 +108,13 @@ def worst_case_micro(price: Price, prompt_chars: int, max_tokens: int) -> int:
         raise ValueError(f"Sizes must not be negative, but got {prompt_chars=}, {max_tokens=}.")
     bounds = [above for above, *_ in price.long_prompts if above < prompt_chars]
     return max(cost_micro(price, tokens, max_tokens) for tokens in (prompt_chars, *bounds))
+
+
+def response_micro(price: Price | None, response: Response) -> int | None:
+    """Return what a response cost, or None when its price or its usage is unknown: unknown is not free."""
+    if price is None or response.input_tokens is None or response.output_tokens is None:
+        return None
+    return cost_micro(price, response.input_tokens, response.output_tokens)
 
 
 def prompt_size(request: Request) -> int:

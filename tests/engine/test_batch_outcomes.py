@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.engine.batch import Failure, read_result
+from jrh_mlflow.engine.batch import BatchFailure, read_result
 from jrh_mlflow.schema.requests import Response
 from tests.engine.batch_tools import Line, completion, http_error
 
 KEY = "sk-planted-secret-0123456789abcdef"
 
 
-def failure(**fields: Any) -> Failure:
+def failure(**fields: Any) -> BatchFailure:
     outcome = read_result({"custom_id": "a", **fields})
-    assert isinstance(outcome, Failure)
+    assert isinstance(outcome, BatchFailure)
     return outcome
 
 
@@ -105,4 +105,4 @@ ANY_JSON = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.fixed_dictionaries({}, optional={"response": ANY_JSON, "error": ANY_JSON}))
 def test_whatever_a_line_says_it_is_a_response_or_a_failure(line: Line) -> None:
-    assert isinstance(read_result(json.loads(json.dumps(line))), Response | Failure)
+    assert isinstance(read_result(json.loads(json.dumps(line))), Response | BatchFailure)

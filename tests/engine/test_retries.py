@@ -269,5 +269,5 @@ def test_whenever_a_call_is_cancelled_it_ends_at_once_and_holds_no_slot(at: floa
 
     cancelled, ended, in_flight = run(scenario())
     assert cancelled
-    assert ended == pytest.approx(at)
+    assert ended == pytest.approx(at, abs=1e-9)  # timers fire early by the resolution of the clock
     assert in_flight == 0
