@@ -60,10 +60,10 @@ def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[
 
     shown = [_shown(one) for one in evaluations]
     heads: dict[str, str] = {}
-    for key, reading in ((key, reading) for one in shown for key, reading in one.items()):
+    for key in dict.fromkeys(key for readings in shown for key in readings):
         axis = find(key)
         # Of a threshold it is said that there is none; another axis that no judge has a number for is left out.
-        if isinstance(reading, Estimate) or (axis is not None and axis.unit == "curve"):
+        if (axis and axis.unit == "curve") or any(isinstance(readings.get(key), Estimate) for readings in shown):
             heads[key] = axis.column or key if axis else key
     rows = [
         [one.judge.label, *(_cell(readings.get(key)) for key in heads), str(len(one.calls))]
