@@ -99,13 +99,13 @@ def validate(
         n_resamples: Of the threshold's bootstrap, per judge.
         on_seed: Called after each judge, for a progress bar.
     """
-    on = suite or datasheet_suite()
+    suite = suite or datasheet_suite()
     checks: list[Check] = []
     for design, icc in (("independent", 0.0), ("clustered", ICC)):
         found = {axis: Coverage(truth=truth) for axis, truth in truths().items()}
         for seed in range(n_seeds):
             judge = Noisy(sensitivity=CURVE, icc=icc, seed=seed, **RATES)
-            sheet = measure(_simulate(judge, on), seed=seed, n_resamples=n_resamples)
+            sheet = measure(_simulate(judge, suite), seed=seed, n_resamples=n_resamples)
             for axis, seen in found.items():
                 reading = sheet.estimates[axis]
                 if isinstance(reading, Estimate):
@@ -153,8 +153,8 @@ def _truth(axis: Axis, judgments: Judgments) -> float:
 
     def share(event: Event) -> float:
         if axis.unit == "pair":
-            return sum(share * bool(event(*both, "u")) for both, share in judgments.items())
-        return sum(share * bool(event(one, "u")) / 2 for both, share in judgments.items() for one in both)
+            return sum(chance * bool(event(*both, "u")) for both, chance in judgments.items())
+        return sum(chance * bool(event(choice, "u")) / 2 for both, chance in judgments.items() for choice in both)
 
     assert axis.hits is not None
     return share(axis.hits) / (share(axis.among) if axis.among else 1.0)

@@ -495,7 +495,7 @@ def declared(key: str) -> Axis:
     """
     axis = find(key)
     if axis is None:
-        known = [one.main_key for one in AXES]
+        known = [known.main_key for known in AXES]
         raise ValueError(f"Axis {key!r} has no declaration in `measures.axes.AXES`.{suggest(key, known)}")
     return axis
 

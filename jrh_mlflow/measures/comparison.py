@@ -245,8 +245,9 @@ def mean_over_tests(table: ScoreTable, values: Array, resampling: Resampling) ->
 
 def decided(family: Sequence[Difference], *, alpha: float) -> list[Difference]:
     """Adjust the clustered p-values of a family by Holm and decide which judges can be told apart."""
-    adjusted = holm([one.p_cluster for one in family]) if family else []
-    return [replace(one, p_holm=p, different=p <= alpha) for one, p in zip(family, adjusted, strict=True)]
+    adjusted = holm([difference.p_cluster for difference in family]) if family else []
+    both = zip(family, adjusted, strict=True)
+    return [replace(difference, p_holm=p, different=p <= alpha) for difference, p in both]
 
 
 def judge_pairs(judges: Sequence[str]) -> list[tuple[str, str]]:
@@ -293,7 +294,7 @@ class Contrasts:
     @property
     def different(self) -> tuple[Difference, ...]:
         """The differences that were told apart."""
-        return tuple(one for one in self.differences if one.different)
+        return tuple(difference for difference in self.differences if difference.different)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -316,7 +317,7 @@ def comparison_notes(
     missing = [test for test in tests if test not in common]
     if missing and common:
         notes.append(f"The mean over tests leaves out {', '.join(missing)}: not every judge has a number there.")
-    grid = [one for one in differences if one.axis != OVERALL]
+    grid = [difference for difference in differences if difference.axis != OVERALL]
     return (*notes, *_power(grid, table, alpha=alpha))
 
 
@@ -342,7 +343,7 @@ def _power(grid: Sequence[Difference], table: ScoreTable, *, alpha: float) -> li
     """A sign-flip test on k clusters gives no p under 2^(1 - k): with few of them nothing can be told apart."""
     if not grid:
         return ["No axis has a number for two judges: nothing can be compared."]
-    most = max(table.n_clusters(axis) for axis in {one.axis for one in grid})
+    most = max(table.n_clusters(axis) for axis in {difference.axis for difference in grid})
     if 2.0 ** (1 - most) * len(grid) > alpha:
         return [
             f"{most} independent sources are too few for {len(grid)} comparisons: the smallest p-value they can give "

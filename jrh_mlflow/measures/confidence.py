@@ -205,7 +205,9 @@ def calibration_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT
     gaps[np.arange(n), bin_codes(confidence)] = confidence - right
     features = np.column_stack([np.square(confidence - right), confidence, confidence - right, np.ones(n), gaps])
     sample = Sample(units=units, features=features, items=judged.item)
-    values: dict[str, float | None] = {name: float(one[0]) for name, one in _calibration(features.sum(0)[None]).items()}
+    values: dict[str, float | None] = {
+        name: float(found[0]) for name, found in _calibration(features.sum(0)[None]).items()
+    }
     if n < MIN_CALLS:
         values["ece"] = None
     without = f"fewer than {MIN_CALLS} calls with a confidence and a known right answer"
@@ -275,7 +277,7 @@ def _expected_value(calls: ConfidenceTable, ends: Array, what: str, resampling: 
         return {"low": ratio(sums[:, 0], sums[:, 2]), "high": ratio(sums[:, 1], sums[:, 2])}
 
     sample = Sample(units=units, features=features, items=calls.item[units.usable])
-    values = {name: float(one[0]) for name, one in means(features.sum(axis=0)[None]).items()}
+    values = {name: float(mean[0]) for name, mean in means(features.sum(axis=0)[None]).items()}
     found = sample.readings(values, means, resampling, without="no calls")
     low, high = found["low"], found["high"]
     assert isinstance(low, Estimate)

@@ -111,13 +111,13 @@ def decision_of(votes: Sequence[Vote], *, item: str, vote: str, orders: str, pai
     """
     drawn = "tie" if pair else "abstain"
     by_order: dict[str, list[Vote]] = {}
-    for one in votes:
-        by_order.setdefault(one.order, []).append(one)
+    for cast in votes:
+        by_order.setdefault(cast.order, []).append(cast)
     if pair and orders == "one":
         order = chosen_order(item)
         return _counted(by_order.get(order, []), vote=vote, drawn=drawn)
     made = [_counted(own, vote=vote, drawn=drawn) for own in by_order.values()]
-    lost = [one for one in made if not one.value]
+    lost = [decision for decision in made if not decision.value]
     if lost:
         return lost[0]
     return made[0] if len(set(made)) == 1 else Decision(drawn, drawn)
@@ -141,7 +141,7 @@ def as_records(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _counted(votes: Sequence[Vote], *, vote: str, drawn: str) -> Decision:
-    usable = Counter(one.value for one in votes if one.value)
+    usable = Counter(cast.value for cast in votes if cast.value)
     if not usable:
         return Decision(votes[-1].outcome if votes else "error", "")
     (first, most), *others = usable.most_common()

@@ -37,7 +37,7 @@ def calibration_diagram(estimates: Mapping[str, Reading], calls: pd.DataFrame, *
     figure, axes = canvas(6.6, 7.6, left=0.85, bottom=2.1, top=0.95)
     axes.plot([0, 1], [0, 1], color="#999999", linestyle=":", linewidth=1.2)
     axes.text(0.04, 0.075, "as sure as right", color="#777777", fontsize=9.5, rotation=45, rotation_mode="anchor")
-    centres, shares = [one.confidence for one in bins], [one.accuracy for one in bins]
+    centres, shares = [each.confidence for each in bins], [each.accuracy for each in bins]
     axes.errorbar(
         centres,
         shares,
@@ -61,14 +61,14 @@ def _bars(judged: ConfidenceTable, bins: Sequence[Bin]) -> list[list[float]]:
     """Return how far each bin's interval reaches below and above: by task, or on the counts where there is one task."""
     codes = bin_codes(judged.confidence)
     reach: list[list[float]] = [[], []]
-    for code, one in zip(np.unique(codes), bins, strict=True):
+    for code, drawn in zip(np.unique(codes), bins, strict=True):
         own = codes == code
         hits, sizes = (
             np.bincount(judged.task[mask], minlength=judged.n_tasks).astype(float) for mask in (own & judged.right, own)
         )
-        low, high = cluster_wilson(hits, sizes) or wilson(int(hits.sum()), one.n)
-        reach[0].append(max(0.0, one.accuracy - low))
-        reach[1].append(max(0.0, high - one.accuracy))
+        low, high = cluster_wilson(hits, sizes) or wilson(int(hits.sum()), drawn.n)
+        reach[0].append(max(0.0, drawn.accuracy - low))
+        reach[1].append(max(0.0, high - drawn.accuracy))
     return reach
 
 
@@ -97,7 +97,7 @@ def _counts(figure: Figure, axes: Axes, judged: ConfidenceTable, bins: Sequence[
     below.set_ylabel("calls")
     below.set_xlabel("confidence")
     below.legend(loc="upper left", frameon=False, fontsize=9.5)
-    sizes = sorted({one.n for one in bins})
+    sizes = sorted({each.n for each in bins})
     each = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     foot = (
         f"{len(judged.outcome)} calls with a known right answer; {each} in each of {len(bins)} bins; bars: 95 % by task"
