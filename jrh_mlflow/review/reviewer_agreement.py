@@ -41,8 +41,8 @@ def reviewer_agreement(entries: Mapping[int, ReviewEntry], standings: Standings)
     Returns:
         None with fewer than two reviewers, or when no two decided the same item.
     """
-    pairs = [_pair(one, other, entries, standings) for one, other in combinations(standings.reviewers, 2)]
-    pairs = [pair for pair in pairs if pair["n"]]
+    found = (_pair(one, other, entries, standings) for one, other in combinations(standings.reviewers, 2))
+    pairs = [pair for pair in found if pair is not None]
     if not pairs:
         return None
     disputed = [place for place, entry in entries.items() if _disputed(entry, standings)]
@@ -78,21 +78,23 @@ def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:
     )
 
 
-def _pair(one: str, other: str, entries: Mapping[int, ReviewEntry], standings: Standings) -> dict[str, Any]:
+def _pair(one: str, other: str, entries: Mapping[int, ReviewEntry], standings: Standings) -> dict[str, Any] | None:
     both = [
         (mine.state, theirs.state)
         for entry in entries.values()
         if (mine := standings.of(entry.key).mine(one)) and (theirs := standings.of(entry.key).mine(other))
     ]
-    kept = np.array([[state != REJECTED for state in pair] for pair in both], dtype=float).reshape(-1, 2)
+    if not both:
+        return None
+    kept = np.array([[state != REJECTED for state in pair] for pair in both], dtype=float)
     return {
         "reviewers": [one, other],
         "n": len(both),
-        "rate": float((kept[:, 0] == kept[:, 1]).mean()) if both else None,
+        "rate": float((kept[:, 0] == kept[:, 1]).mean()),
         # On two categories Cohen's kappa with quadratic weights is Cohen's kappa.
-        "kappa": quadratic_kappa(kept[:, 0], kept[:, 1], n_levels=2) if both else None,
-        "ac1": gwet_ac1(kept, n_categories=2) if both else None,
-        "same_decision": float(np.mean([mine == theirs for mine, theirs in both])) if both else None,
+        "kappa": quadratic_kappa(kept[:, 0], kept[:, 1], n_levels=2),
+        "ac1": gwet_ac1(kept, n_categories=2),
+        "same_decision": float(np.mean([mine == theirs for mine, theirs in both])),
     }
 
 

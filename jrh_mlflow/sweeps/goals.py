@@ -10,13 +10,17 @@ from typing import Any
 
 import pandas as pd
 
+from jrh_mlflow.engine.plan import plan_calls
+from jrh_mlflow.engine.runner import calls_frame
+from jrh_mlflow.engine.sessions import identity
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.judges.scripted import AlwaysFirst
 from jrh_mlflow.measures.composite import part_of, tally
 from jrh_mlflow.measures.policies import decide
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
 from jrh_mlflow.results.categories import by_category
+from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 
@@ -178,31 +182,18 @@ def _numbers(readings: Mapping[str, Reading]) -> dict[str, Reading]:
 
 
 def _made_up(suite: Suite, labels: Sequence[str] | None, *, replicates: int) -> pd.DataFrame:
+    """Return the calls of an evaluation in which everything was answered, with a confidence and a price."""
     answer = "1" if labels is None else labels[-1]
-    frame: pd.DataFrame = pd.DataFrame(
+    known: dict[str, Any] = {"confidence": 0.5, "input_tokens": 1, "output_tokens": 1, "cost_usd": 1.0}
+    planned = plan_calls(suite, AlwaysFirst(), replicates=replicates)
+    return calls_frame(
         [
-            _record(item, answer) | {"order": order, "replicate": replicate}
-            for item in suite.items
-            for replicate in range(replicates * item.replicates)
-            for order in item.orders
+            CallRecord(
+                **{**identity(call), "expected": answer if call.item.expected else ""},
+                outcome="verdict",
+                answer=answer,
+                **known,
+            )
+            for call in planned
         ]
     )
-    return frame
-
-
-def _record(item: Item, answer: str) -> dict[str, object]:
-    return {
-        "suite_item": item.id,
-        "task": item.task,
-        "condition": item.condition,
-        "delta": item.delta,
-        "better": item.better or "",
-        "expected": answer if item.expected else "",
-        "outcome": "verdict",
-        "answer": answer,
-        "confidence": 0.5,
-        "cached": False,
-        "input_tokens": 1,
-        "output_tokens": 1,
-        "cost_usd": 1.0,
-    }

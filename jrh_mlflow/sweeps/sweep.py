@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.resolve import opened_journal, resolve_judge, resolve_suite
-from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
 from jrh_mlflow.sweeps.goals import check_names
@@ -276,12 +275,12 @@ def halves(suite: Suite, *, seed: int) -> tuple[Suite, Suite]:
             "the other held out."
         )
     searched = set(random.Random(f"halves:{seed}").sample(tasks, (len(tasks) + 1) // 2))  # noqa: S311 - an order
-    origin = {"half_of": suite.sha256, "seed": seed}
-    parts: dict[str, list[Item]] = {"search": [], "holdout": []}
-    for item in suite.items:
-        parts["search" if item.task in searched else "holdout"].append(item)
-    search, holdout = (Suite(name=f"{suite.name}/{half}", items=items, origin=origin) for half, items in parts.items())
-    return search, holdout
+
+    def half(name: str, *, wanted: bool) -> Suite:
+        items = [item for item in suite.items if (item.task in searched) == wanted]
+        return Suite(name=f"{suite.name}/{name}", items=items, origin={"half_of": suite.sha256, "seed": seed})
+
+    return half("search", wanted=True), half("holdout", wanted=False)
 
 
 @contextmanager
