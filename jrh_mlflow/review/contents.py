@@ -74,11 +74,11 @@ class ReviewEntry:
     def checks(self) -> tuple[dict[str, Any], ...]:
         """The checks it is known to have been through: `name`, `passed`, and the `problem` there was."""
         found = [_check(one) for one in self.item.meta.get("checks") or ()]
-        found += [{"name": "text", "passed": False, "problem": _NO_TEXT}] if self.mended else []
+        found += [_outcome("text", _NO_TEXT)] if self.mended else []
         verdict, expected = self.verdict, self.item.expected
         if verdict is not None and expected is not None:
             problem = None if verdict == expected else f"answers {verdict[:80]!r}, expected {expected!r}"
-            found.append({"name": "validator", "passed": problem is None, "problem": problem})
+            found.append(_outcome("validator", problem))
         return tuple(found)
 
     def rechecked(self, text: str | None) -> tuple[dict[str, Any], ...]:
@@ -93,10 +93,7 @@ class ReviewEntry:
         if text not in self._rechecked:
             context = CheckContext(similarity=_Unmeasured())
             named = [(name, check) for check in test.checks if (name := _check_name(check)) not in _COMPARING]
-            problems = [(name, check(target, text, context)) for name, check in named]
-            self._rechecked[text] = tuple(
-                {"name": name, "passed": problem is None, "problem": problem} for name, problem in problems
-            )
+            self._rechecked[text] = tuple(_outcome(name, check(target, text, context)) for name, check in named)
         return self._rechecked[text]
 
     @cached_property
@@ -131,7 +128,8 @@ class ReviewEntry:
         if self.source is None:
             return None
         if self.part != "transcript":
-            return self.source.rubric if self.part == "rubric" else self.source.response
+            text: str | None = getattr(self.source, self.part)
+            return text
         message = self._message(None)
         there = self.source.transcript or ()
         return there[message].content if message is not None and message < len(there) else None
@@ -143,7 +141,7 @@ class ReviewEntry:
             place = self._message(message)
             text = None if place is None else (item.transcript or ())[place].content
         else:
-            text = item.rubric if self.part == "rubric" else item.response
+            text = getattr(item, self.part)
         return GeneratedPart(text=text, label=item.expected, labels=item.answers or (), message=place)
 
     def applied(self, state: State) -> Item:
@@ -151,10 +149,9 @@ class ReviewEntry:
         item = self.item if state.label is None else replace(self.item, expected=state.label)
         if state.text is None:
             return item
-        if self.part == "rubric":
-            return replace(item, rubric=state.text)
-        if self.part == "response":
-            return replace(item, response=state.text)
+        if self.part != "transcript":
+            edited: Any = {self.part: state.text}
+            return replace(item, **edited)
         assert state.message is not None
         messages = list(item.transcript or ())
         messages[state.message] = replace(messages[state.message], content=state.text)
@@ -171,15 +168,12 @@ class ReviewEntry:
             return None
         if len(source.response) > _MAX_CHECKED:
             return None
+        asked, label = item.instruction or "", source.expected or ""
+        seed = Seed(id=item.task, instruction=asked, response=source.response, label=label)
         return Target(
             test=self.test,
             condition=item.condition,
-            seed=Seed(
-                id=item.task,
-                instruction=item.instruction or "",
-                response=source.response,
-                label=source.expected or "",
-            ),
+            seed=seed,
             labels=Labels(answers=item.answers or ()),
             rubric=source.rubric or "",
             expected=item.expected,
@@ -305,9 +299,13 @@ def _entries(pairs: Iterable[tuple[bytes, Item]]) -> tuple[ReviewEntry, ...]:
 def _check(found: object) -> dict[str, Any]:
     """Read one check of an item's meta: a mapping, or a text that says what was wrong."""
     if not isinstance(found, Mapping):
-        return {"name": str(found).partition(":")[0], "passed": False, "problem": str(found)}
+        return _outcome(str(found).partition(":")[0], str(found))
     problem = found.get("problem")
     return {"name": str(found.get("name", "")), "passed": bool(found.get("passed", not problem)), "problem": problem}
+
+
+def _outcome(name: str, problem: str | None) -> dict[str, Any]:
+    return {"name": name, "passed": problem is None, "problem": problem}
 
 
 def _failed(checks: Iterable[Mapping[str, Any]]) -> frozenset[str]:

@@ -121,7 +121,7 @@ def item_page(review: Review, place: int, *, reviewer: str) -> dict[str, Any] | 
         state, history = standing.state, [_history_row(event, entry) for event in standing.history]
     generated, current = entry.generated(state.message), entry.applied(state)
     text = generated.text if state.text is None else state.text
-    meta, source = entry.item.meta, entry.source
+    source = entry.source
     return {
         **row,
         "condition": entry.item.condition,
@@ -137,10 +137,7 @@ def item_page(review: Review, place: int, *, reviewer: str) -> dict[str, Any] | 
         "message": generated.message,
         "labels": list(entry.item.answers or ()),
         "checks": [*entry.rechecked(text), *entry.checks],
-        "validator": meta.get("validator"),
-        "similarity": meta.get("similarity"),
-        "generator": meta.get("generator"),
-        "attempts": meta.get("attempts"),
+        **{name: entry.item.meta.get(name) for name in ("validator", "similarity", "generator", "attempts")},
         "reason": state.reason,
         "transcript": _transcript(current.transcript, set(entry.edited_messages), state.message),
         "original_transcript": _transcript(source.transcript if source else None, set(), None),
