@@ -114,10 +114,9 @@ def jury(
     loaded = load_runs(runs, tracking_uri=tracking_uri)
     for other in loaded[1:]:
         check_same_suite(loaded[0], other)
-    how = Rule(vote=rule, ties=ties, min_votes=min_votes, seed=seed)
     report = jury_report(
         {run.judge: run.calls for run in loaded},
-        rule=how,
+        rule=Rule(vote=rule, ties=ties, min_votes=min_votes, seed=seed),
         size=size,
         max_usd=max_usd,
         steps=_steps(cascade, loaded),
@@ -133,32 +132,27 @@ def jury(
     with open_run(store, "jury", run_name or done.title, simulated=simulated) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
         settings = {"size": size, "max_usd": max_usd, "unsure": unsure, "seed": seed}
-        publish(
-            store,
-            run_id,
-            jury_content(done, settings=settings),
-            what_now="The runs of the judges are as they were.",
-        )
+        content = jury_content(done, settings=settings)
+        publish(store, run_id, content, what_now="The runs of the judges are as they were.")
     return done
 
 
 def jury_points(report: JuryReport) -> list[Point]:
     """Spell a jury as metrics, such as `jury/accuracy/rate`, `jury/effective_votes/value`, `jury/best/optimism`."""
-    points = [Point(key="jury/size", value=len(report.judges)), Point(key="jury/n_units", value=report.n_units)]
-    points += [point for axis, one in report.readings.items() for point in reading_points(f"jury/{axis}", one)]
-    points += reading_points("jury/effective_votes", report.effective_votes)
-    points += reading_points("jury/error_correlation", report.error_correlation)
-    numbers: dict[str, float | None] = {"jury/n_split": report.n_split, "jury/usd_per_1k": report.usd_per_1k}
+    readings = {**report.readings, "effective_votes": report.effective_votes}
+    readings["error_correlation"] = report.error_correlation
+    numbers: dict[str, float | None] = {"size": len(report.judges), "n_units": report.n_units}
+    numbers |= {"n_split": report.n_split, "usd_per_1k": report.usd_per_1k}
     if isinstance(report.best, BestPanel):
         best = report.best
-        points += reading_points("jury/best/accuracy", best.accuracy)
-        numbers |= {"jury/best/size": best.size, "jury/best/in_sample": best.in_sample}
-        numbers |= {"jury/best/optimism": best.optimism, "jury/best/usd_per_1k": best.usd_per_1k}
+        readings["best/accuracy"] = best.accuracy
+        numbers |= {"best/size": best.size, "best/in_sample": best.in_sample}
+        numbers |= {"best/optimism": best.optimism, "best/usd_per_1k": best.usd_per_1k}
     if isinstance(report.cascade, Cascade):
-        points += reading_points("jury/cascade/accuracy", report.cascade.accuracy)
-        points += reading_points("jury/cascade/escalated", report.cascade.escalated)
-        numbers |= {"jury/cascade/usd_per_1k": report.cascade.usd_per_1k}
-    return points + [Point(key=key, value=float(value)) for key, value in numbers.items() if value is not None]
+        readings |= {"cascade/accuracy": report.cascade.accuracy, "cascade/escalated": report.cascade.escalated}
+        numbers["cascade/usd_per_1k"] = report.cascade.usd_per_1k
+    points = [point for axis, reading in readings.items() for point in reading_points(f"jury/{axis}", reading)]
+    return points + [Point(key=f"jury/{name}", value=float(n)) for name, n in numbers.items() if n is not None]
 
 
 def _steps(cascade: Sequence[str] | None, runs: Sequence[LoggedRun]) -> list[str]:

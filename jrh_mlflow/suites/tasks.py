@@ -1,5 +1,6 @@
 """Ladder tasks: a writing job with independent requirements, each sentence in two wordings.
 
+Candidate answers of known quality are assembled from a task's sentences, matched in length by the choice of wordings.
 The YAML of one task (`jrh suite tasks --example` prints a whole one):
 
     id: support_reply
@@ -14,14 +15,13 @@ The YAML of one task (`jrh suite tasks --example` prints a whole one):
         neutral: [wording, wording]
     closing: [wording, wording]
     filler: [sentence, sentence, …]
-
-Candidate answers assembled from a task's sentences, matched in length by the choice of wordings.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -35,6 +35,12 @@ from jrh_mlflow.errors import SuiteError, suggest
 State = Literal["satisfied", "half", "neutral"]
 STATES: tuple[State, ...] = ("satisfied", "half", "neutral")
 Wordings = tuple[str, str]
+States = Mapping[str, State]
+"""Requirement id to state; a requirement that is not named is neutral."""
+T = TypeVar("T")
+
+MAX_SENTENCE_RATIO = 1.35
+"""Longest over shortest sentence of one requirement: beyond it length would tell the level."""
 
 _LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml where it is built in: ten times as quick."""
@@ -47,10 +53,6 @@ class _File(Protocol):
     def name(self) -> str: ...
 
     def read_text(self, encoding: str | None = None) -> str: ...
-
-
-MAX_SENTENCE_RATIO = 1.35
-"""Longest over shortest sentence of one requirement: beyond it length would tell the level."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,8 +107,7 @@ def load_tasks(path: str | Path) -> list[Task]:
 def _load(files: Iterable[_File]) -> list[Task]:
     tasks = [_read(file) for file in files]
     tasks.sort(key=lambda task: task.id)
-    ids = [task.id for task in tasks]
-    twice = sorted({name for name in ids if ids.count(name) > 1})
+    twice = [name for name, count in Counter(task.id for task in tasks).items() if count > 1]
     if twice:
         raise SuiteError(f"Task ids must be unique, but {', '.join(twice)} stand(s) twice.")
     return tasks
@@ -134,7 +135,7 @@ def parse_task(data: object, *, where: str) -> Task:
     if len(set(ids)) < len(ids):
         raise SuiteError(f"{where}: requirement ids must be unique, but got {', '.join(ids)}.")
     filler = fields["filler"]
-    if not isinstance(filler, list) or not filler or not all(isinstance(line, str) and line.strip() for line in filler):
+    if not _is_sentences(filler):
         raise SuiteError(f"{where}: `filler` must be a list of at least one sentence.")
     return Task(
         id=task_id,
@@ -176,6 +177,10 @@ def _mapping(data: object, keys: tuple[str, ...], *, where: str) -> Mapping[str,
     return data
 
 
+def _is_sentences(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(line, str) and line.strip() for line in value)
+
+
 def _text(fields: Mapping[str, Any], key: str, *, where: str) -> str:
     value = fields[key]
     if not isinstance(value, str) or not value.strip():
@@ -184,20 +189,12 @@ def _text(fields: Mapping[str, Any], key: str, *, where: str) -> str:
 
 
 def _wordings(fields: Mapping[str, Any], key: str, *, where: str) -> Wordings:
-    value = fields[key]
-    if not (
-        isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) and text.strip() for text in value)
-    ):
+    if not _is_sentences(fields[key]) or len(fields[key]) != 2:
         raise SuiteError(f"{where}: `{key}` must be a list of two wordings.")
-    first, second = (text.strip() for text in value)
+    first, second = (text.strip() for text in fields[key])
     if first == second:
         raise SuiteError(f"{where}: the two wordings of `{key}` must differ.")
     return first, second
-
-
-T = TypeVar("T")
-States = Mapping[str, State]
-"""Requirement id to state; a requirement that is not named is neutral."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
