@@ -250,7 +250,7 @@ class CallableWriter(BriefedWriter):
     """A function of the user's. What it raises, or returns that is no text, is the attempt's problem."""
 
     def __init__(self, function: WriterFunction, *, concurrency: int) -> None:
-        self._function, self._concurrency = UserFunction(function), concurrency
+        self._function, self._concurrency = UserFunction(function, thread_name="jrh-writer"), concurrency
         self.name = str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
         self.temperatures = ramp(0.7, 1.3, ATTEMPTS)
 

@@ -22,8 +22,8 @@ _PLAIN = (str, bytes, int, float, bool, type(None))
 class UserFunction:
     """A function of the user's, sync or async. A sync one runs in threads, so it never blocks the loop."""
 
-    def __init__(self, function: Callable[..., object]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., object], *, thread_name: str) -> None:
+        self._function, self._thread_name = function, thread_name
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - the method itself is inspected, not its presence
         )
@@ -45,7 +45,7 @@ class UserFunction:
         if self._is_async:
             yield
             return
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="jrh-function") as threads:
+        with ThreadPoolExecutor(concurrency, thread_name_prefix=self._thread_name) as threads:
             self._threads = threads
             try:
                 yield
@@ -59,7 +59,7 @@ class CallableJudge(AnsweringJudge):
     kind = "callable"
 
     def __init__(self, function: JudgeFunction) -> None:
-        self.function, self._called = function, UserFunction(function)
+        self.function, self._called = function, UserFunction(function, thread_name="jrh-judge")
         self.name = _name(function)
 
     async def ask(self, call: Call) -> object:
