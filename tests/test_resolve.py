@@ -87,6 +87,19 @@ def test_after_a_chdir_journal_reviews_and_outbox_still_lie_together(tmp_path: P
         prepare(tie, "datasheet-short")
 
 
+def test_a_suite_under_review_is_not_exported_either(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from jrh_mlflow.cli.main import group
+
+    mark_hash(jrh.load_suite("datasheet-short").sha256, "open")
+    arguments = ["batch", "export", "--model", MODEL, "--suite", "datasheet-short", "-o", str(tmp_path / "out.jsonl")]
+    result = CliRunner().invoke(group, arguments)
+    assert isinstance(result.exception, SuiteError)
+    assert "under review" in str(result.exception)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 @pytest.mark.parametrize("verb", [jrh.evaluate, jrh.criterion_shift], ids=["evaluate", "criterion_shift"])
 def test_a_suite_under_review_reaches_no_judge_and_leaves_no_run(verb: object, store_uri: str) -> None:
     import mlflow

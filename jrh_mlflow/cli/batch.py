@@ -44,7 +44,7 @@ def export(
     max_requests: int,
     journal: str | None,
     as_json: bool,
-    **judge: Any,
+    **options: Any,
 ) -> None:
     """Write the calls of an evaluation that the journal does not answer yet, in OpenAI's batch dialect.
 
@@ -53,11 +53,12 @@ def export(
     Example: jrh batch export --model openai/gpt-4o-mini --criterion strict -o requests.jsonl
     """
     from jrh_mlflow.engine.batch import export_batch
-    from jrh_mlflow.resolve import journal_at, resolve_suite
+    from jrh_mlflow.resolve import journal_at, prepare
 
-    model_judge, chosen = prompted_judge(judge_arguments(judge)), resolve_suite(suite)
+    judge = prompted_judge(judge_arguments(options))
+    chosen = prepare(judge, suite, replicates=replicates, dry=True).suite
     with journal_at(journal) as book:
-        summary = export_batch(model_judge, chosen, book, output, replicates=replicates, max_requests=max_requests)
+        summary = export_batch(judge, chosen, book, output, replicates=replicates, max_requests=max_requests)
     if as_json:
         click.echo(json.dumps(asdict(summary), indent=1, default=str))
     else:
@@ -79,7 +80,7 @@ def import_(
     price: str | None,
     journal: str | None,
     as_json: bool,
-    **judge: Any,
+    **options: Any,
 ) -> None:
     """Bring the results of an export into the journal: output and error files, in any order, as often as you like.
 
@@ -90,10 +91,10 @@ def import_(
     from jrh_mlflow.engine.batch import import_batch
     from jrh_mlflow.resolve import journal_at
 
-    model_judge = prompted_judge(judge_arguments(judge))
-    prices = price_from_option(model_judge.model, price)
+    judge = prompted_judge(judge_arguments(options))
+    prices = price_from_option(judge.model, price)
     with journal_at(journal) as book:
-        summary = import_batch(requests, results, book, model_judge, prices=prices, discount=discount)
+        summary = import_batch(requests, results, book, judge, prices=prices, discount=discount)
     if as_json:
         click.echo(json.dumps(asdict(summary), indent=1))
     else:

@@ -100,7 +100,6 @@ class PromptedJudge(ModelJudge):
         self.extra = checked_extra(extra or {}, of="PromptedJudge")
         self.structured = takes_schema(model, api_base=self.api_base) if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
-        self._named: dict[tuple[str, tuple[str, ...]], dict[str, str]] = {}
         self.used: tuple[Template, ...] = (self.template,)
         """Templates that the suite needs; known after `begin`."""
 
@@ -179,11 +178,8 @@ class PromptedJudge(ModelJudge):
             )
         return self.template
 
-    def _names(self, shown: Presentation) -> dict[str, str]:
-        known = (shown.kind, shown.answers)
-        if known not in self._named:
-            self._named[known] = rendering.answer_names(*known, self.answer_style)
-        return self._named[known]
+    def _names(self, shown: Presentation) -> Mapping[str, str]:
+        return rendering.answer_names(shown.kind, shown.answers, self.answer_style)
 
     def _with_rubric(self, shown: Presentation) -> Presentation:
         if not self.rubric:

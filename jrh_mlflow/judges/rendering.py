@@ -134,7 +134,8 @@ def fitting(kind: str, answers: Sequence[str]) -> str:
     return "ordinal" if 2 <= len(answers) == len(levels) and (rising or falling) else "label"
 
 
-def answer_names(kind: str, answers: Sequence[str], style: str) -> dict[str, str]:
+@lru_cache(maxsize=256)
+def answer_names(kind: str, answers: tuple[str, ...], style: str) -> Mapping[str, str]:
     """Return what the prompt calls each answer, and the answer it stands for.
 
     Example:

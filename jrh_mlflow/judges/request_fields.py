@@ -30,13 +30,6 @@ _SECRET_WORDS = frozenset(
 _SECRET_ENDINGS = ("key", "token", "credentials", "secrets")
 
 
-def openai_base(model: str) -> str | None:
-    """Return the address the environment sets for OpenAI: it decides who answers, so it belongs to the request."""
-    if not model.startswith("openai/"):
-        return None
-    return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
-
-
 def address_of(model: str, api_base: str | None) -> str | None:
     """Return the address that belongs to a request: the one given, or the one the environment sets for OpenAI.
 
@@ -48,12 +41,10 @@ def address_of(model: str, api_base: str | None) -> str | None:
             f"{model} is served on this machine and takes no `api_base`. A model of that name behind an endpoint of "
             f"your own is openai/{model}."
         )
-    return without_key(api_base or openai_base(model))
-
-
-def without_key(api_base: str | None) -> str | None:
-    """Refuse an address with a key in it: addresses are logged."""
-    if api_base is None:
+    if not api_base and model.startswith("openai/"):
+        # It decides who answers, so it belongs to the request.
+        api_base = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    if not api_base:
         return None
     parts = urlsplit(api_base)
     if parts.username or parts.password or any(_is_secret(name) for name, _ in parse_qsl(parts.query)):
