@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -12,33 +11,9 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.perturb import name_of_test
-from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.schema.presentation import Message, message_text
+from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.scoring.answers import PointTable, point_table
-
-
-class ItemLike(Protocol):
-    """What is read of an item."""
-
-    @property
-    def task(self) -> str:
-        """Its source."""
-
-    @property
-    def condition(self) -> str:
-        """Its test, or `baseline`."""
-
-    @property
-    def rubric(self) -> str | None:
-        """What it is judged by."""
-
-    @property
-    def response(self) -> str | None:
-        """What is judged."""
-
-    @property
-    def answers(self) -> tuple[str, ...] | None:
-        """The labels, in order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +33,7 @@ class WorstItem:
     """Levels between expected and given on a scale; 1 for other labels."""
 
 
-def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, ItemLike], n: int = 10) -> list[WorstItem]:
+def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item], n: int = 10) -> list[WorstItem]:
     """Return the `n` worst items: by size of the error, then share of wrong replicates, then a right baseline, then id.
 
     Of the items that one test made of one source only the worst is told, whatever its designs: the list is to show
@@ -83,20 +58,32 @@ def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item
     labels = {item.answers for item in items.values() if item.answers}
     table = point_table(frame, labels=labels.pop() if len(labels) == 1 else None)
     baselines = {item.task: item for item in items.values() if item.condition == BASELINE}
-    wrong = np.flatnonzero((table.outcome == "verdict") & (table.expected != "") & ~table.right)
     size = _sizes(table)
     by_item: dict[int, list[int]] = {}
-    for row in wrong:
-        by_item.setdefault(int(table.item[row]), []).append(int(row))
+    for wrong in np.flatnonzero((table.outcome == "verdict") & (table.expected != "") & ~table.right):
+        by_item.setdefault(int(table.item[wrong]), []).append(int(wrong))
     answered = np.bincount(table.item[table.usable], minlength=len(names))
-    ranked = sorted(by_item, key=lambda code: _rank(table, size, by_item[code], int(answered[code]), names[code]))
-    return [
-        _worst(names[code], items, baselines, table, row=max(by_item[code], key=lambda row: size[row]), size=size)
-        for code in _different(ranked, [items[name] for name in names])[:n]
-    ]
+    ranked = sorted(by_item, key=lambda code: (*_rank(table, size, by_item[code], int(answered[code])), names[code]))
+    found = []
+    for code in _different(ranked, [items[name] for name in names])[:n]:
+        item, row = items[names[code]], max(by_item[code], key=lambda row: size[row])
+        original, perturbed = _texts(item, baselines.get(item.task))
+        found.append(
+            WorstItem(
+                item=names[code],
+                test=str(table.test[row]),
+                source=item.task,
+                original=original,
+                perturbed=perturbed,
+                expected=str(table.expected[row]),
+                given=str(table.answer[row]),
+                error_size=size[row],
+            )
+        )
+    return found
 
 
-def _different(ranked: Iterable[int], items: Sequence[ItemLike]) -> list[int]:
+def _different(ranked: Iterable[int], items: Sequence[Item]) -> list[int]:
     """Keep the first item of each source and test."""
     kept: dict[tuple[str, str], int] = {}
     for code in ranked:
@@ -108,49 +95,22 @@ def _sizes(table: PointTable) -> list[float]:
     if table.scale.kind != "ordinal":
         return [1.0] * len(table.test)
     distance = np.abs(table.scale.levels(table.expected) - table.scale.levels(table.answer))
-    return [float(one) for one in np.nan_to_num(distance)]
+    return [float(levels) for levels in np.nan_to_num(distance)]
 
 
-def _rank(
-    table: PointTable, size: list[float], rows: list[int], n_answered: int, name: str
-) -> tuple[float, float, bool, str]:
+def _rank(table: PointTable, size: Sequence[float], rows: Sequence[int], n_answered: int) -> tuple[float, float, bool]:
     was_right = table.base_answer[rows[0]] != "" and table.base_answer[rows[0]] == table.base_expected[rows[0]]
     # A share, not a count: tests that ask ten times would come before all that ask once.
-    return -max(size[row] for row in rows), -len(rows) / n_answered, not was_right, name
+    return -max(size[row] for row in rows), -len(rows) / n_answered, not was_right
 
 
-def _worst(
-    name: str,
-    items: Mapping[str, ItemLike],
-    baselines: Mapping[str, ItemLike],
-    table: PointTable,
-    *,
-    row: int,
-    size: list[float],
-) -> WorstItem:
-    item = items[name]
-    base = baselines.get(item.task)
-    original, perturbed = _texts(item, base)
-    return WorstItem(
-        item=name,
-        test=str(table.test[row]),
-        source=item.task,
-        original=original,
-        perturbed=perturbed,
-        expected=str(table.expected[row]),
-        given=str(table.answer[row]),
-        error_size=size[row],
-    )
-
-
-def _texts(item: ItemLike, base: ItemLike | None) -> tuple[str | None, str | None]:
+def _texts(item: Item, base: Item | None) -> tuple[str | None, str | None]:
     """Return what was changed, before and after: the rubric, the response, or the first edited message."""
     if base is not None and base.rubric != item.rubric:
         return base.rubric, item.rubric
-    talk: tuple[Message, ...] | None = getattr(item, "transcript", None)
-    if not talk:
+    if not item.transcript:
         return None if base is None else base.response, item.response
-    before: tuple[Message, ...] = getattr(base, "transcript", None) or ()
-    edited = [place for place, message in enumerate(talk) if before[place : place + 1] != (message,)]
-    place = edited[0] if edited and before else len(talk) - 1
-    return " ".join(map(message_text, before[place : place + 1])) or None, message_text(talk[place])
+    before = (base.transcript if base else None) or ()
+    edited = [place for place, message in enumerate(item.transcript) if before[place : place + 1] != (message,)]
+    place = edited[0] if edited and before else len(item.transcript) - 1
+    return " ".join(map(message_text, before[place : place + 1])) or None, message_text(item.transcript[place])

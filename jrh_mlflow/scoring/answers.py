@@ -156,7 +156,7 @@ class PointTable:
 
     def units(self, what: str) -> Units:
         """Return these calls as a denominator."""
-        return self.units_of(what, usable=self.usable, outcome=self.outcome)
+        return self.units_of(what, usable=self.usable, lost=self.outcome[~self.usable])
 
     def counted(self, what: str, hits: Mask) -> Counted:
         """Return these calls, each a unit of its own, with the hits among them."""
@@ -164,41 +164,40 @@ class PointTable:
 
     def verdicts(self, what: str) -> Units:
         """Return these calls as the denominator of a value, for which an abstention is no answer either."""
-        return self.units_of(what, usable=np.asarray(self.outcome == "verdict"), outcome=self.outcome)
+        verdict = np.asarray(self.outcome == "verdict")
+        return self.units_of(what, usable=verdict, lost=self.outcome[~verdict])
 
     def paired(self, what: str) -> Units:
         """Return these calls, each with its baseline call: unusable when either of the two is."""
-        own = self.usable
-        outcome = np.where(own, self.base_outcome, self.outcome)
-        return self.units_of(what, usable=np.asarray(own & np.isin(self.base_outcome, USABLE)), outcome=outcome)
+        both = np.asarray(self.usable & np.isin(self.base_outcome, USABLE))
+        return self.units_of(what, usable=both, lost=np.where(self.usable, self.base_outcome, self.outcome)[~both])
 
-    def units_of(self, what: str, *, usable: Mask, outcome: Texts) -> Units:
-        """Return a denominator of calls with the outcome that decides whether each is usable."""
+    def units_of(self, what: str, *, usable: Mask, lost: Texts, clusters: Codes | None = None) -> Units:
+        """Return a denominator of calls, or of items or sources where `clusters` says of which source each is.
+
+        Args:
+            what: The units in words.
+            usable: Those that count.
+            lost: Outcomes of the calls that keep the others out.
+            clusters: Source of each unit.
+        """
         return Units(
             what=what,
-            unit="call",
+            unit="call" if clusters is None else "item",
             usable=usable,
-            clusters=self.source,
+            clusters=self.source if clusters is None else clusters,
             n_codes=self.n_sources,
-            left_out=left_out(outcome[~usable]),
+            left_out=left_out(lost),
             max_excluded=self.max_excluded,
         )
 
     def items(self, what: str) -> ItemTable:
         """Group the calls by item; an item with an unusable call leaves the denominator whole."""
         codes, first, of_call = np.unique(self.item, return_index=True, return_inverse=True)
-        lost = np.bincount(of_call[~self.usable], minlength=len(codes)) > 0
+        whole = np.bincount(of_call[~self.usable], minlength=len(codes)) == 0
+        lost = self.outcome[~self.usable]
         return ItemTable(
-            of_call=of_call,
-            units=Units(
-                what=what,
-                unit="item",
-                usable=~lost,
-                clusters=self.source[first],
-                n_codes=self.n_sources,
-                left_out=left_out(self.outcome[~self.usable]),
-                max_excluded=self.max_excluded,
-            ),
+            of_call=of_call, units=self.units_of(what, usable=whole, lost=lost, clusters=self.source[first])
         )
 
 

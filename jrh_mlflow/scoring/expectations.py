@@ -25,8 +25,8 @@ from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.accuracy import accuracy
-from jrh_mlflow.scoring.answers import ORDER_UNKNOWN, Counted, PointTable, left_out
-from jrh_mlflow.scoring.ledger import Units, share
+from jrh_mlflow.scoring.answers import ORDER_UNKNOWN, Counted, PointTable
+from jrh_mlflow.scoring.ledger import share
 from jrh_mlflow.scoring.stability import unanimity
 
 
@@ -139,14 +139,11 @@ class FallsWithDose(Expectation):
         sources = np.array(sorted(rows), dtype=np.intp)
         outcomes = [calls.outcome[np.concatenate(rows[source])] for source in sources]
         unusable = [outcome[~np.isin(outcome, USABLE)] for outcome in outcomes]
-        units = Units(
-            what=f"sources with a baseline and every dose of {name}",
-            unit="item",
+        units = calls.units_of(
+            f"sources with a baseline and every dose of {name}",
             usable=np.array([len(lost) == 0 for lost in unusable], dtype=bool),
+            lost=np.concatenate([*unusable, np.array([], dtype=object)]),
             clusters=sources,
-            n_codes=calls.n_sources,
-            left_out=left_out(np.concatenate([*unusable, np.array([], dtype=object)])),
-            max_excluded=calls.max_excluded,
         )
         hits = [_falls([places[stage] for stage in rows[source]]) for source in sources]
         return Counted(units=units, hits=np.array(hits, dtype=bool))
