@@ -51,7 +51,7 @@ class WorkerPool(Generic[W, R]):
             JrhError: the first that `do` raised, once what was under way has ended. `OutOfBudget` only stops the pool.
             KeyboardInterrupt: after the first Ctrl-C, likewise.
         """
-        with hearing_interrupts(self._interrupted):
+        with _hearing_interrupts(self._interrupted):
             await asyncio.gather(*(self._work(do) for _ in range(self._workers)))
         if self._failure is not None:
             raise self._failure
@@ -84,7 +84,7 @@ class WorkerPool(Generic[W, R]):
 
 
 @contextmanager
-def hearing_interrupts(stop: Callable[[], None]) -> Iterator[None]:
+def _hearing_interrupts(stop: Callable[[], None]) -> Iterator[None]:
     """Turn the first Ctrl-C into a clean end, by calling `stop`; the second is Python's own again."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGINT"):
         yield

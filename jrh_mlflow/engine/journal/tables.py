@@ -15,20 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sqlalchemy import (
-    REAL,
-    BigInteger,
-    Column,
-    Dialect,
-    Double,
-    Identity,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -52,56 +39,53 @@ from jrh_mlflow.text import clean_text
 _log = logging.getLogger("jrh_mlflow")
 _ATTEMPTS = 5
 
-_metadata = MetaData()
-_Number = BigInteger().with_variant(Integer(), "sqlite")
-_Given = Text().with_variant(BYTEA(), "postgresql")
+_metadata = sa.MetaData()
+_Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_Given = sa.Text().with_variant(BYTEA(), "postgresql")
 """Text from outside. PostgreSQL's own text holds no NUL, and what a database in another encoding makes of the rest must
 not break a seal: there it is kept as UTF-8 bytes."""
 
-CALLS = Table(
+CALLS = sa.Table(
     "calls",
     _metadata,
-    Column("id", _Number, Identity(), primary_key=True),
-    Column("key", _Given, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("request", _Given),
-    Column("response", _Given),
-    Column("reason", _Given),
-    Column("cost_micro", _Number, nullable=False),
-    Column("budget", _Given, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("at", Double().with_variant(REAL(), "sqlite"), nullable=False),
-    Column("sha256", Text, nullable=False),
+    sa.Column("id", _Number, sa.Identity(), primary_key=True),
+    sa.Column("key", _Given, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("request", _Given),
+    sa.Column("response", _Given),
+    sa.Column("reason", _Given),
+    sa.Column("cost_micro", _Number, nullable=False),
+    sa.Column("budget", _Given, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("at", sa.Double().with_variant(sa.REAL(), "sqlite"), nullable=False),
+    sa.Column("sha256", sa.Text, nullable=False),
 )
-BUDGETS = Table(
+BUDGETS = sa.Table(
     "budgets",
     _metadata,
-    Column("name", _Given, primary_key=True),
-    Column("cap", _Number),
-    Column("spent", _Number, nullable=False),
-    Column("reserved", _Number, nullable=False),
+    sa.Column("name", _Given, primary_key=True),
+    sa.Column("cap", _Number),
+    sa.Column("spent", _Number, nullable=False),
+    sa.Column("reserved", _Number, nullable=False),
 )
-OWNERS = Table(
+OWNERS = sa.Table(
     "owners",
     _metadata,
-    Column("owner", Text, primary_key=True),
+    sa.Column("owner", sa.Text, primary_key=True),
     # How far the spool of an owner is in the database. Kept after its death until its own machine has replayed it.
-    Column("committed", _Number, nullable=False),
+    sa.Column("committed", _Number, nullable=False),
 )
 _TABLES = (CALLS, BUDGETS, OWNERS)
 """In this order, so that `calls` begins on the second page of an SQLite file: see the repair of damaged ones."""
 
-# As text, not as values: only a query that names the condition of a partial index is served by it.
-_ANSWERED, _UNANSWERED = text("state = 'answered'"), text("state <> 'answered'")
-for _name, _columns, _where in (("answered", ("key",), _ANSWERED), ("unanswered", ("state", "owner"), _UNANSWERED)):
-    Index(
-        _name,
-        *(CALLS.c[column] for column in _columns),
-        unique=_where is _ANSWERED,
-        sqlite_where=_where,
-        postgresql_where=_where,
-    )
 
+def _where(condition: str) -> dict[str, Any]:
+    # Only a query that names this very condition is served by the index, so queries say `state <> 'answered'` too.
+    return dict.fromkeys(("sqlite_where", "postgresql_where"), sa.text(condition))
+
+
+sa.Index("answered", CALLS.c.key, unique=True, **_where("state = 'answered'"))
+sa.Index("unanswered", CALLS.c.state, CALLS.c.owner, **_where("state <> 'answered'"))
 
 _SET_ASIDE = """UPDATE budgets SET reserved = reserved + :worst
     WHERE name = :budget AND (cap IS NULL OR spent + reserved + :worst <= cap)"""
@@ -126,7 +110,7 @@ class Database(ABC):
     Methods that change something are called inside a `transaction`, except where they say that they make their own.
     """
 
-    dialect: ClassVar[Dialect]
+    dialect: ClassVar[sa.Dialect]
     collision: ClassVar[type[Exception]]
     """Raised when a second answer to a key is inserted."""
     damage: ClassVar[type[Exception]]
@@ -408,9 +392,9 @@ class Database(ABC):
 
 
 @cache
-def compiled(statement: str, dialect: Dialect) -> str:
+def compiled(statement: str, dialect: sa.Dialect) -> str:
     """Write a statement's `:names` as a driver wants them."""
-    return str(text(statement).compile(dialect=dialect))
+    return str(sa.text(statement).compile(dialect=dialect))
 
 
 def _budgets(changes: Sequence[Change]) -> set[str]:
