@@ -154,7 +154,9 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
 
 def _end(evaluations: list[Evaluation]) -> None:
     """Say how to continue a truncated run, or that no call was answered, and end with the code of the reason."""
-    dead = [one for one in evaluations if one.metrics["calls/error"] == one.metrics["calls/total"]]
+    from jrh_mlflow.tracking.keys import CALLS_ERROR, CALLS_TOTAL
+
+    dead = [one for one in evaluations if one.metrics[CALLS_ERROR] == one.metrics[CALLS_TOTAL]]
     for one in dead:
         click.echo(f"{one.judge.label}: every call failed, e.g. {one.calls['error'].iloc[0]!r}.", err=True)
     if dead:

@@ -190,11 +190,7 @@ def comparison_content(done: Comparison, *, seed: int, alpha: float) -> RunConte
     contrasts, markdown = done.contrasts, done.to_markdown()
     runs = ", ".join(run.run_id for run in done.runs)
     return RunContent(
-        points=[
-            keys.Point(key="compare/judges", value=len(contrasts.judges)),
-            keys.Point(key="compare/n_pairs", value=len(contrasts.differences)),
-            keys.Point(key="compare/n_different", value=len(contrasts.different)),
-        ],
+        points=keys.comparison_points(contrasts),
         params={
             "compare": {"runs": runs, "seed": seed, "alpha": alpha},
             "suite": keys.suite_facts(done.runs[0].suite),

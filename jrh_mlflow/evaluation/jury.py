@@ -8,14 +8,12 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.evaluation.compare import check_same_suite
-from jrh_mlflow.measures.jury.cascade import Cascade
 from jrh_mlflow.measures.jury.jury import JuryReport, jury_report
-from jrh_mlflow.measures.jury.panels import BestPanel, Rule
+from jrh_mlflow.measures.jury.panels import Rule
 from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.reports.jury import jury_markdown, jury_tables
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.keys import Point, reading_points
 from jrh_mlflow.tracking.publish import RunContent, open_run, publish
 from jrh_mlflow.tracking.read import LoggedRun, load_runs
 from jrh_mlflow.tracking.store import Store
@@ -40,7 +38,7 @@ class Jury:
     @property
     def metrics(self) -> dict[str, float]:
         """Exactly what is logged."""
-        return {point.key: point.value for point in jury_points(self.report)}
+        return {point.key: point.value for point in keys.jury_points(self.report)}
 
     def to_markdown(self) -> str:
         """Return the jury as a readable page."""
@@ -137,24 +135,6 @@ def jury(
     return done
 
 
-def jury_points(report: JuryReport) -> list[Point]:
-    """Spell a jury as metrics, such as `jury/accuracy/rate`, `jury/effective_votes/value`, `jury/best/optimism`."""
-    readings = {**report.readings, "effective_votes": report.effective_votes}
-    readings["error_correlation"] = report.error_correlation
-    numbers: dict[str, float | None] = {"size": len(report.judges), "n_units": report.n_units}
-    numbers |= {"n_split": report.n_split, "usd_per_1k": report.usd_per_1k}
-    if isinstance(report.best, BestPanel):
-        best = report.best
-        readings["best/accuracy"] = best.accuracy
-        numbers |= {"best/size": best.size, "best/in_sample": best.in_sample}
-        numbers |= {"best/optimism": best.optimism, "best/usd_per_1k": best.usd_per_1k}
-    if isinstance(report.cascade, Cascade):
-        readings |= {"cascade/accuracy": report.cascade.accuracy, "cascade/escalated": report.cascade.escalated}
-        numbers["cascade/usd_per_1k"] = report.cascade.usd_per_1k
-    points = [point for axis, reading in readings.items() for point in reading_points(f"jury/{axis}", reading)]
-    return points + [Point(key=f"jury/{name}", value=float(n)) for name, n in numbers.items() if n is not None]
-
-
 def _steps(cascade: Sequence[str] | None, runs: Sequence[LoggedRun]) -> list[str]:
     """Find the judges of a cascade by label, or by run as the user named it."""
     if cascade is None:
@@ -187,7 +167,7 @@ def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
         **settings,
     }
     return RunContent(
-        points=jury_points(report),
+        points=keys.jury_points(report),
         params={"jury": own, "suite": keys.suite_facts(done.runs[0].suite)},
         description=markdown,
         described_in=keys.JURY_MARKDOWN,

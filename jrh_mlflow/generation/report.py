@@ -61,11 +61,11 @@ def generation_content(
         tests={name: {"items": one.items, "set_aside": one.set_aside} for name, one in made.tests.items()},
         usage={
             keys.CALLS_TOTAL: made.usage.calls,
-            "calls/cached": made.usage.cached,
-            "tokens/input": made.usage.input_tokens,
-            "tokens/output": made.usage.output_tokens,
-            "cost/usd": made.usage.cost_usd,
-            "time/cpu_seconds": made.cpu_seconds,
+            keys.CALLS_CACHED: made.usage.cached,
+            keys.INPUT_TOKENS: made.usage.input_tokens,
+            keys.OUTPUT_TOKENS: made.usage.output_tokens,
+            keys.COST: made.usage.cost_usd,
+            keys.CPU_SECONDS: made.cpu_seconds,
         },
         seconds=made.seconds,
     )

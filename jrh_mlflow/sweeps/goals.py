@@ -26,7 +26,7 @@ from jrh_mlflow.tracking import keys
 
 RELIABILITY = "reliability"
 """The composite of `measures.composite`."""
-COST = "cost/usd_per_1k_judgments"
+COST = keys.COST_PER_1K_JUDGMENTS
 DIRECTIONS = ("maximize", "minimize")
 
 _CONSTRAINT = re.compile(r"\s*(?P<metric>\S+)\s*(?P<sign><=|>=)\s*(?P<limit>[-+0-9.eE]+)\s*")

@@ -167,21 +167,18 @@ class Sweep:
     @cached_property
     def metrics(self) -> dict[str, float]:
         """What the parent run logs."""
-        values: dict[str, float | None] = {
-            "sweep/n_trials": len(self.trials),
-            "sweep/n_front": len(self.front),
-            "sweep/n_calls": self.n_calls,
-            "sweep/share_of_grid_calls": self.n_calls / self.grid_calls if self.grid_calls else None,
-        }
-        if isinstance(self.hypervolume, Estimate):
-            values["sweep/hypervolume"] = self.hypervolume.value
-            values["sweep/hypervolume_ci_low"] = self.hypervolume.cluster_low
-            values["sweep/hypervolume_ci_high"] = self.hypervolume.cluster_high
-        for name, member in (("best", self.best), ("cheapest_tied", self.cheapest_tied)):
-            if member is not None:
-                values[f"sweep/{name}/reliability"] = member.fair.tally.value
-                values[f"sweep/{name}/usd_per_1k_judgments"] = member.usd_per_1k
-        return {key: float(value) for key, value in values.items() if value is not None}
+        members = {"best": self.best, "cheapest_tied": self.cheapest_tied}
+        points = keys.sweep_summary_points(
+            {
+                "n_trials": len(self.trials),
+                "n_front": len(self.front),
+                "n_calls": self.n_calls,
+                "share_of_grid_calls": self.n_calls / self.grid_calls if self.grid_calls else None,
+            },
+            hypervolume=self.hypervolume,
+            members={name: (one.fair.tally.value, one.usd_per_1k) for name, one in members.items() if one is not None},
+        )
+        return keys.last_values(points)
 
     @property
     def front(self) -> list[Member]:

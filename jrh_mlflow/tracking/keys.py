@@ -1,4 +1,7 @@
-"""Every MLflow key, spelled here and nowhere else."""
+"""Every MLflow key of a run: tags, params, metrics and artifacts.
+
+A test looks through the package for keys that are spelled anywhere else.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,10 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.measures import axes
+from jrh_mlflow.measures.comparison import Contrasts
+from jrh_mlflow.measures.jury.cascade import Cascade
+from jrh_mlflow.measures.jury.jury import JuryReport
+from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.results import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -41,7 +48,24 @@ TAG_RUN_NAME = "mlflow.runName"
 TAG_PARENT = "mlflow.parentRunId"
 TAG_LOGGED_ARTIFACTS = "mlflow.loggedArtifacts"
 
+TAG_TRACES = "jrh.traces"
+"""How many calls or items are traces of the run, of how many."""
+
+PARAM_MODEL = "judge.model"
+PARAM_SUITE_NAME = "suite.name"
+PARAM_SUITE_SHA256 = "suite.sha256"
+PARAM_SUITE_ITEMS = "suite.n_items"
+
 CALLS_TOTAL = "calls/total"
+CALLS_ERROR = "calls/error"
+CALLS_CACHED = "calls/cached"
+INPUT_TOKENS = "tokens/input"
+OUTPUT_TOKENS = "tokens/output"
+COST = "cost/usd"
+COST_PER_1K_JUDGMENTS = "cost/usd_per_1k_judgments"
+"""A goal of sweeps; trials log it as `sweep/usd_per_1k_judgments`."""
+SECONDS = "time/seconds"
+CPU_SECONDS = "time/cpu_seconds"
 
 SUITE_FOLDER = "suite"
 CALLS_FILE = "calls/calls.parquet"
@@ -79,6 +103,16 @@ class Point:
     step: int = 0
 
 
+def own_key(name: str) -> str:
+    """Name a tag or attribute of a trace as ours."""
+    return f"jrh.{name}"
+
+
+def known_points(values: Mapping[str, float | None]) -> list[Point]:
+    """Return the metrics that are known."""
+    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+
+
 def reading_points(axis: str, reading: Reading) -> list[Point]:
     """Spell an estimate as `<axis>/<statistic>`; what is missing, infinite or right-censored is not a number."""
     if not isinstance(reading, Estimate):
@@ -92,7 +126,7 @@ def reading_points(axis: str, reading: Reading) -> list[Point]:
         f"{axis}/n": reading.n,
         f"{axis}/excluded": reading.excluded,
     }
-    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+    return known_points(values)
 
 
 def shift_points(axis: str, reading: Reading) -> list[Point]:
@@ -141,8 +175,7 @@ def _category_points(report: ReliabilityReport) -> list[Point]:
 
 def _summary_points(report: ReliabilityReport) -> list[Point]:
     """Spell what holds across tests: `reliability/mean`, `reliability/min` and so on."""
-    values = report.summary.items()
-    return [Point(key=f"reliability/{name}", value=float(value)) for name, value in values if value is not None]
+    return known_points({f"reliability/{name}": value for name, value in report.summary.items()})
 
 
 def _curve_points(estimates: Mapping[str, Reading]) -> list[Point]:
@@ -162,22 +195,22 @@ def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | Non
     values: dict[str, float | None] = {
         CALLS_TOTAL: len(calls),
         **{f"calls/{outcome}": int(counts.get(outcome, 0)) for outcome in OUTCOMES},
-        "calls/cached": int(calls["cached"].sum()),
-        "tokens/input": known_total(calls, "input_tokens"),
-        "tokens/output": known_total(calls, "output_tokens"),
-        "cost/usd": known_total(calls, "cost_usd"),
-        "time/seconds": seconds,
-        "time/cpu_seconds": cpu_seconds,
+        CALLS_CACHED: int(calls["cached"].sum()),
+        INPUT_TOKENS: known_total(calls, "input_tokens"),
+        OUTPUT_TOKENS: known_total(calls, "output_tokens"),
+        COST: known_total(calls, "cost_usd"),
+        SECONDS: seconds,
+        CPU_SECONDS: cpu_seconds,
     }
-    cost = values["cost/usd"]
+    cost = values[COST]
     if cost is not None:
         values["cost/usd_per_1k_calls"] = 1000 * cost / len(calls)
-    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+    return known_points(values)
 
 
 def price_points(usd_per_point: float | None) -> list[Point]:
     """What a percentage point of accuracy costs, where it is known."""
-    return [] if usd_per_point is None else [Point(key="cost/usd_per_accuracy_point", value=usd_per_point)]
+    return known_points({"cost/usd_per_accuracy_point": usd_per_point})
 
 
 def known_total(calls: pd.DataFrame, column: str) -> float | None:
@@ -203,7 +236,58 @@ def sweep_points(readings: Mapping[str, Reading], *, usd_per_1k: float | None, c
             values[f"sweep/{name}_ci_high"] = reading.cluster_high
             values[f"sweep/{name}_n"] = reading.n
             values[f"sweep/{name}_excluded"] = reading.excluded
-    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+    return known_points(values)
+
+
+def sweep_summary_points(
+    counts: Mapping[str, float | None], *, hypervolume: Reading, members: Mapping[str, tuple[float, float | None]]
+) -> list[Point]:
+    """Spell what a sweep found: `sweep/n_front`, `sweep/hypervolume`, `sweep/best/reliability` and so on.
+
+    Args:
+        counts: `n_trials`, `n_front`, `n_calls`, `share_of_grid_calls`.
+        hypervolume: Of the front.
+        members: `best` and `cheapest_tied` to reliability and dollars per 1,000 judgments.
+    """
+    values: dict[str, float | None] = {f"sweep/{name}": count for name, count in counts.items()}
+    if isinstance(hypervolume, Estimate):
+        values["sweep/hypervolume"] = hypervolume.value
+        values["sweep/hypervolume_ci_low"] = hypervolume.cluster_low
+        values["sweep/hypervolume_ci_high"] = hypervolume.cluster_high
+    for name, (reliability, usd) in members.items():
+        values[f"sweep/{name}/reliability"] = reliability
+        values[f"sweep/{name}/usd_per_1k_judgments"] = usd
+    return known_points(values)
+
+
+def comparison_points(contrasts: Contrasts) -> list[Point]:
+    """Spell a comparison: how many judges and differences, and how many of these were told apart."""
+    return known_points(
+        {
+            "compare/judges": len(contrasts.judges),
+            "compare/n_pairs": len(contrasts.differences),
+            "compare/n_different": len(contrasts.different),
+        }
+    )
+
+
+def jury_points(report: JuryReport) -> list[Point]:
+    """Spell a jury as metrics, such as `jury/accuracy/rate`, `jury/effective_votes/value`, `jury/best/optimism`."""
+    readings: dict[str, Reading] = {**report.readings, "effective_votes": report.effective_votes}
+    readings["error_correlation"] = report.error_correlation
+    numbers: dict[str, float | None] = {"size": len(report.judges), "n_units": report.n_units}
+    numbers |= {"n_split": report.n_split, "usd_per_1k": report.usd_per_1k}
+    if isinstance(report.best, BestPanel):
+        best = report.best
+        readings["best/accuracy"] = best.accuracy
+        numbers |= {"best/size": best.size, "best/in_sample": best.in_sample}
+        numbers |= {"best/optimism": best.optimism, "best/usd_per_1k": best.usd_per_1k}
+    if isinstance(report.cascade, Cascade):
+        readings["cascade/accuracy"] = report.cascade.accuracy
+        readings["cascade/escalated"] = report.cascade.escalated
+        numbers["cascade/usd_per_1k"] = report.cascade.usd_per_1k
+    points = [point for name, reading in readings.items() for point in reading_points(f"jury/{name}", reading)]
+    return points + known_points({f"jury/{name}": value for name, value in numbers.items()})
 
 
 def last_values(points: Sequence[Point]) -> dict[str, float]:
@@ -223,15 +307,14 @@ def generation_points(
     Args:
         totals: `items`, `set_aside`, `attempts`, `validator_rejected`.
         tests: Per test `items` and `set_aside`.
-        usage: `calls/total`, `calls/cached`, `tokens/input`, `tokens/output`, `cost/usd`, `time/cpu_seconds`, of
-            generator and validator.
+        usage: Calls, tokens, cost and processor time by their keys, of generator and validator.
         seconds: From the first text to the last.
     """
     values: dict[str, float | None] = {f"generate/{name}": value for name, value in totals.items()}
     for test, counts in tests.items():
         values |= {f"generate/{test}/{name}": value for name, value in counts.items()}
-    values |= {**usage, "time/seconds": seconds}
-    return [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
+    values |= {**usage, SECONDS: seconds}
+    return known_points(values)
 
 
 def review_points(
@@ -259,8 +342,7 @@ def review_points(
         values["review/reviewer_agreement/n"] = n
     if len(pairs) == 1:
         values |= {f"review/reviewer_agreement/{name}": pairs[0][name] for name in ("kappa", "ac1")}
-    points = [Point(key=key, value=float(value)) for key, value in values.items() if value is not None]
-    return points + reading_points("review/validator_agreement", validator)
+    return known_points(values) + reading_points("review/validator_agreement", validator)
 
 
 def grouped_params(groups: Mapping[str, Mapping[str, object]]) -> dict[str, str]:

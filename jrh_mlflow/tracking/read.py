@@ -297,9 +297,9 @@ def _row(run: Run, experiment: str) -> EvaluationRow:
     return EvaluationRow(
         run_id=str(run.info.run_id),
         name=name,
-        judge=str(params.get("judge.model", name)),
-        suite=str(params.get("suite.name", "")),
-        sha256=str(params.get("suite.sha256", "")),
+        judge=str(params.get(keys.PARAM_MODEL, name)),
+        suite=str(params.get(keys.PARAM_SUITE_NAME, "")),
+        sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
         profile=str(tags.get(keys.TAG_PROFILE, "")),
         simulated=tags.get(keys.TAG_SIMULATED) == "true",
         truncated=tags.get(keys.TAG_TRUNCATED),
@@ -312,8 +312,8 @@ def _row(run: Run, experiment: str) -> EvaluationRow:
 def _run_suite(run: Run) -> RunSuite | None:
     """Read a run's params; None where they are not what our own runs write, since anybody may log a run."""
     params, run_id = run.data.params, str(run.info.run_id)
-    sha256, n_items = params.get("suite.sha256", ""), params.get("suite.n_items", "")
+    sha256, n_items = params.get(keys.PARAM_SUITE_SHA256, ""), params.get(keys.PARAM_SUITE_ITEMS, "")
     if not (_SHA256.fullmatch(sha256) and _RUN_ID.fullmatch(run_id) and n_items.isascii() and n_items.isdigit()):
         return None
-    name, experiment_id = str(params.get("suite.name", "suite")), str(run.info.experiment_id)
+    name, experiment_id = str(params.get(keys.PARAM_SUITE_NAME, "suite")), str(run.info.experiment_id)
     return RunSuite(run_id=run_id, name=name, sha256=sha256, n_items=int(n_items), experiment_id=experiment_id)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.traces import (
     MAX_COLUMN,
     MAX_TAG,
-    TAG_TRACES,
     Draft,
     Entities,
     column,
@@ -98,12 +98,12 @@ class ReviewedItem:
         found |= {"suite_item": self.item.id, "part": self.part, "decided_by": self.by, "decided_at": self.when}
         found |= {"generated_label": self.item.expected, EDITED_TEXT: self.edited_text}
         found["edited_message"] = self.edited_message
-        return {f"jrh.{name}": value for name, value in found.items() if value is not None}
+        return {keys.own_key(name): value for name, value in found.items() if value is not None}
 
     def tags(self) -> dict[str, str]:
         """What traces can be searched by."""
         found = {"suite_item": self.item.id, "condition": self.item.condition, "state": self.state}
-        return {"mlflow.traceName": self.test, **{f"jrh.{name}": text for name, text in found.items()}}
+        return {"mlflow.traceName": self.test, **{keys.own_key(name): text for name, text in found.items()}}
 
 
 def log_review_traces(store: Store, run_id: str, items: Sequence[ReviewedItem], *, kept: str) -> int:
@@ -124,7 +124,7 @@ def log_review_traces(store: Store, run_id: str, items: Sequence[ReviewedItem], 
         traces = (_trace_of(one, run_id, experiment_id, last_ms - place, secrets) for place, one in enumerate(chosen))
         write_traces(store, run_id, traces, kept=kept)
     told = f"{len(chosen)} of {len(items)} decided items{reason and f' ({reason})'}"
-    store.client.set_tag(run_id, TAG_TRACES, told)
+    store.client.set_tag(run_id, keys.TAG_TRACES, told)
     return len(chosen)
 
 
@@ -139,7 +139,7 @@ def _trace_of(
         experiment_id=experiment_id,
         start_ms=start_ms,
         span="review",
-        about=tags["jrh.suite_item"],
+        about=tags[keys.own_key("suite_item")],
         inputs=safe_texts(reviewed.inputs(), secrets),
         outputs=safe_texts(_part(reviewed.item, reviewed.part), secrets),
         attributes=safe_texts(reviewed.attributes(), secrets),

@@ -31,6 +31,7 @@ from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, VACUUM, Item, Order
 from jrh_mlflow.schema.presentation import Message, part_text
 from jrh_mlflow.text import blank_secrets, clean_text
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.store import Store
 
@@ -43,7 +44,6 @@ MAX_PER_CONDITION = 5
 """Traces of one kind of failure in one condition, unless all calls are asked for."""
 SECONDS_PER_EXAMPLE = 10
 """A run this long gets one more of each, so that traces stay a small share of the time a user waits."""
-TAG_TRACES = "jrh.traces"
 
 _KEPT = "its metrics and calls are complete. The same call again writes the missing ones."
 _BATCH = 100
@@ -89,7 +89,7 @@ def log_traces(store: Store, run_id: str, measured: Measured) -> int:
         traced = _traced(store, run_id, measured, criterion, chosen)
         write_traces(store, run_id, (trace_of(one, secrets) for one in traced), kept=_KEPT)
     what = "calls" if everything else "failures"
-    store.client.set_tag(run_id, TAG_TRACES, f"{len(chosen)} of {len(wanted)} {what}{reason and f' ({reason})'}")
+    store.client.set_tag(run_id, keys.TAG_TRACES, f"{len(chosen)} of {len(wanted)} {what}{reason and f' ({reason})'}")
     return len(chosen)
 
 
@@ -327,7 +327,7 @@ class TracedCall:
     def attributes(self) -> dict[str, Any]:
         """The other columns of the call table; what is unknown is left out."""
         cells = {name: value for name, value in asdict(self.call).items() if name not in _SHOWN_ELSEWHERE}
-        return {f"jrh.{name}": value for name, value in cells.items() if value not in (None, "")}
+        return {keys.own_key(name): value for name, value in cells.items() if value not in (None, "")}
 
     def tags(self) -> dict[str, str]:
         """What traces can be searched by."""
@@ -335,7 +335,7 @@ class TracedCall:
         found = {"condition": call.condition, "suite_item": call.suite_item, "outcome": call.outcome}
         found["delta"] = "" if call.delta is None else f"{call.delta:g}"
         found["failure"] = self.failure
-        named = {f"jrh.{name}": text for name, text in found.items() if text}
+        named = {keys.own_key(name): text for name, text in found.items() if text}
         return {"mlflow.traceName": call.condition, **named}
 
     def tokens(self) -> dict[str, int] | None:
@@ -398,7 +398,7 @@ def trace_of(traced: TracedCall, secrets: Sequence[str]) -> Entities:
     if call.cost_usd is not None:
         metadata["mlflow.trace.cost"] = json.dumps({"total_cost": call.cost_usd})
         # The model is named with a cost only: without one MLflow would look up a price of its own.
-        attributes["mlflow.llm.model"] = texts.attributes.get("jrh.model", texts.judge)
+        attributes["mlflow.llm.model"] = texts.attributes.get(keys.own_key("model"), texts.judge)
         attributes["mlflow.llm.cost"] = {"total_cost": call.cost_usd}
     draft = Draft(
         digest=traced.digest,
@@ -406,7 +406,7 @@ def trace_of(traced: TracedCall, secrets: Sequence[str]) -> Entities:
         experiment_id=traced.experiment_id,
         start_ms=traced.start_ms,
         span=texts.judge,
-        about=f"{texts.tags['jrh.suite_item']} {call.order}".strip(),
+        about=f"{texts.tags[keys.own_key('suite_item')]} {call.order}".strip(),
         inputs=texts.inputs,
         outputs=texts.outputs,
         attributes=attributes,

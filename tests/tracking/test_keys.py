@@ -1,0 +1,64 @@
+"""MLflow keys are spelled in one module: the package is searched for any that stand elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jrh_mlflow
+from jrh_mlflow.tracking import keys
+
+PACKAGE = Path(jrh_mlflow.__file__).parent
+METRIC = re.compile("(calls|tokens|cost|time|generate|review|sweep|compare|jury|reliability|criterion_shift|category)/")
+PARAM = re.compile(r"(suite|judge|run|compare|jury|sweep|dataset|generator|validator|parent|review|choice)\.[a-z0-9_]*")
+TAG = re.compile(r"jrh\.|mlflow\.(note|runName|parentRunId|loggedArtifacts)")
+FILE = re.compile(r".+\.(json|jsonl|md|html|csv|parquet|txt|db)")
+ARTIFACTS = {value for value in vars(keys).values() if isinstance(value, str) and FILE.fullmatch(value)}
+OTHER_THINGS = {
+    "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
+    "reports/comparison.py": {"comparison.html"},  # templates
+    "reports/datasheet_page.py": {"datasheet.html"},
+    "results/reliability.py": {"category/"},  # names of withheld axes
+    "review/run_pages.py": {"review/", "review/?"},  # an address
+}
+
+
+def texts(source: str) -> Iterator[str]:
+    """Yield the texts of a module, parts of f-strings included, docstrings not."""
+    tree = ast.parse(source)
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def strays(source: str) -> set[str]:
+    return {text for text in texts(source) if is_key(text)}
+
+
+def is_key(text: str) -> bool:
+    is_param = PARAM.fullmatch(text) is not None and not FILE.match(text)
+    return bool(METRIC.match(text) or TAG.match(text) or text in ARTIFACTS or is_param)
+
+
+def test_no_key_is_spelled_outside_the_module_of_keys() -> None:
+    found = {
+        str(path.relative_to(PACKAGE)): strays(path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE) != Path("tracking/keys.py")
+    }
+    wrong = {name: left for name, there in found.items() if (left := there - OTHER_THINGS.get(name, set()))}
+    assert wrong == {}, "spell them in tracking/keys.py"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['x = "calls/total"', 'x = f"jury/{name}"', 'x = "jrh.kind"', 'x = "mlflow.note.content"', 'x = "suite.sha256"',
+     'open("datasheet.md")', 'f"jrh.{name}"'],
+)  # fmt: skip
+def test_the_search_finds_a_key(source: str) -> None:
+    assert strays(source)
