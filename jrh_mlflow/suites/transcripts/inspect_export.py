@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 TASK = "jrh_edited"
 """Name of the task where the transcripts come from several, or from no Inspect log; a tag of every log."""
+_KEPT = ("choices", "target", "description", "sandbox", "files", "setup")
+"""What the copy of a sample says that editing its messages does not make untrue; not every version has all."""
+_ITEM_META = ("generator", "validator", "verdicts", "steps", "summaries", "preprocess", "review")
+"""What of an item's meta goes into the sample's metadata."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +83,46 @@ def write_inspect(edits: Iterable[Edit], path: str | Path) -> Path:
     return path
 
 
+def export_inspect(suite: Suite, logs: Sequence[str | Path], path: str | Path) -> list[Edit]:
+    """Write the edited transcripts of a suite as one log, as a judge sees them, and return them.
+
+    Args:
+        suite: With items of kind `transcript`.
+        logs: Where the originals lie.
+        path: Of the new log, ending in `.eval` or `.json`.
+
+    Raises:
+        RecipeError: when the suite holds none, or an original is not in the logs.
+    """
+    items = [item for item in suite.items if item.kind == "transcript" and item.condition != BASELINE]
+    if not items:
+        raise RecipeError(f"Suite {suite.name!r} holds no edited transcripts.")
+    parents = {parent.id: parent for log in logs for parent in read_transcripts(log)}
+    missing = sorted({item.task for item in items if item.task not in parents})
+    if missing:
+        names = ", ".join(Path(log).name for log in logs)
+        raise RecipeError(
+            f"{len(missing)} originals are not in {names}, the first {missing[0]!r}. Name their log, too."
+        )
+    edits = [_edit(item, parents[item.task]) for item in items]
+    write_inspect(edits, path)
+    return edits
+
+
+def _edit(item: Item, parent: Transcript) -> Edit:
+    # A reviewer may have edited other messages than the pipeline: then they are compared.
+    reviewed = (item.meta.get("review") or {}).get("state") == "edited"
+    edited = None if reviewed else item.meta.get("edited")
+    known = {key: item.meta[key] for key in _ITEM_META if item.meta.get(key) not in (None, [], {})}
+    return Edit(
+        parent=parent,
+        messages=item.transcript or (),
+        test=item.condition,
+        edited=None if edited is None else tuple(edited),
+        meta={"item": item.id, "rubric": item.rubric, "expected": item.expected, **known},
+    )
+
+
 def _sample_ids(edits: Sequence[Edit]) -> list[str]:
     """Name each sample by its parent's and the test: `7__agent_perturbation`."""
     names: list[str] = []
@@ -117,10 +161,6 @@ def _sample(edit: Edit, name: str) -> EvalSample:
         metadata={**edit.parent.metadata, OWN: _provenance(edit)},
         uuid=_digest(name, "sample"),
     )
-
-
-_KEPT = ("choices", "target", "description", "sandbox", "files", "setup")
-"""What the copy of a sample says that editing its messages does not make untrue; not every version has all."""
 
 
 def _parent_sample(parent: Transcript) -> EvalSample | None:
@@ -233,47 +273,3 @@ def _shared(sources: Sequence[Mapping[str, Any]], name: str) -> str | None:
 def _digest(*words: str) -> str:
     """Return an id as long as Inspect's own."""
     return hashlib.sha256("\n".join(words).encode("utf-8", "replace")).hexdigest()[:22]
-
-
-_ITEM_META = ("generator", "validator", "verdicts", "steps", "summaries", "preprocess", "review")
-"""What of an item's meta goes into the sample's metadata."""
-
-
-def export_inspect(suite: Suite, logs: Sequence[str | Path], path: str | Path) -> list[Edit]:
-    """Write the edited transcripts of a suite as one log, as a judge sees them, and return them.
-
-    Args:
-        suite: With items of kind `transcript`.
-        logs: Where the originals lie.
-        path: Of the new log, ending in `.eval` or `.json`.
-
-    Raises:
-        RecipeError: when the suite holds none, or an original is not in the logs.
-    """
-    items = [item for item in suite.items if item.kind == "transcript" and item.condition != BASELINE]
-    if not items:
-        raise RecipeError(f"Suite {suite.name!r} holds no edited transcripts.")
-    parents = {parent.id: parent for log in logs for parent in read_transcripts(log)}
-    missing = sorted({item.task for item in items if item.task not in parents})
-    if missing:
-        names = ", ".join(Path(log).name for log in logs)
-        raise RecipeError(
-            f"{len(missing)} originals are not in {names}, the first {missing[0]!r}. Name their log, too."
-        )
-    edits = [_edit(item, parents[item.task]) for item in items]
-    write_inspect(edits, path)
-    return edits
-
-
-def _edit(item: Item, parent: Transcript) -> Edit:
-    # A reviewer may have edited other messages than the pipeline: then they are compared.
-    reviewed = (item.meta.get("review") or {}).get("state") == "edited"
-    edited = None if reviewed else item.meta.get("edited")
-    known = {key: item.meta[key] for key in _ITEM_META if item.meta.get(key) not in (None, [], {})}
-    return Edit(
-        parent=parent,
-        messages=item.transcript or (),
-        test=item.condition,
-        edited=None if edited is None else tuple(edited),
-        meta={"item": item.id, "rubric": item.rubric, "expected": item.expected, **known},
-    )
