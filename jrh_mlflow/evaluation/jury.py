@@ -1,4 +1,4 @@
-"""`jrh.jury`: logged evaluations on the same suite vote together, as an MLflow run of its own and with no new call."""
+"""`jrh.jury`: logged judges vote together, as an MLflow run of its own and with no new call."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What everything is made of: presentations, items, calls, estimates. Imports nothing but the standard library."""
+"""What everything is made of: presentations, items, calls, estimates; standard library only."""

@@ -1,4 +1,4 @@
-"""A user's table, whatever holds it: read without changing a cell, its columns by role, a bad row by name."""
+"""A user's dataset, whatever holds it: read without changing a cell, its columns by role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels and scales of a user's dataset: as given, or read off the data; every cell one of them, or an error."""
+"""Labels and scales of a user's dataset, as given or read off the data."""
 
 from __future__ import annotations
 

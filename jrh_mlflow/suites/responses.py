@@ -1,4 +1,4 @@
-"""Labelled responses in: a user's table becomes seeds with stable ids, all of them or a stratified draw."""
+"""Labelled responses of a user's dataset: seeds with stable ids, all of them or a stratified draw."""
 
 from __future__ import annotations
 

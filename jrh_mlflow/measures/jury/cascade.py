@@ -1,4 +1,4 @@
-"""A cascade: a cheap judge first, a strong one when the cheap one is unsure; read from logged calls, none is made.
+"""A cascade read from logged calls: a cheap judge first, a strong one when the cheap one is unsure.
 
 | unsure | the cheap judge is unsure when | what a unit costs before it is escalated |
 |---|---|---|

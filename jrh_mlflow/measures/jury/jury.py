@@ -1,4 +1,4 @@
-"""A jury of judges that were measured on one suite: what their votes together are worth, with no new call."""
+"""A jury of judges that were measured on one suite: what their votes together are worth."""
 
 from __future__ import annotations
 
@@ -120,33 +120,33 @@ def jury_report(
         CallsError: when records break a rule or do not belong to one suite.
         RecipeError: when a name is not known, or no panel costs so little.
     """
-    _check_asked(len(calls), size=size, max_usd=max_usd, steps=steps, unsure=unsure)
+    _check_settings(len(calls), size=size, max_usd=max_usd, steps=steps, unsure=unsure)
     rule = rule or Rule(seed=seed)
     table = votes(calls, labels=labels, max_excluded=max_excluded)
-    given = panel_answer(table, table.judges, rule)
-    alike = effective_votes(table, resampling=Resampling(seed=seed, n_resamples=n_resamples))
+    answers = panel_answer(table, table.judges, rule)
+    effective = effective_votes(table, resampling=Resampling(seed=seed, n_resamples=n_resamples))
     seats = _seats(table, rule)
-    stepped = cascade(table, steps[:-1], steps[-1], unsure=unsure, max_usd=max_usd, seed=seed) if steps else None
+    cascaded = cascade(table, steps[:-1], steps[-1], unsure=unsure, max_usd=max_usd, seed=seed) if steps else None
     return JuryReport(
         judges=table.judges,
         rule=rule,
-        readings=panel_readings(table, given),
-        by_condition=condition_readings(table, given),
-        n_split=int(given.split.sum()),
+        readings=panel_readings(table, answers),
+        by_condition=condition_readings(table, answers),
+        n_split=int(answers.split.sum()),
         usd_per_1k=table.usd_per_1k(table.judges),
         seats=seats,
         agreements=agreement_matrix(table),
-        effective_votes=alike["effective_votes"],
-        error_correlation=alike["error_correlation"],
+        effective_votes=effective["effective_votes"],
+        error_correlation=effective["error_correlation"],
         best=_best(table, rule, size=size, max_usd=max_usd, seed=seed),
-        cascade=stepped,
-        answers=panel_calls(table, given),
-        notes=(*_notes(table, given, rule, seats), *_dear(stepped, max_usd)),
+        cascade=cascaded,
+        answers=panel_calls(table, answers),
+        notes=(*_notes(table, answers, rule, seats), *_over_limit(cascaded, max_usd)),
         n_units=len(table.item),
     )
 
 
-def _check_asked(
+def _check_settings(
     n_judges: int, *, size: int | None, max_usd: float | None, steps: Sequence[str], unsure: str | None
 ) -> None:
     """Refuse settings that nothing would read: a limit that limits nothing looks kept."""
@@ -157,13 +157,13 @@ def _check_asked(
         raise RecipeError(f"A limit of ${max_usd:g} needs a panel to choose: with {n_judges} judges name its size.")
 
 
-def _dear(stepped: Cascade | NotEstimable | None, max_usd: float | None) -> tuple[str, ...]:
-    if not isinstance(stepped, Cascade) or max_usd is None or stepped.usd_per_1k is None:
+def _over_limit(cascaded: Cascade | NotEstimable | None, max_usd: float | None) -> tuple[str, ...]:
+    if not isinstance(cascaded, Cascade) or max_usd is None or cascaded.usd_per_1k is None:
         return ()
-    if stepped.thresholds or stepped.usd_per_1k <= max_usd:
+    if cascaded.thresholds or cascaded.usd_per_1k <= max_usd:
         return ()
-    cost = f"The cascade costs ${stepped.usd_per_1k:.4g} per 1,000, over the limit of ${max_usd:g}"
-    return (f"{cost}: the signal {stepped.unsure} has no threshold to lower.",)
+    cost = f"The cascade costs ${cascaded.usd_per_1k:.4g} per 1,000, over the limit of ${max_usd:g}"
+    return (f"{cost}: the signal {cascaded.unsure} has no threshold to lower.",)
 
 
 def _seats(table: VoteTable, rule: Rule) -> dict[str, Seat]:
@@ -195,14 +195,14 @@ def _best(
     return best_panel(table, TRIO if size is None else size, max_usd=max_usd, rule=rule, seed=seed)
 
 
-def _notes(table: VoteTable, given: PanelAnswers, rule: Rule, seats: Mapping[str, Seat]) -> tuple[str, ...]:
+def _notes(table: VoteTable, answers: PanelAnswers, rule: Rule, seats: Mapping[str, Seat]) -> tuple[str, ...]:
     notes = []
     short = [name for name, seat in seats.items() if seat.not_asked]
     if short:
         notes.append(f"Not asked everything: {', '.join(short)}. Missing votes stay missing.")
     if not table.judged.any():
         notes.append("No unit has an expected answer: agreement only.")
-    n_split = int(given.split.sum())
+    n_split = int(answers.split.sum())
     if n_split and rule.vote != "unanimous":
         notes.append(f"The tie rule ({rule.ties}) decided {n_split} of {len(table.item)} units.")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Panels: one answer from the votes of several judges, how often it is right, and the best panel of a size.
+"""Panels: one answer from several votes, how often it is right, and the best panel of a size.
 
 | rule | the panel's answer |
 |---|---|
@@ -187,14 +187,14 @@ def _broken(cast: Codes, top: Mask, ties: str, *, n_labels: int) -> Codes:
     return np.asarray(cast[rows, tied.argmax(axis=1)], dtype=np.intp)
 
 
-def panel_readings(table: VoteTable, given: PanelAnswers) -> dict[str, Reading]:
+def panel_readings(table: VoteTable, answers: PanelAnswers) -> dict[str, Reading]:
     """Return accuracy, error rate, no_decision and, with two labels, FPR and FNR of a panel.
 
     FPR is the share of the units that expect the negative label and are answered with the positive one, FNR the other
     way round; no decision is in their denominators and no error of either kind. The positive label is the last.
     """
     rows = table.judged
-    judged, answer = table.where(rows), given.answer[rows]
+    judged, answer = table.where(rows), answers.answer[rows]
     right = np.asarray(answer == judged.expected)
     readings = {
         "accuracy": answer_share(judged, answer, _EXPECTED, right),
@@ -214,7 +214,7 @@ def panel_accuracy(table: VoteTable, answer: Codes) -> Reading:
     return answer_share(judged, answer[rows], _EXPECTED, np.asarray(answer[rows] == judged.expected))
 
 
-def condition_readings(table: VoteTable, given: PanelAnswers) -> dict[str, Reading]:
+def condition_readings(table: VoteTable, answers: PanelAnswers) -> dict[str, Reading]:
     """Accuracy of a panel by condition, the baseline included; the steps of a ladder are conditions of their own."""
     known = table.expected >= 0
     names = [
@@ -225,22 +225,22 @@ def condition_readings(table: VoteTable, given: PanelAnswers) -> dict[str, Readi
     found: dict[str, Reading] = {}
     for name in dict.fromkeys(named[known]):
         rows = np.asarray(known & (named == name))
-        part, answer = table.where(rows), given.answer[rows]
+        part, answer = table.where(rows), answers.answer[rows]
         found[str(name)] = answer_share(part, answer, f"{name} units", np.asarray(answer == part.expected))
     return dict(sorted(found.items()))
 
 
-def panel_calls(table: VoteTable, given: PanelAnswers) -> pd.DataFrame:
+def panel_calls(table: VoteTable, answers: PanelAnswers) -> pd.DataFrame:
     """Return a panel's answers as call records, so that a panel can be measured as a judge is.
 
     A unit with too few votes ends as the first unusable call did; as `error` when no judge was asked.
     """
     # The last two are no decision and too few votes, whose codes are L and -1.
     texts = np.array([*table.scale.labels, "", ""], dtype=object)
-    content, right = texts[given.answer], texts[table.expected]
+    content, right = texts[answers.answer], texts[table.expected]
     tie = np.zeros(len(content), dtype=bool) if table.pointwise else np.asarray(content == "tie")
     outcome = np.where(content == "", "abstain", np.where(tie, "tie", "verdict")).astype(object)
-    lost = given.answer == MISSING
+    lost = answers.answer == MISSING
     outcome[lost] = _endings(table.outcome[lost])
     frame: pd.DataFrame = pd.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""Figures of a jury: who agrees with whom, and accuracy against cost of judges, panels, jury and cascade."""
+"""Figures of a jury: who agrees with whom, and accuracy against cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inspect logs in, a few samples at once by inspect_ai's own reader, and its chat messages from and to ours.
+"""Inspect logs in, by inspect_ai's own reader, and its chat messages from and to ours.
 
 Not read are custom views of tool calls and the messages' own metadata. What our messages hold and Inspect's have no
 place for (a developer's role, an argument text that is no JSON, a part of another API) travels in metadata or data

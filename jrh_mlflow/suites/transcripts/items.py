@@ -1,4 +1,4 @@
-"""Transcripts in from any source, and made into items: one baseline each, with the label its log gives it."""
+"""Transcripts from any source made into items: one baseline each, with the label its log gives it."""
 
 from __future__ import annotations
 
