@@ -109,7 +109,7 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
     """
     path = Path(path)
     keys = ("judge", "suite", "criteria", *RunOptions.model_fields)
-    written = _known_keys(_read_yaml(path), keys, where=str(path))
+    written = known_keys(read_yaml(path), keys, where=str(path))
     if "judge" not in written:
         raise RecipeError(f"{path} has no `judge`.")
     suite, criteria = written.get("suite"), written.get("criteria")
@@ -120,7 +120,7 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
         raise RecipeError(f"{path}: `criteria` must be a list, as in [allowed, strict], but is {criteria!r}.")
     return Recipe(
         judge=_recipe_judge(written["judge"], path, judge or {}),
-        suite=None if suite is None else _beside(path, str(suite)),
+        suite=None if suite is None else beside(path.parent, str(suite)),
         criteria=None if criteria is None else tuple(map(str, criteria)),
         options=options,
     )
@@ -136,11 +136,11 @@ def load_generation(path: str | Path) -> dict[str, Any]:
         RecipeError: for a key that is not known, with the nearest one that is.
     """
     path = Path(path)
-    given = dict(_known_keys(_read_yaml(path), _GENERATION_KEYS, where=str(path)))
+    given = known_keys(read_yaml(path), _GENERATION_KEYS, where=str(path))
     for key in ("dataset", "rubric"):
         if key not in given:
             raise RecipeError(f"{path} has no `{key}`.")
-    given["dataset"] = _beside(path, str(given["dataset"]))
+    given["dataset"] = beside(path.parent, str(given["dataset"]))
     given["rubric"] = _rubric(str(given["rubric"]), path)
     given["generator"] = _recipe_generator(given.get("generator"), path)
     if given.get("validator") not in (None, NO_VALIDATOR):
@@ -158,15 +158,14 @@ def load_generation(path: str | Path) -> dict[str, Any]:
 def _recipe_generator(data: object, path: Path) -> object:
     if data is None or isinstance(data, str):
         return data
-    written = dict(
-        _known_keys(data, ("callable", *inspect.signature(Generator).parameters), where=f"{path}, generator")
-    )
+    keys = ("callable", *inspect.signature(Generator).parameters)
+    written = known_keys(data, keys, where=f"{path}, generator")
     if ("callable" in written) == ("model" in written):
         raise RecipeError(f"{path}, generator: give one of `model` or `callable`.")
     with _naming(f"{path}, generator"):
-        return (
-            Generator(**written) if "model" in written else function_from_text(_beside(path, str(written["callable"])))
-        )
+        if "model" in written:
+            return Generator(**written)
+        return function_from_text(beside(path.parent, str(written["callable"])))
 
 
 def _rubric(text: str, path: Path) -> str:
@@ -178,7 +177,12 @@ def _rubric(text: str, path: Path) -> str:
         raise RecipeError(f"{path}: the rubric {text[1:]} cannot be read: {error}.") from error
 
 
-def _read_yaml(path: Path) -> object:
+def read_yaml(path: Path) -> object:
+    """Read a YAML file.
+
+    Raises:
+        RecipeError: when it cannot be read, or is none.
+    """
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -186,10 +190,8 @@ def _read_yaml(path: Path) -> object:
 
 
 def _recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None = None) -> Judge:
-    written = dict(
-        _known_keys(_in_full(data), ("callable", "scripted", *JudgeOptions.model_fields), where=f"{path}, judge")
-    )
-    written |= overrides or {}
+    keys = ("callable", "scripted", *JudgeOptions.model_fields)
+    written = {**known_keys(_in_full(data), keys, where=f"{path}, judge"), **(overrides or {})}
     ways = [key for key in ("callable", "scripted", "model") if key in written]
     if len(ways) != 1:
         raise RecipeError(f"{path}, judge: give one of `model`, `callable` or `scripted`, not {len(ways)} of them.")
@@ -200,7 +202,7 @@ def _recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None 
     text = str(written.pop(ways[0]))
     if written:
         raise RecipeError(f"{path}, judge: {', '.join(written)} need(s) a `model`.")
-    judge = judge_from_text(f"scripted:{text}") if ways == ["scripted"] else judge_from_text(_beside(path, text))
+    judge = judge_from_text(f"scripted:{text}") if ways == ["scripted"] else judge_from_text(beside(path.parent, text))
     return judge.with_criterion(criterion) if criterion else judge
 
 
@@ -223,17 +225,22 @@ def _naming(where: object) -> Iterator[None]:
         raise RecipeError(f"{where}: {error}") from error
 
 
-def _known_keys(data: object, known: tuple[str, ...], *, where: str) -> Mapping[str, Any]:
-    if not isinstance(data, dict):
+def known_keys(data: object, known: tuple[str, ...], *, where: str) -> dict[str, Any]:
+    """Return a mapping whose keys are all known.
+
+    Raises:
+        RecipeError: naming the one that is not, and the nearest that is.
+    """
+    if not isinstance(data, Mapping):
         raise RecipeError(f"{where}: a mapping was expected, not {type(data).__name__}.")
     for key in data:
         if key not in known:
             raise RecipeError(f"{where}: unknown key {key!r}.{suggest(str(key), known)} Known: {', '.join(known)}.")
-    return data
+    return dict(data)
 
 
-def _beside(path: Path, text: str) -> str:
-    """Return a file named in a recipe as seen from here; anything else as it is."""
+def beside(folder: Path, text: str) -> str:
+    """Return a file (or `file.py:name`) of a recipe's folder as seen from here; any other text as it is."""
     file, colon, name = text.partition(":")
-    beside = path.parent / file
-    return f"{beside}{colon}{name}" if beside.exists() else text
+    found = folder / file
+    return f"{found}{colon}{name}" if found.exists() else text

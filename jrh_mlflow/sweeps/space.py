@@ -16,16 +16,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.rendering import BUILT_IN
 from jrh_mlflow.measures.policies import calls_per_decision, checked_policy
 from jrh_mlflow.options import JudgeOptions
-from jrh_mlflow.recipe import judge_from_text
+from jrh_mlflow.recipe import beside, judge_from_text, known_keys, read_yaml
 from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, Constraint, checked_objectives, read_constraint
 
@@ -219,12 +217,7 @@ SPACE_KEYS = tuple(each.name for each in fields(Space))
 
 def _named_model(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     given = {"model": spec} if isinstance(spec, str) else dict(spec) if isinstance(spec, Mapping) else {}
-    for key in given:
-        if key not in JudgeOptions.model_fields:
-            known = JudgeOptions.model_fields
-            raise RecipeError(
-                f"`models` of a space: unknown key {key!r}.{suggest(str(key), known)} Known: {', '.join(known)}."
-            )
+    known_keys(given, tuple(JudgeOptions.model_fields), where="`models` of a space")
     if not isinstance(given.get("model"), str):
         raise RecipeError(f"A model of a space is a name or a mapping with `model`, but got {spec!r}.")
     _check_setting("models", given)
@@ -304,16 +297,12 @@ def load_space(path: str | Path, *, tracking_uri: str | None = None) -> Space:
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is.
     """
-    path = Path(path)
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RecipeError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
+    path, data = Path(path), read_yaml(Path(path))
     return as_space(data, where=str(path), folder=path.parent, tracking_uri=tracking_uri)
 
 
 def as_space(
-    space: Space | Mapping[str, Any] | str | Path,
+    space: object,
     *,
     where: str = "The space",
     folder: Path | None = None,
@@ -324,13 +313,7 @@ def as_space(
         return load_space(space, tracking_uri=tracking_uri)
     if isinstance(space, Space):
         return space
-    if not isinstance(space, Mapping):
-        raise RecipeError(f"{where}: a mapping was expected, not {type(space).__name__}.")
-    for key in space:
-        if key not in SPACE_KEYS:
-            known = ", ".join(SPACE_KEYS)
-            raise RecipeError(f"{where}: unknown key {key!r}.{suggest(str(key), SPACE_KEYS)} Known: {known}.")
-    given = dict(space)
+    given = known_keys(space, SPACE_KEYS, where=where)
     if isinstance(given.get("judge"), str):
         given["judge"] = _function(str(given["judge"]), folder)
     if isinstance(given.get("prompts"), list | tuple):
@@ -345,9 +328,7 @@ def as_space(
 
 
 def _function(text: str, folder: Path | None) -> JudgeOf:
-    file, colon, name = text.partition(":")
-    beside = (folder or Path()) / file
-    judge = judge_from_text(f"{beside}{colon}{name}" if beside.exists() else text)
+    judge = judge_from_text(beside(folder or Path(), text))
     if not isinstance(judge, CallableJudge):
         raise RecipeError(f"`judge` of a space is a function from chosen values to a judge, but {text!r} is a judge.")
     return judge.function  # type: ignore[return-value]
