@@ -22,6 +22,7 @@ from jrh_mlflow.perturb import (
     ReliabilityTest,
     Rewrite,
     Target,
+    find_agent_test,
     find_tests,
     item_id,
 )
@@ -254,7 +255,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
 
 def _of_transcripts(dataset: object, tests: Sequence[object]) -> bool:
     """Tell by the tests and by the source whether a suite is made of transcripts."""
-    agents = [_named(test) for test in tests if isinstance(test, AgentTest) or test in AGENT_TESTS]
+    agents = [_named(test) for test in tests if isinstance(test, AgentTest) or find_agent_test(test)]
     rest = [_named(test) for test in tests if _named(test) not in agents]
     if agents and rest:
         raise RecipeError(
@@ -344,7 +345,8 @@ def _agent_tests(tests: Sequence[object]) -> list[AgentTest]:
     """Resolve tests of transcripts, each once; a group means all of them."""
     if any(name in GROUPS for name in tests if isinstance(name, str)):
         return list(AGENT_TESTS.values())
-    found = [test if isinstance(test, AgentTest) else AGENT_TESTS[str(test)] for test in tests]
+    named = [test if isinstance(test, AgentTest) else find_agent_test(test) for test in tests]
+    found = [test for test in named if test is not None]
     for test in found:
         if sum(test.name == other.name for other in found) > 1:
             raise RecipeError(f"Test {test.name!r} is named twice. Name each test once.")

@@ -138,7 +138,7 @@ def messages_text(messages: Sequence[Message]) -> str:
 
 def read_messages(text: str) -> tuple[Message, ...]:
     """Read what `messages_text` wrote."""
-    return tuple(_read_message(one) for one in json.loads(text))
+    return tuple(_read_message(message) for message in json.loads(text))
 
 
 def _read_message(data: dict[str, Any]) -> Message:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 
 from jrh_mlflow.perturb._base import Check, CheckContext, Target
 from jrh_mlflow.perturb.english import (
@@ -28,8 +29,16 @@ class _Patterns:
     """Regular expressions, and one that finds whatever any of them does: most texts are done with after that one."""
 
     def __init__(self, *patterns: str) -> None:
-        self.each = [re.compile(pattern, re.I | re.M) for pattern in patterns]
-        self.any = re.compile("|".join(patterns), re.I | re.M)
+        self._patterns = patterns
+
+    # Compiled when first needed: who only measures a judge checks no text.
+    @cached_property
+    def each(self) -> list[re.Pattern[str]]:
+        return [re.compile(pattern, re.I | re.M) for pattern in self._patterns]
+
+    @cached_property
+    def any(self) -> re.Pattern[str]:
+        return re.compile("|".join(self._patterns), re.I | re.M)
 
 
 _MADE = (

@@ -12,7 +12,7 @@ from functools import cache
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import ReliabilityTest
-from jrh_mlflow.perturb.agents import AGENT_TESTS
+from jrh_mlflow.perturb.agents import AGENT_TESTS, AgentTest
 from jrh_mlflow.perturb.authority import Authority
 from jrh_mlflow.perturb.error_injection import ErrorInjection
 from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
@@ -69,13 +69,21 @@ def register(test: ReliabilityTest) -> None:
     TESTS[test.name] = test
 
 
+def find_agent_test(name: object) -> AgentTest | None:
+    """Return the test of transcripts of this name, ours or another package's; None where there is none."""
+    if not isinstance(name, str) or name in (*TESTS, *GROUPS, *FORMER_NAMES):
+        return None
+    found = AGENT_TESTS.get(name) or installed_tests().tests.get(name)
+    return found if isinstance(found, AgentTest) else None
+
+
 def find_test(name: str) -> ReliabilityTest:
-    """Return the test of this name; a former name is taken with a warning.
+    """Return the test of responses of this name; a former name is taken with a warning.
 
     Raises:
         RecipeError: for an unknown name, with the nearest known one.
     """
-    if name in AGENT_TESTS:
+    if find_agent_test(name) is not None:
         raise RecipeError(f"Test {name!r} edits transcripts. Give it a log of them (.eval), not responses.")
     if name in FORMER_NAMES:
         logger.warning("The test %r is now called %r.", name, FORMER_NAMES[name])

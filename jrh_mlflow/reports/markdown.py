@@ -127,12 +127,17 @@ def _threshold_line(reading: Reading) -> str:
     return f"**{threshold_text(reading)}** ({interval}{shares or 'one task, no interval'})."
 
 
-def _missing(estimates: Mapping[str, Reading]) -> list[str]:
-    groups: dict[tuple[str, bool], list[str]] = {}
+def axes_by_reason(estimates: Mapping[str, Reading]) -> dict[tuple[str, str], list[str]]:
+    """Return the axes without a number under what became of them (`withheld` or `n/a`) and the reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
     for axis, reading in estimates.items():
         if isinstance(reading, NotEstimable):
-            groups.setdefault((reading.reason, reading.withheld), []).append(axis)
-    if not groups:
+            groups.setdefault(("withheld" if reading.withheld else "n/a", reading.reason), []).append(axis)
+    return groups
+
+
+def _missing(estimates: Mapping[str, Reading]) -> list[str]:
+    rows = [[state, ", ".join(keys), reason] for (state, reason), keys in axes_by_reason(estimates).items()]
+    if not rows:
         return []
-    rows = [["withheld" if withheld else "n/a", ", ".join(keys), reason] for (reason, withheld), keys in groups.items()]
     return ["### Without a number", "", *table(["", "axes", "reason"], rows), ""]

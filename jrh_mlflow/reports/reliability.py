@@ -8,9 +8,9 @@ from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings
 from jrh_mlflow.measures.worst import WorstItem
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.reports.description import MAX_DESCRIPTION
-from jrh_mlflow.reports.markdown import confidence_lines, table
+from jrh_mlflow.reports.markdown import axes_by_reason, confidence_lines, table
 from jrh_mlflow.reports.numbers import short_interval, with_interval
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.expectations import USUAL
 
@@ -203,18 +203,11 @@ def _worst(worst: Sequence[WorstItem], *, room: int) -> list[str]:
 
 
 def _missing(estimates: Mapping[str, Reading]) -> list[str]:
-    groups: dict[tuple[str, bool], list[str]] = {}
-    for axis, reading in estimates.items():
-        if isinstance(reading, NotEstimable):
-            groups.setdefault((reading.reason, reading.withheld), []).append(axis)
-    if not groups:
-        return []
     # Withheld ones first: money was spent on them.
-    ordered = sorted(groups.items(), key=lambda group: not group[0][1])
-    rows = [
-        ["withheld" if withheld else "n/a", _axes(axes), literal(reason)]
-        for (reason, withheld), axes in ordered[:_MAX_REASONS]
-    ]
+    ordered = sorted(axes_by_reason(estimates).items(), key=lambda group: group[0][0] != "withheld")
+    if not ordered:
+        return []
+    rows = [[state, _axes(axes), literal(reason)] for (state, reason), axes in ordered[:_MAX_REASONS]]
     rest = len(ordered) - _MAX_REASONS
     more = [f"{rest} more reason(s) are in the report's data.", ""] if rest > 0 else []
     return ["### Without a number", "", *table(["", "axes", "reason"], rows), "", *more]

@@ -22,7 +22,9 @@ class ReliabilityReport(ReliabilityReadings):
     def withheld(self) -> dict[str, str]:
         """Axes left out because too many of their calls gave no usable answer, with the reason."""
         grouped = {
-            f"category/{name}/{axis}": one for name, axes in self.categories.items() for axis, one in axes.items()
+            f"category/{name}/{axis}": reading
+            for name, axes in self.categories.items()
+            for axis, reading in axes.items()
         }
         return {
             axis: reading.reason

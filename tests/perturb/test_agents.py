@@ -7,9 +7,10 @@ import random
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb import AGENT_TESTS, NotApplicable, find_test, register
+from jrh_mlflow.perturb import AGENT_TESTS, NotApplicable, find_agent_test, find_test, register
 from jrh_mlflow.perturb.agents import breach, checked, mend, messages_text, met_label, read_messages, violation_label
 from jrh_mlflow.perturb.checks import about_the_editing
+from jrh_mlflow.perturb.registry import InstalledTests
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.schema.presentation import Message
 
@@ -116,3 +117,16 @@ def test_the_names_are_taken_and_need_transcripts() -> None:
 def test_talk_about_the_editing_is_told_from_what_assistants_say(text: str, flagged: bool) -> None:
     assert (about_the_editing("Hello.", text) is not None) is flagged
     assert about_the_editing(text, text) is None
+
+
+def test_a_test_of_transcripts_of_another_package_is_found_as_ours_are(monkeypatch):
+    class Elsewhere(type(BREAK)):
+        name = "agent_elsewhere"
+
+    found = InstalledTests(tests={"agent_elsewhere": Elsewhere()})
+    monkeypatch.setattr("jrh_mlflow.perturb.registry.installed_tests", lambda: found)
+    assert find_agent_test("agent_elsewhere") is found.tests["agent_elsewhere"]
+    assert find_agent_test("agent_positives") is MEND
+    assert find_agent_test("typos") is find_agent_test("nowhere") is None
+    with pytest.raises(RecipeError, match="'agent_elsewhere' edits transcripts"):
+        find_test("agent_elsewhere")

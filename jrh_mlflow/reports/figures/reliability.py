@@ -122,7 +122,7 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
 
 def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
     """Scores of each test with intervals, beside how often the judge stays with its own baseline answer."""
-    rows = {test: one for test, one in report.scores.items() if isinstance(one, Estimate)}
+    rows = {test: score for test, score in report.scores.items() if isinstance(score, Estimate)}
     base = report.estimates.get(f"{BASELINE}/accuracy")
     rows = ({BASELINE: base} if isinstance(base, Estimate) else {}) | rows
     if not rows:
@@ -167,9 +167,9 @@ def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Est
         axes.text(
             mean, 1.0, f"mean {mean:.2f}", transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=9
         )
-    for row, one in enumerate(rows.values()):
+    for row, score in enumerate(rows.values()):
         axes.text(
-            1.02, row, f"n {one.n}", transform=axes.get_yaxis_transform(), va="center", fontsize=9, color="#444444"
+            1.02, row, f"n {score.n}", transform=axes.get_yaxis_transform(), va="center", fontsize=9, color="#444444"
         )
         if row:
             dark = row == 1 and BASELINE in rows
