@@ -27,7 +27,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.reports.figures.canvas import png
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.resolve import default_journal
-from jrh_mlflow.tracking.server import DATABASE, artifacts_uri, folder_uri, running_server
+from jrh_mlflow.tracking.mlflow_server import DATABASE, artifacts_uri, folder_uri, running_server
 from jrh_mlflow.tracking.store import Store
 
 EXPERIMENT = "judge-datasheet-demo"

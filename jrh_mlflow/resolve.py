@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jrh_mlflow.engine import Asked, count_calls, plan_calls
+from jrh_mlflow.engine import Asked, ask_calls, count_calls, plan_calls
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.engine.runner import asking
+from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray, import_ray
 from jrh_mlflow.engine.sessions import Quote, quote
 from jrh_mlflow.errors import RecipeError, SuiteError, suggest
 from jrh_mlflow.home import home
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.engine.runner import OnRecord, StopRule
     from jrh_mlflow.models.prices import Overrides, Price
 
+BACKENDS = ("local", "ray")
+"""Where the calls of an evaluation run: in this process, or in actors on a Ray cluster."""
 BUILT_IN: dict[str, Callable[[], Suite]] = {
     "datasheet": datasheet_suite,
     "datasheet-short": lambda: datasheet_suite(n_tasks=2, depth=2, name="datasheet-short"),
@@ -237,3 +239,25 @@ def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[J
     if "://" not in str(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     return open_journal(path)
+
+
+def asking(backend: str, *, journal: str | Path | Journal, cap_micro: int | None) -> Callable[..., Asked]:
+    """Return what asks calls at a backend: `ask_calls`, or the same on a Ray cluster.
+
+    Args:
+        backend: `local` or `ray`.
+        journal: What the user gave; actors open it themselves, so they need its address.
+        cap_micro: Of the run's budget.
+
+    Raises:
+        RecipeError: for an unknown backend, for Ray when it is not installed, and for a journal without an address.
+    """
+    if backend == "local":
+        return ask_calls
+    if backend != "ray":
+        known = ", ".join(BACKENDS)
+        raise RecipeError(f"Unknown backend {backend!r}.{suggest(backend, BACKENDS)} Known: {known}.")
+    if isinstance(journal, Journal):
+        raise RecipeError("An open journal cannot be sent to Ray's workers. Give its path or URL: each opens its own.")
+    import_ray()
+    return partial(ask_calls_on_ray, journal_address=journal, cap_micro=cap_micro)

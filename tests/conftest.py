@@ -18,7 +18,7 @@ from tests import postgres
 @pytest.fixture(scope="session")
 def store_uri(_away_from_the_repository: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A SQLite tracking store with its tables made."""
-    from jrh_mlflow.tracking.server import artifacts_uri, folder_uri
+    from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
     from jrh_mlflow.tracking.store import Store
 
     folder = tmp_path_factory.mktemp("store")

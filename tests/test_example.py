@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from jrh_mlflow.tracking.server import DATABASE, running_server
+from jrh_mlflow.tracking.mlflow_server import DATABASE, running_server
 
 EXAMPLE = Path(__file__).parent.parent / "mlruns_example"
 

@@ -16,7 +16,7 @@ def ui(store: str | None, port: int, copy: bool) -> None:
 
     Example: jrh ui mlruns_example --copy
     """
-    from jrh_mlflow.tracking.server import DATABASE, serve
+    from jrh_mlflow.tracking.mlflow_server import DATABASE, serve
 
     if store is not None and "://" not in store and not (Path(store) / DATABASE).is_file():
         raise click.UsageError(f"{store} is not a store: there is no {DATABASE} in it.")

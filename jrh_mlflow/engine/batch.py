@@ -19,9 +19,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
+from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.client import PERHAPS_BILLED
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.plan import plan_calls
 from jrh_mlflow.engine.sessions import NOT_SERVED, looked_up
 from jrh_mlflow.engine.workers import run_coroutine
 from jrh_mlflow.errors import RecipeError

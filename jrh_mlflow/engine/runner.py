@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
-from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -15,13 +13,9 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.sessions import session_for
 from jrh_mlflow.engine.workers import WorkerPool, run_coroutine
-from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import Call
-
-BACKENDS = ("local", "ray")
-"""Where the calls of an evaluation run: in this process, or in actors on a Ray cluster."""
 
 W = TypeVar("W")
 OnRecord = Callable[[CallRecord], None]
@@ -91,30 +85,6 @@ def run_pool(
         return Asked(records=records, stopped=pool.stopped)
 
     return run_coroutine(run())
-
-
-def asking(backend: str, *, journal: str | Path | Journal, cap_micro: int | None) -> Callable[..., Asked]:
-    """Return what asks calls at a backend: `ask_calls`, or the same on a Ray cluster.
-
-    Args:
-        backend: `local` or `ray`.
-        journal: What the user gave; actors open it themselves, so they need its address.
-        cap_micro: Of the run's budget.
-
-    Raises:
-        RecipeError: for an unknown backend, for Ray when it is not installed, and for a journal without an address.
-    """
-    if backend == "local":
-        return ask_calls
-    if backend != "ray":
-        known = ", ".join(BACKENDS)
-        raise RecipeError(f"Unknown backend {backend!r}.{suggest(backend, BACKENDS)} Known: {known}.")
-    if isinstance(journal, Journal):
-        raise RecipeError("An open journal cannot be sent to Ray's workers. Give its path or URL: each opens its own.")
-    from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray, import_ray
-
-    import_ray()
-    return partial(ask_calls_on_ray, journal_address=journal, cap_micro=cap_micro)
 
 
 def calls_frame(records: list[CallRecord]) -> pd.DataFrame:

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jrh_mlflow.engine.budget import Budget
+from jrh_mlflow.engine.calls import presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.plan import presentation_sha256
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.answers import read_answer
 from jrh_mlflow.judges.parsing import ParsedAnswer

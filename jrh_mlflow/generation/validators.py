@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
+from jrh_mlflow.engine.calls import present
 from jrh_mlflow.engine.client import ModelClient
-from jrh_mlflow.engine.plan import present
 from jrh_mlflow.engine.sessions import NOT_SERVED, ask_one
 from jrh_mlflow.generation.outcomes import Reply
 from jrh_mlflow.generation.session import ModelQuestion, OwnQuestion, Question, ReadResponse

@@ -28,8 +28,8 @@ from jrh_mlflow.measures.reliability import scored_tests
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.answers import Counted, point_table
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
+from jrh_mlflow.scoring.pointwise import Counted, point_table
 from jrh_mlflow.scoring.values import Resampling
 from jrh_mlflow.stats import Array, Codes, Interval, Texts
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference

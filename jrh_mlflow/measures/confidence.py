@@ -34,8 +34,8 @@ from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Event, chooses_better
 from jrh_mlflow.measures.calls import choice, choices
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
-from jrh_mlflow.scoring.answers import left_out, plain
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, refuse
+from jrh_mlflow.scoring.pointwise import left_out, plain
 from jrh_mlflow.scoring.values import Resampling, Sample, ratio
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval

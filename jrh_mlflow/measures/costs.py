@@ -11,7 +11,7 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.calls import USABLE
-from jrh_mlflow.scoring.answers import plain
+from jrh_mlflow.scoring.pointwise import plain
 
 
 class CostPoint(NamedTuple):

@@ -23,9 +23,9 @@ from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.accuracy import accuracy, accuracy_axes, baseline_axes, binary_axes, error_axes
-from jrh_mlflow.scoring.answers import Counted, PointTable, point_table
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ordinal import ordinal_axes
+from jrh_mlflow.scoring.pointwise import Counted, PointTable, point_table
 from jrh_mlflow.scoring.stability import repeated, stability_axes
 from jrh_mlflow.scoring.values import Resampling
 from jrh_mlflow.stats import Array

@@ -13,7 +13,7 @@ from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.perturb import name_of_test
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
-from jrh_mlflow.scoring.answers import PointTable, point_table
+from jrh_mlflow.scoring.pointwise import PointTable, point_table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,8 +15,8 @@ from jrh_mlflow.results.reliability import ReliabilityReport
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.accuracy import accuracy, error_axes
-from jrh_mlflow.scoring.answers import PointTable, point_table
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
+from jrh_mlflow.scoring.pointwise import PointTable, point_table
 from jrh_mlflow.scoring.values import Resampling
 
 

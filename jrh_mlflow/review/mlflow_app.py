@@ -37,7 +37,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 def create_app() -> ASGIApp:
     """Return MLflow's application with the review beside it."""
-    from jrh_mlflow.tracking.server import mlflow_application, static_prefix
+    from jrh_mlflow.tracking.mlflow_server import mlflow_application, static_prefix
 
     token = server_token()
     hosts = [host.strip() for host in os.environ.get("JRH_REVIEW_HOSTS", "").split(",") if host.strip()]
@@ -91,7 +91,7 @@ def _catalog(tracking_uri: str) -> RunCatalog:
 
 def _own_address(scope: Scope) -> str:
     """Return the address of the server itself: its own API is the one way to a store and its artifacts that holds."""
-    from jrh_mlflow.tracking.server import static_prefix
+    from jrh_mlflow.tracking.mlflow_server import static_prefix
 
     server = scope.get("server")
     if not server or server[1] is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.scoring.answers import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.scoring.ledger import refuse, share
+from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.scoring.values import Resampling, Sample, ratio
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.agreement import matthews

@@ -25,8 +25,8 @@ from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.accuracy import accuracy
-from jrh_mlflow.scoring.answers import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.scoring.ledger import share
+from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.scoring.stability import unanimity
 
 

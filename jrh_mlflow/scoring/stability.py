@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.scoring.answers import Counted, PointTable
 from jrh_mlflow.scoring.ledger import Units, refuse
+from jrh_mlflow.scoring.pointwise import Counted, PointTable
 from jrh_mlflow.scoring.values import Resampling, Sample, Statistics, ratio
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.stats.agreement import Level, disagreement, gwet_ac1, krippendorff_alpha, unanimous

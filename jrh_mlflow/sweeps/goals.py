@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from jrh_mlflow.engine.plan import plan_calls
+from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.engine.sessions import identity
 from jrh_mlflow.errors import RecipeError, suggest

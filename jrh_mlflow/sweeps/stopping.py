@@ -19,7 +19,7 @@ from jrh_mlflow.measures.policies import Vote, cast_vote, decision_of
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.schema.calls import CallRecord
 from jrh_mlflow.schema.items import BASELINE, Item
-from jrh_mlflow.scoring.answers import plain
+from jrh_mlflow.scoring.pointwise import plain
 from jrh_mlflow.stats.fronts import dominated_with_confidence
 from jrh_mlflow.stats.sequences import suite_bounds
 from jrh_mlflow.sweeps.space import Policy

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
-from jrh_mlflow.engine.plan import present
+from jrh_mlflow.engine.calls import present
 from jrh_mlflow.errors import RecipeError, TrackingError, suggest
 from jrh_mlflow.judges.answers import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import slot_of

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.tracking.server import folder_uri
+from jrh_mlflow.tracking.mlflow_server import folder_uri
 from jrh_mlflow.tracking.store import Store
 from tests.generation.agent_tools import BOTH, LABELS, RUBRIC
 from tests.tracking.test_trace_transcripts import ANSWER, ASK, ASKS, RESULT, agent, completion

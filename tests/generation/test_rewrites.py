@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine.plan import present
+from jrh_mlflow.engine.calls import present
 from jrh_mlflow.generation.report import problem_kind
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge

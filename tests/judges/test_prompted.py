@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from jrh_mlflow.engine.plan import plan_calls, present
+from jrh_mlflow.engine.calls import plan_calls, present
 from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.judges import ModelJudge
 from jrh_mlflow.judges.prompted import PromptedJudge

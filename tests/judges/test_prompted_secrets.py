@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.engine.plan import present
+from jrh_mlflow.engine.calls import present
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.schema.criteria import BUILT_IN

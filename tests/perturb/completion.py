@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from jrh_mlflow.perturb import CodeTest, Target
 from jrh_mlflow.perturb.checks import differs
 from jrh_mlflow.schema.items import Labels, Seed
-from jrh_mlflow.scoring.answers import Counted, PointTable
 from jrh_mlflow.scoring.expectations import Expectation
+from jrh_mlflow.scoring.pointwise import Counted, PointTable
 
 
 class RisesOneLevel(Expectation):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.scoring.answers import KNOWN_PAIRS, is_number, plain, scale_of
+from jrh_mlflow.scoring.pointwise import KNOWN_PAIRS, is_number, plain, scale_of
 
 
 @pytest.mark.parametrize(("negative", "positive"), KNOWN_PAIRS)

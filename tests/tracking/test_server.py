@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.tracking.server import folder_uri, wait_until_up
+from jrh_mlflow.tracking.mlflow_server import folder_uri, wait_until_up
 from jrh_mlflow.tracking.store import Store
 from tests.waiting import wait_until
 

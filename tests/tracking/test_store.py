@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError, TrackingError
-from jrh_mlflow.tracking.server import folder_uri
+from jrh_mlflow.tracking.mlflow_server import folder_uri
 from jrh_mlflow.tracking.store import Store, download, mlflow_errors, reason
 
 

@@ -27,8 +27,8 @@ from jrh_mlflow.schema.criteria import BUILT_IN
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, Presentation
 from jrh_mlflow.text import clean_text
+from jrh_mlflow.tracking.mlflow_server import running_server
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
-from jrh_mlflow.tracking.server import running_server
 from jrh_mlflow.tracking.store import Store
 from jrh_mlflow.tracking.traces import (
     MAX_PER_CONDITION,

@@ -40,8 +40,8 @@ from jrh_mlflow.measures.axes import delta_key
 from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, VoteTable, halves
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
-from jrh_mlflow.scoring.answers import ORDER_UNKNOWN
 from jrh_mlflow.scoring.ledger import share
+from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 RULES = ("majority", "weighted", "unanimous")

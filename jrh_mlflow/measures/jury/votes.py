@@ -21,8 +21,8 @@ from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.answers import Scale, plain, scale_of
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, share
+from jrh_mlflow.scoring.pointwise import Scale, plain, scale_of
 from jrh_mlflow.scoring.values import Resampling, Sample, Statistics, ratio
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.agreement import gwet_ac1
