@@ -283,9 +283,9 @@ def import_batch(
 
 
 def _nothing(files: Sequence[Path], result_files: Sequence[Path], found: BatchResults) -> str:
-    told = f"{len(found.unknown)} lines are of other requests, {len(found.unreadable + found.cut_short)} are unreadable"
+    rest = f"{len(found.unknown)} lines are of other requests, {len(found.unreadable + found.cut_short)} are unreadable"
     first = f" (the first: {found.unknown[0]!r})" if found.unknown else ""
-    return f"{result_files[0]} holds no result of {files[0]}: {told}{first}. Give the two that belong together."
+    return f"{result_files[0]} holds no result of {files[0]}: {rest}{first}. Give the two that belong together."
 
 
 def _discounted(price: Price | None, discount: float) -> Price | None:
@@ -492,8 +492,8 @@ def _response(given: object, error: object) -> Response:
         raise _never_answered(error)
     body = given if "choices" in given else given.get("body")
     if status >= 300:
-        said = next((part for part in (body, error) if part is not None), given)
-        return read_error(status, {}, encode(said if isinstance(said, Mapping) else {"message": str(said)}))
+        failure = next((part for part in (body, error) if part is not None), given)
+        return read_error(status, {}, encode(failure if isinstance(failure, Mapping) else {"message": str(failure)}))
     if body is None and is_error(error):
         raise _never_answered(error)
     return read_completion(body, status)
@@ -521,9 +521,9 @@ class BatchImporter:
             if key in outcomes:
                 waiting.append((key, request, outcomes.pop(key)))
             if len(waiting) == _TOGETHER:
-                await asyncio.gather(*(self._keep(*one) for one in waiting))
+                await asyncio.gather(*(self._keep(*result) for result in waiting))
                 waiting.clear()
-        await asyncio.gather(*(self._keep(*one) for one in waiting))
+        await asyncio.gather(*(self._keep(*result) for result in waiting))
 
     async def _keep(self, key: str, request: Request, outcomes: list[BatchOutcome]) -> None:
         if self._journal.get(key) is not None:

@@ -155,8 +155,8 @@ class ModelClient:
 
     def _note_model(self, answered: str | None) -> None:
         """Say once when another model than the one asked for answers; the calls record its name."""
-        asked = self.model.rpartition("/")[2]
-        if answered and asked not in answered and not self._warned:
+        name = self.model.rpartition("/")[2]
+        if answered and name not in answered and not self._warned:
             self._warned = True
             logger.warning("Asked %r, but %r answers: every call records who did.", self.model, answered[:80])
 

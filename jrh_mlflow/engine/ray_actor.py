@@ -72,7 +72,7 @@ def shares(settings: ClientSettings, n: int) -> list[ClientSettings]:
     """Divide concurrency and limits among `n` actors.
 
     Example:
-        >>> [one.concurrency for one in shares(ClientSettings(concurrency=8, requests_per_minute=60), 3)]
+        >>> [share.concurrency for share in shares(ClientSettings(concurrency=8, requests_per_minute=60), 3)]
         [3, 3, 2]
     """
     whole, rest = divmod(settings.concurrency, n)
@@ -148,8 +148,8 @@ class CallActor:
 
     async def _ask(self, work: KeyedCall | Call) -> CallRecord:
         # Looks into the journal first: a call that a killed actor had answered is served, and not paid again.
-        asked = self._session.ask(work)
-        return asked if isinstance(asked, CallRecord) else await asked
+        record = self._session.ask(work)
+        return record if isinstance(record, CallRecord) else await record
 
     async def close(self) -> None:
         """Close connections and the journal."""

@@ -331,9 +331,9 @@ class _Courier:
             self._discard()
             self._fleet.count_death(death)
             return
-        for one in ended:
-            del self._out[one.number]
-            self._fleet.deliver(one)
+        for result in ended:
+            del self._out[result.number]
+            self._fleet.deliver(result)
         await asyncio.sleep(0)  # workers that were woken queue their next calls
 
     async def _start_actor(self) -> None:

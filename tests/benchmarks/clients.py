@@ -92,13 +92,13 @@ def _litellm(url: str, n_calls: int) -> dict[str, float]:
 
 def _ours(url: str, n_calls: int, *, transport: str) -> dict[str, float]:
     import jrh_mlflow as jrh
-    from jrh_mlflow.engine import client as channel
+    from jrh_mlflow.engine import client as model_client
     from jrh_mlflow.suites.suite import Suite
 
     # 250 items x 2 orders x replicates.
     replicates = n_calls // 500
     suite = Suite(name="benchmark", items=jrh.datasheet_suite().items[:250])
-    channel.pick_transport = lambda model, api_base: transport  # type: ignore[assignment, return-value]
+    model_client.pick_transport = lambda model, api_base: transport  # type: ignore[assignment, return-value]
     store = f"sqlite:///{Path('mlflow.db').resolve()}"
     small = jrh.datasheet_suite(n_tasks=1, depth=1)
     # Imports, database tables and first uses are start-up: a small run of another seed pays for them.

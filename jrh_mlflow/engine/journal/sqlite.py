@@ -175,7 +175,7 @@ class SqliteJournal(Journal):
             if not _is_damage(error):
                 raise
         if len(keys) > 1:
-            return {key: row for one in keys for key, row in self._find_rows([one]).items()}
+            return {key: row for key in keys for row in self._find_rows([key]).values()}
         # What cannot be read in a damaged file is as if it were not there.
         self._note_damage(keys[0])
         return {}
