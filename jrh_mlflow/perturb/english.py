@@ -274,6 +274,11 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[done:]])
 
 
+def cased(word: str, *, like: str) -> str:
+    """Write a word with a capital where the other has one."""
+    return word[0].upper() + word[1:] if like[0].isupper() else word
+
+
 def some(places: Sequence[int], share: float, rng: random.Random) -> list[int]:
     """Return each place with the given chance, and at least one of them."""
     kept = [place for place in places if rng.random() < share]

@@ -14,7 +14,17 @@ from itertools import pairwise
 
 from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target, parameter
 from jrh_mlflow.perturb.checks import differs
-from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, Span, apply, sentence_ends, sentences, untouchable, words
+from jrh_mlflow.perturb.english import (
+    NUMBER_WORDS,
+    Edit,
+    Span,
+    apply,
+    cased,
+    sentence_ends,
+    sentences,
+    untouchable,
+    words,
+)
 from jrh_mlflow.perturb.words import ANTONYMS, NONSENSE
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import FallsWithDose
@@ -156,14 +166,11 @@ def _other_number(number: str, rng: random.Random) -> str:
 
 
 def _antonyms(passage: _Passage, rng: random.Random) -> list[InjectedError]:
-    found = []
-    for number, match in passage.matches(_WORD):
-        other = ANTONYMS.get(match.group().lower())
-        if other is not None:
-            found.append(
-                _replaced("antonym", number, match, other.capitalize() if match.group()[0].isupper() else other)
-            )
-    return found
+    return [
+        _replaced("antonym", number, match, cased(opposite, like=match.group()))
+        for number, match in passage.matches(_WORD)
+        if (opposite := ANTONYMS.get(match.group().lower())) is not None
+    ]
 
 
 def _negations(passage: _Passage, rng: random.Random) -> list[InjectedError]:

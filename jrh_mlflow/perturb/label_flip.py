@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
 from jrh_mlflow.perturb.checks import REWRITTEN, length_ratio, similar
-from jrh_mlflow.perturb.english import sentences, words
+from jrh_mlflow.perturb.english import cased, sentences, words
 from jrh_mlflow.perturb.rules import each_sentence
 from jrh_mlflow.perturb.words import EVASIONS, HEDGES, OPPOSITES, POINTS, STOP_WORDS, VERBS
 from jrh_mlflow.schema.items import Labels, Seed
@@ -80,8 +80,7 @@ def _without_not(sentence: str) -> str:
 
 
 def _opposite(found: re.Match[str]) -> str:
-    new = OPPOSITES[found.group().lower()][0]
-    return new.capitalize() if found.group()[0].isupper() else new
+    return cased(OPPOSITES[found.group().lower()][0], like=found.group())
 
 
 def _better(target: Target, rng: random.Random) -> str:

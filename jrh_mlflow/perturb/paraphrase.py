@@ -20,7 +20,7 @@ from jrh_mlflow.perturb.checks import (
     similar,
 )
 from jrh_mlflow.perturb.english import words
-from jrh_mlflow.perturb.rules import lengthened, reworded, shortened
+from jrh_mlflow.perturb.rules import lengthened, reworded, reworded_or_same, shortened
 from jrh_mlflow.schema.items import Labels, Seed
 
 _QUESTION = re.compile(r"[^.?!\n]+\?")
@@ -88,9 +88,6 @@ class RubricParaphrase(Rewrite):
             raise NotApplicable("the question has no words")
         fixed = [*target.labels.answers, *_QUOTED.findall(target.original)]
         keep = {word.lower() for part in fixed for word in words(part)}
-        try:
-            text = reworded(target.original, rng, keep=keep)
-        except NotApplicable:
-            text = target.original
+        text = reworded_or_same(target.original, rng, keep=keep)
         leads = _QUESTION_LEADS if _QUESTION.match(text) else _TASK_LEADS
         return rng.choice(leads).format(text) if text == target.original or rng.random() < 0.5 else text

@@ -12,7 +12,17 @@ from collections.abc import Callable, Collection, Set
 from functools import partial
 
 from jrh_mlflow.perturb._base import NotApplicable
-from jrh_mlflow.perturb.english import apply, firm_numbers, names, negations, plain, sentences, untouchable, words
+from jrh_mlflow.perturb.english import (
+    apply,
+    cased,
+    firm_numbers,
+    names,
+    negations,
+    plain,
+    sentences,
+    untouchable,
+    words,
+)
 from jrh_mlflow.perturb.words import (
     FILLERS,
     FRAMES,
@@ -76,6 +86,14 @@ def reworded(text: str, rng: random.Random, *, keep: Collection[str] = ()) -> st
     return changed
 
 
+def reworded_or_same(text: str, rng: random.Random, *, keep: Collection[str] = ()) -> str:
+    """Say the same in other words where a rule finds anything to change."""
+    try:
+        return reworded(text, rng, keep=keep)
+    except NotApplicable:
+        return text
+
+
 def each_sentence(text: str, change: Callable[[str], str]) -> str:
     """Change the sentences of a text that hold no code or link, and leave all between them."""
     mask = untouchable(text)
@@ -123,11 +141,13 @@ def _swapped(sentence: str, rng: random.Random, keep: Set[str]) -> str:
     def phrase(found: re.Match[str]) -> str:
         if keep & {word.lower() for word in words(found.group())} or rng.random() > _SWAP_SHARE:
             return found.group()
-        return _cased(rng.choice(PHRASES[found.group().lower()]), found)
+        return cased(rng.choice(PHRASES[found.group().lower()]), like=found.group())
 
     def word(found: re.Match[str]) -> str:
         options = _options(sentence_now, found) if found.group().lower() not in keep else ()
-        return _cased(rng.choice(options), found) if options and rng.random() < _SWAP_SHARE else found.group()
+        return (
+            cased(rng.choice(options), like=found.group()) if options and rng.random() < _SWAP_SHARE else found.group()
+        )
 
     sentence_now = _PHRASE.sub(phrase, sentence)
     return _TOKEN.sub(word, sentence_now)
@@ -146,10 +166,6 @@ def _options(sentence: str, found: re.Match[str]) -> tuple[str, ...]:
     if previous in ("a", "an"):
         return tuple(option for option in options if (option[0] in "aeiou") == (previous == "an"))
     return options
-
-
-def _cased(new: str, found: re.Match[str]) -> str:
-    return new[0].upper() + new[1:] if found.group()[0].isupper() else new
 
 
 def lengthened(text: str, rng: random.Random, *, ratio: float = 1.6) -> str:
@@ -175,18 +191,11 @@ def lengthened(text: str, rng: random.Random, *, ratio: float = 1.6) -> str:
 
 
 def _addition(sentence: str, padding: list[str], rng: random.Random, *, room: float) -> str:
-    again = rng.choice(RESTATEMENTS).format(_again(sentence, rng))
+    bare = re.sub(r"^\W*(?:\d+[.)]\s+)?", "", sentence)
+    again = rng.choice(RESTATEMENTS).format(reworded_or_same(bare, rng))
     if rng.random() < 0.6 and sentence[-1] in ".!" and len(words(again)) <= room:
         return again
     return padding.pop() if len(padding) > 1 else padding[0]
-
-
-def _again(sentence: str, rng: random.Random) -> str:
-    bare = re.sub(r"^\W*(?:\d+[.)]\s+)?", "", sentence)
-    try:
-        return reworded(bare, rng)
-    except NotApplicable:
-        return bare
 
 
 def shortened(text: str, rng: random.Random) -> str:

@@ -12,7 +12,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, parameter
 from jrh_mlflow.perturb.checks import no_wrapping, not_empty, similar, unlike_earlier
 from jrh_mlflow.perturb.english import sentences, words
-from jrh_mlflow.perturb.rules import lengthened, reworded
+from jrh_mlflow.perturb.rules import lengthened, reworded_or_same
 from jrh_mlflow.perturb.words import ELABORATIONS, VAGUENESS
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import ExpectedLabel
@@ -70,7 +70,7 @@ class SyntheticOrdinal(Rewrite):
         if len(words(target.original)) < _MIN_WORDS or len(parts) < 2:
             raise NotApplicable(f"{len(words(target.original))} words are too few to grade by rule")
         kept = _kept(parts, share, rng)
-        text = _closed(" ".join(_other_words(part, rng) for part in kept))
+        text = _closed(" ".join(reworded_or_same(part, rng) for part in kept))
         if share < 0.5:
             return f"{text} {' '.join(rng.sample(VAGUENESS, 2))}"
         if share < 1:
@@ -100,13 +100,6 @@ def _kept(parts: Sequence[str], share: float, rng: random.Random) -> list[str]:
     n_kept = max(1, math.ceil(share * len(parts)))
     places = sorted(rng.sample(range(len(parts)), n_kept))
     return [parts[place] for place in places]
-
-
-def _other_words(part: str, rng: random.Random) -> str:
-    try:
-        return reworded(part, rng)
-    except NotApplicable:
-        return part
 
 
 def _closed(text: str) -> str:
