@@ -12,6 +12,7 @@ from jrh_mlflow.measures.calls import CallTable, pair_table
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import estimate_share, interval_method, refuse
 from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.stats.proportions import newcombe
 from jrh_mlflow.stats.psychometrics import band_crossing, crossing, crossing_interval, d_prime
 
@@ -97,38 +98,19 @@ def d_prime_of(target: Reading) -> Reading:
 
 def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
     """Smallest step at which the isotonic curve of choosing the better content reaches `target`."""
-    ladder = basis.calls
-    units = ladder.units(basis.what)
+    units = basis.calls.units(basis.what)
     reason = refuse(units)
     if reason is not None:
         return reason
-    steps = np.unique(ladder.delta[units.usable])
+    steps = np.unique(basis.calls.delta[units.usable])
     if np.any(np.diff(steps) > 1):
         measured = ", ".join(f"{step:g}" for step in steps)
         return NotEstimable(reason=f"the curve has gaps: measured at delta {measured} only")
-    shape = (ladder.n_tasks, len(steps))
-    column = np.minimum(np.searchsorted(steps, ladder.delta), len(steps) - 1)
-    n, correct = np.zeros(shape), np.zeros(shape)
-    np.add.at(n, (ladder.task[units.usable], column[units.usable]), 1)
-    hit = units.usable & (ladder.choice == ladder.better)
-    np.add.at(correct, (ladder.task[hit], column[hit]), 1)
-    lost = np.bincount(column[~units.usable], minlength=len(steps))
-    present = n.sum(axis=1) > 0
-    correct, n = correct[present], n[present]
-    # Tasks are put in the order of their counts, so that their names cannot move the bootstrap.
-    by_counts = np.lexsort(np.hstack([correct, n]).T)
-    correct, n = correct[by_counts], n[by_counts]
-    resampling = basis.resampling
+    correct, n, lost = _step_counts(basis.calls, units.usable, steps)
     found = crossing(steps, correct.sum(axis=0), n.sum(axis=0), target=target)
-    interval = crossing_interval(
-        steps,
-        correct,
-        n,
-        rng=np.random.default_rng(resampling.seed),
-        target=target,
-        n_resamples=resampling.n_resamples,
-    )
-    ends = (interval.low, interval.high) if interval else (None, None)
+    rng, n_resamples = np.random.default_rng(basis.resampling.seed), basis.resampling.n_resamples
+    resampled = crossing_interval(steps, correct, n, rng=rng, target=target, n_resamples=n_resamples)
+    ends = (resampled.low, resampled.high) if resampled else (None, None)
     if ends[0] is not None and ends[0] == ends[1]:
         # Tasks that all agree leave nothing to resample; an interval of zero width would claim certainty.
         ends = band_crossing(steps, correct, n, target=target)
@@ -142,15 +124,28 @@ def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
         n=int(units.usable.sum()),
         excluded=int((~units.usable).sum()),
         **intervals(ends, ends),
-        n_clusters=int(present.sum()),
-        method=interval_method("cluster bootstrap of the isotonic curve", int(present.sum())),
+        n_clusters=len(n),
+        method=interval_method("cluster bootstrap of the isotonic curve", len(n)),
         unit="curve",
         left_out=units.left_out,
         bound_low=None if best.censored == "left" else best.value,
         bound_high=None if worst.censored == "right" else worst.value,
         censored=found.censored,
-        censoring={"left": interval.left_share, "right": interval.right_share} if interval else {},
+        censoring={"left": resampled.left_share, "right": resampled.right_share} if resampled else {},
     )
+
+
+def _step_counts(ladder: CallTable, usable: Mask, steps: Array) -> tuple[Array, Array, Array]:
+    """Count right choices and usable calls, tasks × steps, and unusable calls by step."""
+    column = np.minimum(np.searchsorted(steps, ladder.delta), len(steps) - 1)
+    hits = usable & (ladder.choice == ladder.better)
+    correct, n = np.zeros((2, ladder.n_tasks, len(steps)))
+    np.add.at(correct, (ladder.task[hits], column[hits]), 1)
+    np.add.at(n, (ladder.task[usable], column[usable]), 1)
+    # Tasks are put in the order of their counts, so that their names cannot move the bootstrap.
+    order = np.lexsort(np.hstack([correct, n]).T)
+    order = order[n[order].sum(axis=1) > 0]
+    return correct[order], n[order], np.bincount(column[~usable], minlength=len(steps)).astype(float)
 
 
 def difference(before: Reading, after: Reading, *, sides: tuple[str, str] = ("base arm", "other arm")) -> Reading:
