@@ -104,6 +104,10 @@ class Stimuli:
     optional: bool = False
     """Measured only where there are such calls; of others it is said that there are none."""
 
+    def among(self, condition: Texts) -> Mask:
+        """Return which calls are of these stimuli."""
+        return np.any([condition == name for name in self.conditions], axis=0)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Axis:
@@ -157,7 +161,7 @@ class Axis:
 
     def where(self, condition: Texts, delta: Array) -> dict[str, Mask]:
         """Return the keys that these calls have to the calls behind each: one key, or one per step."""
-        own = np.isin(condition, self.stimuli.conditions)
+        own = self.stimuli.among(condition)
         if not self.by_step:
             return {self.name: own}
         return {f"{self.name}/{delta_key(step)}": own & (delta == step) for step in np.unique(delta[own])}

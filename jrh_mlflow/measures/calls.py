@@ -32,8 +32,10 @@ def choice(*, order: str, outcome: str, answer: str) -> str:
 
 def choices(frame: pd.DataFrame) -> Texts:
     """Return what each of normalised records chose."""
-    rows = zip(frame["order"], frame["outcome"], frame["answer"], strict=True)
-    return np.array([choice(order=order, outcome=outcome, answer=answer) for order, outcome, answer in rows], object)
+    rows = list(zip(frame["order"], frame["outcome"], frame["answer"], strict=True))
+    # Few of them differ: a table is read as fast as arrays are compared.
+    known = {row: choice(order=row[0], outcome=row[1], answer=row[2]) for row in set(rows)}
+    return np.array([known[row] for row in rows], dtype=object)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +60,11 @@ class CallTable:
         """What an axis of calls counts by: the choice, and the better content."""
         return self.choice, self.better
 
+    @property
+    def usable(self) -> Mask:
+        """Calls that are an answer."""
+        return np.asarray(self.choice != "")
+
     def where(self, mask: Mask) -> CallTable:
         """Return the calls of `mask`."""
         columns = [field.name for field in fields(self) if field.name not in ("n_tasks", "max_excluded")]
@@ -65,14 +72,13 @@ class CallTable:
 
     def units(self, what: str) -> Units:
         """Return these calls as a denominator."""
-        usable = np.isin(self.outcome, USABLE)
         return Units(
             what=what,
             unit="call",
-            usable=usable,
+            usable=self.usable,
             clusters=self.task,
             n_codes=self.n_tasks,
-            left_out=left_out(self.outcome[~usable]),
+            left_out=left_out(self.outcome[~self.usable]),
             max_excluded=self.max_excluded,
         )
 

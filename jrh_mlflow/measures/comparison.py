@@ -25,7 +25,6 @@ from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.calls import call_table
 from jrh_mlflow.measures.records import is_pointwise
 from jrh_mlflow.measures.reliability import scored_tests
-from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
@@ -83,11 +82,10 @@ def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:
     table = call_table(frame)
     names = frame["suite_item"] + "#" + frame["order"] + "#" + frame["replicate"].astype(str)
     unit, cluster = names.to_numpy(object), frame["task"].to_numpy(object)
-    usable = np.isin(table.outcome, USABLE)
     parts = []
     for axis in axes.AXES:
         if axis.comparable and axis.hits:
-            scores = np.where(usable, axis.hits(*table.seen).astype(float), np.nan)
+            scores = np.where(table.usable, axis.hits(*table.seen).astype(float), np.nan)
             cells = axis.where(table.condition, table.delta)
             parts += [_frame(key, unit[own], cluster[own], scores[own]) for key, own in cells.items() if own.any()]
     return parts

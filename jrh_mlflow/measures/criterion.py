@@ -21,7 +21,6 @@ from jrh_mlflow.measures.axes import EXPECTED, declared
 from jrh_mlflow.measures.calls import call_table
 from jrh_mlflow.measures.derived import difference
 from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
@@ -88,11 +87,10 @@ def operating_counts(calls: pd.DataFrame) -> dict[str, Any] | None:
     if is_pointwise(frame):
         return None
     table = call_table(frame)
-    usable = np.isin(table.outcome, USABLE)
     columns = []
     for axis in (declared("raw_false_preference"), declared("target_sensitivity/delta_1")):
         # Of a ladder the smallest step.
-        own = next(iter(axis.where(table.condition, table.delta).values()), np.zeros(len(usable), bool)) & usable
+        own = next(iter(axis.where(table.condition, table.delta).values()), np.zeros(len(frame), bool)) & table.usable
         if axis.hits is None or not own.any():
             return None
         columns += [table.task[own & axis.hits(*table.seen)], table.task[own]]

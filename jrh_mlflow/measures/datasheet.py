@@ -37,13 +37,13 @@ def datasheet_axes(calls: CallTable, resampling: Resampling) -> dict[str, Readin
     nothing but optional ones (natural pairs) is no datasheet that lacks the others.
     """
     groups = stimuli_axes()
-    optional = [condition for stimuli in groups if stimuli.optional for condition in stimuli.conditions]
-    whole = bool((~np.isin(calls.condition, optional)).any())
+    asked = {stimuli: stimuli.among(calls.condition) for stimuli in groups}
+    whole = any(own.any() for stimuli, own in asked.items() if not stimuli.optional)
     estimates: dict[str, Reading] = {}
     for stimuli, axes in groups.items():
-        own = calls.where(np.isin(calls.condition, stimuli.conditions))
-        if not len(own.condition) and (stimuli.optional or not whole):
+        if not asked[stimuli].any() and (stimuli.optional or not whole):
             continue
+        own = calls.where(asked[stimuli])
         stepwise = [axis for axis in axes if axis.by_step]
         for delta in np.unique(own.delta) if stepwise else ():
             _add(estimates, stepwise, own.where(own.delta == delta), f"/{delta_key(delta)}", resampling)
