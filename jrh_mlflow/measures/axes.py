@@ -106,7 +106,7 @@ class Stimuli:
 
     def among(self, condition: Texts) -> Mask:
         """Return which calls are of these stimuli."""
-        return np.any([condition == name for name in self.conditions], axis=0)
+        return np.asarray(np.any([condition == name for name in self.conditions], axis=0))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
