@@ -39,8 +39,8 @@ from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.publish import RunContent, open_run, publish
-from jrh_mlflow.tracking.review_traces import ReviewedItem, ReviewerDecision, log_review_traces
 from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.traces import ReviewedItem, ReviewerDecision, log_review_traces
 
 _LEFT_OUT = (REJECTED, UNDECIDED)
 _EVENT_COLUMNS = ("number", "when", "who", "action", "item", "state", "label", "reason", "text", "text_before")

@@ -1,11 +1,9 @@
-"""Judge calls as MLflow traces of their run: from a bad metric to the calls behind it.
+"""Judge calls and reviewed items as MLflow traces of their run: from a bad metric to the calls behind it.
 
-The call table is the record; traces are a view of some calls. MLflow's usual way to a trace costs four times as much
-and goes through a queue that drops what does not fit. Here every trace is written through MLflow's client and
-acknowledged, spans follow in batches, and in the end MLflow is asked what it holds. Ids come from run and call, so
-writing the same traces again changes nothing.
-
-One judge call as an MLflow trace: what was shown and said, what was expected, and whether that was met.
+The call table, the decisions and the reviewed suite are the record; traces are a view of some of it that MLflow can
+filter. MLflow's usual way to a trace costs four times as much and goes through a queue that drops what does not fit.
+Here every trace is written through MLflow's client and acknowledged, spans follow in batches, and in the end MLflow is
+asked what it holds. Ids come from run and call or item, so writing the same traces again changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
@@ -33,23 +31,116 @@ from jrh_mlflow.schema.presentation import Message, part_text
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.store import Store, paged
 
 if TYPE_CHECKING:
-    from mlflow.entities import Assessment, Span, TraceInfo
-
+    from mlflow.entities import Assessment, Run, Span, TraceInfo
 
 TRACES = ("failures", "all", "none")
 MAX_PER_CONDITION = 5
 """Traces of one kind of failure in one condition, unless all calls are asked for."""
 SECONDS_PER_EXAMPLE = 10
 """A run this long gets one more of each, so that traces stay a small share of the time a user waits."""
+MAX_REVIEWED = 500
+"""Whoever finishes a review waits for its traces, and each takes MLflow several statements."""
+
+EXPECTATION = "expected_answer"
+FEEDBACK = "met_expectation"
+"""`yes`, `no` or `no answer`."""
+REVIEW = "review"
+"""Feedback of each reviewer: `accepted`, `edited` or `rejected`."""
+VALIDATOR = "validator"
+"""Feedback of the model that was asked to confirm the item: its answer."""
+LABEL = "label"
+"""Expectation: the label that stands after review."""
+EDITED_TEXT = "edited_text"
+"""Expectation: what a reviewer made of the text."""
 
 _KEPT = "its metrics and calls are complete. The same call again writes the missing ones."
+_OUTPUTS = ("outcome", "answer", "rationale", "error")
+_SHOWN_ELSEWHERE = (*_OUTPUTS, "better", "expected")
+_FROM_META = ("generator", "attempts", "similarity")
+_MAX_COLUMN = 1000
+_MAX_TAG = 250
 _BATCH = 100
 _BATCH_CHARACTERS = 4_000_000
 _THREADS = 4
 """Over a network. SQLite takes one writer at a time: there more threads only wait for one another."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceNote:
+    """An assessment of a trace: an expectation, or feedback."""
+
+    name: str
+    value: str
+    expected: bool
+    """An Expectation rather than Feedback."""
+    source: str = "CODE"
+    """`CODE`, `HUMAN` or `LLM_JUDGE`."""
+    who: str = "jrh_mlflow"
+    rationale: str | None = None
+    most: int = _MAX_TAG
+    """Longer values are cut; the whole is in the span."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceDraft:
+    """A trace of one span; keys and what no database holds are taken out of its texts when it is written."""
+
+    name: tuple[str, ...]
+    """Names the trace within its run."""
+    offset_ms: int
+    """After the start of the run."""
+    span: str
+    """Name of the span."""
+    about: str
+    """The first words of its line in MLflow's list."""
+    inputs: Mapping[str, Any]
+    outputs: Any
+    attributes: Mapping[str, Any]
+    tags: Mapping[str, str]
+    notes: Sequence[TraceNote]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    error: str | None = None
+    """What went wrong; None when nothing did."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReviewerDecision:
+    """What one reviewer decided about an item last."""
+
+    who: str
+    state: str
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReviewedItem:
+    """A decided item, and what a trace says about it."""
+
+    item: Item
+    """As it was generated."""
+    source: Item | None
+    """The unperturbed item it was made from, where it is known."""
+    test: str
+    part: str
+    """Which part was rewritten: `response`, `rubric` or `transcript`."""
+    state: str
+    """The decision that stands."""
+    by: str
+    when: str
+    label: str | None
+    """The label that stands; None for a rejected item, and for one without a label."""
+    decisions: Sequence[ReviewerDecision]
+    verdict: str | None = None
+    """The validator's answer; None when it was not asked."""
+    validator: str = VALIDATOR
+    """Who the validator is."""
+    edited_text: str | None = None
+    edited_message: int | None = None
+    """Of a transcript: which message `edited_text` replaces."""
 
 
 def checked_traces(text: str) -> str:
@@ -85,12 +176,35 @@ def log_traces(store: Store, run_id: str, measured: Measured) -> int:
     reason = _why_none(store, measured)
     chosen = judged[:0] if reason else wanted if everything else sample(wanted, few=examples(measured.seconds))
     if len(chosen):
-        secrets = known_secrets()
-        traced = _traced(store, run_id, measured, criterion, chosen)
-        write_traces(store, run_id, (trace_of(one, secrets) for one in traced), kept=_KEPT)
+        items = {item.id: item for item in measured.suite.items}
+        drafts = (_call_draft(row, items, criterion, measured.judge.name) for row in chosen.to_dict("records"))
+        write_traces(store, run_id, drafts, kept=_KEPT)
     what = "calls" if everything else "failures"
-    store.client.set_tag(run_id, keys.TAG_TRACES, f"{len(chosen)} of {len(wanted)} {what}{reason and f' ({reason})'}")
+    _tag(store, run_id, f"{len(chosen)} of {len(wanted)} {what}", reason)
     return len(chosen)
+
+
+def log_review_traces(store: Store, run_id: str, items: Sequence[ReviewedItem], *, kept: str) -> int:
+    """Write decided items as traces of a review's run, and return how many.
+
+    Each has one Feedback per reviewer, the validator's, and the label and text that stand as Expectations. The first
+    `MAX_REVIEWED` items are written; the run's tag `jrh.traces` says of how many. The first stand on top of MLflow's
+    list, which begins with the newest: traces begin at the start of the run, a millisecond apart.
+
+    Raises:
+        TrackingError: when MLflow does not hold every trace in the end; `kept` says what is safe, and what to do.
+    """
+    reason = why_no_spans(store)
+    chosen = () if reason else items[:MAX_REVIEWED]
+    if chosen:
+        drafts = (_review_draft(item, offset_ms=len(chosen) - place) for place, item in enumerate(chosen))
+        write_traces(store, run_id, drafts, kept=kept)
+    _tag(store, run_id, f"{len(chosen)} of {len(items)} decided items", reason)
+    return len(chosen)
+
+
+def _tag(store: Store, run_id: str, written: str, reason: str) -> None:
+    store.client.set_tag(run_id, keys.TAG_TRACES, f"{written} ({reason})" if reason else written)
 
 
 def expectation(
@@ -126,9 +240,8 @@ def failures(calls: pd.DataFrame, criterion: Criterion) -> list[str]:
     columns = (calls[name].astype(object).where(calls[name].notna(), "").astype(str) for name in names)
     found = []
     for condition, order, better, expected, outcome, answer in zip(*columns, strict=True):
-        wanted = expectation(
-            condition=condition, order=order, better=better, expected=expected, offers_tie=criterion.offers_tie
-        )
+        shown = {"condition": condition, "order": order, "better": better, "expected": expected}
+        wanted = expectation(**shown, offers_tie=criterion.offers_tie)
         if outcome in USABLE and (wanted is None or (answer or outcome) in wanted[1]):
             found.append("")
         elif outcome != "verdict":
@@ -190,31 +303,38 @@ def _takes_spans(store: Store) -> bool:
     return True
 
 
-def _traced(
-    store: Store, run_id: str, measured: Measured, criterion: Criterion, chosen: pd.DataFrame
-) -> Iterator[TracedCall]:
-    run = store.client.get_run(run_id)
-    items = {item.id: item for item in measured.suite.items}
-    for row in chosen.to_dict("records"):
-        call = _record({str(name): value for name, value in row.items()})
-        wanted = expectation(
-            condition=call.condition,
-            order=call.order,
-            better=call.better,
-            expected=call.expected,
-            offers_tie=criterion.offers_tie,
-        )
-        yield TracedCall(
-            call=call,
-            item=items.get(call.suite_item),
-            criterion=criterion,
-            judge=measured.judge.name,
-            expected=wanted[0] if wanted else None,
-            failure=str(row["failure"]),
-            run_id=run_id,
-            experiment_id=str(run.info.experiment_id),
-            start_ms=int(run.info.start_time) + int(row["position"]),
-        )
+def _call_draft(row: Mapping[Any, Any], items: Mapping[str, Item], criterion: Criterion, judge: str) -> TraceDraft:
+    call = _record(row)
+    outputs = {name: value for name in _OUTPUTS if (value := getattr(call, name)) not in (None, "")}
+    cells = {name: value for name, value in asdict(call).items() if name not in _SHOWN_ELSEWHERE}
+    attributes = {keys.own_key(name): value for name, value in cells.items() if value not in (None, "")}
+    tags = {"condition": call.condition, "suite_item": call.suite_item, "outcome": call.outcome}
+    tags |= {"delta": "" if call.delta is None else f"{call.delta:g}", "failure": str(row["failure"])}
+    metadata: dict[str, str] = {}
+    if call.input_tokens is not None and call.output_tokens is not None:
+        sent, got = call.input_tokens, call.output_tokens
+        tokens = {"input_tokens": sent, "output_tokens": got, "total_tokens": sent + got}
+        metadata["mlflow.trace.tokenUsage"] = json.dumps(tokens)
+        attributes["mlflow.chat.tokenUsage"] = tokens
+    if call.cost_usd is not None:
+        metadata["mlflow.trace.cost"] = json.dumps({"total_cost": call.cost_usd})
+        # The model is named with a cost only: without one MLflow would look up a price of its own.
+        attributes["mlflow.llm.model"] = attributes.get(keys.own_key("model"), judge)
+        attributes["mlflow.llm.cost"] = {"total_cost": call.cost_usd}
+    return TraceDraft(
+        name=(call.suite_item, call.order, str(call.replicate)),
+        offset_ms=int(row["position"]),
+        span=judge,
+        about=f"{call.suite_item} {call.order}".strip(),
+        inputs=_call_inputs(call, items.get(call.suite_item), criterion),
+        outputs=outputs,
+        attributes=attributes,
+        tags={"mlflow.traceName": call.condition, **{keys.own_key(name): text for name, text in tags.items() if text}},
+        notes=_call_notes(call, criterion, failed=bool(row["failure"])),
+        metadata=metadata,
+        seconds=call.latency_s,
+        error=call.error or "" if call.outcome == "error" else None,
+    )
 
 
 def _record(row: Mapping[str, Any]) -> CallRecord:
@@ -224,7 +344,97 @@ def _record(row: Mapping[str, Any]) -> CallRecord:
     return CallRecord(**{**texts, "delta": None, **{name: cell for name, cell in known.items() if not pd.isna(cell)}})
 
 
-def write_traces(store: Store, run_id: str, traces: Iterable[Entities], *, kept: str) -> None:
+def _call_inputs(call: CallRecord, item: Item | None, criterion: Criterion) -> dict[str, Any]:
+    """What the judge was shown, contents in the slots of this order; the id alone where there is no text."""
+    if item is None or item.instruction is None:
+        return {"suite_item": call.suite_item}
+    shown = present(item, cast(Order, call.order), criterion)
+    parts = {name: getattr(shown, name) for name in ("instruction", "rubric", "first", "second", "response")}
+    parts["transcript"] = [message_texts(message) for message in shown.transcript or ()] or None
+    parts["answers"] = list(shown.answers)
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def _call_notes(call: CallRecord, criterion: Criterion, *, failed: bool) -> list[TraceNote]:
+    """What was expected, and whether it was met; nothing where an answer came and none was expected."""
+    wanted = expectation(
+        condition=call.condition,
+        order=call.order,
+        better=call.better,
+        expected=call.expected,
+        offers_tie=criterion.offers_tie,
+    )
+    answered, said = call.outcome in USABLE, call.answer or call.outcome
+    because = call.rationale if answered else call.error
+    notes = []
+    if wanted is not None:
+        notes.append(TraceNote(name=EXPECTATION, value=wanted[0], expected=True))
+        said = f"Expected {wanted[0]}, got {said}"
+    if wanted is not None or not answered:
+        value = "no answer" if not answered else "no" if failed else "yes"
+        rationale = f"{said}: {because}" if because else f"{said}."
+        notes.append(TraceNote(name=FEEDBACK, value=value, expected=False, rationale=rationale))
+    return notes
+
+
+def _review_draft(reviewed: ReviewedItem, *, offset_ms: int) -> TraceDraft:
+    item, part = reviewed.item, reviewed.part
+    # Of a reworded rubric also the response it is about.
+    beside = {"response": item.response} if part == "rubric" else {"rubric": item.rubric}
+    original = _part(reviewed.source, part) if reviewed.source else None
+    inputs = {"instruction": item.instruction, **beside, "original": original, "test": reviewed.test}
+    made = {name: str(value) for name in _FROM_META if (value := item.meta.get(name)) is not None}
+    known: dict[str, Any] = {**made, "suite_item": item.id, "part": part}
+    known |= {"decided_by": reviewed.by, "decided_at": reviewed.when, "generated_label": item.expected}
+    known |= {EDITED_TEXT: reviewed.edited_text, "edited_message": reviewed.edited_message}
+    tags = {"suite_item": item.id, "condition": item.condition, "state": reviewed.state}
+    return TraceDraft(
+        name=(item.id,),
+        offset_ms=offset_ms,
+        span="review",
+        about=item.id,
+        inputs={name: value for name, value in inputs.items() if value is not None},
+        outputs=_part(item, part),
+        attributes={keys.own_key(name): value for name, value in known.items() if value is not None},
+        tags={"mlflow.traceName": reviewed.test, **{keys.own_key(name): text for name, text in tags.items()}},
+        notes=_review_notes(reviewed),
+    )
+
+
+def _part(item: Item, part: str) -> Any:
+    """Return the part of an item that is rewritten."""
+    if part == "transcript":
+        return [message_texts(message) for message in item.transcript or ()]
+    return item.rubric if part == "rubric" else item.response
+
+
+def _review_notes(reviewed: ReviewedItem) -> list[TraceNote]:
+    """What each reviewer decided, what the validator said, and what stands."""
+    notes = [
+        TraceNote(name=REVIEW, value=one.state, expected=False, source="HUMAN", who=one.who, rationale=one.reason)
+        for one in reviewed.decisions
+    ]
+    if reviewed.verdict is not None:
+        expected = reviewed.item.expected
+        notes.append(
+            TraceNote(
+                name=VALIDATOR,
+                value=reviewed.verdict,
+                expected=False,
+                source="LLM_JUDGE",
+                who=reviewed.validator,
+                rationale=None if expected is None else f"The item was made for {column(expected, _MAX_TAG)!r}.",
+            )
+        )
+    stands = {LABEL: reviewed.label, EDITED_TEXT: reviewed.edited_text}
+    return notes + [
+        TraceNote(name=name, value=text, expected=True, source="HUMAN", who=reviewed.by, most=_MAX_COLUMN)
+        for name, text in stands.items()
+        if text is not None
+    ]
+
+
+def write_traces(store: Store, run_id: str, drafts: Iterable[TraceDraft], *, kept: str) -> None:
     """Write traces of a run in batches, then ask MLflow which of them it holds, whole.
 
     Raises:
@@ -232,197 +442,59 @@ def write_traces(store: Store, run_id: str, traces: Iterable[Entities], *, kept:
     """
     from mlflow.tracing.client import TracingClient
 
-    client = TracingClient(store.uri)
+    client, run, secrets = TracingClient(store.uri), store.client.get_run(run_id), known_secrets()
     promised: dict[str, int] = {}
-    experiment_id = ""
     with ThreadPoolExecutor(1 if store.uri.startswith("sqlite") else _THREADS, thread_name_prefix="jrh-traces") as pool:
-        for batch in _batches(traces):
-            infos = [info for info, _ in batch]
-            experiment_id = infos[0].experiment_id
+        for batch in _batches(_safe(draft, secrets) for draft in drafts):
+            infos = [_info(draft, run) for draft in batch]
             # The trace before its span: the other way round takes MLflow twice as long.
             list(pool.map(client.start_trace, infos))
-            client.log_spans(experiment_id, [span for _, span in batch])
+            client.log_spans(run.info.experiment_id, [_span(draft, run) for draft in batch])
             promised |= {info.trace_id: len(info.assessments) for info in infos}
-    stored = _stored(store, run_id, experiment_id)
+    stored = _stored(store, run)
     whole = sum(stored.get(trace_id, -1) >= n_assessments for trace_id, n_assessments in promised.items())
     if whole < len(promised):
         raise TrackingError(f"MLflow holds {whole} of {len(promised)} traces of run {run_id}; {kept}")
 
 
-def _batches(traces: Iterable[Entities]) -> Iterator[list[tuple[TraceInfo, Span]]]:
-    batch: list[tuple[TraceInfo, Span]] = []
+def _safe(draft: TraceDraft, secrets: Sequence[str]) -> TraceDraft:
+    """Take keys and lone surrogates out before anything is cut: half a key would not be found."""
+    names = ("span", "about", "inputs", "outputs", "attributes", "tags", "error")
+    texts = {name: safe_texts(getattr(draft, name), secrets) for name in names}
+    cleaned = [
+        replace(note, **{name: safe_texts(getattr(note, name), secrets) for name in ("value", "who", "rationale")})
+        for note in draft.notes
+    ]
+    return replace(draft, **texts, notes=cleaned)
+
+
+def _batches(drafts: Iterable[TraceDraft]) -> Iterator[list[TraceDraft]]:
+    batch: list[TraceDraft] = []
     characters = 0
-    for info, span, size in traces:
+    for draft in drafts:
+        parts = (*draft.inputs.values(), *_output_parts(draft), *draft.attributes.values())
+        size = sum(len(str(value)) for value in parts)
         if batch and (len(batch) == _BATCH or characters + size > _BATCH_CHARACTERS):
             yield batch
             batch, characters = [], 0
-        batch.append((info, span))
+        batch.append(draft)
         characters += size
     yield batch
 
 
-def _stored(store: Store, run_id: str, experiment_id: str) -> dict[str, int]:
+def _stored(store: Store, run: Run) -> dict[str, int]:
     """Return the run's traces whose spans are there too, and how many assessments each has."""
-    found: dict[str, int] = {}
-    token = None
-    while True:
-        page = store.client.search_traces(
-            locations=[experiment_id], run_id=run_id, include_spans=False, max_results=500, page_token=token
+    found = paged(
+        lambda token: store.client.search_traces(
+            locations=[run.info.experiment_id],
+            run_id=run.info.run_id,
+            include_spans=False,
+            max_results=500,
+            page_token=token,
         )
-        for info in (trace.info for trace in page):
-            if "mlflow.trace.spansLocation" in info.tags:
-                found[info.trace_id] = len(info.assessments)
-        token = page.token
-        if not token:
-            return found
-
-
-EXPECTATION = "expected_answer"
-FEEDBACK = "met_expectation"
-"""`yes`, `no` or `no answer`."""
-
-_OUTPUTS = ("outcome", "answer", "rationale", "error")
-_SHOWN_ELSEWHERE = (*_OUTPUTS, "better", "expected")
-MAX_COLUMN = 1000
-MAX_TAG = 250
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TracedCall:
-    """A call and what a trace says about it."""
-
-    call: CallRecord
-    item: Item | None
-    """None, or an item without texts, where judgments were recorded elsewhere."""
-    criterion: Criterion
-    judge: str
-    expected: str | None
-    """The expected answer as a reader wants it; None where nothing is expected."""
-    failure: str
-    """How the call failed; empty when it did not."""
-    run_id: str
-    experiment_id: str
-    start_ms: int
-
-    @property
-    def digest(self) -> str:
-        """Names trace, span and assessments."""
-        return digest_of(self.run_id, self.call.suite_item, self.call.order, str(self.call.replicate))
-
-    def inputs(self) -> dict[str, Any]:
-        """What the judge was shown, contents in the slots of this order; the id alone where there is no text."""
-        if self.item is None or self.item.instruction is None:
-            return {"suite_item": self.call.suite_item}
-        shown = present(self.item, cast(Order, self.call.order), self.criterion)
-        parts = {name: getattr(shown, name) for name in ("instruction", "rubric", "first", "second", "response")}
-        parts["transcript"] = [message_texts(message) for message in shown.transcript or ()] or None
-        parts["answers"] = list(shown.answers)
-        return {name: value for name, value in parts.items() if value is not None}
-
-    def outputs(self) -> dict[str, Any]:
-        """How the call ended, and in which words."""
-        found = {name: getattr(self.call, name) for name in _OUTPUTS}
-        return {name: value for name, value in found.items() if value not in (None, "")}
-
-    def attributes(self) -> dict[str, Any]:
-        """The other columns of the call table; what is unknown is left out."""
-        cells = {name: value for name, value in asdict(self.call).items() if name not in _SHOWN_ELSEWHERE}
-        return {keys.own_key(name): value for name, value in cells.items() if value not in (None, "")}
-
-    def tags(self) -> dict[str, str]:
-        """What traces can be searched by."""
-        call = self.call
-        found = {"condition": call.condition, "suite_item": call.suite_item, "outcome": call.outcome}
-        found["delta"] = "" if call.delta is None else f"{call.delta:g}"
-        found["failure"] = self.failure
-        named = {keys.own_key(name): text for name, text in found.items() if text}
-        return {"mlflow.traceName": call.condition, **named}
-
-    def tokens(self) -> dict[str, int] | None:
-        """Tokens under MLflow's names, where both counts are known."""
-        sent, got = self.call.input_tokens, self.call.output_tokens
-        if sent is None or got is None:
-            return None
-        return {"input_tokens": sent, "output_tokens": got, "total_tokens": sent + got}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Texts:
-    """Everything a trace says, with no key and no lone surrogate in it."""
-
-    judge: str
-    expected: str | None
-    inputs: dict[str, Any]
-    outputs: dict[str, Any]
-    attributes: dict[str, Any]
-    tags: dict[str, str]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
-    """A trace of one span, in texts that are safe to store (`safe_texts`)."""
-
-    digest: str
-    """Names trace, span and assessments."""
-    run_id: str
-    experiment_id: str
-    start_ms: int
-    span: str
-    """Name of the span."""
-    about: str
-    """The first words of its line in MLflow's list."""
-    inputs: Mapping[str, Any]
-    outputs: Any
-    attributes: Mapping[str, Any]
-    tags: Mapping[str, str]
-    assessments: Sequence[Assessment]
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    seconds: float | None = None
-    error: str | None = None
-    """What went wrong; None when nothing did."""
-
-
-Entities = tuple["TraceInfo", "Span", int]
-"""A trace, its span and about how many characters they hold."""
-
-
-def trace_of(traced: TracedCall, secrets: Sequence[str]) -> Entities:
-    """Return a call's trace; none of the secrets is in it."""
-    parts = {name: getattr(traced, name) for name in ("judge", "expected")}
-    parts |= {name: getattr(traced, name)() for name in ("inputs", "outputs", "attributes", "tags")}
-    texts = _Texts(**safe_texts(parts, secrets))
-    call, metadata, attributes = traced.call, {}, dict(texts.attributes)
-    if tokens := traced.tokens():
-        metadata["mlflow.trace.tokenUsage"] = json.dumps(tokens)
-        attributes["mlflow.chat.tokenUsage"] = tokens
-    if call.cost_usd is not None:
-        metadata["mlflow.trace.cost"] = json.dumps({"total_cost": call.cost_usd})
-        # The model is named with a cost only: without one MLflow would look up a price of its own.
-        attributes["mlflow.llm.model"] = texts.attributes.get(keys.own_key("model"), texts.judge)
-        attributes["mlflow.llm.cost"] = {"total_cost": call.cost_usd}
-    draft = Draft(
-        digest=traced.digest,
-        run_id=traced.run_id,
-        experiment_id=traced.experiment_id,
-        start_ms=traced.start_ms,
-        span=texts.judge,
-        about=f"{texts.tags[keys.own_key('suite_item')]} {call.order}".strip(),
-        inputs=texts.inputs,
-        outputs=texts.outputs,
-        attributes=attributes,
-        tags=texts.tags,
-        assessments=_assessments(traced, texts),
-        metadata=metadata,
-        seconds=call.latency_s,
-        error=texts.outputs.get("error", "") if call.outcome == "error" else None,
     )
-    return entities(draft)
-
-
-def entities(draft: Draft) -> Entities:
-    """Return a draft as what MLflow stores."""
-    parts = (*draft.inputs.values(), *_outputs(draft), *draft.attributes.values())
-    return _info(draft), _span(draft), sum(len(str(value)) for value in parts)
+    infos = [trace.info for trace in found]
+    return {info.trace_id: len(info.assessments) for info in infos if "mlflow.trace.spansLocation" in info.tags}
 
 
 def digest_of(*parts: str) -> str:
@@ -430,62 +502,69 @@ def digest_of(*parts: str) -> str:
     return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def trace_id_of(digest: str) -> str:
-    """MLflow's name of the trace."""
+def _trace_id(digest: str) -> str:
     return f"tr-{digest[:32]}"
 
 
-def numbered(found: Sequence[Assessment], digest: str) -> list[Assessment]:
-    """Name the assessments of a trace."""
-    for number, assessment in enumerate(found):
-        assessment.assessment_id = f"a-{digest[:31]}{number}"
-    return list(found)
-
-
-def _outputs(draft: Draft) -> list[Any]:
-    return list(draft.outputs.values()) if isinstance(draft.outputs, Mapping) else [draft.outputs]
-
-
-def _info(draft: Draft) -> TraceInfo:
+def _info(draft: TraceDraft, run: Run) -> TraceInfo:
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
+    run_id = str(run.info.run_id)
+    digest = digest_of(run_id, *draft.name)
     return TraceInfo(
-        trace_id=trace_id_of(draft.digest),
-        trace_location=TraceLocation.from_experiment_id(draft.experiment_id),
-        request_time=draft.start_ms,
+        trace_id=_trace_id(digest),
+        trace_location=TraceLocation.from_experiment_id(run.info.experiment_id),
+        request_time=_start_ms(draft, run),
         execution_duration=None if draft.seconds is None else round(1000 * draft.seconds),
         state=TraceState.OK if draft.error is None else TraceState.ERROR,
         # The id first: in MLflow's list the tasks of a suite begin alike.
         request_preview=_preview(draft.about, *draft.inputs.values()),
-        response_preview=_preview(*_outputs(draft)),
-        trace_metadata={"mlflow.sourceRun": draft.run_id, "mlflow.trace_schema.version": "3", **draft.metadata},
-        tags={name: column(text, MAX_TAG) for name, text in draft.tags.items()},
-        assessments=list(draft.assessments),
+        response_preview=_preview(*_output_parts(draft)),
+        trace_metadata={"mlflow.sourceRun": run_id, "mlflow.trace_schema.version": "3", **draft.metadata},
+        tags={name: column(text, _MAX_TAG) for name, text in draft.tags.items()},
+        assessments=[_assessment(note, run_id, digest, number) for number, note in enumerate(draft.notes)],
     )
 
 
-def _span(draft: Draft) -> Span:
+def _assessment(note: TraceNote, run_id: str, digest: str, number: int) -> Assessment:
+    from mlflow.entities import AssessmentSource, Expectation, Feedback
+
+    common: dict[str, Any] = {
+        "name": note.name,
+        "value": column(note.value, note.most),
+        "source": AssessmentSource(source_type=note.source, source_id=column(note.who, _MAX_TAG)),
+        "trace_id": _trace_id(digest),
+        "metadata": {"mlflow.assessment.sourceRunId": run_id},
+    }
+    rationale = column(note.rationale, _MAX_COLUMN) if note.rationale else None
+    made = Expectation(**common) if note.expected else Feedback(**common, rationale=rationale)
+    made.assessment_id = f"a-{digest[:31]}{number}"
+    return made
+
+
+def _span(draft: TraceDraft, run: Run) -> Span:
     from mlflow.entities import Span
 
+    digest = digest_of(str(run.info.run_id), *draft.name)
     attributes = {
-        "mlflow.traceRequestId": trace_id_of(draft.digest),
+        "mlflow.traceRequestId": _trace_id(digest),
         "mlflow.spanType": "EVALUATOR",
         "mlflow.spanInputs": draft.inputs,
         "mlflow.spanOutputs": draft.outputs,
         **draft.attributes,
     }
-    start_ns = draft.start_ms * 1_000_000
+    start_ns = _start_ms(draft, run) * 1_000_000
     return Span.from_dict(
         {
-            "trace_id": _base64(draft.digest[:32]),
-            "span_id": _base64(draft.digest[32:48]),
+            "trace_id": _base64(digest[:32]),
+            "span_id": _base64(digest[32:48]),
             "parent_span_id": None,
-            "name": column(draft.span, MAX_TAG),
+            "name": column(draft.span, _MAX_TAG),
             "start_time_unix_nano": start_ns,
             "end_time_unix_nano": start_ns + round(1e9 * (draft.seconds or 0)),
             "status": {
                 "code": "STATUS_CODE_OK" if draft.error is None else "STATUS_CODE_ERROR",
-                "message": column(draft.error or "", MAX_COLUMN),
+                "message": column(draft.error or "", _MAX_COLUMN),
             },
             "attributes": {name: json.dumps(value, ensure_ascii=False) for name, value in attributes.items()},
             "events": [],
@@ -493,27 +572,12 @@ def _span(draft: Draft) -> Span:
     )
 
 
-def _assessments(traced: TracedCall, texts: _Texts) -> list[Assessment]:
-    """What was expected, and whether it was met; nothing where an answer came and none was expected."""
-    from mlflow.entities import AssessmentSource, Expectation, Feedback
+def _start_ms(draft: TraceDraft, run: Run) -> int:
+    return int(run.info.start_time) + draft.offset_ms
 
-    common = {
-        "source": AssessmentSource(source_type="CODE", source_id="jrh_mlflow"),
-        "trace_id": trace_id_of(traced.digest),
-        "metadata": {"mlflow.assessment.sourceRunId": traced.run_id},
-    }
-    found: list[Assessment] = []
-    answered = traced.call.outcome in USABLE
-    said = texts.outputs.get("answer", traced.call.outcome)
-    because = texts.outputs.get("rationale" if answered else "error")
-    if texts.expected is not None:
-        found.append(Expectation(name=EXPECTATION, value=column(texts.expected, MAX_TAG), **common))
-        said = f"Expected {texts.expected}, got {said}"
-    if texts.expected is not None or not answered:
-        value = "no answer" if not answered else "no" if traced.failure else "yes"
-        rationale = column(f"{said}: {because}" if because else f"{said}.", MAX_COLUMN)
-        found.append(Feedback(name=FEEDBACK, value=value, rationale=rationale, **common))
-    return numbered(found, traced.digest)
+
+def _output_parts(draft: TraceDraft) -> list[Any]:
+    return list(draft.outputs.values()) if isinstance(draft.outputs, Mapping) else [draft.outputs]
 
 
 def message_texts(message: Message) -> dict[str, str]:
@@ -544,7 +608,7 @@ def column(text: str, most: int) -> str:
 
 
 def _preview(*parts: object) -> str:
-    return column(" | ".join(str(part) for part in parts if part), MAX_COLUMN)
+    return column(" | ".join(str(part) for part in parts if part), _MAX_COLUMN)
 
 
 def _base64(digits: str) -> str:

@@ -11,9 +11,9 @@ import pytest
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.review.finish import ReviewLogger, finish, log_review
 from jrh_mlflow.suites.suite import Suite, read_suite
-from jrh_mlflow.tracking import review_traces
-from jrh_mlflow.tracking.review_traces import ReviewedItem, ReviewerDecision, log_review_traces
+from jrh_mlflow.tracking import traces
 from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.traces import ReviewedItem, ReviewerDecision, log_review_traces
 from tests.review.browser import agents
 from tests.review.making import baseline, made, opened, saved_suite
 from tests.review.test_result import decide
@@ -170,7 +170,7 @@ def test_a_reworded_rubric_and_a_transcript_are_shown_by_the_part_that_was_rewri
 
 
 def test_a_large_review_shows_what_was_edited_or_rejected_first_and_says_what_it_left_out(tmp_path, store, monkeypatch):
-    monkeypatch.setattr(review_traces, "MOST_TRACES", 3)
+    monkeypatch.setattr(traces, "MAX_REVIEWED", 3)
     run_id, found = logged(two_reviewers(tmp_path), store, undecided=True)
     assert list(found) == ["s1/label_flip", "s2/label_flip", "s3/label_flip"]
     assert tag(store, run_id) == "3 of 4 decided items"
