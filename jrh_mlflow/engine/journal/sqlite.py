@@ -232,19 +232,14 @@ def _open_file(path: Path) -> Recovery:
 
 
 def _check(path: Path) -> bool:
+    """Make the tables of a new journal, or tell whether those of an old one are whole."""
     with _opened(path) as database:
         connection = database.connection
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if application != _APPLICATION_ID and (names or application):
-            raise JournalError(f"{path} is a database, but not a journal. Give another path.")
-        if application == _APPLICATION_ID and version != _SCHEMA_VERSION:
-            known = f"this version reads {_SCHEMA_VERSION}"
-            raise JournalError(f"The journal {path} has schema version {version}, {known}. Give another path.")
+        is_new = _is_new(connection, path, names)
         connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
         _demand_wal(connection, path)
-        if application != _APPLICATION_ID:
+        if is_new:
             with database.transaction():
                 database.create_tables()
             return True
@@ -253,6 +248,18 @@ def _check(path: Path) -> bool:
         if "hits" not in names:
             database.create_hits()
         return True
+
+
+def _is_new(connection: sqlite3.Connection, path: Path, tables: set[str]) -> bool:
+    """Whether a file is still empty; refuses what is another database, or a journal of another version."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != _APPLICATION_ID and (tables or application):
+        raise JournalError(f"{path} is a database, but not a journal. Give another path.")
+    if application == _APPLICATION_ID and version != _SCHEMA_VERSION:
+        known = f"this version reads {_SCHEMA_VERSION}"
+        raise JournalError(f"The journal {path} has schema version {version}, {known}. Give another path.")
+    return bool(application != _APPLICATION_ID)
 
 
 def _demand_wal(connection: sqlite3.Connection, path: Path) -> None:
