@@ -19,6 +19,7 @@ MAX_DEPTH = 32
 _LONGEST_INTEGER = 300
 """Digits; longer ones are beyond every float, and slow to read."""
 _LONGEST_FLAT = 20_000
+# A brace that neither a key nor its own end follows, as in {x}, is prose; at the very end the text was cut.
 _OPENER = re.compile(r'\{(?=[ \t\n\r]*(?:["}]|\Z))|\[')
 _BRACKET = re.compile(r'[{}\[\]"]')
 _TOKEN = re.compile(
@@ -77,6 +78,7 @@ def spans(text: str) -> Iterator[Span]:
         start = opener.start()
         end, depth, problem = _walk(text, start)
         if problem == "prose":
+            # Only the bracket is passed over: JSON may begin right behind it.
             position = start + 1
             continue
         position = end if problem is None else _skip(text, end, depth)
@@ -89,6 +91,7 @@ def spans(text: str) -> Iterator[Span]:
 def _flat_object(text: str) -> Span | None:
     """Recognise the usual answer, one object and nothing nested in it, at a fraction of the walk's cost."""
     body = text.strip(" \t\n\r")
+    # A second opener may stand in a string, or begin another object: only the walk can tell.
     if len(body) > _LONGEST_FLAT or body[:1] != "{" or body.count("{") > 1 or "[" in body:
         return None
     try:
@@ -135,6 +138,7 @@ def _walk(text: str, start: int) -> tuple[int, int, str | None]:
         if move == "push" and len(stack) == MAX_DEPTH:
             return position, len(stack), "too_deep"
         if move is None:
+            # A text cut by the token limit ends within JSON that had no time to show that it was any.
             unfinished = _BLANK_END.match(text, position) or (mark == '"' and end == len(text))
             return position, len(stack), "bad_json" if begun or len(stack) > 1 or unfinished else "prose"
         position, begun = end, begun or mark in (":", ",")
@@ -167,6 +171,7 @@ def _skip(text: str, position: int, depth: int) -> int:
     while depth and (found := _BRACKET.search(text, position)):
         position = found.end()
         if found[0] == '"':
+            # Brackets within a string open and close nothing.
             position, _ = string_end(text, position)
         else:
             depth += 1 if found[0] in "{[" else -1

@@ -164,6 +164,7 @@ def _read_text(text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[s
 def _answer(verdict: object, names: Mapping[str, str]) -> tuple[str, str, str | None]:
     """Return outcome, answer and the reason when there is none."""
     if isinstance(verdict, int | float) and not isinstance(verdict, bool):
+        # 3 and 3.0 are the level "3"; the text "3.0" is not, for texts are compared as they stand.
         verdict = next((name for name in names if _as_number(name) == verdict), verdict)
     outcome, name, why_not = read_answer(verdict, tuple(names))
     return outcome, names[name] if name else "", why_not
@@ -190,6 +191,7 @@ def _with_confidence(
 ) -> ParsedAnswer:
     where = _verdict_range(text, span)
     tokens = _verdict_tokens(text, where, logprobs) if where else None
+    # Written as `not … <= 0` so that NaN fails it too.
     if where is None or not tokens or not (total := sum(token.logprob for token in tokens)) <= 0:
         return reading
     confidence = math.exp(total)
@@ -205,6 +207,7 @@ def _verdict_tokens(text: str, where: tuple[int, int], logprobs: Sequence[Mappin
     found: list[_Token] = []
     for token in _tokens_from_the_end(text, logprobs):
         if token.begin < where[1]:
+            # A token may carry the quote or brace beside the verdict, but nothing that has a meaning of its own.
             beside = text[token.begin : where[0]] + text[where[1] : token.end]
             if beside.strip(' \t\n\r":,}'):
                 return None
@@ -224,6 +227,7 @@ def _alternatives(text: str, start: int, tokens: Sequence[_Token], names: Mappin
     for token in tokens:
         for instead, logprob in token.top:
             name = _begun(text[start : max(start, token.begin)] + instead, names)
+            # The token that was chosen is among its own alternatives, and counted already.
             if name is not None and instead != text[token.begin : token.end]:
                 found[names[name]] = found.get(names[name], 0.0) + math.exp(min(0.0, before + logprob))
         before += token.logprob

@@ -75,7 +75,7 @@ class PromptedJudge(ModelJudge):
             answer_style: What the slots are called in the prompt: `letters` (A, B) or `digits` (1, 2).
             logprobs: Ask for token probabilities and read the verdict's confidence from them.
         """
-        JudgeOptions.checked(
+        given = JudgeOptions.checked(
             {
                 "model": model,
                 "prompt": prompt,
@@ -95,7 +95,7 @@ class PromptedJudge(ModelJudge):
         self.model, self.name = canonical(model), name or shown_name(model)
         self.template = rendering.load_template(prompt)
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
-        self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
+        self.temperature, self.max_tokens, self.seed = given.temperature, given.max_tokens, given.seed
         self.api_base = address_of(model, api_base)
         self.extra = checked_extra(extra or {}, of="PromptedJudge")
         self.structured = takes_schema(model, api_base=self.api_base) if structured is None else structured

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from jrh_mlflow.engine.calls import plan_calls, present
@@ -290,3 +291,8 @@ def test_every_call_of_a_suite_has_a_request_that_is_the_same_when_asked_again()
     keys = [judge.request(call).key(0) for call in calls]
     assert keys == [PromptedJudge(MODEL).request(call).key(0) for call in calls]
     assert len(set(keys)) == len(calls) == 5
+
+
+def test_numbers_of_numpy_are_settings_like_any_other():
+    judge = PromptedJudge(MODEL, temperature=np.float32(0.5), max_tokens=np.int64(64), seed=np.int64(7))
+    assert judge.fingerprint() == PromptedJudge(MODEL, temperature=0.5, max_tokens=64, seed=7).fingerprint()
