@@ -93,7 +93,7 @@ def generate(source: str, as_json: bool, dry_run: bool, **options: Any) -> None:
     if output is None:
         raise click.UsageError("Give -o FOLDER, where the suite is written.")
     from jrh_mlflow.generation.generate import run_generation
-    from jrh_mlflow.generation.pipeline import partial_file
+    from jrh_mlflow.generation.outcomes import partial_file
 
     # `jrh review` may look at the items while the others are being made.
     with partial_file(Path(output)) as on_items:

@@ -1,1 +1,1 @@
-"""From labelled responses to a reliability suite: write, check, confirm, retry, or set aside with the reason."""
+"""From labelled responses or transcripts to a suite: write, check, confirm, retry, or set aside."""

@@ -1,4 +1,4 @@
-"""What planner, editor and summariser of transcripts are told, and how the answers of the first two are read.
+"""What planner, editor and summariser of transcripts are told, and how their JSON is read.
 
 Answers are JSON and are read strictly: what is wrong with one is told to the generator with the next attempt.
 Everything that comes from a log stands between markers, so that nothing in it can pass for an instruction.

@@ -1,13 +1,18 @@
-"""What came of generating: replies, attempts, items, what was set aside, and what it used."""
+"""What comes of generating: replies, attempts, items, what was set aside, and what it used."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.suites.suite import item_line
 
+OnItems = Callable[[Sequence[Item]], None]
+"""Told of items as they are finished."""
 NOT_ASKED = "not asked"
 """The verdict of an item that no validator has seen."""
 
@@ -131,3 +136,33 @@ def set_aside_row(aside: SetAside) -> dict[str, Any]:
 
 def _sum(total: int | None, part: int | None) -> int | None:
     return None if total is None or part is None else total + part
+
+
+PARTIAL_FILE = "items.partial.jsonl"
+"""Of a generation that still runs, for a review that does not wait for its end.
+
+Lines as in `suite.jsonl`: baselines first, then items in the order they are finished."""
+
+
+@contextmanager
+def partial_file(folder: Path) -> Iterator[OnItems]:
+    """Append items to the folder's partial file inside the block; it goes when the block ends well.
+
+    When it fails, the file stays only where a review has begun; the next generation into the folder starts it anew.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / PARTIAL_FILE
+    try:
+        with file.open("wb") as sink:
+
+            def write(items: Sequence[Item]) -> None:
+                sink.write(b"".join(item_line(item) for item in items))
+                sink.flush()
+
+            yield write
+    except BaseException:
+        if set(folder.iterdir()) == {file}:
+            file.unlink()
+            folder.rmdir()
+        raise
+    file.unlink()

@@ -1,17 +1,16 @@
-"""All targets of all tests through one pool of workers: write, check, confirm, try again on the ramp, or set aside."""
+"""All targets through one pool of workers: write, check, confirm, try again, or set aside."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.engine.workers import WorkerPool
-from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, Reply, SetAside, Usage
+from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, OnItems, Reply, SetAside, Usage
 from jrh_mlflow.generation.plan import GenerationPlan, Job, finished
 from jrh_mlflow.generation.session import Rehearsal, Session, Stopped
 from jrh_mlflow.generation.validators import Validator
@@ -19,7 +18,6 @@ from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Wr
 from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.suites.suite import item_line
 
 _FEW_WORDS = 8
 _STRIDE = 1000
@@ -27,8 +25,6 @@ _STRIDE = 1000
 
 OnDone = Callable[[int, Usage], None]
 """Told how many items a job has settled, and what was used so far."""
-OnItems = Callable[[Sequence[Item]], None]
-"""Told of items as they are finished."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -116,6 +112,7 @@ class Pipeline:
         self._briefed = writer if isinstance(writer, BriefedWriter) else None
         self._similarity: Similarity = _Remembered(similarity)
         self._seed, self._restarted, self._on_done, self._on_items = seed, restarted, on_done, on_items
+        # With nobody to wait for, further workers would only take turns.
         alone = self._briefed is None and validator is None
         self._pool = WorkerPool[list[Job], None](plan.units(), workers=1 if alone else WORKERS_PER_SLOT * concurrency)
         self._results: list[JobResult] = []
@@ -149,6 +146,7 @@ class Pipeline:
         """Try until an attempt passes, there is a reason to give up, or generation is stopped."""
         try:
             while len(result.attempts) < self._rounds(result.job):
+                # What came before is settled, so a restart is rehearsed from here; see `session`.
                 rehearse = (lambda: self._rehearsed(result.copy())) if self._restarted else None
                 session = Session(self._usage, stopped=lambda: self._pool.stopped is not None, rehearse=rehearse)
                 if await self._attempt(result, session):
@@ -276,33 +274,3 @@ def _counts(test: str, results: Sequence[JobResult]) -> Counts:
         attempts=sum(len(result.attempts) for result in own),
         validator_rejected=sum(attempt.rejected for result in own for attempt in result.attempts),
     )
-
-
-PARTIAL_FILE = "items.partial.jsonl"
-"""Of a generation that still runs, for a review that does not wait for its end.
-
-Lines as in `suite.jsonl`: baselines first, then items in the order they are finished."""
-
-
-@contextmanager
-def partial_file(folder: Path) -> Iterator[OnItems]:
-    """Append items to the folder's partial file inside the block; it goes when the block ends well.
-
-    When it fails, the file stays only where a review has begun; the next generation into the folder starts it anew.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / PARTIAL_FILE
-    try:
-        with file.open("wb") as sink:
-
-            def write(items: Sequence[Item]) -> None:
-                sink.write(b"".join(item_line(item) for item in items))
-                sink.flush()
-
-            yield write
-    except BaseException:
-        if set(folder.iterdir()) == {file}:
-            file.unlink()
-            folder.rmdir()
-        raise
-    file.unlink()

@@ -1,4 +1,7 @@
-"""What is to be made of which source: baselines, and every target of every test, checked before anything is paid."""
+"""What is to be made of which source: baselines, and every target of every test.
+
+All that can be wrong with source, labels, rubric and tests is found here, before anything is paid.
+"""
 
 from __future__ import annotations
 

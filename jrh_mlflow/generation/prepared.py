@@ -1,4 +1,4 @@
-"""A generation resolved and checked: what is made, who writes, who confirms, at what price; nothing is sent yet."""
+"""A generation resolved and checked, before anything is sent: what is made, by whom, at what price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite and its MLflow run say about how they were made: origin, params, metrics, artifacts, description."""
+"""What a generated suite and its MLflow run say about how they were made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transcripts edited for tests of judges that watch agents: planned, edited step by step, summarised, verified."""
+"""Transcripts edited for tests of judges that watch agents: planned, edited, summarised, verified."""
 
 from __future__ import annotations
 

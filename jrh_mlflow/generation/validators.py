@@ -1,4 +1,7 @@
-"""Who confirms: asked with the judge's own question about the finished item. It filters; it never decides a label."""
+"""Who confirms finished items, asked with the judge's own question.
+
+A validator filters; it never decides a label.
+"""
 
 from __future__ import annotations
 

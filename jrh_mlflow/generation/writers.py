@@ -1,4 +1,4 @@
-"""Who writes: a generator model and how it is sampled, a function of the user's, or rules that need no model."""
+"""Who writes: a generator model and how it is sampled, a function of the user's, or rules."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.generation.pipeline import PARTIAL_FILE
+from jrh_mlflow.generation.outcomes import PARTIAL_FILE
 from jrh_mlflow.perturb import Check, CheckContext, Similarity, Target, written_by
 from jrh_mlflow.review.states import EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
 from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.generation.pipeline import PARTIAL_FILE
+from jrh_mlflow.generation.outcomes import PARTIAL_FILE
 from jrh_mlflow.review.finish import ReviewLogger, finish
 from jrh_mlflow.review.sources import FolderCatalog, ReviewCatalog, RunCatalog
 from jrh_mlflow.review.states import UNDECIDED

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.generation.generate import run_generation
-from jrh_mlflow.generation.pipeline import PARTIAL_FILE, partial_file
+from jrh_mlflow.generation.outcomes import PARTIAL_FILE, partial_file
 from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.review.sources import folder_review
 from jrh_mlflow.suites.suite import read_suite

@@ -1,4 +1,4 @@
-"""Generations that are cut off after some call and started again: no answer is paid twice, the suite is the same."""
+"""Generations cut off after some call and started again: nothing is paid twice, the suite is the same."""
 
 from __future__ import annotations
 
