@@ -18,9 +18,9 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill
-from jrh_mlflow.perturb.english import plain
+from jrh_mlflow.perturb.english import cut
 from jrh_mlflow.schema.items import Labels, Seed
-from jrh_mlflow.schema.presentation import Message, saved_message
+from jrh_mlflow.schema.presentation import Message, read_message, saved_message
 from jrh_mlflow.scoring.expectations import ExpectedLabel
 
 _WORDS = """
@@ -138,12 +138,7 @@ def messages_text(messages: Sequence[Message]) -> str:
 
 def read_messages(text: str) -> tuple[Message, ...]:
     """Read what `messages_text` wrote."""
-    return tuple(_read_message(message) for message in json.loads(text))
-
-
-def _read_message(data: dict[str, Any]) -> Message:
-    lists: dict[str, Any] = {name: tuple(data[name]) for name in ("tool_calls", "parts") if name in data}
-    return Message(**{**data, **lists})
+    return tuple(read_message(message) for message in json.loads(text))
 
 
 RESULTS = ("tool", "function")
@@ -251,5 +246,4 @@ def _results_end(messages: Sequence[Message], place: int) -> int | None:
 
 
 def _quote(rubric: str) -> str:
-    flat = plain(rubric).replace("“", '"').replace("”", '"')
-    return flat if len(flat) <= _MAX_QUOTE else flat[: _MAX_QUOTE - 1] + "…"
+    return cut(rubric, _MAX_QUOTE).replace("“", '"').replace("”", '"')

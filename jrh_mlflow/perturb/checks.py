@@ -12,6 +12,7 @@ from functools import cached_property
 
 from jrh_mlflow.perturb._base import Check, CheckContext, Target
 from jrh_mlflow.perturb.english import (
+    cut,
     firm_numbers,
     has_name,
     names,
@@ -21,8 +22,6 @@ from jrh_mlflow.perturb.english import (
     plain,
     words,
 )
-
-_MAX_QUOTE = 60
 
 
 class _Patterns:
@@ -100,7 +99,7 @@ def same_words(target: Target, text: str, context: CheckContext) -> str | None:
     place = next((i for i, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), None)
     if place is None:
         return f"words changed: {len(before)} before, {len(after)} now"
-    return f"words changed, first at word {place + 1}: {_cut(after[place])}"
+    return f"words changed, first at word {place + 1}: {cut(after[place])}"
 
 
 def not_empty(target: Target, text: str, context: CheckContext) -> str | None:
@@ -121,7 +120,7 @@ def about_the_editing(original: str, text: str) -> str | None:
     text = text.strip()
     begun = _opening(_REWRITING, original, text)
     if begun:
-        return f"opening remark of the generator: {_cut(begun)}"
+        return f"opening remark of the generator: {cut(begun)}"
     return _wrapped(original, text)
 
 
@@ -134,19 +133,19 @@ def _wrapped(original: str, text: str) -> str | None:
         return None if original.strip()[:1] == text[0] else "wrapped in quotation marks"
     marker = _MARKER.search(text)
     if marker and marker.group().lower() not in original.lower():
-        return f"marker of the prompt left in: {_cut(marker.group())}"
+        return f"marker of the prompt left in: {cut(marker.group())}"
     return None
 
 
 def _chatter(original: str, text: str) -> str | None:
     found = _new(_REFUSAL, text[:_REFUSAL_WITHIN], original)
     if found:
-        return f"refusal: {_cut(found)}"
+        return f"refusal: {cut(found)}"
     begun = _opening(_OPENING, original, text)
     if begun:
-        return f"opening remark of the generator: {_cut(begun)}"
+        return f"opening remark of the generator: {cut(begun)}"
     found = _new(_CLOSING, text[-_CLOSING_WITHIN:], original)
-    return f"closing remark of the generator: {_cut(found)}" if found else None
+    return f"closing remark of the generator: {cut(found)}" if found else None
 
 
 def _new(patterns: _Patterns, text: str, original: str) -> str | None:
@@ -248,12 +247,7 @@ def unlike_earlier(high: float) -> Check:
 
 
 def _list(found: Iterable[str]) -> str:
-    return _cut(", ".join(sorted(found, key=lambda value: (len(value), value))))
-
-
-def _cut(text: str) -> str:
-    flat = plain(text)
-    return flat if len(flat) <= _MAX_QUOTE else flat[: _MAX_QUOTE - 1] + "…"
+    return cut(", ".join(sorted(found, key=lambda value: (len(value), value))))
 
 
 REWRITTEN: tuple[Check, ...] = (not_empty, differs, no_wrapping)

@@ -51,6 +51,12 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
+def cut(text: str, most: int = 60) -> str:
+    """Quote a text on one line, in at most so many characters."""
+    flat = plain(text)
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
 @lru_cache(_TEXTS_AT_HAND)
 def words(text: str) -> tuple[str, ...]:
     """Return the words as written, apostrophes kept: `don't` is one.

@@ -49,6 +49,12 @@ def saved_message(message: Message) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in _ALWAYS_SAVED or value not in (None, ())}
 
 
+def read_message(data: Mapping[str, Any]) -> Message:
+    """Read what `saved_message` returned."""
+    lists = {name: tuple(data[name]) for name in ("tool_calls", "parts") if name in data}
+    return Message(**{**data, **lists})
+
+
 def message_text(message: Message) -> str:
     """Return a message in one line for people: its text, then its tool calls.
 

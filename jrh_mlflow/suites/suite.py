@@ -16,7 +16,7 @@ from typing import Any
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.schema.presentation import Message, saved_message
+from jrh_mlflow.schema.presentation import read_message, saved_message
 from jrh_mlflow.suites.validity import check_suite
 from jrh_mlflow.text import clean_json
 
@@ -173,17 +173,12 @@ def read_item(line: bytes, number: int, file: Path) -> Item:
             raise ValueError("unknown fields")
         _check_types(data)
         if data.get("transcript") is not None:
-            data["transcript"] = tuple(_read_message(message) for message in data["transcript"])
+            data["transcript"] = tuple(read_message(message) for message in data["transcript"])
         if data.get("answers") is not None:
             data["answers"] = tuple(data["answers"])
         return Item(**data)
     except (ValueError, TypeError) as error:
         raise SuiteError(f"{file}, line {number}: not an item ({error}).") from error
-
-
-def _read_message(data: Mapping[str, Any]) -> Message:
-    lists = {name: tuple(data[name]) for name in ("tool_calls", "parts") if name in data}
-    return Message(**{**data, **lists})
 
 
 def _check_types(data: Mapping[str, Any]) -> None:
