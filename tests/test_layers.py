@@ -134,7 +134,7 @@ ALL = [one for found in IMPORTS.values() for one in found]
 
 
 def room(file: str) -> str:
-    """Folder or module under the package: `measures/datasheet/axes.py` is in `measures`."""
+    """Folder or module under the package: `reports/figures/datasheet.py` is in `reports`."""
     return Path(file).parts[0].removesuffix(".py")
 
 

@@ -108,7 +108,7 @@ def compare(
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
     Paired on the calls that every run has, sources as clusters, decisions adjusted by Holm; see
-    `measures.comparison.contrasts`. A run stopped by its budget is compared on what it asked; the comparison says so.
+    `results.comparison.contrasts`. A run stopped by its budget is compared on what it asked; the comparison says so.
 
     Args:
         runs: Two or more run ids, `runs:/<id>`, or unique beginnings of ids.

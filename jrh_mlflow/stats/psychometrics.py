@@ -1,20 +1,16 @@
-"""Psychometric thresholds: isotonic curve, its crossing, and a cluster bootstrap that keeps censoring.
-
-Signal detection.
-"""
+"""Psychometric curves: the threshold of an isotonic fit, its cluster bootstrap that keeps censoring, and d'."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from jrh_mlflow.stats import Array
+from jrh_mlflow.stats.bootstrap import expanded_tail
 from jrh_mlflow.stats.proportions import cluster_wilson
 
 _TOLERANCE = 1e-12
@@ -73,8 +69,7 @@ def crossing_interval(
 ) -> CrossingInterval | None:
     """Cluster bootstrap of `crossing`: `correct` and `n` are clusters x steps, clusters are drawn with replacement.
 
-    The percentiles are expanded for few clusters (Hesterberg 2015, Am. Stat. 69:371-386, section 3.4): the plain
-    percentile interval of k clusters is narrower than it should be by about sqrt((k - 1) / k) and ignores t.
+    The percentiles are expanded for few clusters, see `bootstrap.expanded_tail`.
 
     Returns:
         The interval, or None with fewer than two clusters.
@@ -83,7 +78,7 @@ def crossing_interval(
     if k < 2:
         return None
     values = _resampled_crossings(steps, correct, n, rng=rng, target=target, n_resamples=n_resamples)
-    tail = float(stats.norm.cdf(-math.sqrt(k / (k - 1)) * stats.t.ppf((1 + level) / 2, k - 1)))
+    tail = expanded_tail(k, level=level)
     # Order statistics, not interpolation: -inf and inf mark censored resamples and must stay what they are.
     low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
     return CrossingInterval(
