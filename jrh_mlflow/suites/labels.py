@@ -130,6 +130,7 @@ def _inferred(cells: Sequence[object], texts: Iterable[str], column: str, ids: S
     if len(answers) < 2:
         raise RecipeError(f"Column {column!r} holds one label only, {answers[0]!r}. Give `labels` or `scale`.")
     if whole and len(answers) > 2:
+        # A level that no row has is a level still: 1, 2, 4, 5 is a scale from 1 to 5.
         return Labels(answers=_whole_levels(int(answers[0]), int(answers[-1]), f"Column {column!r}"), ordinal=True)
     if len(answers) > MAX_ANSWERS:
         raise RecipeError(f"Column {column!r} holds {len(answers)} different labels. Is it the right column?")

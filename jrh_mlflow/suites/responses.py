@@ -177,6 +177,7 @@ def sample(ids: Sequence[str], strata: Sequence[str], n: int, *, seed: int) -> l
             f"`n` is {n}, but the dataset has {len(ids)} rows. Lower it, or leave it out to take them all."
         )
     members: dict[str, list[int]] = {}
+    # By id, not by place: the same rows in another order give the same draw.
     for position in sorted(range(len(ids)), key=lambda position: ids[position]):
         members.setdefault(strata[position], []).append(position)
     shares = allocate({name: len(rows) for name, rows in members.items()}, n)

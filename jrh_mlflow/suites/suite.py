@@ -119,6 +119,7 @@ def read_suite(path: str | Path, *, mend: bool = False) -> Suite:
 
 def item_line(item: Item) -> bytes:
     """Return an item's line of `suite.jsonl`."""
+    # Empty fields are left out, so that a field added later changes no hash of an older suite.
     data = {name: value for name in _FIELDS if (value := getattr(item, name)) not in (None, {}, [], ())}
     if item.transcript:
         data["transcript"] = [saved_message(message) for message in item.transcript]
@@ -154,6 +155,7 @@ def read_manifest(file: Path, *, mend: bool = False) -> dict[str, Any]:
 
 
 def _check_bytes(content: bytes, manifest: Mapping[str, Any], file: Path) -> None:
+    # A file cut short fails its hash too; the count says what happened to it.
     n_lines = content.count(b"\n")
     if n_lines < manifest["n_items"]:
         raise SuiteError(f"{file} was cut short: {n_lines} of {manifest['n_items']} items. Fetch or build it again.")

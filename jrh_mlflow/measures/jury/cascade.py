@@ -131,6 +131,7 @@ class _Steps:
             doubtful |= cast[:, 0] != cast[:, 1]
         if signal == "replicates":
             doubtful |= _waver(table, cast[:, 0])
+            # To see whether they agree all replicates must be asked, so each unit costs them all.
             costs = np.bincount(_groups(table), weights=costs)[_groups(table)]
         return cls(
             table=table,

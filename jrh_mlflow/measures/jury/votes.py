@@ -199,6 +199,7 @@ def halves(table: VoteTable, *, seed: int = 0) -> tuple[Mask, Mask]:
             f"Choosing on one half of the sources and reporting on the other needs two or more sources with an "
             f"expected answer, but there are {len(dealt)}."
         )
+    # Whole sources: units of one source are alike, and a half that holds a twin of the other is no test of it.
     drawn = np.random.default_rng(seed).permutation(dealt)
     second = np.isin(table.source, drawn[: len(drawn) // 2])
     return ~second, second
@@ -235,6 +236,7 @@ def _answers(row: pd.DataFrame, scale: Scale) -> Codes:
     text = np.where(order == "", [plain(one) for one in answer], content)
     text = np.where(outcome == "tie", "tie", np.where(outcome == "verdict", text, ""))
     codes = _codes(text.astype(object), scale)
+    # An abstention is a vote for no answer; what could not be read is no vote at all.
     codes[outcome == "abstain"] = len(scale.labels)
     codes[~np.isin(outcome, USABLE)] = MISSING
     return codes

@@ -159,6 +159,7 @@ def asking(messages: Sequence[Message]) -> dict[int, int]:
     for i, message in enumerate(messages):
         if message.role in _RESULTS and message.tool_call_id in callers:
             found[i] = callers[message.tool_call_id]
+        # Ids may come again in a later turn: the last call before a result is the one it answers.
         for call in message.tool_calls:
             callers[call.get("id")] = callers[None] = i
     return found
