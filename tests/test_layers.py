@@ -1,12 +1,16 @@
-"""The house has floors: imports point down only, and heavy libraries stay in the rooms that need them."""
+"""The house has floors: imports point down only, files know no circle, and each name means one thing.
+
+Every file is read, also inside a folder, and every import counts, inside functions and under TYPE_CHECKING too.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -39,21 +43,39 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("demo",),
     ("cli",),
 )
-"""From the ground up. Modules of one floor may know one another."""
+"""From the ground up. Modules of one floor may know one another, in no circle."""
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
-HEAVY = ("mlflow", "litellm", "optuna", "matplotlib", "aiohttp", "ray", "sklearn", "jinja2", "xllamacpp", "inspect_ai")
+HEAVY = (
+    "mlflow",
+    "litellm",
+    "optuna",
+    "matplotlib",
+    "aiohttp",
+    "ray",
+    "sklearn",
+    "jinja2",
+    "xllamacpp",
+    "inspect_ai",
+    "sqlalchemy",
+    "psycopg",
+)
 """Never imported while a module is loaded: `import jrh_mlflow` and `jrh --help` must stay quick."""
-ONLY_IN = {
-    "mlflow": "tracking/",
-    "optuna": "sweeps/",
-    "ray": "engine/ray_",
-    "psycopg": "engine/journal/",
-    "xllamacpp": "models/local/",
-    "inspect_ai": "suites/transcripts/",
-    "sklearn": "perturb/",
-    "jinja2": "reports/",
-    "matplotlib": "reports/figures/",
+LATE = ("engine/journal/sqlite.py", "engine/journal/postgres.py", "engine/journal/tables.py")
+"""Loaded themselves when a journal is opened: they may load their library at once, and nobody may load them."""
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    "mlflow": ("tracking/",),
+    "optuna": ("sweeps/",),
+    "ray": ("engine/ray_",),
+    "psycopg": ("engine/journal/",),
+    "sqlalchemy": ("engine/journal/", "sweeps/study.py", "tracking/store.py"),
+    "xllamacpp": ("models/local/",),
+    "inspect_ai": ("suites/transcripts/",),
+    "sklearn": ("perturb/",),
+    "jinja2": ("reports/",),
+    "matplotlib": ("reports/figures/",),
+    "litellm": ("models/",),
+    "aiohttp": ("models/transports/", "engine/"),
 }
 IMPURE = (
     "os",
@@ -70,24 +92,48 @@ IMPURE = (
     "asyncio",
 )
 
+VIEWS = ("cli", "reports", "results")
+"""Floors that show what another floor holds: there a file may have the name of the thing it shows."""
+ANY_FOLDER = ("__init__", "_base")
+SAME_THING = {
+    "agreement": "stats: the coefficients; measures: of votes",
+    "calls": "schema: one record; measures: records as arrays; engine: those of an evaluation",
+    "datasheet": "suites: what is asked; measures: what is read from the answers",
+    "items": "schema: what an item is; suites/transcripts: items made of transcripts",
+    "jury": "measures: what votes are worth; evaluation: the verb, with its runs",
+}
+"""File names that two floors share because both are about that one thing."""
+
 
 @dataclass(frozen=True)
 class Import:
-    """One import statement of one file."""
+    """One imported module or name of one file."""
 
     file: str
     line: int
     target: str
     """Dotted, absolute; for a name of the package the module that is meant."""
+    name: str
+    """What is taken from the target; empty for the module itself."""
     at_load: bool
     """False inside a function or under TYPE_CHECKING."""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} imports {self.target}"
+        return f"{self.file}:{self.line} imports {self.target}{f' ({self.name})' if self.name else ''}"
 
     @property
     def top(self) -> str:
         return self.target.partition(".")[0]
+
+
+def module_of(file: str) -> str:
+    """Dotted name of a file: `suites/__init__.py` is `jrh_mlflow.suites`."""
+    parts = PurePosixPath(file).with_suffix("").parts
+    return ".".join([PACKAGE, *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+FILES = sorted(str(path.relative_to(ROOT).as_posix()) for path in ROOT.rglob("*.py"))
+MODULES = {module_of(file): file for file in FILES}
 
 
 def statements(node: ast.AST, *, at_load: bool) -> Iterator[tuple[ast.AST, bool]]:
@@ -105,40 +151,47 @@ def statements(node: ast.AST, *, at_load: bool) -> Iterator[tuple[ast.AST, bool]
         yield from statements(child, at_load=at_load)
 
 
-def targets(node: ast.AST, package: str) -> list[str]:
-    """Modules that a node imports, by statement or by name in `import_module("…")`."""
+def targets(node: ast.AST, package: str) -> list[tuple[str, str]]:
+    """Modules that a node imports, each with the name taken from it, by statement or by `import_module("…")`."""
     if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
+        return [(alias.name, "") for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         parts = package.split(".")[: 1 - node.level or None] if node.level else []
         base = ".".join([*parts, *([node.module] if node.module else [])])
-        # `from jrh_mlflow import evaluation` means a module; `from jrh_mlflow.errors import JrhError` a name in one.
-        return [f"{base}.{alias.name}" if base == PACKAGE else base for alias in node.names]
+        return [_module_or_name(base, alias.name) for alias in node.names]
     if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
-        return [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        return [
+            (arg.value, "") for arg in node.args[:1] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+        ]
     return []
 
 
+def _module_or_name(base: str, name: str) -> tuple[str, str]:
+    # `from jrh_mlflow import evaluation` means a module; `from jrh_mlflow.errors import JrhError` a name in one.
+    is_module = base == PACKAGE or f"{base}.{name}" in MODULES
+    return (f"{base}.{name}", "") if is_module else (base, name)
+
+
 def imports_of(source: str, file: str) -> list[Import]:
-    package = ".".join([PACKAGE, *Path(file).parts[:-1]])
+    package = ".".join([PACKAGE, *PurePosixPath(file).parts[:-1]])
     return [
-        Import(file=file, line=getattr(node, "lineno", 0), target=target, at_load=at_load)
+        Import(file=file, line=getattr(node, "lineno", 0), target=target, name=name, at_load=at_load)
         for node, at_load in statements(ast.parse(source), at_load=True)
-        for target in targets(node, package)
+        for target, name in targets(node, package)
     ]
 
 
-FILES = sorted(str(path.relative_to(ROOT).as_posix()) for path in ROOT.rglob("*.py"))
-IMPORTS = {file: imports_of((ROOT / file).read_text(encoding="utf-8"), file) for file in FILES}
+SOURCES = {file: (ROOT / file).read_text(encoding="utf-8") for file in FILES}
+IMPORTS = {file: imports_of(source, file) for file, source in SOURCES.items()}
 ALL = [one for found in IMPORTS.values() for one in found]
 
 
 def room(file: str) -> str:
-    """Folder or module under the package: `reports/figures/datasheet.py` is in `reports`."""
-    return Path(file).parts[0].removesuffix(".py")
+    """Folder or module under the package: `measures/jury/votes.py` is in `measures`."""
+    return PurePosixPath(file).parts[0].removesuffix(".py")
 
 
-def problems(found: list[Import]) -> list[str]:
+def problems(found: Iterable[Import]) -> list[str]:
     """Imports that point up, or past the floors."""
     wrong = []
     for one in found:
@@ -152,10 +205,102 @@ def problems(found: list[Import]) -> list[str]:
     return wrong
 
 
+def circles(found: Iterable[Import]) -> list[str]:
+    """Files that import one another, straight or over others; each circle once, as one line."""
+    edges: dict[str, set[str]] = defaultdict(set)
+    for one in found:
+        target = MODULES.get(one.target)
+        if target is not None and target != one.file:
+            edges[one.file].add(target)
+    reached = {file: _reached(file, edges) for file in list(edges)}
+    groups = {
+        tuple(sorted(other for other in reached[file] if file in reached.get(other, ())))
+        for file in reached
+        if file in reached[file]
+    }
+    return [" ↔ ".join(group) for group in sorted(groups)]
+
+
+def _reached(file: str, edges: Mapping[str, Collection[str]]) -> set[str]:
+    seen: set[str] = set()
+    ahead = list(edges.get(file, ()))
+    while ahead:
+        other = ahead.pop()
+        if other not in seen:
+            seen.add(other)
+            ahead += edges.get(other, ())
+    return seen
+
+
+def weights(found: Iterable[Import]) -> list[str]:
+    """Imports that would load a heavy library with the package: of one, or of a file that is to be loaded late."""
+    outside = [one for one in found if one.at_load and one.file not in LATE]
+    return [str(one) for one in outside if one.top in HEAVY or MODULES.get(one.target) in LATE]
+
+
+def strangers(found: Iterable[Import]) -> list[str]:
+    """Imports of what a leading underscore keeps private to another folder."""
+    return [str(one) for one in found if _private_folder(one) not in (None, *_folders(one.file))]
+
+
+def _private_folder(one: Import) -> str | None:
+    """Return the folder that a private module or name belongs to; None for what is public."""
+    if one.top != PACKAGE:
+        return None
+    parts = one.target.split(".")[1:]
+    for place, part in enumerate(parts):
+        if part.startswith("_"):
+            return "/".join(parts[:place])
+    if one.name.startswith("_") and not one.name.startswith("__"):
+        file = MODULES.get(one.target, "")
+        return str(PurePosixPath(file).parent) if file else None
+    return None
+
+
+def _folders(file: str) -> list[str]:
+    """Return the folder of a file and those around it."""
+    return [str(folder) for folder in PurePosixPath(file).parents]
+
+
+def classes(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Class name to the files that define one of it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(file)
+    return found
+
+
+def shared_names(files: Iterable[str]) -> dict[str, list[str]]:
+    """File names that stand for two things: in two folders that are no view of one another."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        if room(file) not in VIEWS or len(PurePosixPath(file).parts) == 1:
+            found[PurePosixPath(file).stem].append(file)
+    return {stem: where for stem, where in found.items() if len(where) > 1 and stem not in (*ANY_FOLDER, *SAME_THING)}
+
+
 @pytest.mark.parametrize("file", [file for file in FILES if file != "__init__.py"])
 def test_imports_point_down(file):
     assert room(file) in FLOOR, f"{file} has no floor: give it one in FLOORS."
     assert problems(IMPORTS[file]) == []
+
+
+def test_no_files_import_one_another():
+    assert circles(one for one in ALL if one.file != "__init__.py") == []
+
+
+def test_what_is_private_is_imported_inside_its_folder_only():
+    assert strangers(ALL) == []
+
+
+def test_a_class_name_means_one_class():
+    assert {name: files for name, files in classes(SOURCES).items() if len(files) > 1} == {}
+
+
+def test_a_file_name_means_one_thing():
+    assert shared_names(FILES) == {}
 
 
 def test_the_front_door_loads_nothing_of_the_house():
@@ -163,7 +308,7 @@ def test_the_front_door_loads_nothing_of_the_house():
 
 
 def test_heavy_libraries_are_imported_where_they_are_used_and_never_while_loading():
-    assert [str(one) for one in ALL if one.top in HEAVY and one.at_load] == []
+    assert weights(ALL) == []
 
 
 @pytest.mark.parametrize("library", ONLY_IN)
@@ -235,3 +380,50 @@ def test_an_import_that_points_down_or_outside_is_not(line):
 )
 def test_what_runs_while_loading_is_told_from_what_runs_later(source, at_load):
     assert [one.at_load for one in imports_of(source, "stats/new.py") if one.top == "mlflow"] == [at_load]
+
+
+def test_a_file_that_loads_a_heavy_library_is_loaded_late():
+    late = LATE[0]
+    assert weights(imports_of("import sqlalchemy", late)) == []
+    assert len(weights(imports_of("import sqlalchemy", "engine/runner.py"))) == 1
+    assert len(weights(imports_of(f"import {module_of(late)}", "engine/runner.py"))) == 1
+    assert weights(imports_of(f"def f():\n    import {module_of(late)}", "engine/runner.py")) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from jrh_mlflow.suites.natural import natural_suite",
+        "from jrh_mlflow.suites import natural_suite",
+        "def f():\n    from jrh_mlflow.suites import natural",
+        "if TYPE_CHECKING:\n    from .natural import natural_suite",
+    ],
+)
+def test_a_circle_is_seen_in_one_folder_and_however_late_it_closes(back):
+    door = imports_of("from jrh_mlflow.suites.natural import natural_suite", "suites/__init__.py")
+    there = imports_of("from jrh_mlflow.suites.suite import Suite", "suites/natural.py")
+    (circle,) = circles([*door, *there, *imports_of(back, "suites/suite.py")])
+    assert {"suites/natural.py", "suites/suite.py"} <= set(circle.split(" ↔ "))
+    assert circles([*door, *there]) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "file", "n"),
+    [
+        ("from jrh_mlflow.judges._base import Judge", "engine/runner.py", 1),
+        ("from jrh_mlflow.judges import _base", "engine/runner.py", 1),
+        ("from jrh_mlflow.judges.parsing import _read", "engine/runner.py", 1),
+        ("from jrh_mlflow.judges._base import Judge", "judges/scripted.py", 0),
+        ("from jrh_mlflow.suites.suite import _read", "suites/transcripts/items.py", 0),
+        ("from jrh_mlflow.judges import __doc__", "engine/runner.py", 0),
+        ("from os import _exit", "engine/runner.py", 0),
+    ],
+)
+def test_what_is_private_to_another_folder_is_seen(line, file, n):
+    assert len(strangers(imports_of(line, file))) == n
+
+
+def test_names_that_mean_two_things_are_seen():
+    assert classes({"a.py": "class A: ...", "b/c.py": "def f():\n    class A: ..."})["A"] == ["a.py", "b/c.py"]
+    files = ["suites/tables.py", "engine/tables.py", "cli/sweep.py", "sweeps/sweep.py", "reports/figures/sweep.py"]
+    assert list(shared_names(files)) == ["tables"]
