@@ -1,15 +1,21 @@
-"""The journal of paid calls: every answer durable before it is used, every dollar reserved before it is spent."""
+"""The journal of paid calls: every answer durable before it is used, every dollar reserved before it is spent.
+
+A module of this folder that is named after the scheme of its addresses and has a `BACKEND` is a backend.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from pathlib import Path
 
 from jrh_mlflow.engine.journal._base import Journal, Summary
 from jrh_mlflow.engine.journal.rows import Recovery
 from jrh_mlflow.errors import JournalError
 
 __all__ = ["Journal", "Recovery", "Summary", "open_journal"]
+
+_MODULES = {"": "sqlite", "postgresql": "postgres"}
+"""Where the module has another name than the scheme: a path has none."""
 
 
 def open_journal(path_or_url: str | os.PathLike[str]) -> Journal:
@@ -20,20 +26,28 @@ def open_journal(path_or_url: str | os.PathLike[str]) -> Journal:
             for several that share answers and budgets (the extra `postgres`).
     """
     text = os.fspath(path_or_url)
-    scheme, separator, _ = text.partition("://")
-    if not separator:
-        from jrh_mlflow.engine.journal.sqlite import SqliteJournal
-
-        return SqliteJournal(Path(text))
+    scheme = text.partition("://")[0] if "://" in text else ""
     # As Optuna and MLflow write it, too: `postgresql+psycopg://`.
-    if scheme.partition("+")[0] not in ("postgresql", "postgres"):
+    name = scheme.partition("+")[0]
+    backend = _backend(_MODULES.get(name, name))
+    if backend is None:
         # A URL may hold a password: only its scheme is repeated.
         raise JournalError(f"No journal speaks {scheme!r}. Give the path of a file, or postgresql://...")
+    return backend(text)
+
+
+def _backend(name: str) -> type[Journal] | None:
+    if not name.isidentifier() or importlib.util.find_spec(f"{__name__}.{name}") is None:
+        return None
+    if name == "postgres":
+        _demand_driver()
+    backend: type[Journal] | None = getattr(importlib.import_module(f"{__name__}.{name}"), "BACKEND", None)
+    return backend
+
+
+def _demand_driver() -> None:
     try:
         import psycopg  # noqa: F401
     except ImportError as error:
         install = 'pip install "jrh-mlflow[postgres]"'
         raise JournalError(f"A journal on PostgreSQL needs psycopg ({error}): {install}.") from error
-    from jrh_mlflow.engine.journal.postgres import PostgresJournal
-
-    return PostgresJournal(text)

@@ -301,6 +301,9 @@ class PostgresJournal(Journal):
             ) from error
 
 
+BACKEND = PostgresJournal
+
+
 def _open_tables(database: PostgresDatabase, shown: str) -> str:
     """Leave the tables of this version in the schema `jrh_journal`, and return the journal's id."""
     connection = database.connection

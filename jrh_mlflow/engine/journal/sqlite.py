@@ -139,8 +139,8 @@ def _find(n_keys: int) -> str:
 class SqliteJournal(Journal):
     """See `Journal`."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path.resolve()
+    def __init__(self, path: str) -> None:
+        self.path = Path(path).resolve()
         super().__init__(str(self.path))
         self.id = f"{socket.gethostname()}:{self.path}"
         with self._errors():
@@ -162,7 +162,7 @@ class SqliteJournal(Journal):
 
     def settle_dead(self) -> None:
         """Settle what the dead left behind, as every opening does."""
-        SqliteJournal(self.path).close()
+        SqliteJournal(self.place).close()
 
     def _do_rarely(self, work: Callable[[Database], T]) -> T:
         with _opened(self.path) as database:
@@ -186,6 +186,9 @@ class SqliteJournal(Journal):
             yield
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"The journal {self.path} cannot be used: {error}.") from error
+
+
+BACKEND = SqliteJournal
 
 
 def _connect(path: Path) -> sqlite3.Connection:
