@@ -9,24 +9,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jrh_mlflow.errors import JrhError
-    from jrh_mlflow.evaluation.compare import Comparison, compare
-    from jrh_mlflow.evaluation.criterion_shift import CriterionShift, criterion_shift
-    from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
-    from jrh_mlflow.evaluation.jury import Jury, jury
-    from jrh_mlflow.generation.generate import generate
-    from jrh_mlflow.generation.writers import Generator
-    from jrh_mlflow.judges import scripted
-    from jrh_mlflow.judges.prompted import PromptedJudge
-    from jrh_mlflow.resolve import load_suite
-    from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
-    from jrh_mlflow.schema.estimates import Estimate, NotEstimable
-    from jrh_mlflow.schema.presentation import Answer, Message, Presentation
-    from jrh_mlflow.suites import Suite, datasheet_suite, natural_suite
-    from jrh_mlflow.sweeps.result import Sweep
-    from jrh_mlflow.sweeps.space import Space
-    from jrh_mlflow.sweeps.sweep import sweep
-    from jrh_mlflow.tracking.scorers import from_mlflow
+    from jrh_mlflow.errors import JrhError as JrhError
+    from jrh_mlflow.evaluation.compare import Comparison as Comparison
+    from jrh_mlflow.evaluation.compare import compare as compare
+    from jrh_mlflow.evaluation.criterion_shift import CriterionShift as CriterionShift
+    from jrh_mlflow.evaluation.criterion_shift import criterion_shift as criterion_shift
+    from jrh_mlflow.evaluation.evaluate import Evaluation as Evaluation
+    from jrh_mlflow.evaluation.evaluate import evaluate as evaluate
+    from jrh_mlflow.evaluation.jury import Jury as Jury
+    from jrh_mlflow.evaluation.jury import jury as jury
+    from jrh_mlflow.generation.generate import generate as generate
+    from jrh_mlflow.generation.writers import Generator as Generator
+    from jrh_mlflow.judges import scripted as scripted
+    from jrh_mlflow.judges.prompted import PromptedJudge as PromptedJudge
+    from jrh_mlflow.resolve import load_suite as load_suite
+    from jrh_mlflow.results import Datasheet as Datasheet
+    from jrh_mlflow.results import ReliabilityReport as ReliabilityReport
+    from jrh_mlflow.results import measure as measure
+    from jrh_mlflow.schema.estimates import Estimate as Estimate
+    from jrh_mlflow.schema.estimates import NotEstimable as NotEstimable
+    from jrh_mlflow.schema.presentation import Answer as Answer
+    from jrh_mlflow.schema.presentation import Message as Message
+    from jrh_mlflow.schema.presentation import Presentation as Presentation
+    from jrh_mlflow.suites import Suite as Suite
+    from jrh_mlflow.suites import datasheet_suite as datasheet_suite
+    from jrh_mlflow.suites import natural_suite as natural_suite
+    from jrh_mlflow.sweeps.result import Sweep as Sweep
+    from jrh_mlflow.sweeps.space import Space as Space
+    from jrh_mlflow.sweeps.sweep import sweep as sweep
+    from jrh_mlflow.tracking.scorers import from_mlflow as from_mlflow
 
 _HOMES = {
     "Answer": "schema.presentation",
@@ -60,37 +71,7 @@ _HOMES = {
     "sweep": "sweeps.sweep",
 }
 
-__all__ = [
-    "Answer",
-    "Comparison",
-    "CriterionShift",
-    "Datasheet",
-    "Estimate",
-    "Evaluation",
-    "Generator",
-    "JrhError",
-    "Jury",
-    "Message",
-    "NotEstimable",
-    "Presentation",
-    "PromptedJudge",
-    "ReliabilityReport",
-    "Space",
-    "Suite",
-    "Sweep",
-    "compare",
-    "criterion_shift",
-    "datasheet_suite",
-    "evaluate",
-    "from_mlflow",
-    "generate",
-    "jury",
-    "load_suite",
-    "measure",
-    "natural_suite",
-    "scripted",
-    "sweep",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

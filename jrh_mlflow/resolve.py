@@ -1,4 +1,4 @@
-"""The one way in: what a user passes becomes a judge, a suite, a journal, and `Prepared`, which holds them together."""
+"""The one way in: what a user passes becomes a judge, a suite, a journal, and `Prepared` of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge contracts: judges that answer by themselves, and judges that are asked through a model client."""
+"""The two judge contracts: answering by itself, and being asked through a model client."""
 
 from __future__ import annotations
 

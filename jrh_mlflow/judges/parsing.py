@@ -1,4 +1,4 @@
-"""From a model's response to an outcome. Strict: what is not clearly an answer is `unparsed`, with the reason.
+"""From a model's response to an outcome. Strict: what is no clear answer is `unparsed`.
 
 The last JSON object at the top level of the text is the answer, alone, in prose or in a Markdown fence. An earlier
 object that gives another verdict makes it no answer.

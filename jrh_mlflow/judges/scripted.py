@@ -1,4 +1,4 @@
-"""Scripted judges: calibration weights with known readings. Their runs are tagged and shown as simulated.
+"""Scripted judges: calibration weights with known readings, tagged and shown as simulated.
 
 Draws are a hash of what they are for, so a run is repeatable call by call, whatever the order. The profiles are the
 judges of the Judge Datasheet paper, scripted from its published counts (arXiv 2606.15610, Tables 3, 4, 6).
