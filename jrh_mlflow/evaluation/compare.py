@@ -107,8 +107,8 @@ def compare(
 ) -> Comparison:
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
-    Paired on the calls that every run has, sources as clusters, decisions adjusted by Holm; see
-    `results.comparison.contrasts`. A run stopped by its budget is compared on what it asked; the comparison says so.
+    Paired on the calls that every run has, sources as clusters, decisions adjusted by Holm; see `compare_calls`. A run
+    stopped by its budget is compared on what it asked; the comparison says so.
 
     Args:
         runs: Two or more run ids, `runs:/<id>`, or unique beginnings of ids.
