@@ -44,7 +44,7 @@ class Scales:
 
     def x(self, usd: float) -> float:
         """Return the place of an amount."""
-        place = _share(*(self._across(one) for one in (usd, self.low_usd, self.high_usd)))
+        place = _share(*(self._across(amount) for amount in (usd, self.low_usd, self.high_usd)))
         return round(_LEFT + place * (_WIDTH - _LEFT - _RIGHT), 1)
 
     def y(self, value: float) -> float:
@@ -63,12 +63,12 @@ def sweep_page(sweep: Mapping[str, Any], dots: Sequence[Dot]) -> str:
         dots: What can be placed on the map.
     """
     scales = scales_of(dots)
-    front = sorted((one for one in dots if one.on_front), key=lambda one: one.usd)
+    front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
     return render(
         "sweep.html",
         sweep=sweep,
-        dots=sorted(dots, key=lambda one: one.on_front),
-        ranked=sorted(dots, key=lambda one: (not one.on_front, one.usd)),
+        dots=sorted(dots, key=lambda dot: dot.on_front),
+        ranked=sorted(dots, key=lambda dot: (not dot.on_front, dot.usd)),
         scales=scales,
         stairs=stairs(front, scales) if front and scales else "",
         ticks=_ticks(scales) if scales else {"x": [], "y": []},
@@ -80,8 +80,8 @@ def scales_of(dots: Sequence[Dot]) -> Scales | None:
     """Choose scales that hold every dot and its interval; dollars by powers of ten where they spread that much."""
     if not dots:
         return None
-    prices = [one.usd for one in dots]
-    ends = [end for one in dots for end in (one.value, one.low, one.high) if end is not None]
+    prices = [dot.usd for dot in dots]
+    ends = [end for dot in dots for end in (dot.value, dot.low, dot.high) if end is not None]
     logarithmic = min(prices) > 0 and max(prices) / min(prices) > 5
     low, high = min(prices), max(prices)
     low_usd, high_usd = (low / 1.3, high * 1.3) if logarithmic else (max(0.0, low - 0.1 * (high - low)), high * 1.08)
@@ -99,8 +99,8 @@ def scales_of(dots: Sequence[Dot]) -> Scales | None:
 def stairs(front: Sequence[Dot], scales: Scales) -> str:
     """Return the steps of the front as an SVG path: nothing measured lies above it at that price."""
     path = [f"M {scales.x(front[0].usd)} {scales.y(front[0].value)}"]
-    for one in front[1:]:
-        path += [f"H {scales.x(one.usd)}", f"V {scales.y(one.value)}"]
+    for dot in front[1:]:
+        path += [f"H {scales.x(dot.usd)}", f"V {scales.y(dot.value)}"]
     return " ".join([*path, f"H {_WIDTH - _RIGHT}"])
 
 
@@ -114,8 +114,8 @@ def _ticks(scales: Scales) -> dict[str, list[tuple[float, str]]]:
     else:
         prices = [scales.low_usd + (scales.high_usd - scales.low_usd) * index / 5 for index in range(6)]
     return {
-        "x": [(scales.x(one), f"${one:.3g}") for one in prices if scales.low_usd <= one <= scales.high_usd],
-        "y": [(scales.y(one), f"{one:.2f}") for one in values],
+        "x": [(scales.x(usd), f"${usd:.3g}") for usd in prices if scales.low_usd <= usd <= scales.high_usd],
+        "y": [(scales.y(value), f"{value:.2f}") for value in values],
     }
 
 

@@ -287,11 +287,11 @@ def _add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def not_understood(_: Request, error: RequestValidationError) -> Response:
-        told = [
+        problems = [
             f"{'.'.join(str(part) for part in one['loc'])}: {_SAID.get(one['type'], one['msg'])}"
             for one in error.errors()[:5]
         ]
-        return Json({"message": "; ".join(told)}, status_code=422)
+        return Json({"message": "; ".join(problems)}, status_code=422)
 
     @app.exception_handler(StarletteHTTPException)
     async def refused(_: Request, error: StarletteHTTPException) -> Response:

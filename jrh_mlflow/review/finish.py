@@ -339,9 +339,10 @@ def _note(facts: Mapping[str, Any]) -> str:
     """Return the run's description; names are not in it, since they are anybody's text."""
     rows = [[state, str(count)] for state, count in facts["states"].items()]
     reading = facts["validator_agreement"]
-    told = "The validator gave no verdict on what was decided."
+    agreement = "The validator gave no verdict on what was decided."
     if reading["kind"] == "estimate":
-        agreement = f"{number_text(reading['value'])} {short_interval(reading['ci_low'], reading['ci_high'])}"
-        told = f"Validator and reviewers agree on {agreement} of {reading['n']} items."
-    lines = ["# Review", "", *table(["state", "items"], rows), "", told, "", f"Reviewers: {len(facts['reviewers'])}."]
+        share = f"{number_text(reading['value'])} {short_interval(reading['ci_low'], reading['ci_high'])}"
+        agreement = f"Validator and reviewers agree on {share} of {reading['n']} items."
+    reviewers = f"Reviewers: {len(facts['reviewers'])}."
+    lines = ["# Review", "", *table(["state", "items"], rows), "", agreement, "", reviewers]
     return "\n".join(lines) + "\n"

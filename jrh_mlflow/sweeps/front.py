@@ -35,12 +35,12 @@ class Tie:
 
 def on_front(results: Iterable[TrialResult], objectives: Mapping[str, str]) -> list[TrialResult]:
     """Return the feasible results on the front of the objectives' values."""
-    able = [one for one in results if one.feasible and all(name in one.values for name in objectives)]
+    able = [result for result in results if result.feasible and all(name in result.values for name in objectives)]
     if not able:
         return []
-    points = np.array([[one.values[name] for name in objectives] for one in able])
+    points = np.array([[result.values[name] for name in objectives] for result in able])
     directions = [1 if direction == "maximize" else -1 for direction in objectives.values()]
-    return [one for one, member in zip(able, pareto(points, directions), strict=True) if member]
+    return [result for result, member in zip(able, pareto(points, directions), strict=True) if member]
 
 
 def probabilities(results: Iterable[TrialResult], *, seed: int) -> dict[str, float]:
@@ -54,7 +54,7 @@ def probabilities(results: Iterable[TrialResult], *, seed: int) -> dict[str, flo
         return {}
     scores, weights, costs = _arrays(able)
     shares = front_probability(scores, weights, costs, seed=seed)
-    return {one.key: float(share) for one, share in zip(able, shares, strict=True)}
+    return {result.key: float(share) for result, share in zip(able, shares, strict=True)}
 
 
 def area(results: Iterable[TrialResult], *, dearest: float, seed: int) -> Reading:
@@ -67,7 +67,7 @@ def area(results: Iterable[TrialResult], *, dearest: float, seed: int) -> Readin
         return NotEstimable(reason="every configuration is free" if able else "no configuration with a known price")
     scores, weights, costs = _arrays(able)
     reference = (0.0, _ROOM * dearest)
-    points = np.column_stack([[one.tally.value for one in able], costs])
+    points = np.column_stack([[result.tally.value for result in able], costs])
     # A share of the box, so that sweeps over dear and over cheap models can be put side by side.
     value = hypervolume(points, (1, -1), reference) / reference[1]
     ends = hypervolume_interval(scores, weights, costs, reference=reference, seed=seed)
@@ -92,8 +92,8 @@ def ties(results: Mapping[str, TrialResult], *, seed: int, alpha: float = 0.05) 
         return {}
     best = best_of(results)
     # A judge that answers other items than the best one cannot be paired with it.
-    items = results[best].tally.tasks, results[best].tally.cells
-    others = [key for key, one in results.items() if key != best and (one.tally.tasks, one.tally.cells) == items]
+    items = {key: (result.tally.tasks, result.tally.cells) for key, result in results.items()}
+    others = [key for key in results if key != best and items[key] == items[best]]
     gaps = {key: composite_difference(results[best].tally, results[key].tally, seed=seed) for key in others}
     adjusted = holm([gaps[key].p for key in others])
     nothing = CompositeDifference(value=0.0, low=0.0, high=0.0, p=1.0)
@@ -121,24 +121,24 @@ def _price(result: TrialResult) -> float:
 
 def dearest_of(results: Iterable[TrialResult]) -> float:
     """Return the dollars per 1,000 of the dearest configuration."""
-    return max((one.usd_per_1k for one in results if one.usd_per_1k is not None), default=0.0)
+    return max((result.usd_per_1k for result in results if result.usd_per_1k is not None), default=0.0)
 
 
 def has_map(results: Iterable[TrialResult], objectives: Mapping[str, str]) -> bool:
     """Whether ties, areas and probabilities can be told: reliability against cost, every price known."""
-    return is_map(objectives) and all(COST in one.values for one in results)
+    return is_map(objectives) and all(COST in result.values for result in results)
 
 
 def _priced(results: Iterable[TrialResult]) -> list[TrialResult]:
-    return [one for one in results if one.feasible and one.usd_per_1k is not None]
+    return [result for result in results if result.feasible and result.usd_per_1k is not None]
 
 
 def _arrays(results: Sequence[TrialResult]) -> tuple[Array, Array, Array]:
     """Return scores and weights (configurations × tasks), and dollars per 1,000."""
-    tasks = sorted({task for one in results for task in one.tally.tasks})
+    tasks = sorted({task for result in results for task in result.tally.tasks})
     # A task that a judge does not answer weighs nothing in its row; the others keep theirs.
     scores, weights = np.zeros((len(results), len(tasks))), np.zeros((len(results), len(tasks)))
-    for row, one in enumerate(results):
-        columns = [tasks.index(task) for task in one.tally.tasks]
-        scores[row, columns], weights[row, columns] = one.tally.by_task()
-    return scores, weights, np.array([one.usd_per_1k for one in results], float)
+    for row, result in enumerate(results):
+        columns = [tasks.index(task) for task in result.tally.tasks]
+        scores[row, columns], weights[row, columns] = result.tally.by_task()
+    return scores, weights, np.array([result.usd_per_1k for result in results], float)

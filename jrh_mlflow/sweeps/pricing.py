@@ -61,7 +61,7 @@ def price_sweep(
     check_names(space.metrics, search, replicates=max(space.replicates))
     grid = space.configurations(pair=any(item.kind == "pair" for item in suite.items), seed=seed)
     judges = _judges(grid)
-    quotes = [_quoted(space, one, search, journal=journal, prices=prices) for one in judges]
+    quotes = [_quoted(space, configuration, search, journal=journal, prices=prices) for configuration in judges]
     n_trials = min(n_trials or len(grid), len(grid))
     # Sampled configurations may be those of the dearest judges, each asked once with the most replicates.
     dearest = sorted(quotes, key=lambda quote: quote.worst_usd or 0.0, reverse=True)[:n_trials]
@@ -85,14 +85,15 @@ def price_sweep(
 def _judges(grid: list[Configuration]) -> list[Configuration]:
     """Return one configuration per judge, the one with the most replicates."""
     found: dict[tuple[tuple[str, str], ...], Configuration] = {}
-    for one in grid:
-        if one.judge_key not in found or one.policy.replicates > found[one.judge_key].policy.replicates:
-            found[one.judge_key] = one
+    for configuration in grid:
+        known = found.get(configuration.judge_key)
+        if known is None or configuration.policy.replicates > known.policy.replicates:
+            found[configuration.judge_key] = configuration
     return list(found.values())
 
 
-def _quoted(space: Space, one: Configuration, suite: Suite, *, journal: Any, prices: Any) -> Quote:
-    judge, replicates = space.make_judge(one), one.policy.replicates
+def _quoted(space: Space, configuration: Configuration, suite: Suite, *, journal: Any, prices: Any) -> Quote:
+    judge, replicates = space.make_judge(configuration), configuration.policy.replicates
     return prepare(judge, suite, replicates=replicates, journal=journal, prices=prices, dry=True).quote()
 
 

@@ -116,7 +116,7 @@ class Member:
             "label": self.label,
             "on_front": self.on_front,
             "reliability": self.reliability.to_dict(),
-            "parts": {name: one.to_dict() for name, one in self.parts.items()},
+            "parts": {name: reading.to_dict() for name, reading in self.parts.items()},
             "search_value": self.search.tally.value,
             "holdout_value": None if self.holdout is None else self.holdout.tally.value,
             "bias": self.bias,
@@ -183,7 +183,7 @@ class Sweep:
     @property
     def front(self) -> list[Member]:
         """Members of the front, the cheapest first."""
-        return sorted((one for one in self.members if one.on_front), key=lambda one: one.usd_per_1k or 0.0)
+        return sorted((member for member in self.members if member.on_front), key=lambda one: one.usd_per_1k or 0.0)
 
     @property
     def best(self) -> Member | None:
@@ -196,7 +196,7 @@ class Sweep:
         return self._member(self.cheapest_key)
 
     def _member(self, key: str | None) -> Member | None:
-        return next((one for one in self.members if one.configuration.key == key), None)
+        return next((member for member in self.members if member.configuration.key == key), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -214,15 +214,17 @@ class Sweep:
             "n_trials": len(self.trials),
             "n_calls": self.n_calls,
             "grid_calls": self.grid_calls,
-            "front": [one.to_dict() for one in self.front],
-            "measured": [one.to_dict() for one in self.members],
+            "front": [member.to_dict() for member in self.front],
+            "measured": [member.to_dict() for member in self.members],
             "best": self.best_key,
             "cheapest_tied": self.cheapest_key,
             "hypervolume": self.hypervolume.to_dict(),
-            "importance": {name: one if isinstance(one, str) else dict(one) for name, one in self.importance.items()},
+            "importance": {
+                name: shares if isinstance(shares, str) else dict(shares) for name, shares in self.importance.items()
+            },
             "resolution_shifts": [
-                {"judge": one.judge, "prompt": one.prompt, "value": one.value, "low": one.low, "high": one.high}
-                for one in self.shifts
+                {name: getattr(shift, name) for name in ("judge", "prompt", "value", "low", "high")}
+                for shift in self.shifts
             ],
         }
 
@@ -235,7 +237,7 @@ class Sweep:
         return sweep_markdown(
             self.to_dict(),
             ended={str(state): count for state, count in self.trials["state"].value_counts().items()},
-            differences=[(one.tie.difference, one.tied) for one in self.members if one.tie],
+            differences=[(member.tie.difference, member.tied) for member in self.members if member.tie],
             operating=self.operating,
             shifts=self.shifts,
         )
@@ -254,8 +256,7 @@ def assembled(context: SweepContext, findings: Findings) -> Sweep:
     hypervolume: Reading = NotEstimable(reason=_NO_MAP)
     if mapped:
         hypervolume = area([fair[key] for key in sorted(front)], dearest=dearest_of(search.values()), seed=seed)
-    points = _operating(trials, search)
-    labels = {one.key: one.label for one in trials.grid}
+    points, failed = _operating(trials, search), {**trials.failed, **findings.failed}
     calls_each = sum(len(item.orders) * item.replicates for item in context.suite.items)
     return Sweep(
         run_id=context.parent,
@@ -273,11 +274,9 @@ def assembled(context: SweepContext, findings: Findings) -> Sweep:
         shifts=resolution_shifts(points, seed=seed),
         n_grid=len(trials.grid),
         n_calls=_n_calls(trials, findings),
-        grid_calls=calls_each * sum(one.policy.replicates for one in trials.grid),
+        grid_calls=calls_each * sum(configuration.policy.replicates for configuration in trials.grid),
         truncated=findings.truncated,
-        notes=[
-            f"{labels[key]} could not be measured: {why}" for key, why in {**trials.failed, **findings.failed}.items()
-        ],
+        notes=[f"{trials.by_key[key].label} could not be measured: {why}" for key, why in failed.items()],
         best_key=best_of(feasible) if feasible and holdout else None,
         cheapest_key=cheapest_tied(feasible, tied) if tied else None,
         simulated=any(result.simulated for result in search.values()),
@@ -288,7 +287,7 @@ def _members(
     context: SweepContext, findings: Findings, tied: Mapping[str, Tie], *, front: set[str], mapped: bool
 ) -> list[Member]:
     shares = probabilities(findings.search.values(), seed=context.seed) if mapped else {}
-    configurations = {one.key: one for one in context.trials.grid}
+    configurations = context.trials.by_key
     members = [
         Member(
             configuration=configurations[key],
@@ -325,7 +324,7 @@ def _measured_columns(result: TrialResult, *, seed: int) -> dict[str, Any]:
     values: tuple[float | None, ...] = (None, None, None)
     if isinstance(composite, Estimate):
         values = composite.value, composite.cluster_low, composite.cluster_high
-    shares = {name: one.value for name, one in parts(result.tally).items() if isinstance(one, Estimate)}
+    shares = {name: part.value for name, part in parts(result.tally).items() if isinstance(part, Estimate)}
     return {
         **dict(zip(("reliability", "reliability_ci_low", "reliability_ci_high"), values, strict=True)),
         **shares,
@@ -347,13 +346,13 @@ def _n_calls(trials: Trials, findings: Findings) -> int:
 def _operating(trials: Trials, found: Mapping[str, TrialResult]) -> list[OperatingPoint]:
     """Return one operating point per judge, prompt and criterion, whatever the policy over its calls."""
     points: dict[tuple[str, str, str], OperatingPoint] = {}
-    for one in trials.grid:
-        result = found.get(one.key)
+    for configuration in trials.grid:
+        result, params = found.get(configuration.key), configuration.params
         if result is None or result.operating is None:
             continue
-        rest = [name for name in ("model", "temperature", "rubric") if name in one.varies or name == "model"]
-        judge = ", ".join(one.params[name] for name in rest if name in one.params) or "judge"
-        prompt, criterion = one.params.get("prompt", "–"), one.params.get("tie_criterion", "–")
+        rest = [name for name in ("model", "temperature", "rubric") if name in configuration.varies or name == "model"]
+        judge = ", ".join(params[name] for name in rest if name in params) or "judge"
+        prompt, criterion = params.get("prompt", "–"), params.get("tie_criterion", "–")
         point = operating_point(result.operating, judge=judge, prompt=prompt, criterion=criterion)
         kept = points.get((judge, prompt, criterion))
         # Of several policies over one judge the one with the most calls says most.
@@ -365,7 +364,7 @@ def _operating(trials: Trials, found: Mapping[str, TrialResult]) -> list[Operati
 def sweep_content(found: Sweep, *, seed: int) -> RunContent:
     """Return what the parent run of a sweep holds."""
     markdown = found.to_markdown()
-    dots = [dot for one in found.members if (dot := _dot(one))]
+    dots = [dot for member in found.members if (dot := _dot(member))]
     settings = {
         "study": found.study,
         "objectives": ", ".join(f"{name} {way}" for name, way in found.objectives.items()),
@@ -388,20 +387,20 @@ def sweep_content(found: Sweep, *, seed: int) -> RunContent:
     )
 
 
-def _dot(one: Member) -> Dot | None:
+def _dot(member: Member) -> Dot | None:
     """Return what the map shows of a configuration; None of one without a number or a price."""
-    reading = one.reliability
-    if not isinstance(reading, Estimate) or one.usd_per_1k is None:
+    reading = member.reliability
+    if not isinstance(reading, Estimate) or member.usd_per_1k is None:
         return None
     return Dot(
-        label=one.label,
+        label=member.label,
         value=reading.value,
         low=reading.cluster_low,
         high=reading.cluster_high,
-        usd=one.usd_per_1k,
-        on_front=one.on_front,
-        tied=one.tied,
-        held_out=one.holdout is not None,
-        search=one.search.tally.value,
-        run_id=one.fair.run_id,
+        usd=member.usd_per_1k,
+        on_front=member.on_front,
+        tied=member.tied,
+        held_out=member.holdout is not None,
+        search=member.search.tally.value,
+        run_id=member.fair.run_id,
     )

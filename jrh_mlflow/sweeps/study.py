@@ -126,8 +126,8 @@ def _without_password(text: str, url: str) -> str:
 
     userinfo, at, _ = url.partition("://")[2].rpartition("@")
     password = userinfo.partition(":")[2]
-    for one in {password, unquote(password)} if at and password else ():
-        text = text.replace(one, "***")
+    for secret in {password, unquote(password)} if at and password else ():
+        text = text.replace(secret, "***")
     return text
 
 
@@ -175,6 +175,7 @@ class Trials:
     def __init__(self, study: Study, space: Space, *, pair: bool, seed: int) -> None:
         self.study, self.space, self.pair, self.seed = study, space, pair, seed
         self.grid = space.configurations(pair=pair, seed=seed)
+        self.by_key = {configuration.key: configuration for configuration in self.grid}
         self.failed: dict[str, str] = {}
         """Configurations that failed in this process, with the reason."""
         self._silent: dict[int, float] = {}
@@ -284,7 +285,7 @@ class Trials:
     def _propose(self, n_trials: int) -> Configuration | None:
         """Choose a configuration that nobody has: the whole grid in turn, or what the sampler suggests."""
         taken = {self.key_of(trial) for trial in self.all() if _done(trial) or not trial.state.is_finished()}
-        left = {one.key: one for one in self.grid if one.key not in taken and one.key not in self.failed}
+        left = {key: one for key, one in self.by_key.items() if key not in taken and key not in self.failed}
         if not left:
             return None
         busy = {asked.judge_key for trial in self.open() if (asked := self.of(trial))}
@@ -309,9 +310,9 @@ class Trials:
                 # Too few trials to learn from: the grid's random order decides.
                 return None
             params = {name: str(drawn.get(name, labels[0])) for name, labels in axes.items()}
-            one = self.space.configuration(params, pair=self.pair)
-            if one.key in left:
-                return left[one.key]
+            configuration = self.space.configuration(params, pair=self.pair)
+            if configuration.key in left:
+                return left[configuration.key]
         keys = list(left)
         return left[random.Random(f"{self.seed}:{len(keys)}").choice(keys)]  # noqa: S311 - an order
 

@@ -205,7 +205,7 @@ def refine(context: SweepContext, results: dict[str, TrialResult], *, max_replic
     """
     if not has_map(results.values(), context.space.objectives):
         return
-    configurations = {one.key: one for one in context.trials.grid}
+    configurations = context.trials.by_key
     allowance = sum(result.n_calls for result in results.values())
     while True:
         shares = probabilities(results.values(), seed=context.seed)
@@ -232,7 +232,7 @@ def hold_out(context: SweepContext, findings: Findings) -> None:
     Each with as many replicates as the search gave it, so that the two halves are alike.
     """
     results, objectives = findings.search, context.space.objectives
-    configurations = {one.key: one for one in context.trials.grid}
+    configurations = context.trials.by_key
     mapped = has_map(results.values(), objectives)
     shares = probabilities(results.values(), seed=context.seed) if mapped else {}
     members = {result.key for result in on_front(results.values(), objectives)}
@@ -359,8 +359,8 @@ def _check_cap(space: Space, max_usd: float | None, prices: Any, *, pair: bool) 
     if max_usd is None:
         return
     by_model: dict[str | None, Configuration] = {}
-    for one in space.configurations(pair=pair):
-        by_model.setdefault(one.params.get("model"), one)
+    for configuration in space.configurations(pair=pair):
+        by_model.setdefault(configuration.params.get("model"), configuration)
     for configuration in by_model.values():
         judge = resolve_judge(space.make_judge(configuration))
         checked_cap(max_usd, judge, judge.price(prices))

@@ -228,9 +228,8 @@ def _stop_rule(context: SweepContext, configuration: Configuration, judge: Judge
     """Return the rule, where the objectives are reliability against cost and there is somebody to lose against."""
     if not is_map(context.space.objectives):
         return None
-    labels = {one.key: one.label for one in context.trials.grid}
     rivals = [
-        Rival(label=labels[result.key], value=result.tally.value, usd_per_1k=result.usd_per_1k)
+        Rival(label=context.trials.by_key[result.key].label, value=result.tally.value, usd_per_1k=result.usd_per_1k)
         for result in completed(context.trials).values()
         if result.feasible and result.usd_per_1k is not None
     ]

@@ -29,20 +29,20 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
     """Reliability against dollars per 1,000 judgments, with intervals by task and the steps of the front."""
     if not dots:
         return None
-    front = sorted((one for one in dots if one.on_front), key=lambda one: one.usd)
+    front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
     named = front[:_MOST_NAMED]
     figure, axes = canvas(8.6, 4.9 + 0.27 * len(named), left=0.85, bottom=0.75 + 0.27 * len(named))
-    for one in dots:
-        _draw(axes, one)
+    for dot in dots:
+        _draw(axes, dot)
     if front:
-        steps = [one.usd for one in front], [one.value for one in front]
+        steps = [dot.usd for dot in front], [dot.value for dot in front]
         axes.step(*steps, where="post", color=PALETTE[0], linestyle="--")
-    for number, one in enumerate(named, 1):
+    for number, dot in enumerate(named, 1):
         offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
-        axes.annotate(str(number), (one.usd, one.value), fontweight="bold", color=PALETTE[0], **offset)
-        line = f"{number}  {short(one.label, most=90)}   {one.value:.3f} for ${one.usd:.3g}"
+        axes.annotate(str(number), (dot.usd, dot.value), fontweight="bold", color=PALETTE[0], **offset)
+        line = f"{number}  {short(dot.label, most=90)}   {dot.value:.3f} for ${dot.usd:.3g}"
         figure.text(0.02, (0.1 + 0.27 * (len(named) - number)) / figure.get_figheight(), line, fontsize=10)
-    prices = [one.usd for one in dots]
+    prices = [dot.usd for dot in dots]
     if min(prices) > 0 and max(prices) / min(prices) > 5:
         axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda usd, _: f"${usd:g}")
@@ -81,18 +81,18 @@ def criterion_curve(points: Sequence[OperatingPoint]) -> Figure | None:
     return figure
 
 
-def _draw(axes: Axes, one: Dot) -> None:
-    low, high = (one.value if end is None else end for end in (one.low, one.high))
-    colour = PALETTE[0] if one.on_front else "#888888"
+def _draw(axes: Axes, dot: Dot) -> None:
+    low, high = (dot.value if end is None else end for end in (dot.low, dot.high))
+    colour = PALETTE[0] if dot.on_front else "#888888"
     axes.errorbar(
-        [one.usd],
-        [one.value],
-        yerr=[[max(0.0, one.value - low)], [max(0.0, high - one.value)]],
+        [dot.usd],
+        [dot.value],
+        yerr=[[max(0.0, dot.value - low)], [max(0.0, high - dot.value)]],
         color=colour,
         marker="o",
         markersize=8,
-        markerfacecolor=colour if one.on_front else "white",
-        markeredgecolor=PALETTE[1] if one.tied else colour,
+        markerfacecolor=colour if dot.on_front else "white",
+        markeredgecolor=PALETTE[1] if dot.tied else colour,
         markeredgewidth=2,
         capsize=3,
     )
