@@ -18,7 +18,7 @@ from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.publish import RunContent, open_run, publish
-from jrh_mlflow.tracking.read import LoggedRun, load_runs
+from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
 from jrh_mlflow.tracking.store import Store
 
 _MOST_WORST = 10
@@ -46,7 +46,7 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """Return the comparison as a readable page."""
-        return comparison_markdown(self.contrasts, title=self.title, note=" ".join(self._notes) or None)
+        return comparison_markdown(self.contrasts, title=self.title, note=" ".join(run_notes(self.runs)) or None)
 
     def to_html(self) -> str:
         """Return the comparison as one self-contained HTML file: no script, no request, every text escaped."""
@@ -61,7 +61,7 @@ class Comparison:
             ],
             figures={_CAPTIONS[name]: png for name, png in self.figures.items()},
             worst=self._worst(),
-            notes=self._notes,
+            notes=run_notes(self.runs),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,10 +70,7 @@ class Comparison:
             "run_id": self.run_id,
             "link": self.link,
             "suite": keys.suite_facts(self.runs[0].suite),
-            "runs": [
-                {"run_id": run.run_id, "judge": run.judge, "simulated": run.simulated, "truncated": run.truncated}
-                for run in self.runs
-            ],
+            "runs": [run.facts for run in self.runs],
             **self.contrasts.to_dict(),
         }
 
@@ -81,12 +78,6 @@ class Comparison:
     def figures(self) -> dict[str, bytes]:
         """Tests × judges, and score against dollars where costs are known: file name to PNG."""
         return comparison_figures(self.contrasts, {run.judge: run.calls for run in self.runs}, title=self.title)
-
-    @property
-    def _notes(self) -> list[str]:
-        simulated = [run.judge for run in self.runs if run.simulated]
-        notes = [f"Simulated judges, not models: {', '.join(simulated)}."] if simulated else []
-        return notes + [f"{run.judge} is truncated ({run.truncated})." for run in self.runs if run.truncated]
 
     def _worst(self) -> dict[str, Any]:
         items = {item.id: item for item in self.runs[0].suite.items}

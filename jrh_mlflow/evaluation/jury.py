@@ -15,7 +15,7 @@ from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.reports.jury import jury_markdown, jury_tables
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.publish import RunContent, open_run, publish
-from jrh_mlflow.tracking.read import LoggedRun, load_runs
+from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
 from jrh_mlflow.tracking.store import Store
 
 
@@ -42,7 +42,7 @@ class Jury:
 
     def to_markdown(self) -> str:
         """Return the jury as a readable page."""
-        return jury_markdown(self.report, title=self.title, note=" ".join(self._notes) or None)
+        return jury_markdown(self.report, title=self.title, note=" ".join(run_notes(self.runs)) or None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -50,18 +50,9 @@ class Jury:
             "run_id": self.run_id,
             "link": self.link,
             "suite": keys.suite_facts(self.runs[0].suite),
-            "runs": [
-                {"run_id": run.run_id, "judge": run.judge, "simulated": run.simulated, "truncated": run.truncated}
-                for run in self.runs
-            ],
+            "runs": [run.facts for run in self.runs],
             **self.report.to_dict(),
         }
-
-    @property
-    def _notes(self) -> list[str]:
-        simulated = [run.judge for run in self.runs if run.simulated]
-        notes = [f"Simulated judges, not models: {', '.join(simulated)}."] if simulated else []
-        return notes + [f"{run.judge} is truncated ({run.truncated})." for run in self.runs if run.truncated]
 
 
 def jury(

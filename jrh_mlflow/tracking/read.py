@@ -59,6 +59,11 @@ class LoggedRun:
         """Dollars of all calls, or None when a price is unknown."""
         return keys.known_total(self.calls, "cost_usd")
 
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a result made of several runs says of each."""
+        return {name: getattr(self, name) for name in ("run_id", "judge", "simulated", "truncated")}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSuite:
@@ -88,6 +93,13 @@ def load_runs(runs: Sequence[str], *, tracking_uri: str | None = None) -> list[L
             raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
         loaded = [_load(client, run, uri) for run in found]
     return _distinguished(loaded)
+
+
+def run_notes(runs: Sequence[LoggedRun]) -> list[str]:
+    """Say what a reader must know of the runs that a result is made of."""
+    simulated = [run.judge for run in runs if run.simulated]
+    notes = [f"Simulated judges, not models: {', '.join(simulated)}."] if simulated else []
+    return notes + [f"{run.judge} is truncated ({run.truncated})." for run in runs if run.truncated]
 
 
 def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[EvaluationRow]:

@@ -1,8 +1,7 @@
 """MLflow's own judges and scorers as judges of this package.
 
-What an MLflow scorer said: its feedback as an answer, with rationale, tokens and dollars.
-
-What an MLflow scorer is shown: a presentation as `inputs`, `outputs` and, where it asks for one, a `trace`.
+A presentation becomes what a scorer takes (`inputs`, `outputs` and, where it asks for one, a `trace`); its feedback
+becomes an answer with rationale, tokens and dollars.
 """
 
 from __future__ import annotations
@@ -30,7 +29,24 @@ from jrh_mlflow.text import blank_secrets, environment_secrets
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
 
-
+Part = Callable[[Presentation], Any]
+"""Makes one field from a presentation."""
+_FIELDS = ("inputs", "outputs", "expectations", "trace")
+_STEP_NS = 1_000_000
+_SLOT_WORDS = {
+    **dict.fromkeys(("1", "a", "first", "response a", "response 1"), "1"),
+    **dict.fromkeys(("2", "b", "second", "response b", "response 2"), "2"),
+    "tie": "tie",
+}
+"""Feedback values read as the answer to a pair."""
+_LABEL_WORDS = (("yes", "pass", "true"), ("no", "fail", "false"))
+"""Feedback values that stand for one another where labels are such words."""
+_USAGE = (
+    "mlflow.assessment.judgeInputTokens",
+    "mlflow.assessment.judgeOutputTokens",
+    "mlflow.assessment.judgeCost",
+)
+_MEMBERS = "mlflow.ensemble.sub_feedbacks"
 _NOT_JSON = "Failed to parse response from judge model."
 _DATA_KINDS = ("instructions", "builtin", "guidelines")
 """Kinds of scorers that are data throughout, so that a hash tells two of them apart."""
@@ -117,7 +133,7 @@ def from_mlflow(
     given = {"inputs": inputs, "outputs": outputs, "expectations": expectations, "trace": trace}
     parts = {field: part for field, part in given.items() if part is not None}
     for scorer in scorers:
-        check(scorer, parts)
+        _check(scorer, parts)
     return MlflowJudge(
         _Panel(scorers, parts, _words(answers or {})), name=name or "+".join(one.name for one in scorers)
     )
@@ -126,7 +142,7 @@ def from_mlflow(
 def _words(answers: Mapping[Any, str]) -> dict[str, str]:
     words: dict[str, str] = {}
     for value, answer in answers.items():
-        word = as_word(value)
+        word = _as_word(value)
         if word is None:
             raise RecipeError(f"The keys of answers= are words, numbers or bools, but got {value!r}.")
         words[word] = answer
@@ -148,11 +164,11 @@ class _Panel:
 
     def _ask(self, scorer: Any, shown: Presentation) -> Answer:
         try:
-            returned = scorer.run(**fields(scorer, shown, self.parts))
-            given = read_feedback(scorer, returned, shown, self.words)
+            returned = scorer.run(**scorer_fields(scorer, shown, self.parts))
+            given = _read_feedback(scorer, returned, shown, self.words)
         except Exception as error:
             text = str(error)
-            safe = without_secrets(text, scorer)
+            safe = _without_secrets(text, scorer)
             if text.startswith(_NOT_JSON):
                 # The model did answer, only not in the form MLflow asked for: not a failed call.
                 given = Answer(safe)
@@ -160,7 +176,7 @@ class _Panel:
                 raise JudgeError(f"{type(error).__name__}: {safe}") from None
             else:
                 raise
-        return in_asked_words(scorer, given, shown, self.words)
+        return _in_asked_words(scorer, given, shown, self.words)
 
     def _ballot(self, scorer: Any, shown: Presentation) -> _Ballot:
         try:
@@ -194,9 +210,9 @@ def _vote(ballots: Sequence[_Ballot], offered: tuple[str, ...]) -> Answer:
     return Answer(
         first[0] if len(first) == 1 else undecided,
         rationale=minutes,
-        input_tokens=total(one.given.input_tokens for one in ballots),
-        output_tokens=total(one.given.output_tokens for one in ballots),
-        cost_usd=total(one.given.cost_usd for one in ballots),
+        input_tokens=_known_sum(one.given.input_tokens for one in ballots),
+        output_tokens=_known_sum(one.given.output_tokens for one in ballots),
+        cost_usd=_known_sum(one.given.cost_usd for one in ballots),
     )
 
 
@@ -281,164 +297,19 @@ def _joined(values: Iterable[object]) -> str:
     return ", ".join(dict.fromkeys(str(value) for value in values if value is not None))
 
 
-SLOT_WORDS = {
-    **dict.fromkeys(("1", "a", "first", "response a", "response 1"), "1"),
-    **dict.fromkeys(("2", "b", "second", "response b", "response 2"), "2"),
-    "tie": "tie",
-}
-"""Feedback values read as the answer to a pair."""
-LABEL_WORDS = (("yes", "pass", "true"), ("no", "fail", "false"))
-"""Feedback values that stand for one another where labels are such words."""
-
-_USAGE = (
-    "mlflow.assessment.judgeInputTokens",
-    "mlflow.assessment.judgeOutputTokens",
-    "mlflow.assessment.judgeCost",
-)
-_MEMBERS = "mlflow.ensemble.sub_feedbacks"
-
-
-def read_feedback(scorer: Any, returned: object, shown: Presentation, words: Mapping[str, str]) -> Answer:
-    """Turn what `scorer.run` returned into an answer.
-
-    Raises:
-        JudgeError: when the feedback carries an error, or there are several.
-    """
-    feedback = _single(scorer, returned)
-    error = getattr(feedback, "error", None)
-    if error is not None:
-        raise JudgeError(f"{scorer.name}: {error.error_code}: {error.error_message}")
-    value = answer_for(getattr(feedback, "value", feedback), shown, words)
-    rationale = getattr(feedback, "rationale", None)
-    tokens_in, tokens_out, cost = _usage(getattr(feedback, "metadata", None) or {})
-    return Answer(
-        without_secrets(value, scorer) if isinstance(value, str) else value,
-        rationale=without_secrets(str(rationale), scorer) if rationale else None,
-        input_tokens=None if tokens_in is None else int(tokens_in),
-        output_tokens=None if tokens_out is None else int(tokens_out),
-        cost_usd=cost,
-    )
-
-
-def answer_for(value: object, shown: Presentation, words: Mapping[str, str]) -> object:
-    """Return the answer that a feedback value stands for, or the value as it is.
-
-    Example:
-        >>> pair = Presentation(kind="pair", instruction="", first="x", second="y")
-        >>> answer_for(" Response B", pair, {}), answer_for("the second one", pair, {})
-        ('2', 'the second one')
-        >>> graded = Presentation(kind="response", instruction="", response="x", answers=("pass", "fail"))
-        >>> answer_for(True, graded, {}), answer_for("no", graded, {}), answer_for(1, graded, {})
-        ('pass', 'fail', 1)
-    """
-    value = value.value if isinstance(value, Enum) else value
-    word = as_word(value)
-    if word is None:
-        return value
-    if word in words:
-        return words[word]
-    if shown.kind == "pair":
-        return SLOT_WORDS.get(word, value)
-    labels = {label.strip().casefold(): label for label in shown.answers}
-    for alike in LABEL_WORDS:
-        same = [label for key, label in labels.items() if key in alike]
-        if word in alike and word not in labels and len(same) == 1:
-            return same[0]
-    return value
-
-
-def in_asked_words(scorer: Any, given: Answer, shown: Presentation, words: Mapping[str, str]) -> Answer:
-    """Return an answer as it is; one that stands for none of `shown.answers` with what the scorer was asked for."""
-    if read_answer(given, shown.answers)[0] != "unparsed":
-        return given
-    declared = [value for value in get_args(getattr(scorer, "feedback_value_type", None)) if isinstance(value, str)]
-    common = ["A", "B", "tie"] if shown.kind == "pair" else list(shown.answers)
-    asked = [
-        word
-        for word in (declared or list(words) or common)
-        if read_answer(answer_for(word, shown, words), shown.answers)[0] != "unparsed"
-    ]
-    return replace(given, value=Unread(given.value, tuple(asked) or shown.answers))
-
-
-def as_word(value: object) -> str | None:
-    """Fold a feedback value for comparison: 1 and 1.0 are `1`, True is `true`; None for what is no single value."""
-    if isinstance(value, bool | str):
-        return str(value).strip().casefold()
-    if isinstance(value, int | float) and math.isfinite(value):
-        return str(int(value)) if value == int(value) else repr(value)
-    return None
-
-
-def total(numbers: Iterable[Any]) -> Any:
-    """Sum numbers; None when one of them is unknown."""
-    known = list(numbers)
-    return None if None in known else sum(known)
-
-
-def without_secrets(text: str, scorer: Any) -> str:
-    """Blank keys that a service or an error message may have echoed."""
-    return blank_secrets(text, _secrets(scorer))
-
-
-def _single(scorer: Any, returned: object) -> object:
-    if not isinstance(returned, list):
-        return returned
-    if len(returned) != 1:
-        raise JudgeError(f"{scorer.name} gave {len(returned)} feedbacks for one call; an answer is one.")
-    return returned[0]
-
-
-def _usage(metadata: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Input tokens, output tokens and dollars; None where MLflow does not say. An ensemble's are its members'."""
-    if _MEMBERS in metadata:
-        members = [_usage(one.get("metadata") or {}) for one in json.loads(metadata[_MEMBERS])]
-        return total(one[0] for one in members), total(one[1] for one in members), total(one[2] for one in members)
-    tokens_in, tokens_out, cost = (_amount(metadata.get(key)) for key in _USAGE)
-    return tokens_in, tokens_out, cost
-
-
-def _amount(value: object) -> float | None:
-    # A feedback that has been stored and read again holds its numbers as text.
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        amount = float(value)
-    except ValueError:
-        return None
-    return amount if math.isfinite(amount) and amount >= 0 else None
-
-
-def _secrets(scorer: Any) -> list[str]:
-    """Environment keys, header values and the credentials of the base URL."""
-    headers = getattr(scorer, "_extra_headers", None) or getattr(scorer, "extra_headers", None) or {}
-    url = urlsplit(getattr(scorer, "_base_url", None) or "")
-    found = environment_secrets()
-    found += [word for value in headers.values() for word in value.split()]
-    return found + [part for part in (url.username, url.password, url.query) if part]
-
-
-Part = Callable[[Presentation], Any]
-"""Makes one field from a presentation."""
-
-FIELDS = ("inputs", "outputs", "expectations", "trace")
-
-_STEP_NS = 1_000_000
-
-
-def fields(scorer: Any, shown: Presentation, parts: Mapping[str, Part]) -> dict[str, Any]:
+def scorer_fields(scorer: Any, shown: Presentation, parts: Mapping[str, Part]) -> dict[str, Any]:
     """Lay a presentation out for a scorer; `parts` replace the defaults that `from_mlflow` states."""
     laid = {"inputs": _inputs(shown), "outputs": _outputs(shown)}
     laid |= {name: part(shown) for name, part in parts.items()}
-    if "trace" in needs(scorer) and "trace" not in parts:
+    if "trace" in _needs(scorer) and "trace" not in parts:
         laid["trace"] = in_memory_trace(laid["inputs"], laid["outputs"], shown.transcript or ())
     return laid
 
 
-def needs(scorer: Any) -> set[str]:
+def _needs(scorer: Any) -> set[str]:
     """Return the fields a scorer cannot do without: template variables, or parameters without a default."""
     if members := getattr(scorer, "_scorers", ()):
-        return set().union(*map(needs, members))
+        return set().union(*map(_needs, members))
     variables = getattr(scorer, "template_variables", None)
     if variables is not None:
         return set(variables)
@@ -447,16 +318,16 @@ def needs(scorer: Any) -> set[str]:
     return {one.name for one in parameters if one.default is one.empty and one.kind not in unnamed}
 
 
-def check(scorer: Any, parts: Mapping[str, Part]) -> None:
+def _check(scorer: Any, parts: Mapping[str, Part]) -> None:
     """Refuse, before any call, a scorer that would fail on every one."""
     if scorer.is_session_level_scorer:
         raise RecipeError(
             f"{scorer.name!r} judges a session of stored traces. "
             f"Write its instructions with {{{{ outputs }}}} instead of {{{{ conversation }}}}: transcripts go there."
         )
-    needed = needs(scorer)
-    if unknown := sorted(needed.difference(FIELDS)):
-        raise RecipeError(f"{scorer.name!r} needs {', '.join(unknown)}, but MLflow passes only {', '.join(FIELDS)}.")
+    needed = _needs(scorer)
+    if unknown := sorted(needed.difference(_FIELDS)):
+        raise RecipeError(f"{scorer.name!r} needs {', '.join(unknown)}, but MLflow passes only {', '.join(_FIELDS)}.")
     if "expectations" in needed and "expectations" not in parts:
         raise RecipeError(
             f"{scorer.name!r} needs expectations, but a judge is shown no expected answer. "
@@ -542,3 +413,124 @@ def _base64(identifier: bytes) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _read_feedback(scorer: Any, returned: object, shown: Presentation, words: Mapping[str, str]) -> Answer:
+    """Turn what `scorer.run` returned into an answer.
+
+    Raises:
+        JudgeError: when the feedback carries an error, or there are several.
+    """
+    feedback = _single(scorer, returned)
+    error = getattr(feedback, "error", None)
+    if error is not None:
+        raise JudgeError(f"{scorer.name}: {error.error_code}: {error.error_message}")
+    value = answer_for(getattr(feedback, "value", feedback), shown, words)
+    rationale = getattr(feedback, "rationale", None)
+    tokens_in, tokens_out, cost = _usage(getattr(feedback, "metadata", None) or {})
+    return Answer(
+        _without_secrets(value, scorer) if isinstance(value, str) else value,
+        rationale=_without_secrets(str(rationale), scorer) if rationale else None,
+        input_tokens=None if tokens_in is None else int(tokens_in),
+        output_tokens=None if tokens_out is None else int(tokens_out),
+        cost_usd=cost,
+    )
+
+
+def answer_for(value: object, shown: Presentation, words: Mapping[str, str]) -> object:
+    """Return the answer that a feedback value stands for, or the value as it is.
+
+    Example:
+        >>> pair = Presentation(kind="pair", instruction="", first="x", second="y")
+        >>> answer_for(" Response B", pair, {}), answer_for("the second one", pair, {})
+        ('2', 'the second one')
+        >>> graded = Presentation(kind="response", instruction="", response="x", answers=("pass", "fail"))
+        >>> answer_for(True, graded, {}), answer_for("no", graded, {}), answer_for(1, graded, {})
+        ('pass', 'fail', 1)
+    """
+    value = value.value if isinstance(value, Enum) else value
+    word = _as_word(value)
+    if word is None:
+        return value
+    if word in words:
+        return words[word]
+    if shown.kind == "pair":
+        return _SLOT_WORDS.get(word, value)
+    labels = {label.strip().casefold(): label for label in shown.answers}
+    for alike in _LABEL_WORDS:
+        same = [label for key, label in labels.items() if key in alike]
+        if word in alike and word not in labels and len(same) == 1:
+            return same[0]
+    return value
+
+
+def _in_asked_words(scorer: Any, given: Answer, shown: Presentation, words: Mapping[str, str]) -> Answer:
+    """Return an answer as it is; one that stands for none of `shown.answers` with what the scorer was asked for."""
+    if read_answer(given, shown.answers)[0] != "unparsed":
+        return given
+    declared = [value for value in get_args(getattr(scorer, "feedback_value_type", None)) if isinstance(value, str)]
+    common = ["A", "B", "tie"] if shown.kind == "pair" else list(shown.answers)
+    asked = [
+        word
+        for word in (declared or list(words) or common)
+        if read_answer(answer_for(word, shown, words), shown.answers)[0] != "unparsed"
+    ]
+    return replace(given, value=Unread(given.value, tuple(asked) or shown.answers))
+
+
+def _as_word(value: object) -> str | None:
+    """Fold a feedback value for comparison: 1 and 1.0 are `1`, True is `true`; None for what is no single value."""
+    if isinstance(value, bool | str):
+        return str(value).strip().casefold()
+    if isinstance(value, int | float) and math.isfinite(value):
+        return str(int(value)) if value == int(value) else repr(value)
+    return None
+
+
+def _known_sum(numbers: Iterable[Any]) -> Any:
+    """Sum numbers; None when one of them is unknown."""
+    known = list(numbers)
+    return None if None in known else sum(known)
+
+
+def _without_secrets(text: str, scorer: Any) -> str:
+    """Blank keys that a service or an error message may have echoed."""
+    return blank_secrets(text, _secrets(scorer))
+
+
+def _single(scorer: Any, returned: object) -> object:
+    if not isinstance(returned, list):
+        return returned
+    if len(returned) != 1:
+        raise JudgeError(f"{scorer.name} gave {len(returned)} feedbacks for one call; an answer is one.")
+    return returned[0]
+
+
+def _usage(metadata: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Input tokens, output tokens and dollars; None where MLflow does not say. An ensemble's are its members'."""
+    if _MEMBERS in metadata:
+        members = [_usage(member.get("metadata") or {}) for member in json.loads(metadata[_MEMBERS])]
+        tokens_in, tokens_out, cost = (_known_sum(usage[place] for usage in members) for place in range(3))
+    else:
+        tokens_in, tokens_out, cost = (_amount(metadata.get(key)) for key in _USAGE)
+    return tokens_in, tokens_out, cost
+
+
+def _amount(value: object) -> float | None:
+    # A feedback that has been stored and read again holds its numbers as text.
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        amount = float(value)
+    except ValueError:
+        return None
+    return amount if math.isfinite(amount) and amount >= 0 else None
+
+
+def _secrets(scorer: Any) -> list[str]:
+    """Environment keys, header values and the credentials of the base URL."""
+    headers = getattr(scorer, "_extra_headers", None) or getattr(scorer, "extra_headers", None) or {}
+    url = urlsplit(getattr(scorer, "_base_url", None) or "")
+    found = environment_secrets()
+    found += [word for value in headers.values() for word in value.split()]
+    return found + [part for part in (url.username, url.password, url.query) if part]

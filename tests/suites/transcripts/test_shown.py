@@ -117,7 +117,7 @@ def test_what_is_longer_than_any_window_is_not_even_sent(monkeypatch, store_uri)
 def test_a_scorer_of_mlflow_is_shown_the_same():
     from mlflow.genai import scorer
 
-    from jrh_mlflow.tracking.scorers import fields
+    from jrh_mlflow.tracking.scorers import scorer_fields
 
     @scorer
     def anything(outputs: Any) -> bool:
@@ -126,7 +126,7 @@ def test_a_scorer_of_mlflow_is_shown_the_same():
     image = {"type": "image", "image": PIXEL}
     message = Message(role="tool", content="x", name="f", error="timeout", reasoning="hm", parts=(image,), id="m")
     presentation = Presentation(kind="transcript", instruction="Book.", transcript=(message,), answers=LABELS)
-    assert fields(anything, presentation, {})["outputs"]["transcript"] == [
+    assert scorer_fields(anything, presentation, {})["outputs"]["transcript"] == [
         {
             "role": "tool",
             "content": "x",
