@@ -100,7 +100,7 @@ class _TaskItems:
         self.levels = [level * (0.5 if half_steps else 1.0) for level in range(steps)]
         self.half_steps = half_steps
         pools = {level: self._pool(self._states(level)) for level in self.levels}
-        self.target = mean(len(one.text) for pool in pools.values() for one in pool)
+        self.target = mean(len(candidate.text) for pool in pools.values() for candidate in pool)
         # Neighbouring tasks take opposite orders of length, so that over both of them the longer candidate is the
         # better one in exactly half of the pairs at every step.
         order = rank(self.levels, seed, "length", index // 2)
@@ -127,7 +127,7 @@ class _TaskItems:
     def _instruction(self, *, with_requirements: bool = True) -> str:
         if not with_requirements:
             return self.task.instruction
-        listed = [f"- {one.text}" for one in self.task.requirements if one.id in self.climb]
+        listed = [f"- {requirement.text}" for requirement in self.task.requirements if requirement.id in self.climb]
         return "\n".join([self.task.instruction, "", "The answer should:", *listed])
 
     def _vacuum(self) -> Iterator[Item]:

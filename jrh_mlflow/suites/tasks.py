@@ -253,7 +253,7 @@ def candidates(task: Task, depth_ids: Sequence[str], states: States) -> list[Can
 
 def nearest(pool: Iterable[Candidate], length: float, *key: object) -> Candidate:
     """Return the candidate whose length is nearest to `length`; a hash breaks ties."""
-    return min(pool, key=lambda one: (abs(len(one.text) - length), digest(*key, one.wording)))
+    return min(pool, key=lambda candidate: (abs(len(candidate.text) - length), digest(*key, candidate.wording)))
 
 
 def ladder(
@@ -266,7 +266,7 @@ def ladder(
     chosen: dict[float, Candidate] = {}
     previous = 0
     for position, level in enumerate(order):
-        longer = [one for one in pools[level] if len(one.text) > previous] or list(pools[level])
+        longer = [candidate for candidate in pools[level] if len(candidate.text) > previous] or list(pools[level])
         chosen[level] = nearest(longer, target + 2 * (position - len(order) / 2), level)
         previous = len(chosen[level].text)
     return chosen
@@ -274,8 +274,9 @@ def ladder(
 
 def surface_pair(pool: Sequence[Candidate], *key: object) -> tuple[Candidate, Candidate]:
     """Pick two candidates of one quality that share no wording and are nearly, but not exactly, of one length."""
-    by_wording = {one.wording: one for one in pool}
-    pairs = [(one, by_wording[tuple(1 - choice for choice in one.wording)]) for one in pool if one.wording[0] == 0]
+    by_wording = {candidate.wording: candidate for candidate in pool}
+    others = {wording: tuple(1 - choice for choice in wording) for wording in by_wording if wording[0] == 0}
+    pairs = [(by_wording[wording], by_wording[other]) for wording, other in others.items()]
     return min(pairs, key=lambda pair: (_gap(pair), digest(*key, pair[0].wording)))
 
 

@@ -257,9 +257,9 @@ def _read(files: Sequence[Path], wanted: Sequence[str] | None) -> Iterator[Trans
         if not summaries:
             empty.append(_why_empty(file, log))
             continue
-        known |= {str(one.id) for one in summaries}
-        chosen = [one for one in _ordered(log, summaries) if wanted is None or str(one.id) in wanted]
-        read |= {str(one.id) for one in chosen}
+        known |= {str(summary.id) for summary in summaries}
+        chosen = [summary for summary in _ordered(log, summaries) if wanted is None or str(summary.id) in wanted]
+        read |= {str(summary.id) for summary in chosen}
         yield from _transcripts(file, log, chosen, held=_held(file, log, len(summaries)))
     if len(empty) == len(files):
         raise RecipeError(" ".join(empty[:5]))
@@ -283,7 +283,7 @@ def _open(file: Path) -> tuple[EvalLog, Sequence[EvalSampleSummary]]:
 def _ordered(log: EvalLog, summaries: Sequence[EvalSampleSummary]) -> list[EvalSampleSummary]:
     """Sort by the dataset's order: a log lists samples as they were finished."""
     place = {str(sample): n for n, sample in enumerate(log.eval.dataset.sample_ids or ())}
-    return sorted(summaries, key=lambda one: (place.get(str(one.id), len(place)), str(one.id), one.epoch))
+    return sorted(summaries, key=lambda each: (place.get(str(each.id), len(place)), str(each.id), each.epoch))
 
 
 def _transcripts(
@@ -291,7 +291,7 @@ def _transcripts(
 ) -> Iterator[Transcript]:
     whole = {(sample.id, sample.epoch): sample for sample in log.samples or ()}
     for start in range(0, len(chosen), _AT_ONCE):
-        keys = [(one.id, one.epoch) for one in chosen[start : start + _AT_ONCE]]
+        keys = [(summary.id, summary.epoch) for summary in chosen[start : start + _AT_ONCE]]
         for sample in [whole[key] for key in keys] if whole else read_samples(file, keys):
             yield _transcript(file, log, sample, held)
 

@@ -111,15 +111,15 @@ def transcript_items(
         RecipeError: naming the transcripts without the field, or with a label that is none of `labels`.
     """
     check_steps(preprocess)
-    read = list(unique_ids(transcripts))
-    if not read:
+    transcripts = list(unique_ids(transcripts))
+    if not transcripts:
         raise RecipeError("There are no transcripts to make items from.")
     answers = tuple(labels.answers if isinstance(labels, Labels) else labels)
-    expected = _expected(read, label, values or {}, answers)
-    groups = [None if group is None else label_text(cell) for cell in _cells(read, group)]
+    expected = _expected(transcripts, label, values or {}, answers)
+    groups = [None if group is None else label_text(cell) for cell in _cells(transcripts, group)]
     return [
-        _item(one, rubric=rubric, answers=answers, expected=right, group=name, steps=preprocess)
-        for one, right, name in zip(read, expected, groups, strict=True)
+        _item(transcript, rubric=rubric, answers=answers, expected=right, group=name, steps=preprocess)
+        for transcript, right, name in zip(transcripts, expected, groups, strict=True)
     ]
 
 
@@ -147,7 +147,7 @@ def field(transcript: Transcript, name: str) -> object:
 
 
 def _item(
-    one: Transcript,
+    transcript: Transcript,
     *,
     rubric: str,
     answers: tuple[str, ...],
@@ -155,16 +155,18 @@ def _item(
     group: str | None,
     steps: Sequence[str],
 ) -> Item:
-    messages, records = preprocess(one.messages, steps)
-    source = {**one.source, **({"file": Path(str(one.source["file"])).name} if "file" in one.source else {})}
+    messages, records = preprocess(transcript.messages, steps)
+    source = dict(transcript.source)
+    if "file" in source:
+        source["file"] = Path(str(source["file"])).name
     known = {"source": source, "group": group, "preprocess": [dict(record) for record in records]}
     known |= {name: source[name] for name in ("sample_id", "epoch") if name in source}
     return Item(
-        id=f"{one.id}/{BASELINE}",
-        task=one.id,
+        id=f"{transcript.id}/{BASELINE}",
+        task=transcript.id,
         condition=BASELINE,
         kind="transcript",
-        instruction=one.input or NO_TASK,
+        instruction=transcript.input or NO_TASK,
         rubric=rubric,
         transcript=messages,
         answers=answers,
@@ -174,16 +176,16 @@ def _item(
 
 
 def _expected(
-    read: Sequence[Transcript],
+    transcripts: Sequence[Transcript],
     label: str | Mapping[str, object] | None,
     values: Mapping[str, str],
     answers: tuple[str, ...],
 ) -> list[str] | list[None]:
     if label is None:
-        return [None for _ in read]
-    ids = [one.id for one in read]
+        return [None for _ in transcripts]
+    ids = [transcript.id for transcript in transcripts]
     if isinstance(label, str):
-        column, cells = label, _cells(read, label)
+        column, cells = label, _cells(transcripts, label)
     else:
         column, cells = "label", [label.get(name) for name in ids]
         if unknown := [name for name in label if name not in ids]:
@@ -192,17 +194,17 @@ def _expected(
     return read_labels(meant, column=column, ids=ids, labels=answers)[0]
 
 
-def _cells(read: Sequence[Transcript], name: str | None) -> list[object]:
+def _cells(transcripts: Sequence[Transcript], name: str | None) -> list[object]:
     if name is None:
-        return [None for _ in read]
-    cells = [field(one, name) for one in read]
+        return [None for _ in transcripts]
+    cells = [field(transcript, name) for transcript in transcripts]
     if all(cell is None for cell in cells):
-        known = sorted({key for one in read for key in _names(one)})
+        known = sorted({key for transcript in transcripts for key in _names(transcript)})
         listed = f"Fields there are: {', '.join(known)}." if known else "They have no scores and no metadata."
         raise RecipeError(f"No transcript has the field {name!r}.{suggest(name, known)} {listed}")
     return cells
 
 
-def _names(one: Transcript) -> list[str]:
-    names = [f"scores.{key}" for key in one.scores] + [f"metadata.{key}" for key in one.metadata]
-    return [*names, *(["target"] if one.target else [])]
+def _names(transcript: Transcript) -> list[str]:
+    names = [f"scores.{key}" for key in transcript.scores] + [f"metadata.{key}" for key in transcript.metadata]
+    return [*names, *(["target"] if transcript.target else [])]

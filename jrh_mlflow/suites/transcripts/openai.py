@@ -62,10 +62,11 @@ def write_openai(transcripts: Iterable[Transcript], path: str | Path) -> Path:
     """Write transcripts as JSON lines that `read_openai` reads back with equal messages."""
     path = Path(path)
     lines = []
-    for one in transcripts:
-        values = {"input": one.input, "target": list(one.target), "scores": one.scores, "metadata": one.metadata}
-        filled = {name: value for name, value in values.items() if value}
-        lines.append(json.dumps({"id": one.id, "messages": to_openai(one.messages), **filled}, ensure_ascii=False))
+    for transcript in transcripts:
+        more = {name: getattr(transcript, name) for name in ("input", "target", "scores", "metadata")}
+        filled = {name: value for name, value in more.items() if value}
+        entry = {"id": transcript.id, "messages": to_openai(transcript.messages), **filled}
+        lines.append(json.dumps(entry, ensure_ascii=False))
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
