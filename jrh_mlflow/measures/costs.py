@@ -1,4 +1,4 @@
-"""What reliability costs: the score so far against the dollars so far, and dollars per point of accuracy."""
+"""What reliability costs: score against dollars so far, and dollars per point of accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that pointwise records say about a judge: each test, all tests together, and a one-line profile.
+"""All that pointwise records say about a judge: each test, all tests together, a one-line profile.
 
 | part of the profile | rule |
 |---|---|

@@ -1,4 +1,4 @@
-"""The contract of a reliability test: which items it wants, how each is written, what must hold of the text.
+"""The contract of a reliability test: what it declares, how items are written, what must hold.
 
 A test is one class in one file, which says all there is to know of it. There are two kinds: `CodeTest` writes by code,
 seeded; `Rewrite` has a generator model write, and carries a rule-based stand-in for work without a model.

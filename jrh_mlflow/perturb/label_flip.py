@@ -1,4 +1,4 @@
-"""Label flip: rewritten until the opposite answer is right, on the same subject; the judge's answer must move."""
+"""Label flip: rewritten until the opposite answer is right; the judge's answer must move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic ordinal: new responses aimed at every level of a scale, whatever levels the data happen to hold."""
+"""Synthetic ordinal: new responses aimed at every level of a scale, whatever levels the data hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typing mistakes as people make them: neighbours transposed, letters dropped, doubled or hit beside the key."""
+"""Typing mistakes: neighbours transposed, letters dropped, doubled or hit beside the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word tables of the rule-based stand-ins, read from `words.json`: synonyms, opposites, sentences without a fact.
+"""Word tables of the rules, read from `words.json`: synonyms, opposites, sentences without a fact.
 
 No entry holds a number, a name or a negating word, so that swapping one for another leaves numbers, names and
 negations as they were (`OPPOSITES` and `EVASIONS` excepted: they are there to change the meaning).

@@ -1,4 +1,4 @@
-"""A reliability report as Markdown: short enough for an MLflow run description, every number with n and interval."""
+"""A reliability report as Markdown, short enough for the description of an MLflow run."""
 
 from __future__ import annotations
 

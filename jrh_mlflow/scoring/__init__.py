@@ -1,1 +1,1 @@
-"""From answers to readings: denominators, intervals, pointwise answers, and what a reliability test expects."""
+"""From answers to readings: denominators, intervals, pointwise answers, what tests expect."""

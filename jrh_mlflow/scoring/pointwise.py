@@ -1,4 +1,4 @@
-"""Pointwise answers: the labels and their order, and call records as arrays beside the judge's baseline answers."""
+"""Pointwise answers: labels and their order, and call records as arrays beside baseline answers."""
 
 from __future__ import annotations
 

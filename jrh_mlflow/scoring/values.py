@@ -1,4 +1,4 @@
-"""Readings that are not shares (errors, correlations, agreement), with bootstrap intervals by item and by source.
+"""Readings that are not shares (errors, correlations, agreement), with bootstrap intervals.
 
 Every such value is a function of sums over units, so a resample is one row of weights times the units' features and
 all resamples are computed at once.

@@ -1,4 +1,4 @@
-"""Figures of reliability reports and of comparisons: scores of one judge, tests × judges, score against dollars."""
+"""Figures of reliability: scores of one judge, tests × judges, score against dollars."""
 
 from __future__ import annotations
 
