@@ -16,12 +16,11 @@ from typing import Any
 import yaml
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.generation.settings import NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.options import JudgeOptions, RunOptions, read_prices
+from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.resolve import resolve_judge
 
 _SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle")

@@ -14,7 +14,7 @@ from jrh_mlflow.cli.judging import extra_fields, price_from_option, text_or_file
 from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, from_model, limits, or_none, read_pairs, store, together
 from jrh_mlflow.cli.printing import print_table
 from jrh_mlflow.errors import BudgetError
-from jrh_mlflow.generation.settings import GenerationSettings
+from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.reports.numbers import quote_text, spent_text
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from jrh_mlflow.generation.plan import AgentPlan
 from jrh_mlflow.generation.prepared import PreparedGeneration, prepare_generation
 from jrh_mlflow.generation.quote import GenerationQuote, quoted
 from jrh_mlflow.generation.report import generation_content, made_suite
-from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.transcripts import AgentPipeline
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.models.local.server import ModelClock, local_models, make_ready
+from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.resolve import journal_at

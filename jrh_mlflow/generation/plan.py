@@ -15,7 +15,7 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt
-from jrh_mlflow.generation.settings import MAX_STEPS, PLANS, GenerationSettings
+from jrh_mlflow.options import MAX_STEPS, PLANS, GenerationSettings
 from jrh_mlflow.perturb import (
     AGENT_TESTS,
     GROUPS,

@@ -11,7 +11,6 @@ from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.plan import GenerationPlan, lay_out
-from jrh_mlflow.generation.settings import NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.generation.validators import JudgeValidator, ModelValidator, Validator
 from jrh_mlflow.generation.writers import (
     OFFLINE,
@@ -25,6 +24,7 @@ from jrh_mlflow.generation.writers import (
 )
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.models.prices import Price, price_of
+from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key

@@ -111,8 +111,8 @@ def _measure(url: str, folder: str, n_texts: int) -> dict[str, float]:
 
 def _generate(url: str, n_texts: int, *, topic: str) -> Any:
     from jrh_mlflow.generation.generate import run_generation
-    from jrh_mlflow.generation.settings import GenerationSettings
     from jrh_mlflow.generation.writers import Generator
+    from jrh_mlflow.options import GenerationSettings
 
     rows = [
         {"id": f"r{number}", "instruction": f"Report on {topic}.", "response": TEXT.format(number), "label": "pass"}

@@ -12,9 +12,9 @@ from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessag
 from inspect_ai.tool import ToolCall, ToolCallError
 
 from jrh_mlflow.generation.generate import GenerationRun, run_generation
-from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.options import GenerationSettings
 from tests.loopback import LoopbackServer, Reply
 from tests.suites.transcripts.logs import sample, scored, write_log
 

@@ -11,9 +11,9 @@ from mlflow import MlflowClient
 
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.generation.generate import price_generation
-from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.schema.items import Item
 from tests.generation.agent_tools import (
     EDITOR,

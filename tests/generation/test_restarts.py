@@ -14,9 +14,9 @@ from mlflow import MlflowClient
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.generation.generate import price_generation
-from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.options import GenerationSettings
 from tests.generation.tools import CHECKER, LABELS, PRICES, RUBRIC, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply, error_reply
 from tests.waiting import wait_until

@@ -8,9 +8,9 @@ from typing import Any
 
 from jrh_mlflow.generation.generate import GenerationRun, run_generation
 from jrh_mlflow.generation.plan import GenerationPlan
-from jrh_mlflow.generation.settings import GenerationSettings
 from jrh_mlflow.generation.writers import Generator, by_rule
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import Rewrite
 from jrh_mlflow.suites.responses import read_seeds
 from tests.loopback import LoopbackServer, Reply
