@@ -1,1 +1,1 @@
-"""MLflow: the one folder that imports it. Names, runs, figures, and what is kept when a server is down."""
+"""MLflow, in the one folder that imports it: keys, runs written and read back, traces, scorers, its server."""

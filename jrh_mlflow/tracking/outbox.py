@@ -1,6 +1,6 @@
-"""A finished evaluation, complete in itself: no live judge, no store.
+"""The outbox: finished evaluations on disk, whole, until MLflow has them.
 
-The outbox: a finished evaluation is on disk, whole, before MLflow is spoken to, and leaves when MLflow has it.
+What is kept is complete in itself: no live judge, no store.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.home import home
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.suites.suite import Suite, read_suite
+
+_FACTS_FILE = "evaluation.json"
+_CALLS_FILE = "calls.parquet"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,10 +67,6 @@ class Measured:
     """Why calls are missing, or None."""
     traces: str = "none"
     """Which calls become MLflow traces: `failures`, `all` or `none`."""
-
-
-_FACTS_FILE = "evaluation.json"
-_CALLS_FILE = "calls.parquet"
 
 
 def outbox_home() -> Path:
