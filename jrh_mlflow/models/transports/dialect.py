@@ -24,12 +24,15 @@ def encode(body: Mapping[str, Any]) -> bytes:
     """Write a body as UTF-8 JSON; lone surrogates and NUL become U+FFFD, as everywhere (`text.py`)."""
     orjson = _orjson()
     try:
-        raw = None if orjson is None else bytes(orjson.dumps(body))
-    except TypeError:  # a lone surrogate, or an integer beyond 64 bits: the slower writer takes both
+        raw = _dumped(body) if orjson is None else bytes(orjson.dumps(body))
+    except (TypeError, UnicodeEncodeError):  # a lone surrogate, or for orjson an integer beyond 64 bits
         raw = None
-    if raw is not None and _NUL not in raw:
-        return raw
-    return json.dumps(clean_data(body)[0], ensure_ascii=False, separators=(",", ":")).encode()
+    # Looked for in what was written: walking through every body would cost more than writing it.
+    return raw if raw is not None and _NUL not in raw else _dumped(clean_data(body)[0])
+
+
+def _dumped(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def decode(raw: bytes) -> Any:
