@@ -113,6 +113,7 @@ def _content(
         described_in=keys.SHIFT_MARKDOWN,
         artifacts={keys.SHIFT_MARKDOWN: markdown, **figure_files(figures)},
         suite=suite,
+        save_suite=False,
     )
 
 

@@ -40,7 +40,9 @@ class RunContent:
     """Path to text, bytes, JSON-ready data or a table (`.csv`, `.parquet`)."""
     tags: Mapping[str, str] = field(default_factory=dict)
     suite: Suite | None = None
-    """Saved under `suite/` and logged as the run's dataset."""
+    """Logged as the run's dataset."""
+    save_suite: bool = True
+    """Also keep it under `suite/`; not where runs below this one do."""
     traces: Callable[[Store, str], object] | None = None
     """Writes traces of a run, given the store and the run's id."""
 
@@ -124,7 +126,7 @@ def publish(store: Store, run_id: str, content: RunContent, *, what_now: str) ->
 
 def write_artifacts(folder: Path, content: RunContent) -> None:
     """Lay the artifacts of a run out under their public names."""
-    if content.suite is not None:
+    if content.suite is not None and content.save_suite:
         content.suite.save(folder / keys.SUITE_FOLDER)
     for name, artifact in content.artifacts.items():
         path = folder / name
