@@ -20,7 +20,11 @@ def tie(_: jrh.Presentation) -> str:
     return "tie"
 
 
-@pytest.mark.parametrize("judge", [MODEL, jrh.PromptedJudge(MODEL), tie, jrh.scripted.Oracle()], ids=str)
+@pytest.mark.parametrize(
+    "judge",
+    [MODEL, jrh.PromptedJudge(MODEL), tie, jrh.scripted.Oracle()],
+    ids=("name", "prompted", "function", "scripted"),
+)
 def test_every_judge_keeps_one_of_the_two_contracts(judge: object) -> None:
     found = resolve_judge(judge)
     assert isinstance(found, AnsweringJudge) != isinstance(found, ModelJudge)
