@@ -23,7 +23,7 @@ from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
-from jrh_mlflow.suites.review_marks import hold_back
+from jrh_mlflow.suites.suite import hold_back
 from jrh_mlflow.tracking.outbox import outbox_key
 from jrh_mlflow.tracking.scorers import from_mlflow, is_mlflow_judge
 

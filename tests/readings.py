@@ -10,7 +10,7 @@ from hypothesis import settings
 from jrh_mlflow import Datasheet, Estimate, NotEstimable, Suite
 from jrh_mlflow.engine import plan_calls, run_calls
 from jrh_mlflow.resolve import resolve_judge
-from jrh_mlflow.schema.calls import CallRecord
+from jrh_mlflow.schema.items import CallRecord
 
 Row = dict[str, Any]
 

@@ -97,7 +97,7 @@ VIEWS = ("cli", "reports", "results")
 ANY_FOLDER = ("__init__", "_base")
 SAME_THING = {
     "agreement": "stats: the coefficients; measures: of votes",
-    "calls": "schema: one record; measures: records as arrays; engine: those of an evaluation",
+    "calls": "measures: records as arrays; engine: those of an evaluation",
     "datasheet": "suites: what is asked; measures: what is read from the answers",
     "items": "schema: what an item is; suites/transcripts: items made of transcripts",
     "jury": "measures: what votes are worth; evaluation: the verb, with its runs",

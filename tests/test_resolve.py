@@ -10,7 +10,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.judges import AnsweringJudge, ModelJudge
 from jrh_mlflow.resolve import default_journal, journal_at, prepare, resolve_judge, resolve_suite
-from jrh_mlflow.suites.review_marks import mark_hash, reviews_folder
+from jrh_mlflow.suites.suite import mark_hash, reviews_folder
 from jrh_mlflow.tracking.outbox import outbox_home
 
 MODEL = "openai/gpt-4o-mini"

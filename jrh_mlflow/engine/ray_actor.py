@@ -18,8 +18,7 @@ from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.sessions import KeyedCall, session_for
 from jrh_mlflow.errors import JrhError, RecipeError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.schema.calls import CallRecord
-from jrh_mlflow.schema.items import Call
+from jrh_mlflow.schema.items import Call, CallRecord
 
 LONGEST_TURN_S = 0.5
 """An exchange ends after this long even when no call has, so that an actor can be handed more."""

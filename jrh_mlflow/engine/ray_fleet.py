@@ -24,8 +24,7 @@ from jrh_mlflow.engine.runner import Asked, OnRecord, StopRule, ask_calls, run_p
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT, KeyedCall, session_for
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.schema.calls import CallRecord
-from jrh_mlflow.schema.items import Call
+from jrh_mlflow.schema.items import Call, CallRecord
 
 if TYPE_CHECKING:
     from typing_extensions import Self

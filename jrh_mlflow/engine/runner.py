@@ -14,8 +14,7 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.sessions import session_for
 from jrh_mlflow.engine.workers import WorkerPool, run_coroutine
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.schema.calls import CallRecord
-from jrh_mlflow.schema.items import Call
+from jrh_mlflow.schema.items import Call, CallRecord
 
 W = TypeVar("W")
 OnRecord = Callable[[CallRecord], None]

@@ -31,8 +31,7 @@ from jrh_mlflow.models.prices import (
     worst_case_micro,
 )
 from jrh_mlflow.models.transports import TransportError
-from jrh_mlflow.schema.calls import CallRecord
-from jrh_mlflow.schema.items import Call
+from jrh_mlflow.schema.items import Call, CallRecord
 from jrh_mlflow.schema.presentation import Answer, Presentation
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text

@@ -27,8 +27,7 @@ from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
 from jrh_mlflow.evaluation.evaluate import Evaluation, log_measured
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.schema.calls import REQUIRED_COLUMNS, CallRecord
-from jrh_mlflow.schema.items import NATURAL, Item
+from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS, CallRecord, Item
 from jrh_mlflow.suites import Suite
 from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured

@@ -15,8 +15,7 @@ from jrh_mlflow.engine.workers import calm_collector, run_coroutine
 from jrh_mlflow.generation.outcomes import Made, OnItems, Usage
 from jrh_mlflow.generation.pipeline import OnDone, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan
-from jrh_mlflow.generation.prepared import PreparedGeneration, prepare_generation
-from jrh_mlflow.generation.quote import GenerationQuote, quoted
+from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
 from jrh_mlflow.generation.report import generation_content, made_suite
 from jrh_mlflow.generation.transcripts import AgentPipeline
 from jrh_mlflow.generation.writers import Writer

@@ -13,8 +13,7 @@ from jrh_mlflow.engine.workers import WorkerPool
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, OnItems, Reply, SetAside, Usage
 from jrh_mlflow.generation.plan import GenerationPlan, Job, finished
 from jrh_mlflow.generation.session import Rehearsal, Session, Stopped
-from jrh_mlflow.generation.validators import Validator
-from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Writer, by_rule
+from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Validator, Writer, by_rule
 from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.schema.items import Item

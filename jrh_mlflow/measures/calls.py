@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.schema.calls import USABLE
+from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units
 from jrh_mlflow.scoring.pointwise import left_out
 from jrh_mlflow.stats import Array, Codes, Mask, Texts

@@ -32,8 +32,8 @@ from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures import axes as declarations
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Event, chooses_better
 from jrh_mlflow.measures.calls import choice, choices
-from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, refuse
 from jrh_mlflow.scoring.pointwise import left_out, plain
 from jrh_mlflow.scoring.values import Resampling, Sample, ratio

@@ -10,7 +10,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.schema.calls import USABLE
+from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.pointwise import plain
 
 

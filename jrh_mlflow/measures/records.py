@@ -10,8 +10,15 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError, suggest
-from jrh_mlflow.schema.calls import OUTCOMES, REQUIRED_COLUMNS
-from jrh_mlflow.schema.items import DELTA_0, FORMER_NAMES, LADDER, PAIR_CONDITIONS, WITH_BETTER
+from jrh_mlflow.schema.items import (
+    DELTA_0,
+    FORMER_NAMES,
+    LADDER,
+    OUTCOMES,
+    PAIR_CONDITIONS,
+    REQUIRED_COLUMNS,
+    WITH_BETTER,
+)
 
 _POINTWISE_OUTCOMES = tuple(outcome for outcome in OUTCOMES if outcome != "tie")
 _TEXT_COLUMNS = ("suite_item", "task", "condition", "order", "better", "outcome", "answer", "expected")

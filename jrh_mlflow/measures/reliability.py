@@ -19,9 +19,8 @@ import pandas as pd
 
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.perturb import expectation_of, score_name
-from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.items import BASELINE, OUTCOMES
 from jrh_mlflow.scoring.accuracy import accuracy, accuracy_axes, baseline_axes, binary_axes, error_axes
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ordinal import ordinal_axes

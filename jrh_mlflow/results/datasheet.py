@@ -12,8 +12,8 @@ from jrh_mlflow.measures.calls import call_table
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import datasheet_axes, profile_line
 from jrh_mlflow.reports.markdown import datasheet_markdown
-from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
+from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.scoring.values import Resampling
 
 

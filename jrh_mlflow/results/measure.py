@@ -23,7 +23,7 @@ def measure(
     """Measure call records: numbers in, numbers out, no MLflow and no network.
 
     Args:
-        calls: One record per call with the columns of `schema.calls.REQUIRED_COLUMNS`; others are ignored.
+        calls: One record per call with the columns of `schema.items.REQUIRED_COLUMNS`; others are ignored.
         max_excluded: Withhold an axis when more than this share of its calls, pairs or items gave no usable answer.
         seed: Of the bootstrap behind the intervals of thresholds and other values that are no shares.
         n_resamples: Of that bootstrap.

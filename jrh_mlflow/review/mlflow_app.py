@@ -26,7 +26,7 @@ from jrh_mlflow.review.finish import ReviewLogger
 from jrh_mlflow.review.guard import Guard, new_token
 from jrh_mlflow.review.run_pages import run_routes
 from jrh_mlflow.review.sources import RunCatalog
-from jrh_mlflow.suites.review_marks import reviews_folder
+from jrh_mlflow.suites.suite import reviews_folder
 
 PREFIX = "/jrh"
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.review.contents import Content, FolderReader, ReviewEntry
 from jrh_mlflow.review.decisions import Decisions
-from jrh_mlflow.suites.review_marks import mark_hash, mark_review, reviews_folder
+from jrh_mlflow.suites.suite import mark_hash, mark_review, reviews_folder
 
 if TYPE_CHECKING:
     from jrh_mlflow.tracking.read import RunSuite

@@ -1,9 +1,12 @@
-"""Items of a suite, the labelled responses they are made from, and the calls they ask for."""
+"""Items of a suite, the seeds they are made from, the calls they ask for, and how each ended.
+
+Call records, one row per call, are the only thing measures read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
 from jrh_mlflow.schema.presentation import Message, Presentation
@@ -27,6 +30,10 @@ BASELINE = "baseline"
 """The unperturbed item of a reliability suite: every test is read beside it."""
 FORMER_NAMES = {"filler": "padding"}
 """Reliability tests that were renamed: old suites and runs keep the name they were written with."""
+
+OUTCOMES = ("verdict", "tie", "abstain", "unparsed", "error")
+USABLE = ("verdict", "tie", "abstain")
+"""Outcomes that are an answer. The others leave every denominator and are counted beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,3 +118,38 @@ class Seed:
     group: str | None = None
     """Group column, or the stratum it was sampled from."""
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallRecord:
+    """How one call ended. Field names are the columns of `calls/calls.parquet`."""
+
+    suite_item: str
+    task: str
+    condition: str
+    delta: float | None
+    order: str
+    better: str
+    replicate: int
+    outcome: str
+    answer: str
+    """The slot, label or score; empty unless the outcome is `verdict`."""
+    expected: str
+    rationale: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    """None is unknown, never free."""
+    latency_s: float | None = None
+    cached: bool = False
+    model: str | None = None
+    prompt_sha256: str | None = None
+    error: str | None = None
+    """Why there is no usable answer, with the raw text where there was one."""
+    confidence: float | None = None
+    """Probability of the given answer, where the judge or the provider tells it."""
+    probabilities: str | None = None
+    """JSON: answer (slot, label, score, `tie`, `abstain`) to its probability, where those of others are known too."""
+
+
+REQUIRED_COLUMNS = tuple(each.name for each in fields(CallRecord) if each.default is MISSING)

@@ -21,9 +21,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.items import BASELINE, USABLE
 from jrh_mlflow.scoring.accuracy import accuracy
 from jrh_mlflow.scoring.ledger import share
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable

@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.schema.calls import OUTCOMES, USABLE
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.items import BASELINE, OUTCOMES, USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, share
 from jrh_mlflow.stats import Codes, Mask, Texts
 

@@ -18,8 +18,8 @@ from jrh_mlflow.measures.composite import Tally, parts, reliability, tally
 from jrh_mlflow.measures.criterion import operating_counts
 from jrh_mlflow.measures.policies import decide
 from jrh_mlflow.resolve import resolve_judge
-from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable
+from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked
 from jrh_mlflow.sweeps.space import Configuration, Space

@@ -22,8 +22,8 @@ from jrh_mlflow.measures.jury.cascade import Cascade
 from jrh_mlflow.measures.jury.jury import JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.results import Datasheet, ReliabilityReport
-from jrh_mlflow.schema.calls import OUTCOMES
 from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.suites.suite import Suite
 
 SCHEMA_VERSION = "1"

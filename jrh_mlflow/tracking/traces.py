@@ -24,9 +24,8 @@ from jrh_mlflow.errors import RecipeError, TrackingError, suggest
 from jrh_mlflow.judges.answers import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import slot_of
 from jrh_mlflow.models.transports import known_secrets
-from jrh_mlflow.schema.calls import USABLE, CallRecord
 from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
-from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, VACUUM, Item, Order
+from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, USABLE, VACUUM, CallRecord, Item, Order
 from jrh_mlflow.schema.presentation import Message, part_text
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import keys

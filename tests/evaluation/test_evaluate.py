@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError, SuiteError, TrackingError
-from jrh_mlflow.schema.calls import REQUIRED_COLUMNS
+from jrh_mlflow.schema.items import REQUIRED_COLUMNS
 
 SMALL = {"n_tasks": 2, "depth": 2}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.judges.json_objects import MAX_DEPTH
 from jrh_mlflow.judges.parsing import PROBLEMS, ParsedAnswer, read
-from jrh_mlflow.schema.calls import OUTCOMES
+from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.schema.requests import Response
 
 PAIR = {"A": "1", "B": "2", "tie": "tie"}

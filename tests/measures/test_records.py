@@ -11,7 +11,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.schema.calls import REQUIRED_COLUMNS, CallRecord
+from jrh_mlflow.schema.items import REQUIRED_COLUMNS, CallRecord
 from tests.readings import Row, pair, pairs
 
 

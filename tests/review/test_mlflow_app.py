@@ -17,8 +17,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.review.guard import SANDBOX_POLICY
 from jrh_mlflow.review.mlflow_app import Beside, _links, create_app, server_token
-from jrh_mlflow.suites.review_marks import hold_back
-from jrh_mlflow.suites.suite import Suite, read_suite
+from jrh_mlflow.suites.suite import Suite, hold_back, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.mlflow_server import folder_uri, server_command, server_environment, wait_until_up
 from jrh_mlflow.tracking.publish import RunContent, first_tags, publish

@@ -13,8 +13,7 @@ from jrh_mlflow.resolve import load_suite
 from jrh_mlflow.review.finish import finish
 from jrh_mlflow.review.serve import open_catalog, withdraw
 from jrh_mlflow.review.states import Click, ConflictError
-from jrh_mlflow.suites.review_marks import hold_back
-from jrh_mlflow.suites.suite import read_suite
+from jrh_mlflow.suites.suite import hold_back, read_suite
 from tests.review.making import baseline, made, opened, saved_suite
 
 

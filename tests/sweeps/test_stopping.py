@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from jrh_mlflow.schema.calls import CallRecord
-from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.items import CallRecord, Item
 from jrh_mlflow.sweeps.space import Policy
 from jrh_mlflow.sweeps.stopping import DominatedStop, Rival
 

@@ -13,8 +13,7 @@ import pytest
 
 from jrh_mlflow.engine.runner import run_calls
 from jrh_mlflow.judges._base import Judge
-from jrh_mlflow.schema.calls import CallRecord
-from jrh_mlflow.schema.items import Call, Item
+from jrh_mlflow.schema.items import Call, CallRecord, Item
 from jrh_mlflow.schema.presentation import Message, Presentation
 from jrh_mlflow.tracking.scorers import from_mlflow
 

@@ -31,8 +31,8 @@ from jrh_mlflow.measures.jury.votes import (
     effective_votes,
     votes,
 )
-from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.scoring.values import Resampling
 

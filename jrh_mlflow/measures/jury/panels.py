@@ -38,8 +38,8 @@ import pandas as pd
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import delta_key
 from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, VoteTable, halves
-from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
+from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import share
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN
 from jrh_mlflow.stats import Array, Codes, Mask, Texts

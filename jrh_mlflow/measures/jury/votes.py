@@ -18,9 +18,8 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
 from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.schema.calls import USABLE
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.items import BASELINE, USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, share
 from jrh_mlflow.scoring.pointwise import Scale, plain, scale_of
 from jrh_mlflow.scoring.values import Resampling, Sample, Statistics, ratio
