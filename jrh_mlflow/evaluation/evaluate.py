@@ -23,7 +23,7 @@ from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.resolve import prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
-from jrh_mlflow.results.categories import categorised
+from jrh_mlflow.results.measure import categorised
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys, outbox

@@ -22,14 +22,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.calls import call_table
-from jrh_mlflow.measures.records import is_pointwise
+from jrh_mlflow.measures.records import call_table, is_pointwise
 from jrh_mlflow.measures.reliability import scored_tests
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
+from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, Resampling
 from jrh_mlflow.scoring.pointwise import Counted, point_table
-from jrh_mlflow.scoring.values import Resampling
 from jrh_mlflow.stats import Array, Codes, Interval, Texts
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
 from jrh_mlflow.stats.proportions import cluster_wilson, newcombe

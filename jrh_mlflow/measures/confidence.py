@@ -31,12 +31,11 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures import axes as declarations
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Event, chooses_better
-from jrh_mlflow.measures.calls import choice, choices
+from jrh_mlflow.measures.records import choice, choices
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, refuse
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, ratio, refuse
 from jrh_mlflow.scoring.pointwise import left_out, plain
-from jrh_mlflow.scoring.values import Resampling, Sample, ratio
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
 

@@ -18,13 +18,12 @@ from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from jrh_mlflow.measures.axes import EXPECTED, declared
-from jrh_mlflow.measures.calls import call_table
-from jrh_mlflow.measures.derived import difference
-from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.measures.records import call_table, is_pointwise, normalise
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.scoring.ledger import interval_method
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import cluster_wilson
+from jrh_mlflow.stats.proportions import cluster_wilson, newcombe
 
 _RESAMPLES = 2000
 _LEVEL = 0.95
@@ -181,3 +180,25 @@ def criterion_axes(arms: Mapping[str, Mapping[str, Reading]]) -> dict[str, Readi
         for axis, before in base.items()
         if axis in estimates and not axis.startswith(EXPECTED) and declared(axis).shifted
     }
+
+
+def difference(before: Reading, after: Reading) -> Reading:
+    """Return `after - before` of two shares, with intervals from theirs (Newcombe), or why there is none."""
+    for arm, reading in (("base arm", before), ("other arm", after)):
+        if isinstance(reading, NotEstimable):
+            return NotEstimable(reason=f"{arm}: {reading.reason}", withheld=reading.withheld, statistic="value")
+    assert isinstance(before, Estimate)
+    assert isinstance(after, Estimate)
+    both = ((before.interval, after.interval), (before.cluster_interval, after.cluster_interval))
+    plain, clustered = (newcombe(before.value, a, after.value, b) if a and b else None for a, b in both)
+    n_clusters = min(before.n_clusters, after.n_clusters)
+    return Estimate(
+        value=after.value - before.value,
+        n=min(before.n, after.n),
+        excluded=before.excluded + after.excluded,
+        **intervals(plain, clustered),
+        n_clusters=n_clusters,
+        method=interval_method("Newcombe difference of Wilson intervals", n_clusters),
+        unit=after.unit,
+        statistic="value",
+    )

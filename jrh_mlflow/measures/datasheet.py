@@ -21,11 +21,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from jrh_mlflow.measures.axes import Axis, by_step, declared, delta_key, stimuli_axes
-from jrh_mlflow.measures.calls import CallTable, PairTable, pair_table
-from jrh_mlflow.measures.derived import Basis
+from jrh_mlflow.measures.axes import Axis, Basis, by_step, declared, delta_key, stimuli_axes
+from jrh_mlflow.measures.records import CallTable, PairTable, pair_table
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.scoring.ledger import Resampling
 
 RULES = __doc__
 

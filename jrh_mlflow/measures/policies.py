@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.measures.calls import choice
-from jrh_mlflow.measures.records import is_pointwise, normalise
+from jrh_mlflow.measures.records import choice, is_pointwise, normalise
 
 VOTES = ("majority", "unanimous")
 ORDERS = ("one", "both")

@@ -1,4 +1,4 @@
-"""All that pointwise records say about a judge: each test, all tests together, a one-line profile.
+"""All that pointwise records say about a judge: each test, all tests together, a profile, the cost.
 
 | part of the profile | rule |
 |---|---|
@@ -11,22 +11,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.confidence import confidence_axes
+from jrh_mlflow.measures.records import normalise, outcome_counts
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import BASELINE, OUTCOMES
-from jrh_mlflow.scoring.accuracy import accuracy, accuracy_axes, baseline_axes, binary_axes, error_axes
+from jrh_mlflow.schema.items import BASELINE, USABLE
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
-from jrh_mlflow.scoring.ordinal import ordinal_axes
-from jrh_mlflow.scoring.pointwise import Counted, PointTable, point_table
-from jrh_mlflow.scoring.stability import repeated, stability_axes
-from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.scoring.ledger import Resampling
+from jrh_mlflow.scoring.pointwise import Counted, PointTable, plain, point_table
+from jrh_mlflow.scoring.readings import (
+    accuracy_axes,
+    baseline_axes,
+    label_axes,
+    pooled_axes,
+    repeated,
+    stability_axes,
+)
 from jrh_mlflow.stats import Array
 
 ALL = "all"
@@ -37,31 +45,30 @@ ALL = "all"
 class ReliabilityReadings:
     """What one pointwise judge reads on one reliability suite."""
 
-    estimates: Mapping[str, Reading]
-    """`<test>/<axis>` to estimate, or to the reason why there is none; `baseline` and `all` stand where a test does."""
-    outcomes: Mapping[str, int]
-    """How the calls ended."""
     profile: str
     """A descriptive sketch for this suite, never a grade."""
-    tests: tuple[str, ...]
-    """Conditions that were measured, the baseline apart."""
-    scores: Mapping[str, Reading]
-    """Test to the one reading that stands for it: accuracy, or what its expectation says."""
-    summary: Mapping[str, float | None]
-    """Across the scores: n_tests, mean, sd, min, max, mean_ci_low, mean_ci_high."""
+    outcomes: Mapping[str, int]
+    """How the calls ended."""
     labels: tuple[str, ...]
     """Given or inferred, low to high where the order is known."""
+    tests: tuple[str, ...]
+    """Conditions that were measured, the baseline apart."""
+    summary: Mapping[str, float | None]
+    """Across the scores: n_tests, mean, sd, min, max, mean_ci_low, mean_ci_high."""
     max_excluded: float
+    scores: Mapping[str, Reading]
+    """Test to the one reading that stands for it: accuracy, or what its expectation says."""
+    estimates: Mapping[str, Reading]
+    """`<test>/<axis>` to estimate, or to the reason why there is none; `baseline` and `all` stand where a test does."""
     categories: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
     """Group of the items to axis to reading, of all tests pooled; empty where items have no group."""
 
 
 def reliability_readings(
-    frame: pd.DataFrame, *, labels: Sequence[str] | None, max_excluded: float, seed: int, n_resamples: int
+    frame: pd.DataFrame, *, labels: Sequence[str] | None, max_excluded: float, resampling: Resampling
 ) -> ReliabilityReadings:
     """Measure normalised pointwise records."""
     calls = point_table(frame, labels=labels, max_excluded=max_excluded)
-    resampling = Resampling(seed=seed, n_resamples=n_resamples)
     conditions = tuple(sorted(set(calls.test) - {BASELINE}))
     estimates: dict[str, Reading] = {}
     for name in (BASELINE, *conditions):
@@ -71,13 +78,14 @@ def reliability_readings(
     for test in scored:
         estimates |= expectation_of(test.name).axes(calls, test.name)
         estimates.setdefault(test.axis, test.reading)
-    estimates |= _pooled_axes(calls, resampling)
+    pooled = calls.where(np.asarray((calls.test != BASELINE) & (calls.expected != "")))
+    if len(pooled.test):
+        estimates |= pooled_axes(pooled, ALL, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     scores = {test.name: estimates[test.axis] for test in scored}
-    counts = frame["outcome"].value_counts()
     return ReliabilityReadings(
         estimates=estimates,
-        outcomes={outcome: int(counts.get(outcome, 0)) for outcome in OUTCOMES},
+        outcomes=outcome_counts(frame),
         profile=profile_line(estimates, scores),
         tests=conditions,
         scores=scores,
@@ -98,21 +106,6 @@ def _condition_axes(calls: PointTable, name: str, resampling: Resampling) -> dic
     if expectation.repeats or len(repeated(calls).test):
         axes |= stability_axes(calls, name, resampling)
     return axes
-
-
-def label_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
-    """Return what two labels, or a scale, add to accuracy."""
-    if calls.scale.kind == "binary":
-        return error_axes(calls, name) | binary_axes(calls, name, resampling)
-    return ordinal_axes(calls, name, resampling) if calls.scale.kind == "ordinal" else {}
-
-
-def _pooled_axes(calls: PointTable, resampling: Resampling) -> dict[str, Reading]:
-    pooled = calls.where(np.asarray((calls.test != BASELINE) & (calls.expected != "")))
-    if not len(pooled.test):
-        return {}
-    axes = {f"{ALL}/accuracy": accuracy(pooled, ALL).reading} | error_axes(pooled, ALL)
-    return axes | label_axes(pooled, ALL, resampling)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,3 +188,51 @@ def profile_line(estimates: Mapping[str, Reading], scores: Mapping[str, Reading]
     if parts and len(numbers) < len(scores):
         parts.append(f"{len(scores) - len(numbers)} of {len(scores)} tests without a number")
     return "; ".join(parts) or "not enough measured for a profile"
+
+
+class CostPoint(NamedTuple):
+    """Where the running score stood when so much had been spent."""
+
+    usd: float
+    """Cumulative dollars, unusable calls included."""
+    n: int
+    """Usable calls with an expected answer so far."""
+    score: float
+    """Share of them that were right."""
+
+
+def cost_curve(calls: pd.DataFrame | Iterable[object]) -> list[CostPoint]:
+    """Return cumulative dollars and running accuracy in the order of the records, one point per usable call.
+
+    Unusable calls cost money and give no answer: they move the dollars of the next point and not the score.
+
+    Returns:
+        The points; none when the cost of any call is unknown, or no call has an expected answer.
+
+    Raises:
+        CallsError: when the records break a rule, or have no column `cost_usd`.
+    """
+    frame = normalise(calls)
+    if "cost_usd" not in frame.columns:
+        raise CallsError("Call records lack the column cost_usd: there is no cost curve without costs.")
+    costs = pd.to_numeric(frame["cost_usd"], errors="coerce").to_numpy(float)
+    if not np.isfinite(costs).all():
+        return []
+    spent = np.cumsum(costs)
+    answer, expected = (np.array([plain(text) for text in frame[name]], object) for name in ("answer", "expected"))
+    counted = np.isin(frame["outcome"].to_numpy(object), USABLE) & (expected != "")
+    n = np.cumsum(counted)
+    score = np.cumsum(counted & (answer == expected)) / np.maximum(n, 1)
+    return [CostPoint(usd=float(spent[row]), n=int(n[row]), score=float(score[row])) for row in np.flatnonzero(counted)]
+
+
+def usd_per_accuracy_point(cost: float | None, accuracy: float | None) -> float | None:
+    """Return total cost in dollars over accuracy in percentage points; None when either is unknown or accuracy is 0.
+
+    Example:
+        >>> round(usd_per_accuracy_point(1.35, 0.9), 6)
+        0.015
+    """
+    if cost is None or not accuracy:
+        return None
+    return cost / (100 * accuracy)

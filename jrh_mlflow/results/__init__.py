@@ -1,10 +1,8 @@
 """What a user holds in hand: datasheets, reliability reports, comparisons, juries, with their `to_markdown`."""
 
-from jrh_mlflow.measures.costs import CostPoint, cost_curve, usd_per_accuracy_point
+from jrh_mlflow.measures.reliability import CostPoint, cost_curve, usd_per_accuracy_point
 from jrh_mlflow.measures.worst import WorstItem, worst_items
-from jrh_mlflow.results.datasheet import Datasheet
-from jrh_mlflow.results.measure import measure
-from jrh_mlflow.results.reliability import ReliabilityReport
+from jrh_mlflow.results.measure import Datasheet, ReliabilityReport, measure
 
 __all__ = [
     "CostPoint",

@@ -29,22 +29,18 @@ from jrh_mlflow.measures.comparison import (
     score_table,
     unit_scores,
 )
-from jrh_mlflow.measures.costs import usd_per_accuracy_point
 from jrh_mlflow.measures.records import complete_pairs, is_pointwise, normalise
-from jrh_mlflow.measures.reliability import ALL
-from jrh_mlflow.results.datasheet import Datasheet, datasheet
-from jrh_mlflow.results.reliability import ReliabilityReport, reliability_report
+from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
+from jrh_mlflow.results.measure import Datasheet, Report, measured
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
-from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, interval_method
 from jrh_mlflow.stats.paired import letters
 
 ORDINAL_METRICS = ("ccc", "pearson", "spearman", "mae")
 _KEY = ["suite_item", "order", "replicate"]
 _MEANING = ["task", "condition", "delta", "better", "expected"]
 
-Report = Datasheet | ReliabilityReport
 Cells = dict[str, dict[str, Reading]]
 
 
@@ -78,7 +74,8 @@ def compare_calls(
     given = {name: normalise(calls) for name, calls in judges.items()}
     calls = shared_calls(given)
     reports = {
-        name: _report(frame, labels=labels, max_excluded=max_excluded, seed=seed) for name, frame in calls.items()
+        name: measured(frame, labels=labels, max_excluded=max_excluded, resampling=Resampling(seed=seed))
+        for name, frame in calls.items()
     }
     resampling = Resampling(seed=seed, n_resamples=n_resamples)
     table = score_table({name: unit_scores(frame, labels=labels) for name, frame in calls.items()})
@@ -127,12 +124,6 @@ def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
                 f"{first} and {name} disagree on the task, condition or expected answer of an item: not one suite."
             )
     return {name: complete_pairs(frame.loc[common].reset_index()) for name, frame in keyed.items()}
-
-
-def _report(frame: pd.DataFrame, *, labels: Sequence[str] | None, max_excluded: float, seed: int) -> Report:
-    if is_pointwise(frame):
-        return reliability_report(frame, labels=labels, max_excluded=max_excluded, seed=seed, n_resamples=1000)
-    return datasheet(frame, max_excluded=max_excluded, seed=seed, n_resamples=1000)
 
 
 def _axes(table: ScoreTable, *, pointwise: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,15 +1,89 @@
-"""The front door of the measures."""
+"""Datasheets and reliability reports: `measure`, what it returns, and the same readings by category."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from jrh_mlflow.measures.records import is_pointwise, normalise
-from jrh_mlflow.results.datasheet import Datasheet, datasheet
-from jrh_mlflow.results.reliability import ReliabilityReport, reliability_report
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
+from jrh_mlflow.measures.confidence import confidence_axes
+from jrh_mlflow.measures.datasheet import datasheet_axes, profile_line
+from jrh_mlflow.measures.records import call_table, is_pointwise, normalise, outcome_counts
+from jrh_mlflow.measures.reliability import ReliabilityReadings, reliability_readings
+from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.reports.markdown import datasheet_markdown
+from jrh_mlflow.reports.reliability import report_markdown
+from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
+from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
+from jrh_mlflow.scoring.pointwise import point_table
+from jrh_mlflow.scoring.readings import pooled_axes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datasheet:
+    """What one judge reads on one suite."""
+
+    profile: str
+    """A descriptive sketch for this stimulus family, never a grade."""
+    outcomes: Mapping[str, int]
+    """How the calls ended."""
+    max_excluded: float
+    estimates: Mapping[str, Reading]
+    """Axis to estimate, or to the reason why there is none."""
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """Axes left out because too many of their calls gave no usable answer, with the reason."""
+        return _withheld(self.estimates)
+
+    def to_markdown(self, *, title: str = "Judge datasheet", note: str | None = None) -> str:
+        """Return the datasheet as a readable page."""
+        return datasheet_markdown(self.estimates, profile=self.profile, outcomes=self.outcomes, title=title, note=note)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return plain_fields(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityReport(ReliabilityReadings):
+    """What one pointwise judge reads on one reliability suite."""
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """Axes left out because too many of their calls gave no usable answer, with the reason."""
+        found = _withheld(self.estimates)
+        for name, axes in self.categories.items():
+            found |= {f"category/{name}/{axis}": reason for axis, reason in _withheld(axes).items()}
+        return found
+
+    def to_markdown(
+        self, *, title: str = "Reliability report", note: str | None = None, worst: Sequence[WorstItem] = ()
+    ) -> str:
+        """Return the report as a readable page."""
+        return report_markdown(self, title=title, note=note, worst=worst)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        data = plain_fields(self)
+        if not self.categories:
+            del data["categories"]
+        return data
+
+
+Report = Datasheet | ReliabilityReport
+
+
+def _withheld(estimates: Mapping[str, Reading]) -> dict[str, str]:
+    return {
+        axis: reading.reason
+        for axis, reading in estimates.items()
+        if isinstance(reading, NotEstimable) and reading.withheld
+    }
 
 
 def measure(
@@ -38,8 +112,74 @@ def measure(
     if not 0 <= max_excluded < 1:
         raise ValueError(f"`0 <= max_excluded < 1` must hold, but got {max_excluded=}.")
     frame = normalise(calls)
-    if is_pointwise(frame):
-        return reliability_report(frame, labels=labels, max_excluded=max_excluded, seed=seed, n_resamples=n_resamples)
-    if labels is not None:
+    if labels is not None and not is_pointwise(frame):
         raise ValueError("`labels` are those of pointwise records, but these are of pairs.")
-    return datasheet(frame, max_excluded=max_excluded, seed=seed, n_resamples=n_resamples)
+    return measured(
+        frame, labels=labels, max_excluded=max_excluded, resampling=Resampling(seed=seed, n_resamples=n_resamples)
+    )
+
+
+def measured(
+    frame: pd.DataFrame, *, labels: Sequence[str] | None, max_excluded: float, resampling: Resampling
+) -> Report:
+    """Measure normalised records; pairs have no labels."""
+    if is_pointwise(frame):
+        readings = reliability_readings(frame, labels=labels, max_excluded=max_excluded, resampling=resampling)
+        return ReliabilityReport(**vars(readings))
+    estimates = datasheet_axes(call_table(frame, max_excluded=max_excluded), resampling)
+    estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
+    return Datasheet(
+        estimates=estimates,
+        outcomes=outcome_counts(frame),
+        profile=profile_line(estimates),
+        max_excluded=max_excluded,
+    )
+
+
+def by_category(
+    calls: pd.DataFrame | Iterable[object],
+    groups: Mapping[str, str],
+    *,
+    labels: Sequence[str] | None = None,
+    max_excluded: float = MAX_EXCLUDED,
+    seed: int = 0,
+    n_resamples: int = 1000,
+) -> dict[str, dict[str, Reading]]:
+    """Measure the calls on the items of each group: all tests pooled, or the baselines where there is no test.
+
+    Args:
+        calls: Call records of a pointwise judge, as for `measure`.
+        groups: Item id to its group; calls on items without one are in no category.
+        labels: What the judge may answer, the label to be detected last; inferred from all calls when None.
+        max_excluded: As for `measure`, in each group by itself.
+        seed: Of the bootstrap behind the intervals of values that are no shares.
+        n_resamples: Of that bootstrap.
+
+    Returns:
+        Group, in order of name, to axis (`accuracy`, `error_rate`; of two labels `fpr`, `fnr`, `matthews`; of a scale
+        `mae`, `within_one`, …) to reading. Empty for pairs.
+    """
+    frame = normalise(calls)
+    if not groups or not is_pointwise(frame):
+        return {}
+    names = np.array([groups.get(item, "") for item in sorted(set(frame["suite_item"]))], dtype=object)
+    table = point_table(frame, labels=labels, max_excluded=max_excluded)
+    expecting = np.asarray(table.expected != "")
+    tested = np.asarray(expecting & (table.test != BASELINE))
+    used = table.where(tested if tested.any() else expecting)
+    # Items are coded in order of their ids.
+    group = names[used.item]
+    resampling = Resampling(seed=seed, n_resamples=n_resamples)
+    found = {}
+    for name in sorted(set(names) - {""}):
+        axes = pooled_axes(used.where(group == name), name, resampling)
+        found[name] = {axis.removeprefix(f"{name}/"): reading for axis, reading in axes.items()}
+    return found
+
+
+def categorised(report: Report, calls: pd.DataFrame, groups: Mapping[str, str], *, seed: int = 0) -> Report:
+    """Return a report with its categories; a datasheet has none."""
+    if isinstance(report, Datasheet) or not groups:
+        return report
+    found = by_category(calls, groups, labels=report.labels, max_excluded=report.max_excluded, seed=seed)
+    return replace(report, categories=found)

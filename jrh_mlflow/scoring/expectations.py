@@ -23,10 +23,9 @@ import numpy.typing as npt
 
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, USABLE
-from jrh_mlflow.scoring.accuracy import accuracy
 from jrh_mlflow.scoring.ledger import share
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
-from jrh_mlflow.scoring.stability import unanimity
+from jrh_mlflow.scoring.readings import accuracy, unanimity
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from jrh_mlflow.judges.scripted import AlwaysFirst
 from jrh_mlflow.measures.composite import part_of, tally
 from jrh_mlflow.measures.policies import decide
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
-from jrh_mlflow.results.categories import by_category
+from jrh_mlflow.results.measure import by_category
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite

@@ -14,7 +14,7 @@ from jrh_mlflow.measures.comparison import OVERALL, ScoreTable, axis_difference,
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.reports.comparison import comparison_markdown, comparison_tables
 from jrh_mlflow.results.comparison import compare_calls
-from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.scoring.ledger import Resampling
 from jrh_mlflow.stats.paired import holm, mcnemar_midp
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
 from tests.readings import asked

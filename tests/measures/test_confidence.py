@@ -14,7 +14,7 @@ from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.confidence import ConfidenceTable, calibration_axes, confidence_axes
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.scoring.ledger import Resampling
 from tests.measures.pointwise import number, point, reading, report
 from tests.measures.recount import measured, records
 from tests.readings import PROPERTY, Row, call, estimate, missing, pair, pairs, value

@@ -8,7 +8,7 @@ import pytest
 
 from jrh_mlflow.measures.jury.votes import agreement_matrix, effective_number, effective_votes, votes
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.scoring.ledger import Resampling
 from tests.measures.jury_tools import erring, error_table, family, family_errors, table_of
 
 

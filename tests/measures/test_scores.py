@@ -9,7 +9,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.comparison import COLUMNS, unit_scores
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.results.reliability import reliability_report
+from jrh_mlflow.results.measure import measured
+from jrh_mlflow.scoring.ledger import Resampling
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
 from tests.readings import asked
 
@@ -31,7 +32,7 @@ def shaky(source: str, condition: str, replicate: int) -> str | None:
 def test_the_mean_score_of_each_axis_is_the_number_of_the_reliability_report():
     calls = point_calls(shaky, tests=TESTS, n_sources=30)
     scores = unit_scores(calls, labels=LABELS)
-    report = reliability_report(calls, labels=LABELS, max_excluded=0.05, seed=0, n_resamples=10)
+    report = measured(calls, labels=LABELS, max_excluded=0.05, resampling=Resampling(n_resamples=10))
     readings = {**report.scores, "baseline": report.estimates["baseline/accuracy"]}
     assert set(scores["axis"]) == set(readings)
     for axis, reading in readings.items():

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.measures.criterion import criterion_axes
-from jrh_mlflow.measures.derived import difference
+from jrh_mlflow.measures.criterion import criterion_axes, difference
 from jrh_mlflow.stats.proportions import newcombe
 from tests.readings import asked, estimate, pairs
 

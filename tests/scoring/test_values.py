@@ -12,9 +12,8 @@ from scipy import stats
 from sklearn import metrics
 
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.scoring.ordinal import cell_statistics
-from jrh_mlflow.scoring.stability import agreement_statistics
-from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.scoring.ledger import Resampling
+from jrh_mlflow.scoring.readings import agreement_statistics, cell_statistics
 from jrh_mlflow.stats.agreement import (
     concordance,
     disagreement,

@@ -22,7 +22,7 @@ OTHER_THINGS = {
     "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
     "reports/comparison.py": {"comparison.html"},  # templates
     "reports/datasheet_page.py": {"datasheet.html"},
-    "results/reliability.py": {"category/"},  # names of withheld axes
+    "results/measure.py": {"category/"},  # names of withheld axes
     "review/run_pages.py": {"review/", "review/?"},  # an address
 }
 

@@ -33,8 +33,7 @@ from jrh_mlflow.measures.jury.votes import (
 )
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.items import USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
-from jrh_mlflow.scoring.values import Resampling
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 
 TRIO = 3
 

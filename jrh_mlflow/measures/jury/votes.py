@@ -20,9 +20,8 @@ from jrh_mlflow.errors import CallsError, RecipeError, suggest
 from jrh_mlflow.measures.records import is_pointwise, normalise
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, share
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Statistics, Units, ratio, share
 from jrh_mlflow.scoring.pointwise import Scale, plain, scale_of
-from jrh_mlflow.scoring.values import Resampling, Sample, Statistics, ratio
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.agreement import gwet_ac1
 

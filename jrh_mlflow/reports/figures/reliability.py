@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.comparison import OVERALL, Contrasts
-from jrh_mlflow.measures.costs import CostPoint
-from jrh_mlflow.measures.costs import cost_curve as cost_points
-from jrh_mlflow.measures.reliability import ReliabilityReadings
+from jrh_mlflow.measures.reliability import CostPoint, ReliabilityReadings
+from jrh_mlflow.measures.reliability import cost_curve as cost_points
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.reports.figures.canvas import (
     MARKERS,

@@ -1,0 +1,319 @@
+"""What pointwise answers read: accuracy, errors, distance on a scale, agreement of replicates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.scoring.ledger import Resampling, Sample, Statistics, Units, ratio, refuse, share
+from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
+from jrh_mlflow.stats import Array, Mask
+from jrh_mlflow.stats.agreement import (
+    Level,
+    concordance,
+    disagreement,
+    gwet_ac1,
+    krippendorff_alpha,
+    matthews,
+    mean_absolute_error,
+    pearson,
+    quadratic_kappa,
+    spearman,
+    unanimous,
+)
+
+
+def accuracy(calls: PointTable, name: str) -> Counted:
+    """Calls equal to the expected answer; an abstention is an answer and never right."""
+    judged = calls.where(calls.expected != "")
+    return judged.counted(f"{name} calls with an expected answer", judged.right)
+
+
+def accuracy_axes(calls: PointTable, name: str) -> dict[str, Reading]:
+    """Accuracy over calls, and pass rate over items: right in every replicate."""
+    judged = calls.where(calls.expected != "")
+    items = judged.items(f"{name} items with an expected answer")
+    return {
+        f"{name}/accuracy": accuracy(calls, name).reading,
+        f"{name}/pass": share(items.units, items.all_of(judged.right)),
+    }
+
+
+def baseline_axes(calls: PointTable, name: str) -> dict[str, Reading]:
+    """Consistency where the expected answer is the baseline's, `moved` where it is another; decided item by item.
+
+    Replicate r is compared with baseline replicate r mod their number. A pair of calls with an unusable one leaves the
+    denominator; an abstention is neither consistent nor moved.
+    """
+    paired = calls.where(calls.base_outcome != "")
+    kept = paired.where(paired.expected == paired.base_expected)
+    other = paired.where(
+        np.asarray((paired.expected != paired.base_expected) & (paired.expected != "") & (paired.base_expected != ""))
+    )
+    both = {"consistency": kept, "moved": other} if len(other.test) else {"consistency": kept}
+    if len(other.test) and not len(kept.test):
+        del both["consistency"]
+    several = calls.n_bases > 1
+    if several.any():
+        reason = f"{int(several.sum())} {name} calls have several baseline items: which is the original is not known"
+        return {f"{name}/{axis}": NotEstimable(reason=reason) for axis in both}
+    return {f"{name}/{axis}": _compared(part, f"{name} calls with a baseline", axis) for axis, part in both.items()}
+
+
+def _compared(calls: PointTable, what: str, axis: str) -> Reading:
+    verdicts = (calls.outcome == "verdict") & (calls.base_outcome == "verdict")
+    same = calls.answer == calls.base_answer
+    return share(calls.paired(what), np.asarray(verdicts & (same if axis == "consistency" else ~same)))
+
+
+def pooled_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
+    """Accuracy and error rate, and what the labels add, of the calls of several tests under one name."""
+    axes = {f"{name}/accuracy": accuracy(calls, name).reading} | _error_axes(calls, name)
+    return axes | label_axes(calls, name, resampling)
+
+
+def label_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
+    """Return what two labels, or a scale, add to accuracy."""
+    if calls.scale.kind == "binary":
+        return _error_axes(calls, name) | binary_axes(calls, name, resampling)
+    return ordinal_axes(calls, name, resampling) if calls.scale.kind == "ordinal" else {}
+
+
+def _error_axes(calls: PointTable, name: str) -> dict[str, Reading]:
+    """Share of calls that are not the expected answer: the other side of accuracy, an abstention included."""
+    judged = calls.where(calls.expected != "")
+    return {f"{name}/error_rate": share(judged.units(f"{name} calls with an expected answer"), ~judged.right)}
+
+
+def binary_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
+    """FPR, FNR and Matthews' correlation; the last label is the positive one.
+
+    FPR is the share of the calls that expect the negative label and answer the positive one, FNR the other way round;
+    an abstention is in their denominators and no error of either kind.
+    """
+    judged = calls.where(calls.expected != "")
+    return {
+        f"{name}/fpr": _confused(judged, name, expected=0),
+        f"{name}/fnr": _confused(judged, name, expected=1),
+        f"{name}/matthews": _matthews(judged, name, resampling),
+    }
+
+
+def _confused(calls: PointTable, name: str, *, expected: int) -> Reading:
+    if not calls.scale.ordered:
+        return NotEstimable(reason=ORDER_UNKNOWN.format(what="positive"))
+    label, other = calls.scale.labels[expected], calls.scale.labels[1 - expected]
+    part = calls.where(calls.expected == label)
+    return share(part.units(f"{name} calls that expect {label!r}"), np.asarray(part.answer == other))
+
+
+def _matthews(calls: PointTable, name: str, resampling: Resampling) -> Reading:
+    units = calls.verdicts(f"{name} calls with an expected answer")
+    reason = refuse(units, statistic="value")
+    if reason is not None:
+        return reason
+    used = calls.where(units.usable)
+    positive = used.scale.labels[1]
+    # Symmetric in the two labels, so it needs no order.
+    cell = 2 * (used.expected == positive).astype(int) + (used.answer == positive).astype(int)
+    features = np.eye(4)[cell]
+    tn, fp, fn, tp = (int(count) for count in features.sum(axis=0))
+    sample = Sample(units=units, features=features, items=used.item)
+    missing = "no variation: one label throughout on the expected or on the given side"
+    return sample.readings({"matthews": matthews(tp, fp, fn, tn)}, _phi, resampling, without=missing)["matthews"]
+
+
+def _phi(sums: Array) -> dict[str, Array]:
+    tn, fp, fn, tp = sums.T
+    margins = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    return {"matthews": ratio(tp * tn - fp * fn, np.sqrt(margins))}
+
+
+ORDINAL_VALUES = ("mae", "ccc", "pearson", "spearman", "qwk")
+
+
+def ordinal_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
+    """MAE, CCC, Pearson, Spearman and quadratic kappa of (expected, answer), and the share within one level.
+
+    An abstention has no level: it is left out of the values and counted beside them; it is not within one.
+    """
+    judged = calls.where(calls.expected != "")
+    what = f"{name} calls with an expected answer"
+    expected, given = judged.scale.levels(judged.expected), judged.scale.levels(judged.answer)
+    near = np.abs(np.nan_to_num(expected - given, nan=np.inf)) <= 1
+    axes = {f"{name}/within_one": share(judged.units(what), near)}
+    units = judged.verdicts(what)
+    reason = refuse(units, statistic="value")
+    if reason is not None:
+        return {f"{name}/{axis}": reason for axis in ORDINAL_VALUES} | axes
+    x, y = expected[units.usable], given[units.usable]
+    lowest, highest = min(map(float, judged.scale.labels)), max(map(float, judged.scale.labels))
+    values = {
+        "mae": mean_absolute_error(x, y),
+        "ccc": concordance(x, y),
+        "pearson": pearson(x, y),
+        "spearman": spearman(x, y),
+        "qwk": quadratic_kappa(x - lowest, y - lowest, n_levels=int(highest - lowest) + 1),
+    }
+    cells, cell = np.unique(np.stack([x, y]), axis=1, return_inverse=True)
+    sample = Sample(units=units, features=np.eye(cells.shape[1])[cell.ravel()], items=judged.item[units.usable])
+    without = f"no variation among the {what}, or fewer than three of them"
+    found = sample.readings(values, cell_statistics(cells[0], cells[1]), resampling, without=without)
+    return {f"{name}/{axis}": reading for axis, reading in found.items()} | axes
+
+
+def cell_statistics(x: Array, y: Array) -> Statistics:
+    """Return the five values as functions of how often each cell (x, y) was drawn."""
+
+    def statistics(counts: Array) -> dict[str, Array]:
+        n = counts.sum(axis=1)
+        var_x, var_y, cov, shift = _moments(counts, np.broadcast_to(x, counts.shape), np.broadcast_to(y, counts.shape))
+        ccc = ratio(2 * cov, var_x + var_y + shift * shift)
+        rank_x, rank_y, cov_rank, _ = _moments(counts, _mid_ranks(counts, x), _mid_ranks(counts, y))
+        return {
+            "mae": ratio(counts @ np.abs(x - y), n),
+            "ccc": ccc,
+            "pearson": ratio(cov, np.sqrt(var_x * var_y)),
+            "spearman": ratio(cov_rank, np.sqrt(rank_x * rank_y)),
+            # On levels one apart the quadratic kappa is the concordance of the indices.
+            "qwk": ccc,
+        }
+
+    return statistics
+
+
+def _moments(counts: Array, x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+    """Population variances, covariance and difference of means, row by row."""
+    weights = counts / counts.sum(axis=1, keepdims=True)
+    mean_x, mean_y = (weights * x).sum(axis=1), (weights * y).sum(axis=1)
+    dx, dy = x - mean_x[:, None], y - mean_y[:, None]
+    moments = [(weights * product).sum(axis=1) for product in (dx * dx, dy * dy, dx * dy)]
+    # What is left of a constant by rounding is no variation.
+    var_x, var_y, cov = (np.where(np.abs(moment) < 1e-12, 0.0, moment) for moment in moments)
+    return var_x, var_y, cov, mean_x - mean_y
+
+
+def _mid_ranks(counts: Array, levels: Array) -> Array:
+    _, place = np.unique(levels, return_inverse=True)
+    totals = counts @ np.eye(int(place.max()) + 1)[place]
+    ranks: Array = (np.cumsum(totals, axis=1) - totals / 2)[:, place]
+    return ranks
+
+
+AGREEMENT_VALUES = ("flip_rate", "krippendorff_alpha", "gwet_ac1")
+
+
+def repeated(calls: PointTable) -> PointTable:
+    """Return the calls on items that were asked about twice or more."""
+    items = calls.items("items")
+    return calls.where(np.asarray(items.sizes[items.of_call] >= 2))
+
+
+def unanimity(calls: PointTable, name: str) -> Counted:
+    """Items whose replicates are all the same answer; an item with an unusable replicate leaves the denominator."""
+    again = repeated(calls)
+    items = again.items(f"{name} items with two or more replicates")
+    return Counted(units=items.units, hits=unanimous(_ratings(again, again.usable)), items=np.unique(again.item))
+
+
+def stability_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
+    """Unanimity, flip rate, Krippendorff's alpha and Gwet's AC1 of the items with two or more replicates.
+
+    Flip rate is the mean over items of the share of replicate pairs that differ. An unusable replicate is missing
+    from its item; an abstention is an answer of its own, and missing from the alpha of a scale. A replicate left
+    alone has nothing to agree with: it is left out with the others.
+    """
+    again = repeated(calls)
+    axes = {f"{name}/unanimity": unanimity(calls, name).reading}
+    what = f"{name} calls on items with two or more replicates"
+    found = _agreement(again, again.units(what), resampling)
+    if _level(calls) == "ordinal" and (again.outcome == "abstain").any():
+        found |= {"krippendorff_alpha": _agreement(again, again.verdicts(what), resampling)["krippendorff_alpha"]}
+    # The one share among them, though it is averaged over items.
+    found["flip_rate"] = replace(found["flip_rate"], statistic="rate")
+    return axes | {f"{name}/{axis}": reading for axis, reading in found.items()}
+
+
+def _agreement(calls: PointTable, units: Units, resampling: Resampling) -> dict[str, Reading]:
+    """Values of the items with two or more of the usable `units`, which are the calls."""
+    n_labels, level = len(calls.scale.labels), _level(calls)
+    ratings = _ratings(calls, units.usable)
+    flips = disagreement(ratings)
+    rated = ~np.isnan(flips)
+    items = calls.items("items")
+    reason = refuse(replace(units, usable=units.usable & rated[items.of_call]), statistic="value")
+    if reason is not None:
+        return dict.fromkeys(AGREEMENT_VALUES, reason)
+    n_categories = max(2, n_labels + bool((calls.outcome == "abstain").any()))
+    values = {
+        "flip_rate": float(flips[rated].mean()),
+        "krippendorff_alpha": krippendorff_alpha(ratings[rated], level=level),
+        "gwet_ac1": gwet_ac1(ratings[rated], n_categories=n_categories),
+    }
+    features, statistics = agreement_statistics(
+        ratings[rated], level=level, n_labels=n_labels, n_categories=n_categories
+    )
+    sample = Sample(
+        units=replace(items.units, usable=rated, left_out=units.left_out),
+        features=features,
+        items=np.unique(calls.item)[rated],
+    )
+    without = "no variation: every replicate of every item is the same answer"
+    return sample.readings(values, statistics, resampling, without=without)
+
+
+def _level(calls: PointTable) -> Level:
+    return "ordinal" if calls.scale.kind == "ordinal" else "nominal"
+
+
+def _ratings(calls: PointTable, usable: Mask) -> Array:
+    """Items × replicates as places among the labels, an abstention after them; NaN for what is unusable or missing."""
+    abstains = usable & (calls.outcome == "abstain")
+    places = np.where(abstains, float(len(calls.scale.labels)), calls.scale.places(calls.answer))
+    items = calls.items("items")
+    sizes = items.sizes
+    order = np.argsort(items.of_call, kind="stable")
+    column = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    ratings: Array = np.full((len(sizes), int(sizes.max(initial=0))), np.nan)
+    ratings[items.of_call[order], column] = places[order]
+    return ratings
+
+
+def agreement_statistics(ratings: Array, *, level: Level, n_labels: int, n_categories: int) -> tuple[Array, Statistics]:
+    """Return what to sum over items (each with two or more ratings), and the three values as functions of the sums."""
+    counts = _counts(ratings, n_labels + 1)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    pairs = counts / (counts.sum(axis=1, keepdims=True) - 1)
+    coincidences = (counts[:, :, None] * pairs[:, None, :]).reshape(len(ratings), -1)
+    features = np.column_stack([np.ones(len(ratings)), disagreement(ratings), shares, counts, coincidences])
+    width = n_labels + 1
+
+    def statistics(sums: Array) -> dict[str, Array]:
+        n, flips, chance, totals, together = np.split(sums, [1, 2, 2 + width, 2 + 2 * width], axis=1)
+        flip_rate = ratio(flips, n)[:, 0]
+        pi = chance / n
+        expected = (pi * (1 - pi)).sum(axis=1) / (n_categories - 1)
+        return {
+            "flip_rate": flip_rate,
+            "krippendorff_alpha": _alpha(totals, together.reshape(-1, width, width), level),
+            "gwet_ac1": ratio(1 - flip_rate - expected, 1 - expected),
+        }
+
+    return features, statistics
+
+
+def _alpha(totals: Array, together: Array, level: Level) -> Array:
+    place = np.cumsum(totals, axis=1) - totals / 2
+    if level == "ordinal":
+        distances = np.square(place[:, :, None] - place[:, None, :])
+    else:
+        distances = np.broadcast_to(1 - np.eye(totals.shape[1]), together.shape)
+    observed = (together * distances).sum(axis=(1, 2))
+    expected = np.einsum("bi,bij,bj->b", totals, distances, totals)
+    return 1 - ratio((totals.sum(axis=1) - 1) * observed, expected)
+
+
+def _counts(ratings: Array, width: int) -> Array:
+    return np.stack([(ratings == category).sum(axis=1) for category in range(width)], axis=1).astype(float)
