@@ -1,4 +1,4 @@
-"""The folder in which this package keeps what must outlive a process: journal, spools, outbox, reviews, models."""
+"""The folder in which this package keeps what must outlive a process: journal, spools, outbox, reviews."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import settings
 
 from jrh_mlflow import Datasheet, Estimate, NotEstimable, Suite
-from jrh_mlflow.engine import plan_calls, run_calls
+from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.items import CallRecord
 
@@ -54,7 +54,7 @@ def asked(judge: object, suite: Suite, *, replicates: int = 1) -> list[CallRecor
     """Ask a judge everything, with no MLflow near."""
     judge = resolve_judge(judge)
     judge.begin(suite)
-    return run_calls(judge, plan_calls(suite, judge, replicates=replicates))
+    return ask_calls(judge, plan_calls(suite, judge, replicates=replicates)).records
 
 
 def estimate(sheet: Datasheet, axis: str) -> Estimate:

@@ -82,9 +82,9 @@ def test_measuring_loads_neither_mlflow_nor_a_model_library():
     code = """
 import sys, json
 import jrh_mlflow as jrh
-from jrh_mlflow.engine import plan_calls, run_calls
+from jrh_mlflow.engine import plan_calls, ask_calls
 judge, suite = jrh.scripted.AlwaysTie(), jrh.datasheet_suite(n_tasks=2)
-sheet = jrh.measure(run_calls(judge, plan_calls(suite, judge, replicates=1)))
+sheet = jrh.measure(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records)
 assert sheet.estimates["dark_current"].value == 0
 print(json.dumps([name for name in ("mlflow", "litellm", "optuna", "matplotlib") if name in sys.modules]))
 """

@@ -31,7 +31,7 @@ def fetch(name: str) -> None:
 
     Example: jrh model fetch smollm2
     """
-    from jrh_mlflow.models.local.fetch import fetch_model
+    from jrh_mlflow.models.local.weights import fetch_model
 
     click.echo(fetch_model(name))
 
@@ -43,8 +43,7 @@ def list_models(as_json: bool) -> None:
 
     Example: jrh model list
     """
-    from jrh_mlflow.models.local.fetch import MEGA, is_fetched
-    from jrh_mlflow.models.local.names import KNOWN, PREFIX, model_path
+    from jrh_mlflow.models.local.weights import KNOWN, MEGA, PREFIX, is_fetched, model_path
 
     facts: list[dict[str, Any]] = [
         {

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.client import PERHAPS_BILLED
 from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.runner import run_coroutine
 from jrh_mlflow.engine.sessions import NOT_SERVED, looked_up
-from jrh_mlflow.engine.workers import run_coroutine
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import read
 from jrh_mlflow.judges.prompted import PromptedJudge

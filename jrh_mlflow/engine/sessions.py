@@ -20,8 +20,7 @@ from jrh_mlflow.engine.calls import presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
-from jrh_mlflow.judges.answers import read_answer
-from jrh_mlflow.judges.parsing import ParsedAnswer
+from jrh_mlflow.judges.parsing import ParsedAnswer, read_answer
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
     TYPICAL_OUTPUT_TOKENS,

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.engine import Asked, calls_frame
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.runner import OnRecord, StopRule
+from jrh_mlflow.engine.runner import BUDGET, OnRecord, StopRule, calm_collector
 from jrh_mlflow.engine.sessions import Quote
-from jrh_mlflow.engine.workers import BUDGET, calm_collector
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.evaluation.run_content import evaluation_content
 from jrh_mlflow.measures.records import complete_pairs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.workers import calm_collector, run_coroutine
+from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.generation.outcomes import Made, OnItems, Usage
 from jrh_mlflow.generation.pipeline import OnDone, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
-from jrh_mlflow.engine.workers import WorkerPool
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, OnItems, Reply, SetAside, Usage
 from jrh_mlflow.generation.plan import GenerationPlan, Job, finished
 from jrh_mlflow.generation.session import Rehearsal, Session, Stopped

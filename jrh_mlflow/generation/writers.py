@@ -28,7 +28,7 @@ from jrh_mlflow.judges.callables import UserFunction
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.request_fields import address_of, checked_extra
-from jrh_mlflow.models.local.names import canonical
+from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.perturb import ReliabilityTest, Target
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.requests import Request, Response

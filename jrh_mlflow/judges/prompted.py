@@ -16,7 +16,7 @@ from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template
 from jrh_mlflow.judges.request_fields import address_of, checked_extra
 from jrh_mlflow.models.catalog import takes_schema
-from jrh_mlflow.models.local.names import canonical, shown_name
+from jrh_mlflow.models.local.weights import canonical, shown_name
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.presentation import Presentation

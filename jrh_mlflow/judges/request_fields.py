@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.models.local.names import is_local
+from jrh_mlflow.models.local.weights import is_local
 
 _OWN_ARGUMENTS = {
     "model": "model",

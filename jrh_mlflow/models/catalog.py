@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.models.local.names import is_local
 from jrh_mlflow.models.local.server import context_tokens
+from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.plugins import TRANSPORTS, plugins
 
 DIALECT_KEYS: Mapping[str, tuple[str, ...]] = {

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.models.catalog import entry_of
-from jrh_mlflow.models.local.names import is_local
+from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.schema.requests import Request, Response
 
 Overrides: TypeAlias = Mapping[str, tuple[float, float]]

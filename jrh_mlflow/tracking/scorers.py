@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.answers import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.judges.callables import CallableJudge
+from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.schema.presentation import Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
 

@@ -21,7 +21,7 @@ import pandas as pd
 
 from jrh_mlflow.engine.calls import present
 from jrh_mlflow.errors import RecipeError, TrackingError, suggest
-from jrh_mlflow.judges.answers import ABSTAIN, TIE
+from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.judges.scripted import slot_of
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.criteria import BUILT_IN, Criterion

@@ -104,6 +104,11 @@ async def fail(journal: Journal, key: str, *, budget: str | None = None, cost: i
     await journal.failed(key, request_json="{}", reason="HTTP 500", response_json=None, cost_micro=cost, budget=budget)
 
 
+async def give_back(journal: Journal, key: str, *, budget: str | None) -> None:
+    """Settle a reservation whose call was never sent."""
+    await journal.failed(key, request_json="{}", reason="r", response_json=None, cost_micro=0, budget=budget)
+
+
 def start_python(script: str, *arguments: str) -> subprocess.Popen[str]:
     """Run a script in a process of its own, with pipes to talk to it."""
     return subprocess.Popen(

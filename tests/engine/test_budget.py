@@ -10,7 +10,7 @@ import pytest
 from jrh_mlflow.engine import budget as budgets
 from jrh_mlflow.engine.budget import Budget, OutOfBudget
 from jrh_mlflow.engine.journal import Journal, open_journal
-from tests.engine.journal_tools import start_python
+from tests.engine.journal_tools import give_back, start_python
 
 DYING = """
 import asyncio, os, sys
@@ -98,7 +98,7 @@ def test_a_budget_does_not_wait_for_ever_for_one_that_settles_nothing(
         await until_waiting(waiting)
         with pytest.raises(OutOfBudget):
             await asyncio.wait_for(waiting, 60)
-        await other.release("theirs", budget="b")
+        await give_back(other, "theirs", budget="b")
 
     with open_journal(tmp_path / "journal.db") as one, open_journal(tmp_path / "journal.db") as other:
         asyncio.run(run(one, other))

@@ -13,7 +13,7 @@ import pytest
 from jrh_mlflow.engine.journal import Recovery, open_journal
 from jrh_mlflow.engine.journal.rows import CallRow
 from jrh_mlflow.engine.journal.spool import read_spool, spool_owners, spool_path
-from tests.engine.journal_tools import BACKENDS, ask, backend_of, kill_before_commit, start_python
+from tests.engine.journal_tools import BACKENDS, ask, backend_of, give_back, kill_before_commit, start_python
 
 WRITER = """
 import asyncio, itertools, os, sys
@@ -147,7 +147,7 @@ def test_the_reservations_of_a_living_process_are_left_alone(address: str) -> No
         with open_journal(address) as other:
             assert other.recovery == Recovery()
             assert (other.spent_micro("b"), other.reserved_micro("b")) == (0, 100)
-        asyncio.run(living.release("k", budget="b"))
+        asyncio.run(give_back(living, "k", budget="b"))
         assert living.reserved_micro("b") == 0
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.engine.journal import Journal, open_journal
-from tests.engine.journal_tools import BACKENDS, ask, start_python
+from tests.engine.journal_tools import BACKENDS, ask, give_back, start_python
 
 
 @pytest.fixture(params=BACKENDS)
@@ -87,7 +87,7 @@ def test_spent_and_reserved_follow_the_plain_sums(address: str, cap: int, steps:
                 )
                 spent += cost
             elif fits and ending == "release":
-                await journal.release(key, budget=budget)
+                await give_back(journal, key, budget=budget)
             elif fits:
                 reserved += worst
             assert (journal.spent_micro(budget), journal.reserved_micro(budget)) == (spent, reserved)
@@ -146,7 +146,7 @@ def test_a_reservation_that_is_cancelled_while_it_waits_is_given_back(address: s
         await asyncio.gather(*tasks, return_exceptions=True)
         assert await journal.reserve("last", budget="b", worst_micro=10)
         assert journal.reserved_micro("b") == 10
-        await journal.release("last", budget="b")
+        await give_back(journal, "last", budget="b")
 
     with open_journal(address) as journal:
         journal.open_budget("b", None)

@@ -17,7 +17,7 @@ from jrh_mlflow.engine.journal.rows import digest
 from jrh_mlflow.engine.journal.spool import spool_owners
 from jrh_mlflow.errors import JournalError
 from tests import postgres
-from tests.engine.journal_tools import BACKENDS, ask, kill_before_commit
+from tests.engine.journal_tools import BACKENDS, ask, give_back, kill_before_commit
 
 BACKEND = BACKENDS["postgres"]
 
@@ -109,7 +109,7 @@ def test_a_living_process_of_another_machine_keeps_its_reservations(
             assert other.recovery == Recovery()
             other.open_budget("b", 100)
             assert not asyncio.run(other.reserve("k2", budget="b", worst_micro=41))
-        asyncio.run(living.release("k", budget="b"))
+        asyncio.run(give_back(living, "k", budget="b"))
         assert living.reserved_micro("b") == 0
 
 

@@ -11,8 +11,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.engine.ray_actor import shares
-from jrh_mlflow.engine.ray_fleet import journal_for_actors
+from jrh_mlflow.engine.ray_fleet import journal_for_actors, shares
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import scripted
 from jrh_mlflow.recipe import load_recipe

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow import Answer
-from jrh_mlflow.judges.answers import read_answer
+from jrh_mlflow.judges.parsing import read_answer
 from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.schema.presentation import FORCED_ANSWERS, PAIR_ANSWERS
 from jrh_mlflow.text import clean_text

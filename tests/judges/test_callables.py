@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine import plan_calls, run_calls
+from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.callables import CallableJudge
@@ -91,7 +91,8 @@ def test_every_kind_of_callable_reads_like_the_scripted_judge(judge):
 def test_records_come_in_the_order_of_the_calls_however_many_are_in_flight():
     judge = resolve_judge(longer)
     one, many = (
-        run_calls(judge, plan_calls(SUITE, judge, replicates=2), concurrency=concurrency) for concurrency in (1, 16)
+        ask_calls(judge, plan_calls(SUITE, judge, replicates=2), concurrency=concurrency).records
+        for concurrency in (1, 16)
     )
     assert readings(one) == readings(many)
 

@@ -289,10 +289,10 @@ def test_the_answers_of_a_profile_are_spread_over_the_tasks(suite):
 
 
 def test_a_profile_that_was_not_told_its_suite_fails_the_call_and_not_the_run(suite):
-    from jrh_mlflow.engine import run_calls
+    from jrh_mlflow.engine import ask_calls
 
     judge = profile("Qwen14B")
-    records = run_calls(judge, list(plan_calls(suite, judge, replicates=1))[:4])
+    records = ask_calls(judge, list(plan_calls(suite, judge, replicates=1))[:4]).records
     assert {one.outcome for one in records} == {"error"}
 
 

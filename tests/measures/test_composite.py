@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine import plan_calls, run_calls
+from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.measures.composite import (
@@ -27,7 +27,7 @@ def suite() -> jrh.Suite:
 
 
 def counted(judge: Judge, suite: jrh.Suite, *, orders: str = "both") -> Tally:
-    return tally(decide(run_calls(judge, plan_calls(suite, judge, replicates=1)), orders=orders))
+    return tally(decide(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records, orders=orders))
 
 
 def values(found: Tally) -> dict[str, float]:
@@ -157,6 +157,6 @@ def test_a_task_with_nothing_but_its_baseline_changes_no_interval_and_no_p_value
 
 def test_a_suite_without_any_part_is_refused(suite: jrh.Suite) -> None:
     judge = scripted.AlwaysTie()
-    decisions = decide(run_calls(judge, plan_calls(suite, judge, replicates=1)))
+    decisions = decide(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records)
     with pytest.raises(SuiteError, match="no part"):
         tally(decisions[decisions["condition"] == "filler"])

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine import calls_frame, plan_calls, run_calls
+from jrh_mlflow.engine import ask_calls, calls_frame, plan_calls
 from jrh_mlflow.judges import scripted
 from jrh_mlflow.measures.criterion import (
     OperatingPoint,
@@ -37,7 +37,7 @@ def graded(d_prime: float, prompt: str, seed: int) -> list[OperatingPoint]:
 
 def test_counts_are_those_of_the_datasheet() -> None:
     suite, judge = jrh.datasheet_suite(n_tasks=4, depth=3), scripted.Noisy(seed=5)
-    calls = calls_frame(run_calls(judge, plan_calls(suite, judge, replicates=1)))
+    calls = calls_frame(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records)
     data = operating_counts(calls)
     assert data is not None
     point = operating_point(data, judge="j", prompt="p", criterion="allowed")

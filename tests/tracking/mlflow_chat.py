@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from jrh_mlflow.engine.runner import run_calls
+from jrh_mlflow.engine.runner import ask_calls
 from jrh_mlflow.judges._base import Judge
 from jrh_mlflow.schema.items import Call, CallRecord, Item
 from jrh_mlflow.schema.presentation import Message, Presentation
@@ -126,7 +126,7 @@ def transcript_call() -> Call:
 
 
 def ask(judge: Judge, call: Call) -> CallRecord:
-    (record,) = run_calls(judge, [call], concurrency=1)
+    (record,) = ask_calls(judge, [call], concurrency=1).records
     return record
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jrh_mlflow.engine.runner import run_calls
+from jrh_mlflow.engine.runner import ask_calls
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.tracking.scorers import from_mlflow, is_mlflow_judge
 from tests.tracking.mlflow_chat import COMPARE, KEY, MODEL, ChatServer, ask, chatting, compare, pair_call, says
@@ -115,7 +115,7 @@ def test_sixteen_threads_of_waiting_calls_never_stop_the_loop() -> None:
         yield from (pair_call() for _ in range(64))
         assert not beating.done()
 
-    records = run_calls(from_mlflow(slow), calls(), concurrency=16)
+    records = ask_calls(from_mlflow(slow), calls(), concurrency=16).records
     assert [record.answer for record in records] == ["1"] * 64
     assert peak == 16
 

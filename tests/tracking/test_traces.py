@@ -19,7 +19,7 @@ from mlflow.entities import Trace
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import calls_frame, plan_calls
-from jrh_mlflow.engine.runner import run_calls
+from jrh_mlflow.engine.runner import ask_calls
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.evaluation.replay import recorded_suite
 from jrh_mlflow.resolve import resolve_judge
@@ -84,7 +84,7 @@ def either(request: pytest.FixtureRequest) -> Store:
 def asked(judge: object, suite: jrh.Suite, *, traces: str, replicates: int = 1) -> Measured:
     made = resolve_judge(judge)
     made.begin(suite)
-    calls = calls_frame(run_calls(made, plan_calls(suite, made, replicates=replicates)))
+    calls = calls_frame(ask_calls(made, plan_calls(suite, made, replicates=replicates)).records)
     return Measured(judge=JudgeFacts.of(made), suite=suite, calls=calls, run={"seed": 0}, seconds=1.0, traces=traces)
 
 

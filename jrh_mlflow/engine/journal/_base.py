@@ -62,8 +62,8 @@ class Summary:
 class Journal(ABC):
     """Answers by key, and the money they cost in integer micro-dollars.
 
-    A call is reserved, sent, and then settled exactly once: `answered`, `failed` or `release`, through the journal
-    object that reserved it. Methods may be used from several threads and event loops, and several processes may
+    A call is reserved, sent, and then settled exactly once, `answered` or `failed`, through the journal object that
+    reserved it. Methods may be used from several threads and event loops, and several processes may
     share one journal; each process opens its own.
 
     An answer goes to the spool, then to the writer thread, and is acknowledged after the COMMIT. A database is added
@@ -159,8 +159,10 @@ class Journal(ABC):
         key, name = clean_text(key), clean_text(budget or "")
         row = seal(key=key, state=RESERVED, cost_micro=worst_micro, budget=name, owner=self._spool.owner)
         change = Change(ChangeKind.RESERVE, row=row)
+        change.future = asyncio.get_running_loop().create_future()
+        self._submit(change)
         try:
-            await self._write(change)
+            await change.future
         except asyncio.CancelledError:
             # The caller will never know, so it cannot release what may yet be granted. A closed journal has settled it.
             with suppress(JournalError):
@@ -216,14 +218,6 @@ class Journal(ABC):
         assert change.future is not None
         await change.future
 
-    async def release(self, key: str, *, budget: str | None) -> None:
-        """Give back a reservation whose call was never sent."""
-        with self._ordering:
-            held = self._take(clean_text(key))
-        if held is None:
-            raise ValueError(f"Nothing is reserved for {key!r} in budget {budget!r}.")
-        await self._write(Change(ChangeKind.RELEASE, held=held))
-
     def _take(self, key: str) -> Held | None:
         waiting = self._held.get(key)
         if not waiting:
@@ -232,11 +226,6 @@ class Journal(ABC):
         if not waiting:
             del self._held[key]
         return held
-
-    async def _write(self, change: Change) -> None:
-        change.future = asyncio.get_running_loop().create_future()
-        self._submit(change)
-        await change.future
 
     def _submit(self, change: Change) -> None:
         with self._ordering:

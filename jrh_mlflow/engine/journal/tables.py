@@ -213,7 +213,6 @@ class Database(ABC):
         else:
             for row, held in settled:
                 self.settle(row, held)
-        self._release(change.held for change in kinds[ChangeKind.RELEASE])
         reserving = kinds[ChangeKind.RESERVE]
         granted = self._reserve([change.row for change in reserving if change.row])
         for change, held_now in zip(reserving, granted, strict=True):

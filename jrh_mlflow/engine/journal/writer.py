@@ -22,9 +22,8 @@ class ChangeKind(IntEnum):
     """What a change does. Within a batch settling comes first: what it frees may be set aside again."""
 
     SETTLE = 0
-    RELEASE = 1
-    RESERVE = 2
-    WITHDRAW = 3
+    RESERVE = 1
+    WITHDRAW = 2
 
 
 @dataclass(slots=True)

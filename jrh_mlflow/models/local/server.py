@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.models.local.fetch import fetch_model
 from jrh_mlflow.models.local.gguf import Head, available_memory, read_head
-from jrh_mlflow.models.local.names import BY_HASH, PREFIX, file_of, is_local
+from jrh_mlflow.models.local.weights import BY_HASH, MEGA, PREFIX, fetch_model, file_of, is_local
 
 THREADS = 1
 """Two threads on a busy machine with two cores are a hundred times slower than one; JRH_LOCAL_THREADS sets another."""
@@ -34,7 +33,6 @@ CONTEXT = 4096
 """Tokens of prompt and answer together; JRH_LOCAL_CONTEXT sets another."""
 OVERHEAD = 120_000_000
 """Bytes beside the weights and the key-value cache: the program and its buffers."""
-MEGA = 1_000_000
 INSTALL = 'pip install "jrh-mlflow[local]"'
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.models.catalog import OPENAI_DIALECT, split_model
-from jrh_mlflow.models.local.names import is_local
+from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.models.transports._base import (
     RETRYABLE,
     FailureKind,

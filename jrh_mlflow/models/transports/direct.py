@@ -17,8 +17,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.models.catalog import DIALECT_KEYS, split_model
-from jrh_mlflow.models.local.names import PREFIX, is_local
 from jrh_mlflow.models.local.server import served
+from jrh_mlflow.models.local.weights import PREFIX, is_local
 from jrh_mlflow.models.transports._base import Transport, TransportError
 from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
 from jrh_mlflow.schema.requests import Request, Response

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.models.local.fetch import fetch_model
+from jrh_mlflow.models.local.weights import fetch_model
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.models.local.fetch import fetch_model, is_fetched
-from jrh_mlflow.models.local.names import file_sha256, model_path
+from jrh_mlflow.models.local.weights import fetch_model, file_sha256, is_fetched, model_path
 from tests.models.local.tools import WEIGHTS, offer_tiny
 
 

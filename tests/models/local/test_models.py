@@ -13,8 +13,8 @@ from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.models.catalog import context_window
-from jrh_mlflow.models.local.names import cache_home, file_of
 from jrh_mlflow.models.local.server import local_models, make_ready
+from jrh_mlflow.models.local.weights import cache_home, file_of
 from jrh_mlflow.models.prices import price_of
 from jrh_mlflow.models.transports import pick_transport
 from jrh_mlflow.schema.requests import Request

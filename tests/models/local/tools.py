@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.models.local.names import KNOWN, KnownModel
+from jrh_mlflow.models.local.weights import KNOWN, KnownModel
 from jrh_mlflow.schema.items import Item
 
 MODEL = "local/smollm2"
