@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine import calls_frame, plan_calls, run_calls
+from jrh_mlflow.engine import ask_calls, calls_frame, plan_calls
 
 PUBLISHED = json.loads((Path(__file__).parent / "data" / "judge_datasheet.json").read_text(encoding="utf-8"))["judges"]
 TABLE_3 = {  # dark current, false preference and sensitivity, with Wilson intervals
@@ -38,7 +38,7 @@ def measured(name: str) -> jrh.Datasheet:
     """Measure one scripted judge of the paper, with no MLflow."""
     suite, judge = jrh.datasheet_suite(), jrh.scripted.profile(name)
     judge.begin(suite)
-    sheet = jrh.measure(calls_frame(run_calls(judge, plan_calls(suite, judge, replicates=1))))
+    sheet = jrh.measure(calls_frame(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records))
     assert isinstance(sheet, jrh.Datasheet)
     return sheet
 
