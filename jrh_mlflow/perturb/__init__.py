@@ -1,4 +1,4 @@
-"""Seeds in, perturbed items out: one file per reliability test, and the registry that lists them."""
+"""Seeds in, perturbed items out: one file per family of reliability tests, and the registry that lists them."""
 
 from jrh_mlflow.perturb._base import (
     Check,

@@ -62,7 +62,7 @@ class AgentTest(Rewrite):
         assistant_places(messages)
         if self.breaks:
             return breach(messages, target.rubric, rng)
-        mended = mend(messages, target.rubric)
+        mended = mend(messages)
         if mended is None and target.seed.label not in ("", target.expected):
             raise NotApplicable(
                 f"the log says {target.seed.label!r}, and no rule can undo what was done; give a generator model"
@@ -183,7 +183,7 @@ def breach(messages: Sequence[Message], rubric: str, rng: random.Random) -> Edit
     return _stated(messages, text, BREACH_TOOL, "requirement skipped", rubric, "a breach stated by rule")
 
 
-def mend(messages: Sequence[Message], rubric: str) -> Edited | None:
+def mend(messages: Sequence[Message]) -> Edited | None:
     """Take out what `breach` wrote in; None when there is nothing of it."""
     kept: list[Message] = []
     changed: list[int] = []
@@ -215,22 +215,19 @@ def _stated(messages: Sequence[Message], text: str, tool: str, result: str, rubr
     places = assistant_places(messages)
     answered = {place: ends for place in places if (ends := _results_end(messages, place)) is not None}
     place = max(answered) if answered else places[-1]
-    before, after = list(messages[:place]), list(messages[place + 1 :])
-    message = messages[place]
-    message = replace(message, content="\n\n".join(filter(None, (message.content.rstrip(), text))))
+    edited = list(messages)
+    content = "\n\n".join(filter(None, (messages[place].content.rstrip(), text)))
+    edited[place] = replace(messages[place], content=content)
     steps: list[dict[str, Any]] = [{"message": place, "change": text, "why": why}]
-    edited = [place]
     if place in answered:
         name = "call_" + hashlib.sha256(f"{tool}\n{place}\n{text}".encode()).hexdigest()[:12]
         call = {"id": name, "name": tool, "arguments": {"requirement": _quote(rubric)}}
-        message = replace(message, tool_calls=(*message.tool_calls, call))
-        at = answered[place] - place - 1
-        after.insert(at, Message(role="tool", content=result, tool_call_id=name, name=tool))
-        edited.append(answered[place])
+        edited[place] = replace(edited[place], tool_calls=(*messages[place].tool_calls, call))
+        edited.insert(answered[place], Message(role="tool", content=result, tool_call_id=name, name=tool))
         steps.append({"message": answered[place], "change": f"result of the call {name}", "why": "coherence"})
     return Edited(
-        messages=(*before, message, *after),
-        places=tuple(edited),
+        messages=tuple(edited),
+        places=tuple(step["message"] for step in steps),
         steps=tuple(steps),
         summaries=tuple(f"Message {step['message']}: {why}." for step in steps),
     )

@@ -11,17 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from jrh_mlflow.perturb._base import Check, CheckContext, Target
-from jrh_mlflow.perturb.english import (
-    cut,
-    firm_numbers,
-    has_name,
-    names,
-    negations,
-    number_words,
-    numbers,
-    plain,
-    words,
-)
+from jrh_mlflow.perturb.english import cut, firm_numbers, has_name, names, negations, number_words, numbers, words
 
 
 class _Patterns:
@@ -87,7 +77,7 @@ _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
 
 def differs(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag a text that is the original, case and whitespace aside."""
-    same = plain(text).casefold() == plain(target.original).casefold()
+    same = text.casefold().split() == target.original.casefold().split()
     return "same text as the original" if same else None
 
 
@@ -118,10 +108,8 @@ def about_the_editing(original: str, text: str) -> str | None:
     Pleasantries and refusals are what an assistant may well say, so they are no chatter here.
     """
     text = text.strip()
-    begun = _opening(_REWRITING, original, text)
-    if begun:
-        return f"opening remark of the generator: {cut(begun)}"
-    return _wrapped(original, text)
+    begun = _new(_REWRITING, text, original, opening=True)
+    return f"opening remark of the generator: {cut(begun)}" if begun else _wrapped(original, text)
 
 
 def _wrapped(original: str, text: str) -> str | None:
@@ -138,31 +126,23 @@ def _wrapped(original: str, text: str) -> str | None:
 
 
 def _chatter(original: str, text: str) -> str | None:
-    found = _new(_REFUSAL, text[:_REFUSAL_WITHIN], original)
-    if found:
-        return f"refusal: {cut(found)}"
-    begun = _opening(_OPENING, original, text)
-    if begun:
-        return f"opening remark of the generator: {cut(begun)}"
-    found = _new(_CLOSING, text[-_CLOSING_WITHIN:], original)
-    return f"closing remark of the generator: {cut(found)}" if found else None
+    remarks = {
+        "refusal": _new(_REFUSAL, text[:_REFUSAL_WITHIN], original),
+        "opening remark of the generator": _new(_OPENING, text, original, opening=True),
+        "closing remark of the generator": _new(_CLOSING, text[-_CLOSING_WITHIN:], original),
+    }
+    return next((f"{what}: {cut(found)}" for what, found in remarks.items() if found), None)
 
 
-def _new(patterns: _Patterns, text: str, original: str) -> str | None:
-    """Return what a pattern finds in the text and not in the original."""
-    if not patterns.any.search(text):
+def _new(patterns: _Patterns, text: str, original: str, *, opening: bool = False) -> str | None:
+    """Return what a pattern finds in the text, or at its opening, and not in the original."""
+    find = re.Pattern.match if opening else re.Pattern.search
+    if opening:
+        text, original = (each.lstrip("*_#> \t\n") for each in (text, original))
+    if not find(patterns.any, text):
         return None
-    hits = ((each, each.search(text)) for each in patterns.each)
-    return next((hit.group() for each, hit in hits if hit and not each.search(original)), None)
-
-
-def _opening(patterns: _Patterns, original: str, text: str) -> str | None:
-    """Return the pattern's words that open the text, but not the original."""
-    opening, before = (each.lstrip("*_#> \t\n") for each in (text, original))
-    if not patterns.any.match(opening):
-        return None
-    hits = ((each, each.match(opening)) for each in patterns.each)
-    return next((hit.group() for each, hit in hits if hit and not each.match(before)), None)
+    hits = ((each, find(each, text)) for each in patterns.each)
+    return next((hit.group() for each, hit in hits if hit and not find(each, original)), None)
 
 
 def keeps_numbers(target: Target, text: str, context: CheckContext) -> str | None:

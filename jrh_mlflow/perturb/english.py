@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 NUMBER_WORDS = {
     word: str(value)
@@ -46,14 +47,9 @@ _IDIOM = re.compile(
 _PREFIX = re.compile(r"\b(?:un|in|im|ir|il|dis|non-?)(?P<rest>[a-z]{4,})\b")
 
 
-def plain(text: str) -> str:
-    """Turn every run of whitespace into one space and strip the ends."""
-    return " ".join(text.split())
-
-
 def cut(text: str, most: int = 60) -> str:
     """Quote a text on one line, in at most so many characters."""
-    flat = plain(text)
+    flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
@@ -105,10 +101,8 @@ def names(text: str) -> list[str]:
     """
     body = "\n".join("" if _HEADING.match(line) or _titled(line) else line for line in text.split("\n"))
     shouting = sum(map(str.isupper, body)) > sum(map(str.islower, body))
-    if shouting:
-        return []
-    found = {match.group().rstrip("."): None for match in _CAPITAL.finditer(body) if _is_name(body, match)}
-    return list(found)
+    found = () if shouting else _CAPITAL.finditer(body)
+    return list(dict.fromkeys(match.group().rstrip(".") for match in found if _is_name(body, match)))
 
 
 def _titled(line: str) -> bool:
@@ -134,11 +128,8 @@ def _opens(text: str, place: int) -> bool:
 def has_name(text: str, name: str) -> bool:
     """Whether a name occurs, in any case, with or without a plural or possessive ending and dots."""
     bare = re.escape(name.replace(".", "")).replace("’", "'")
-    return re.search(rf"(?<!\w){bare}(?!\w)|(?<!\w){bare}e?s(?!\w)", _undotted(text), re.I) is not None
-
-
-def _undotted(text: str) -> str:
-    return re.sub(r"(?<=[A-Za-z])\.(?=[A-Za-z]\b)", "", text).replace("’", "'")
+    undotted = re.sub(r"(?<=[A-Za-z])\.(?=[A-Za-z]\b)", "", text).replace("’", "'")
+    return re.search(rf"(?<!\w){bare}(?!\w)|(?<!\w){bare}e?s(?!\w)", undotted, re.I) is not None
 
 
 def negations(text: str, beside: Collection[str]) -> tuple[int, int]:
@@ -169,12 +160,7 @@ _LONGEST_ABBREVIATION = 12
 
 def lines(text: str) -> list[Span]:
     """Return every line with its line break, of whatever kind."""
-    found = []
-    start = 0
-    for line in text.splitlines(keepends=True):
-        found.append((start, start + len(line)))
-        start += len(line)
-    return found
+    return list(pairwise(accumulate(map(len, text.splitlines(keepends=True)), initial=0)))
 
 
 def fences(text: str) -> list[Span]:

@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target, parameter
 from jrh_mlflow.perturb.checks import differs
-from jrh_mlflow.perturb.english import (
-    NUMBER_WORDS,
-    Edit,
-    Span,
-    apply,
-    cased,
-    sentence_ends,
-    sentences,
-    untouchable,
-    words,
-)
+from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, apply, cased, sentence_ends, sentences, untouchable, words
 from jrh_mlflow.perturb.words import ANTONYMS, NONSENSE
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import FallsWithDose
@@ -75,7 +65,8 @@ class ErrorInjection(CodeTest):
 def planned(text: str, seed_id: str) -> list[InjectedError]:
     """Return all errors a text can take, the mildest dose first: kinds take turns, and no sentence gets two."""
     rng = random.Random(seed_id.encode("utf-8", "surrogatepass"))  # noqa: S311 - repeatable, not secret
-    left = list(candidates(text, rng).values())
+    passage = _Passage(text)
+    left = [finder(passage, rng) for finder in _FINDERS]
     rng.shuffle(left)
     for errors in left:
         rng.shuffle(errors)
@@ -115,13 +106,11 @@ class InjectedError:
     """Numbers of the sentences it makes wrong; none for a sentence that is put in."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class _Passage:
     """A text with what the finders look at."""
 
-    text: str
-    sentences: list[Span]
-    mask: bytearray
+    def __init__(self, text: str) -> None:
+        self.text, self.sentences, self.mask = text, sentences(text), untouchable(text)
 
     def matches(self, pattern: re.Pattern[str]) -> list[tuple[int, re.Match[str]]]:
         """Return what a pattern finds outside code and links, each with the number of its sentence."""
@@ -140,12 +129,6 @@ class _Passage:
             for number, match in self.matches(_NUMBER)
             if not (match.start() in starts and _LIST_MARK.match(self.text, match.start()))
         ]
-
-
-def candidates(text: str, rng: random.Random) -> dict[str, list[InjectedError]]:
-    """Return every error that can be put into a text, by kind."""
-    passage = _Passage(text=text, sentences=sentences(text), mask=untouchable(text))
-    return {kind: finder(passage, rng) for kind, finder in _FINDERS.items()}
 
 
 def _wrong_numbers(passage: _Passage, rng: random.Random) -> list[InjectedError]:
@@ -181,8 +164,7 @@ def _negations(passage: _Passage, rng: random.Random) -> list[InjectedError]:
         for number, match in passage.matches(pattern):
             if counts[number] != wanted or passage.text[passage.sentences[number][1] - 1] in "?？":
                 continue
-            start, end = match.span("no") if wanted else (match.end(), match.end())
-            edit = (start, end, "" if wanted else " not")
+            edit = (*match.span("no"), "") if wanted else (match.end(), match.end(), " not")
             found.append(InjectedError(kind="negation", edits=(edit,), sentences=frozenset({number})))
     return found
 
@@ -200,13 +182,12 @@ def _swaps(passage: _Passage, rng: random.Random) -> list[InjectedError]:
 
 
 def _nonsense(passage: _Passage, rng: random.Random) -> list[InjectedError]:
-    places = sentence_ends(passage.text)
-    separator = " " if places else "\n\n"
-    places = places or [len(passage.text)]
-    additions = [(rng.choice(places), sentence) for sentence in NONSENSE]
+    ends = sentence_ends(passage.text)
+    separator = " " if ends else "\n\n"
     return [
         InjectedError(kind="nonsense", edits=((place, place, separator + sentence),), sentences=frozenset())
-        for place, sentence in additions
+        for sentence in NONSENSE
+        for place in [rng.choice(ends or [len(passage.text)])]
     ]
 
 
@@ -214,10 +195,4 @@ def _replaced(kind: str, number: int, match: re.Match[str], new: str) -> Injecte
     return InjectedError(kind=kind, edits=((*match.span(), new),), sentences=frozenset({number}))
 
 
-_FINDERS: dict[str, Callable[[_Passage, random.Random], list[InjectedError]]] = {
-    "number": _wrong_numbers,
-    "antonym": _antonyms,
-    "negation": _negations,
-    "swap": _swaps,
-    "nonsense": _nonsense,
-}
+_FINDERS = (_wrong_numbers, _antonyms, _negations, _swaps, _nonsense)

@@ -46,12 +46,13 @@ class VerticalSpacing(_Layout):
     def additions(self, text: str, rng: random.Random) -> list[Edit]:
         """Put line breaks in where lines, sentences or words begin, whichever there is."""
         newline = "\r\n" if "\r\n" in text else "\n"
-        chosen = [0]
-        inner = [[place for place in found(text) if not opens_fence(text, place)] for found in _INNER]
-        for places, share in zip((_line_starts(text), *inner), (0.7, 0.7, 0.1), strict=True):
-            if places:
-                chosen = some(places, share, rng)
-                break
+        # A new line inside a line must not turn what follows into code.
+        inner = [
+            [place for place in found if not opens_fence(text, place)]
+            for found in (_sentence_starts(text), _word_starts(text))
+        ]
+        found = zip((_line_starts(text), *inner), (0.7, 0.7, 0.1), strict=True)
+        chosen = next((some(places, share, rng) for places, share in found if places), [0])
         return [(place, place, newline * rng.randint(2, 4)) for place in chosen]
 
 
@@ -88,25 +89,14 @@ class Indentation(_Layout):
 
 def _line_starts(text: str) -> list[int]:
     """Starts of lines with something before and after, not inside a fenced block."""
-    blocks, begin, end = fences(text), _begin(text), len(text.rstrip())
-    return [
-        start
-        for start, _ in lines(text)
-        if begin < start < end and not any(first < start < last for first, last in blocks)
-    ]
+    blocks, begin, end = fences(text), len(text) - len(text.lstrip()), len(text.rstrip())
+    inner = [start for start, _ in lines(text) if begin < start < end]
+    return [start for start in inner if not any(first < start < last for first, last in blocks)]
 
 
 def _sentence_starts(text: str) -> list[int]:
-    return [start for start, _ in sentences(text) if start > _begin(text) and text[start - 1].isspace()]
-
-
-def _begin(text: str) -> int:
-    return len(text) - len(text.lstrip())
+    return [start for start, _ in sentences(text) if text[:start].strip() and text[start - 1].isspace()]
 
 
 def _word_starts(text: str) -> list[int]:
     return [end for _, end in gaps(text)]
-
-
-_INNER = (_sentence_starts, _word_starts)
-"""Places inside lines, where a new line must not turn what follows into code."""

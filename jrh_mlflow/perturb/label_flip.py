@@ -66,21 +66,12 @@ def _contradicted(sentence: str, rng: random.Random) -> str:
         return sentence
     bare = _REASON.sub("", sentence) if rng.random() < 0.7 else sentence
     bare = bare if len(words(bare)) > 3 else sentence
-    turned = _without_not(bare)
-    if turned != bare:
-        return turned
+    plain_not = _SHORT.sub(r"\1 not", bare)
+    if _NEGATED.search(plain_not):
+        return _NEGATED.sub(lambda found: found[2] or found[3] or "", plain_not)
     if _OPPOSITE.search(bare) and rng.random() < 0.8:
-        return _OPPOSITE.sub(_opposite, bare, count=1)
+        return _OPPOSITE.sub(lambda word: cased(OPPOSITES[word[0].lower()][0], like=word[0]), bare, count=1)
     return _VERB.sub(lambda verb: f"{verb[0]} not", bare, count=1)
-
-
-def _without_not(sentence: str) -> str:
-    plain_not = _SHORT.sub(r"\1 not", sentence)
-    return _NEGATED.sub(lambda found: found[2] or found[3] or "", plain_not) if _NEGATED.search(plain_not) else sentence
-
-
-def _opposite(found: re.Match[str]) -> str:
-    return cased(OPPOSITES[found.group().lower()][0], like=found.group())
 
 
 def _better(target: Target, rng: random.Random) -> str:

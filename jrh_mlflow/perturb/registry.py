@@ -12,15 +12,13 @@ from functools import cache
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import ReliabilityTest
+from jrh_mlflow.perturb.additions import Authority, Padding, PromptInjection
 from jrh_mlflow.perturb.agents import AGENT_TESTS, AgentTest
-from jrh_mlflow.perturb.authority import Authority
 from jrh_mlflow.perturb.error_injection import ErrorInjection
 from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.markdown import Markdown
-from jrh_mlflow.perturb.padding import Padding
 from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, VerbosityLong, VerbosityShort
-from jrh_mlflow.perturb.prompt_injection import PromptInjection
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.typos import Typos

@@ -12,17 +12,7 @@ from collections.abc import Callable, Collection, Set
 from functools import partial
 
 from jrh_mlflow.perturb._base import NotApplicable
-from jrh_mlflow.perturb.english import (
-    apply,
-    cased,
-    firm_numbers,
-    names,
-    negations,
-    plain,
-    sentences,
-    untouchable,
-    words,
-)
+from jrh_mlflow.perturb.english import Edit, apply, cased, firm_numbers, names, negations, sentences, untouchable, words
 from jrh_mlflow.perturb.words import (
     FILLERS,
     FRAMES,
@@ -61,8 +51,6 @@ _CLAUSE = re.compile(
     r"[^,;.!?\n]*(?=[,;.!?]|$)"
 )
 _FILLER = re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(FILLERS, key=len, reverse=True))})(?![\w'’-]),?\s*", re.I)
-
-
 _LINE_START = re.compile(r"[ \t>]*(?:\d+[.)]|[-*•])?[ \t]*")
 _GAPS = re.compile(r"[ \t]+(?=\n|$)|(?<=\S)( {2,})(?=\S)")
 _SMALL = tuple(re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(small))})(?![\w'’-]) ", re.I) for small in SMALL_WORDS)
@@ -81,7 +69,7 @@ def reworded(text: str, rng: random.Random, *, keep: Collection[str] = ()) -> st
     """
     guarded = {*keep, *(part.lower() for name in names(text) for part in words(name))}
     changed = each_sentence(text, lambda sentence: _reworded_sentence(sentence, rng, guarded))
-    if plain(changed).casefold() == plain(text).casefold():
+    if changed.casefold().split() == text.casefold().split():
         raise NotApplicable("no rule finds anything to reword; a generator model is needed")
     return changed
 
@@ -102,8 +90,7 @@ def each_sentence(text: str, change: Callable[[str], str]) -> str:
 
 
 def _reworded_sentence(sentence: str, rng: random.Random, keep: Set[str]) -> str:
-    turned = _turned(sentence)
-    swapped = _swapped(_contracted(turned, keep), rng, keep)
+    swapped = _swapped(_contracted(_turned(sentence), keep), rng, keep)
     if swapped == sentence and first_word(sentence) in OPENERS:
         return rng.choice(FRAMES).format(sentence[0].lower() + sentence[1:])
     return swapped
@@ -113,12 +100,11 @@ def _turned(sentence: str) -> str:
     """Move a clause from the end of a sentence to its front, or back."""
     tail = _TAIL.fullmatch(sentence)
     if tail and first_word(tail["main"]) in OPENERS:
-        conj, main = tail["conj"].capitalize(), tail["main"]
-        return f"{conj} {tail['sub']}, {main[0].lower()}{main[1:]}{tail['end']}"
+        main = tail["main"]
+        return f"{tail['conj'].capitalize()} {tail['sub']}, {main[0].lower()}{main[1:]}{tail['end']}"
     head = _HEAD.fullmatch(sentence)
     if head:
-        main = head["main"]
-        return f"{main[0].upper()}{main[1:]} {head['conj'].lower()} {head['sub']}{head['end']}"
+        return f"{cased(head['main'], like=sentence)} {head['conj'].lower()} {head['sub']}{head['end']}"
     return sentence
 
 
@@ -145,9 +131,8 @@ def _swapped(sentence: str, rng: random.Random, keep: Set[str]) -> str:
 
     def word(found: re.Match[str]) -> str:
         options = _options(sentence_now, found) if found.group().lower() not in keep else ()
-        return (
-            cased(rng.choice(options), like=found.group()) if options and rng.random() < _SWAP_SHARE else found.group()
-        )
+        swap = options and rng.random() < _SWAP_SHARE
+        return cased(rng.choice(options), like=found.group()) if swap else found.group()
 
     sentence_now = _PHRASE.sub(phrase, sentence)
     return _TOKEN.sub(word, sentence_now)
@@ -160,9 +145,8 @@ def _options(sentence: str, found: re.Match[str]) -> tuple[str, ...]:
         return ()
     before = words(sentence[max(0, found.start() - 20) : found.start()])
     previous = before[-1].lower() if before else ""
-    options = SYNONYMS.get(token.lower(), ())
-    if not options and previous not in _DETERMINERS:
-        options = VERB_SYNONYMS.get(token.lower(), ())
+    verbs = VERB_SYNONYMS.get(token.lower(), ()) if previous not in _DETERMINERS else ()
+    options = SYNONYMS.get(token.lower()) or verbs
     if previous in ("a", "an"):
         return tuple(option for option in options if (option[0] in "aeiou") == (previous == "an"))
     return options
@@ -179,7 +163,7 @@ def lengthened(text: str, rng: random.Random, *, ratio: float = 1.6) -> str:
     if n_words < 8 or not spans:
         raise NotApplicable(f"{n_words} words in {len(spans)} sentences are too few to expand by rule")
     padding = rng.sample(PADDING, len(PADDING))
-    edits: list[tuple[int, int, str]] = []
+    edits: list[Edit] = []
     added = 0
     for start, end in rng.sample(spans, len(spans)) * 2:
         if n_words + added >= ratio * n_words:
@@ -216,9 +200,8 @@ def shortened(text: str, rng: random.Random) -> str:
 
 def _cut(text: str, rng: random.Random, n_words: int, share: float) -> str:
     enough = n_words * rng.uniform(0.45, 0.78)
-    middle = [_without_asides, _without_clauses, _without_sentences]
     text = _without_fillers(text, rng, share)
-    for step in rng.sample(middle, len(middle)):
+    for step in rng.sample([_without_asides, _without_clauses, _without_sentences], 3):
         text = step(text, rng, enough)
     return _telegram(text, rng, share, enough=rng.choice((0.65, 0.78, 0.78)) * n_words)
 
@@ -229,12 +212,9 @@ def _dispensable(part: str) -> bool:
 
 def _without_fillers(text: str, rng: random.Random, share: float) -> str:
     def cut(sentence: str) -> str:
-        opened_big = sentence[:1].isupper()
         bare = _FILLER.sub(lambda found: "" if rng.random() < share else found.group(), sentence).lstrip(" ,")
         bare = re.sub(r"\s*,\s*(?=[,.;!?])|\s+(?=[,.;!?])", "", bare)
-        if len(words(bare)) < 3:
-            return sentence
-        return bare[0].upper() + bare[1:] if opened_big else bare
+        return sentence if len(words(bare)) < 3 else cased(bare, like=sentence)
 
     return each_sentence(text, cut)
 
@@ -247,7 +227,7 @@ def _without_clauses(text: str, rng: random.Random, enough: float) -> str:
     """Drop side clauses in a chosen order until the text is short enough."""
     found = [match for match in _CLAUSE.finditer(text) if _dispensable(match.group())]
     left = len(words(text))
-    gone: list[tuple[int, int, str]] = []
+    gone: list[Edit] = []
     for match in rng.sample(found, len(found)):
         if left > enough:
             gone.append((match.start(), match.end(), ""))
@@ -258,7 +238,7 @@ def _without_clauses(text: str, rng: random.Random, enough: float) -> str:
 def _without_sentences(text: str, rng: random.Random, enough: float) -> str:
     """Drop the sentences that share least with the rest; the first of the text and of each line stay."""
     left = len(words(text))
-    gone: list[tuple[int, int, str]] = []
+    gone: list[Edit] = []
     for start, end in sorted(sentences(text)[1:], key=lambda span: _weight(text, span) + rng.random()):
         size = len(words(text[start:end]))
         free = _dispensable(text[start:end]) and not _LINE_START.fullmatch(text[text.rfind("\n", 0, start) + 1 : start])
@@ -285,6 +265,4 @@ def _telegram(text: str, rng: random.Random, share: float, *, enough: float) -> 
 
 def _thinned(pattern: re.Pattern[str], rng: random.Random, share: float, sentence: str) -> str:
     thin = pattern.sub(lambda found: "" if rng.random() < share else found.group(), sentence)
-    if not thin.strip():
-        return sentence
-    return thin[0].upper() + thin[1:] if sentence[0].isupper() else thin
+    return cased(thin, like=sentence) if thin.strip() else sentence

@@ -129,7 +129,10 @@ class EmbeddingSimilarity(Similarity):
         return _clip(float(first @ second) / norms) if norms else float(one == other)
 
     def _vector(self, text: str) -> Vector:
-        rows = self._rows([text])
+        try:
+            rows: Vector = np.asarray(self._embed([text]), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise JudgeError(f"Embedding model {self.name!r} did not return rows of numbers: {error}.") from error
         if rows.ndim != 2 or rows.shape[0] != 1 or rows.shape[1] < 1:
             raise JudgeError(f"Embedding model {self.name!r} must return shape (1, d) for 1 text, not {rows.shape}.")
         if not np.isfinite(rows).all():
@@ -139,14 +142,7 @@ class EmbeddingSimilarity(Similarity):
                 f"Embedding model {self.name!r} returned {rows.shape[1]} dimensions after {self._width} before."
             )
         self._width = rows.shape[1]
-        vector: Vector = rows[0]
-        return vector
-
-    def _rows(self, texts: Sequence[str]) -> Vector:
-        try:
-            return np.asarray(self._embed(texts), dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise JudgeError(f"Embedding model {self.name!r} did not return rows of numbers: {error}.") from error
+        return rows.reshape(-1)
 
 
 def as_similarity(spec: object, corpus: Sequence[str]) -> Similarity:

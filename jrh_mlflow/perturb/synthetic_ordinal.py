@@ -65,12 +65,13 @@ class SyntheticOrdinal(Rewrite):
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Keep a share of the source that grows with the level; fill the lower ones, elaborate the upper ones."""
-        share = _share(target)
+        levels = target.labels.answers
+        share = (levels.index(target.expected or levels[-1]) + 1) / len(levels)
         parts = _parts(target.original)
         if len(words(target.original)) < _MIN_WORDS or len(parts) < 2:
             raise NotApplicable(f"{len(words(target.original))} words are too few to grade by rule")
-        kept = _kept(parts, share, rng)
-        text = _closed(" ".join(reworded_or_same(part, rng) for part in kept))
+        kept = sorted(rng.sample(range(len(parts)), math.ceil(share * len(parts))))
+        text = _closed(" ".join(reworded_or_same(parts[place], rng) for place in kept))
         if share < 0.5:
             return f"{text} {' '.join(rng.sample(VAGUENESS, 2))}"
         if share < 1:
@@ -80,26 +81,15 @@ class SyntheticOrdinal(Rewrite):
 
 def _examples(seed: Seed, level: str, seeds: Sequence[Seed]) -> tuple[str, ...]:
     """Responses of other seeds with that level, starting after the seed itself, so that seeds get different ones."""
-    place = next(index for index, other in enumerate(seeds) if other.id == seed.id)
+    place = [other.id for other in seeds].index(seed.id)
     others = [*seeds[place + 1 :], *seeds[:place]]
     return tuple(other.response for other in others if other.label == level)[:_MAX_EXAMPLES]
-
-
-def _share(target: Target) -> float:
-    levels = target.labels.answers
-    return (levels.index(target.expected or levels[-1]) + 1) / len(levels)
 
 
 def _parts(text: str) -> list[str]:
     """Sentences, or clauses where there are too few of them."""
     found = [text[start:end] for start, end in sentences(text)]
     return found if len(found) > 2 else [part for part in _CLAUSES.split(" ".join(found)) if part.strip()]
-
-
-def _kept(parts: Sequence[str], share: float, rng: random.Random) -> list[str]:
-    n_kept = max(1, math.ceil(share * len(parts)))
-    places = sorted(rng.sample(range(len(parts)), n_kept))
-    return [parts[place] for place in places]
 
 
 def _closed(text: str) -> str:

@@ -65,10 +65,10 @@ def test_a_stated_breach_comes_with_a_matching_call_and_goes_without_a_trace() -
     assert (broken.messages[3].tool_call_id, broken.places) == (call["id"], (1, 3))
     assert broken.messages[2] == TALK[2]
     assert len({one["id"] for one in broken.messages[1].tool_calls}) == 2
-    mended = mend(broken.messages, RUBRIC)
+    mended = mend(broken.messages)
     assert mended is not None
     assert mended.messages == TALK
-    assert mend(TALK, RUBRIC) is None
+    assert mend(TALK) is None
 
 
 def test_without_tools_only_text_is_added_to_the_last_answer() -> None:

@@ -22,7 +22,7 @@ from jrh_mlflow.perturb import (
     score_name,
     written_by,
 )
-from jrh_mlflow.perturb.padding import Padding
+from jrh_mlflow.perturb.additions import Padding
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS, Seed
 from jrh_mlflow.scoring.expectations import LABEL
