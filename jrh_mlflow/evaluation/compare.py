@@ -17,9 +17,8 @@ from jrh_mlflow.results import worst_items
 from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import RunContent, open_run, publish
 from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 
 _MOST_WORST = 10
 _CAPTIONS = {

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import BudgetError, RecipeError
-from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
-from jrh_mlflow.evaluation.run_content import SIMULATED_NOTE
+from jrh_mlflow.evaluation.evaluate import SIMULATED_NOTE, Evaluation, evaluate
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.criterion import criterion_axes
 from jrh_mlflow.reports.figures.canvas import figure_files
@@ -22,8 +21,7 @@ from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import JudgeFacts
-from jrh_mlflow.tracking.publish import RunContent, open_run, publish
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 
 
 @dataclass(frozen=True, kw_only=True)

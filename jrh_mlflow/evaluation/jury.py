@@ -14,9 +14,8 @@ from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.reports.jury import jury_markdown, jury_tables
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import RunContent, open_run, publish
 from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,8 +26,7 @@ from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.resolve import journal_at
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import open_run, publish
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.store import Store, open_run, publish
 
 if TYPE_CHECKING:
     from jrh_mlflow.models.prices import Overrides

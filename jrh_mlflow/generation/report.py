@@ -12,14 +12,13 @@ from dataclasses import asdict
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Made, SetAside, set_aside_row
 from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
-from jrh_mlflow.reports.description import MAX_DESCRIPTION
-from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, table
 from jrh_mlflow.reports.numbers import spent_text
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import RunContent
+from jrh_mlflow.tracking.store import RunContent
 
 _MAX_SHOWN = 160
 _MAX_REASONS = 12

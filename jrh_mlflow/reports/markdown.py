@@ -1,4 +1,4 @@
-"""A datasheet as Markdown: short enough for an MLflow run description, every number with n and interval."""
+"""Markdown: tables, a datasheet with n and interval of every number, and descriptions of runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, by_section, by_step, declared
 from jrh_mlflow.reports.numbers import interval_text, threshold_text, value_text, with_interval
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+
+MAX_DESCRIPTION = 7900
+"""Characters. The description of a run is a tag, and MLflow cuts tags at 8,000 without a word."""
 
 
 def datasheet_markdown(
@@ -141,3 +144,20 @@ def _missing(estimates: Mapping[str, Reading]) -> list[str]:
     if not rows:
         return []
     return ["### Without a number", "", *table(["", "axes", "reason"], rows), ""]
+
+
+def shortened(markdown: str, *, artifact: str) -> str:
+    """Return a page as a description: whole sections where they fit, and a pointer to the artifact with the rest.
+
+    Example:
+        >>> shortened("# Short", artifact="datasheet.md")
+        '# Short'
+    """
+    if len(markdown) <= MAX_DESCRIPTION:
+        return markdown
+    pointer = f"\n\nThe whole text is in the artifact `{artifact}`.\n"
+    room = MAX_DESCRIPTION - len(pointer) - 1
+    section = max(markdown.rfind(f"\n{mark} ", 0, room) for mark in ("##", "###"))
+    # A first section that alone is too long ends with a whole line, so that its table stays one.
+    end = section if section > room // 2 else markdown.rfind("\n", 0, room)
+    return markdown[: end if end > 0 else room] + pointer

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings
 from jrh_mlflow.measures.worst import WorstItem
 from jrh_mlflow.perturb import expectation_of, score_name
-from jrh_mlflow.reports.description import MAX_DESCRIPTION
-from jrh_mlflow.reports.markdown import axes_by_reason, confidence_lines, table
+from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, axes_by_reason, confidence_lines, table
 from jrh_mlflow.reports.numbers import short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE

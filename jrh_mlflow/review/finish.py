@@ -38,8 +38,7 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import RunContent, open_run, publish
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 from jrh_mlflow.tracking.traces import ReviewedItem, ReviewerDecision, log_review_traces
 
 _LEFT_OUT = (REJECTED, UNDECIDED)

@@ -35,7 +35,7 @@ from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import RunContent
+from jrh_mlflow.tracking.store import RunContent
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,8 +25,7 @@ from jrh_mlflow.sweeps.space import Configuration, Space, as_space
 from jrh_mlflow.sweeps.study import LIMITS, PARENT, RESULT, Trials, default_storage, open_study, quiet
 from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, TrialResult, completed, run_trial
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.publish import ending, first_tags, publish
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.store import Store, ending, first_tags, publish
 
 if TYPE_CHECKING:
     from optuna import Study, Trial

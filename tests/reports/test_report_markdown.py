@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.reports.description import MAX_DESCRIPTION
+from jrh_mlflow.reports.markdown import MAX_DESCRIPTION
 from jrh_mlflow.reports.reliability import code, excerpt, literal
 from jrh_mlflow.results import WorstItem
 from tests.measures.pointwise import point, points, repeats, report

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from jrh_mlflow.evaluation import run_content
+from jrh_mlflow.evaluation import evaluate
 
 
 @contextmanager
 def without_figures() -> Iterator[None]:
     """Draw none for the runs of evaluations; those of the sweep itself stay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_content, "_figures", lambda measured, sheet: {})
+        patch.setattr(evaluate, "_figures", lambda measured, sheet: {})
         yield

@@ -9,9 +9,8 @@ import pytest
 
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking import read as run_suites
-from jrh_mlflow.tracking.publish import first_tags
 from jrh_mlflow.tracking.read import evaluations_in_runs, suites_in_runs
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.store import Store, first_tags
 from tests.tracking.test_traces import own_store
 
 N_EXPERIMENTS = 1100

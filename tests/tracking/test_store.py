@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.tracking.mlflow_server import folder_uri
-from jrh_mlflow.tracking.store import Store, download, mlflow_errors, reason
+from jrh_mlflow.tracking.store import RunContent, Store, download, mlflow_errors, reason
 
 
 def _closed_port() -> int:
@@ -81,3 +81,8 @@ def test_opening_a_store_makes_no_experiment_until_one_is_needed(tmp_path: Path)
     # What another process made in the meantime is taken, not made twice.
     made = client.create_experiment("judge-datasheets")
     assert store.experiment_id == made
+
+
+def test_a_description_must_have_its_whole_text_among_the_artifacts() -> None:
+    with pytest.raises(ValueError, match=r"must be an artifact of the run, but got 'datasheet\.md'"):
+        RunContent(points=(), params={}, description="# Long", described_in="datasheet.md", artifacts={"sweep.md": "#"})
