@@ -17,7 +17,7 @@ A programmer's mistake (a negative count, an unknown keyword) is a plain `ValueE
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class JrhError(Exception):
@@ -68,6 +68,16 @@ class GateError(JrhError):
     """A check that was asked for did not pass."""
 
     exit_code = 1
+
+
+def check_known(what: str, name: str, known: Collection[str]) -> None:
+    """Refuse a name that is not known, with the nearest one that is.
+
+    Raises:
+        RecipeError: naming all that are known.
+    """
+    if name not in known:
+        raise RecipeError(f"Unknown {what} {name!r}.{suggest(str(name), known)} Known: {', '.join(known)}.")
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

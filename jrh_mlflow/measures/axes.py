@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -327,6 +328,11 @@ _NATURAL = Stimuli(name=NATURAL, conditions=(NATURAL,), section="Natural pairs",
 CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", optional=True)
 """Calls with a confidence and a known right answer; `measures.confidence` reads them, of pointwise judges too."""
 
+_equal_pairs = partial(Axis, stimuli=_EQUAL, unit="pair")
+_ladder_steps = partial(Axis, stimuli=_LADDER, by_step=True)
+_natural_pairs = partial(Axis, stimuli=_NATURAL, unit="pair")
+_confidence_value = partial(Axis, stimuli=CONFIDENCE, statistic="value")
+
 AXES: tuple[Axis, ...] = (
     Axis(
         name="dark_current",
@@ -362,51 +368,41 @@ AXES: tuple[Axis, ...] = (
         column="false pref. Δ0",
         figure="raw false preference\n(equal quality)",
     ),
-    Axis(
+    _equal_pairs(
         name="stable_cross_sensitivity",
         label="stable (same content twice)",
-        stimuli=_EQUAL,
-        unit="pair",
         hits=same_content,
         meaning="Share of equal pairs in which one content wins in both orders: wording moves the judge; 0 is right.",
         direction="lower",
         column="stable",
         figure="stable\n(same content twice)",
     ),
-    Axis(
+    _equal_pairs(
         name="positional_false_preference",
         label="positional (same slot twice)",
-        stimuli=_EQUAL,
-        unit="pair",
         hits=same_slot,
         meaning="Share of equal pairs in which one slot wins in both orders: the place moves the judge; 0 is right.",
         direction="lower",
         column="positional",
         figure="positional\n(same slot twice)",
     ),
-    Axis(
+    _equal_pairs(
         name="one_sided_commit",
         label="one-sided commit",
-        stimuli=_EQUAL,
-        unit="pair",
         hits=one_order,
         meaning="Share of equal pairs in which exactly one order is a preference; 0 is right.",
         direction="lower",
         column="one-sided",
     ),
-    Axis(
+    _equal_pairs(
         name="other_conflict",
         label="other",
-        stimuli=_EQUAL,
-        unit="pair",
         derived=other_conflict,
         meaning="Rest of raw false preference − stable − positional − one-sided / 2; 0 where nobody abstains.",
     ),
-    Axis(
+    _equal_pairs(
         name="no_preference",
         label="no preference",
-        stimuli=_EQUAL,
-        unit="pair",
         hits=no_order,
         meaning="Share of equal pairs in which neither order is a preference; 1 is right.",
         direction="higher",
@@ -420,11 +416,9 @@ AXES: tuple[Axis, ...] = (
         shifted=True,
         column="tie Δ0",
     ),
-    Axis(
+    _ladder_steps(
         name="target_sensitivity",
         label="chooses the better",
-        stimuli=_LADDER,
-        by_step=True,
         hits=chooses_better,
         meaning="Share of calls that choose the better content, ties counted as not correct; 1 is right.",
         direction="higher",
@@ -435,32 +429,26 @@ AXES: tuple[Axis, ...] = (
         column="better δ=1",
         figure="chooses the better,\none step apart",
     ),
-    Axis(
+    _ladder_steps(
         name="conditional_accuracy",
         label="of those that choose",
-        stimuli=_LADDER,
-        by_step=True,
         hits=chooses_better,
         among=takes_side,
         meaning="Share of the calls that choose a side which choose the better content; 1 is right.",
         direction="higher",
     ),
-    Axis(
+    _ladder_steps(
         name="tie_rate",
         label="tie rate",
-        stimuli=_LADDER,
-        by_step=True,
         hits=is_tie,
         meaning="Share of ties at this step: the criterion C where one content is better.",
         shifted=True,
         cell=None,
     ),
-    Axis(
+    _ladder_steps(
         # A better content exists at every ladder step, so each of its ties is a miss.
         name="miss_by_tie",
         label="miss by tie",
-        stimuli=_LADDER,
-        by_step=True,
         hits=is_tie,
         meaning="Share of calls that are a tie although one content is better; 0 is right.",
         direction="lower",
@@ -469,22 +457,18 @@ AXES: tuple[Axis, ...] = (
         shifted=True,
         figure="misses by tie,\none step apart",
     ),
-    Axis(
+    _ladder_steps(
         name="wrong_choice",
         label="wrong choice",
-        stimuli=_LADDER,
-        by_step=True,
         hits=chooses_worse,
         meaning="Share of calls that choose the content that is not better; 0 is right.",
         direction="lower",
         compared=False,
         shifted=True,
     ),
-    Axis(
+    _ladder_steps(
         name="d_prime",
         label="d'",
-        stimuli=_LADDER,
-        by_step=True,
         derived=lambda basis: d_prime_of(basis.reading("target_sensitivity")),
         statistic="value",
         meaning="Sensitivity in standard deviations, z(h) − z(1 − h) with h = (correct + 1)/(n + 2); higher is better.",
@@ -530,82 +514,64 @@ AXES: tuple[Axis, ...] = (
         column="accuracy",
         figure="natural pairs: accuracy",
     ),
-    Axis(
+    _natural_pairs(
         name="natural/stable_correct",
         label="right in both orders",
-        stimuli=_NATURAL,
-        unit="pair",
         hits=right_twice,
         meaning="Share of real pairs judged rightly in both orders; 1 is right.",
         direction="higher",
         column="right both orders",
         figure="natural pairs:\nright in both orders",
     ),
-    Axis(
+    _natural_pairs(
         name="natural/stable_wrong",
         label="wrong in both orders",
-        stimuli=_NATURAL,
-        unit="pair",
         hits=wrong_twice,
         meaning="Share of real pairs judged wrongly in both orders; 0 is right.",
         direction="lower",
         column="wrong both orders",
     ),
-    Axis(
+    _natural_pairs(
         name="natural/positional",
         label="positional",
-        stimuli=_NATURAL,
-        unit="pair",
         hits=same_slot,
         meaning="Share of real pairs in which one slot wins in both orders; 0 is right.",
         direction="lower",
         column="positional",
         figure="natural pairs: positional",
     ),
-    Axis(
+    _natural_pairs(
         name="natural/one_sided",
         label="one-sided",
-        stimuli=_NATURAL,
-        unit="pair",
         hits=one_order,
         meaning="Share of real pairs in which exactly one order is a preference.",
     ),
-    Axis(
+    _natural_pairs(
         name="natural/no_preference",
         label="no preference",
-        stimuli=_NATURAL,
-        unit="pair",
         hits=no_order,
         meaning="Share of real pairs in which neither order is a preference.",
     ),
-    Axis(
+    _confidence_value(
         name="confidence/brier",
         label="Brier score",
-        stimuli=CONFIDENCE,
-        statistic="value",
         meaning="Mean squared distance of the confidence from right or wrong; 0 is best, 0.25 is a coin.",
         direction="lower",
     ),
-    Axis(
+    _confidence_value(
         name="confidence/ece",
         label="calibration error (ECE)",
-        stimuli=CONFIDENCE,
-        statistic="value",
         meaning="Mean distance of confidence from accuracy over ten equally filled bins; 0 is best.",
         direction="lower",
     ),
-    Axis(
+    _confidence_value(
         name="confidence/mean",
         label="mean confidence",
-        stimuli=CONFIDENCE,
-        statistic="value",
         meaning="Mean confidence of the calls with a known right answer.",
     ),
-    Axis(
+    _confidence_value(
         name="confidence/accuracy_gap",
         label="mean confidence − accuracy",
-        stimuli=CONFIDENCE,
-        statistic="value",
         meaning="How much surer than right the judge is; 0 is calibrated, above 0 overconfident.",
     ),
 )

@@ -13,8 +13,7 @@ The mean score of an axis is its number in the judge's own report.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from jrh_mlflow.measures.records import call_table, is_pointwise
 from jrh_mlflow.measures.reliability import scored_tests
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE
-from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, Resampling
+from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, Resampling, mean_of_shares
 from jrh_mlflow.scoring.pointwise import Counted, point_table
 from jrh_mlflow.stats import Array, Codes, Interval, Texts
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
@@ -63,17 +62,12 @@ def _point_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.
 
 def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) -> pd.DataFrame:
     score = np.where(counted.units.usable, counted.hits.astype(float), np.nan)
-    names = np.array(_unit_names(counted, items, sources), dtype=object)
-    return _frame(axis, names, sources[counted.units.clusters], score)
-
-
-def _unit_names(counted: Counted, items: Texts, sources: Texts) -> list[str]:
-    """Name units by item and replicate, by item, or by source."""
-    if counted.items is None:
-        return [str(sources[code]) for code in counted.units.clusters]
-    if counted.replicates is None:
-        return [str(items[code]) for code in counted.items]
-    return [f"{items[code]}#{nth}" for code, nth in zip(counted.items, counted.replicates, strict=True)]
+    clusters = sources[counted.units.clusters]
+    # Units are named by item and replicate, by item, or by source.
+    names = clusters if counted.items is None else items[counted.items]
+    if counted.replicates is not None:
+        names = np.array([f"{name}#{nth}" for name, nth in zip(names, counted.replicates, strict=True)], dtype=object)
+    return _frame(axis, names, clusters, score)
 
 
 def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:
@@ -123,10 +117,6 @@ class Difference:
     different: bool = False
     """Whether the two judges can be told apart: `p_holm` is at most the level."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoreTable:
@@ -167,18 +157,19 @@ def axis_difference(table: ScoreTable, axis: str, a: str, b: str, resampling: Re
     )
     if found is None:
         return None
-    ends, method = (found.low, found.high), _BOOTSTRAP
-    if found.low is None:
+    low, high, method = found.low, found.high, _BOOTSTRAP
+    if low is None:
         # All resamples agree: an interval without a width would claim certainty.
         wide = _newcombe(own, a, b)
-        ends, method = (wide, "Newcombe from clustered Wilson intervals") if wide else ((None, None), "one cluster")
+        low, high = wide or (None, None)
+        method = "Newcombe from clustered Wilson intervals" if wide else "one cluster"
     return Difference(
         axis=axis,
         a=a,
         b=b,
         value=found.value,
-        low=ends[0],
-        high=ends[1],
+        low=low,
+        high=high,
         n=found.n,
         n_clusters=found.n_clusters,
         p_mcnemar=found.p_midp,
@@ -228,27 +219,14 @@ def mean_over_tests(table: ScoreTable, values: Array, resampling: Resampling) ->
     tests, code = np.unique(table.axis[known], return_inverse=True)
     indicator = np.eye(len(tests))[code]
     features = np.hstack([indicator * values[known][:, None], indicator])
-
-    def mean(sums: Array) -> dict[str, Array]:
-        totals, sizes = sums[:, : len(tests)], sums[:, len(tests) :]
-        # A resample without a unit of some test has no mean over the same tests.
-        whole = (sizes > 0).all(axis=1)
-        return {"mean": np.where(whole, (totals / np.maximum(sizes, 1)).mean(axis=1), np.nan)}
-
-    value = float(mean(features.sum(axis=0, keepdims=True))["mean"][0])
-    return value, resampling.intervals(mean, features, table.cluster[known]).get("mean")
+    value = float(mean_of_shares(features.sum(axis=0, keepdims=True))["mean"][0])
+    return value, resampling.intervals(mean_of_shares, features, table.cluster[known]).get("mean")
 
 
 def decided(family: Sequence[Difference], *, alpha: float) -> list[Difference]:
     """Adjust the clustered p-values of a family by Holm and decide which judges can be told apart."""
     adjusted = holm([difference.p_cluster for difference in family]) if family else []
-    both = zip(family, adjusted, strict=True)
-    return [replace(difference, p_holm=p, different=p <= alpha) for difference, p in both]
-
-
-def judge_pairs(judges: Sequence[str]) -> list[tuple[str, str]]:
-    """Return every pair of judges, in their order."""
-    return list(combinations(judges, 2))
+    return [replace(each, p_holm=p, different=p <= alpha) for each, p in zip(family, adjusted, strict=True)]
 
 
 def _newcombe(table: ScoreTable, a: str, b: str) -> Interval | None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Event, chooses_better
 from jrh_mlflow.measures.records import choice, choices
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, ratio, refuse
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Resampling, Sample, Units, ratio, refuse
 from jrh_mlflow.scoring.pointwise import left_out, plain
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
@@ -48,7 +48,7 @@ _TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ConfidenceTable:
+class ConfidenceTable(ParallelArrays):
     """Calls with their probabilities as parallel arrays, in an order that does not depend on that of the rows."""
 
     condition: Texts
@@ -79,11 +79,6 @@ class ConfidenceTable:
     def usable(self) -> Mask:
         """Answers with a confidence."""
         return np.isin(self.outcome, USABLE) & ~np.isnan(self.confidence)
-
-    def where(self, mask: Mask) -> ConfidenceTable:
-        """Return the calls of `mask`."""
-        columns = [field.name for field in fields(self) if field.name not in ("n_tasks", "max_excluded", "pointwise")]
-        return replace(self, **{name: getattr(self, name)[mask] for name in columns})
 
     def units(self, what: str) -> Units:
         """Return these calls as a denominator; an answer without a confidence is left out by that name."""

@@ -114,12 +114,12 @@ def curve(points: Sequence[OperatingPoint]) -> list[tuple[float, float]]:
 def resolution_shifts(points: Sequence[OperatingPoint], *, seed: int = 0) -> list[ResolutionShift]:
     """Compare each prompt with the others of its judge; intervals hold for all comparisons together (Bonferroni)."""
     found = [
-        (judge, prompt, *sides)
+        sides
         for judge, prompt in dict.fromkeys((point.judge, point.prompt) for point in points)
         if (sides := _sides([point for point in points if point.judge == judge], prompt))
     ]
     level = 1 - (1 - _LEVEL) / max(1, len(found))
-    return [_shift(judge, prompt, own, others, level=level, seed=seed) for judge, prompt, own, others in found]
+    return [_shift(own, others, level=level, seed=seed) for own, others in found]
 
 
 def _sides(points: Sequence[OperatingPoint], prompt: str) -> tuple[list[OperatingPoint], list[OperatingPoint]] | None:
@@ -132,13 +132,7 @@ def _sides(points: Sequence[OperatingPoint], prompt: str) -> tuple[list[Operatin
 
 
 def _shift(
-    judge: str,
-    prompt: str,
-    own: Sequence[OperatingPoint],
-    others: Sequence[OperatingPoint],
-    *,
-    level: float,
-    seed: int,
+    own: Sequence[OperatingPoint], others: Sequence[OperatingPoint], *, level: float, seed: int
 ) -> ResolutionShift:
     sums = np.hstack([point.counts for point in (*own, *others)])
     # Criteria weigh the same on both sides, however many prompts have one.
@@ -154,8 +148,8 @@ def _shift(
     values = np.concatenate([gaps(block) for block in blocks])
     low, high = percentile_interval(values, n_clusters=len(sums), level=level) or (None, None)
     return ResolutionShift(
-        judge=judge,
-        prompt=prompt,
+        judge=own[0].judge,
+        prompt=own[0].prompt,
         value=float(gaps(sums.sum(axis=0)[None, :])[0]),
         low=low,
         high=high,

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.errors import check_known
 from jrh_mlflow.measures.records import choice, is_pointwise, normalise
 
 VOTES = ("majority", "unanimous")
@@ -90,9 +90,8 @@ def decide(
 
 def checked_policy(*, vote: str, orders: str) -> None:
     """Refuse a vote or an order policy that is not known, with the nearest one that is."""
-    for what, value, known in (("vote", vote, VOTES), ("orders", orders, ORDERS)):
-        if value not in known:
-            raise RecipeError(f"Unknown {what} {value!r}.{suggest(str(value), known)} Known: {', '.join(known)}.")
+    check_known("vote", vote, VOTES)
+    check_known("orders", orders, ORDERS)
 
 
 def cast_vote(*, order: str, outcome: str, answer: str) -> Vote:
@@ -145,9 +144,6 @@ def _counted(votes: Sequence[Vote], *, vote: str, drawn: str) -> Decision:
         return Decision(votes[-1].outcome if votes else "error", "")
     (first, most), *others = usable.most_common()
     won = not others if vote == "unanimous" else not others or others[0][1] < most
-    return _named(first) if won else Decision(drawn, drawn)
-
-
-def _named(value: str) -> Decision:
-    outcomes: Mapping[str, str] = {"tie": "tie", "abstain": "abstain"}
-    return Decision(outcomes.get(value, "verdict"), value)
+    if not won:
+        return Decision(drawn, drawn)
+    return Decision(first if first in ("tie", "abstain") else "verdict", first)

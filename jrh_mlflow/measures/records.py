@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from jrh_mlflow.schema.items import (
     USABLE,
     WITH_BETTER,
 )
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units
 from jrh_mlflow.scoring.pointwise import left_out
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
@@ -47,11 +47,8 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
     frame["replicate"] = replicate.where(replicate % 1 == 0, -1).astype(int)
     frame["delta"] = _as_number(frame, "delta")
     if is_pointwise(frame):
-        _check_rules(frame, _point_rules(frame))
         _check_points(frame)
     else:
-        _check_conditions(frame["condition"])
-        _check_rules(frame, _pair_rules(frame))
         _check_pairs(frame)
     checked: pd.DataFrame = frame.reset_index(drop=True)
     return checked
@@ -138,10 +135,9 @@ def _as_number(frame: pd.DataFrame, column: str) -> pd.Series[float]:
 _Rules = list[tuple["pd.Series[bool]", str]]
 
 
-def _check_rules(frame: pd.DataFrame, rules: _Rules) -> None:
-    for broken, rule in rules:
-        if broken.any():
-            raise CallsError(f"{rule}, but {int(broken.sum())} record(s) break it{_where(frame, broken)}.")
+def _check_rule(frame: pd.DataFrame, broken: pd.Series[bool], rule: str, fault: str = "record(s) break it") -> None:
+    if broken.any():
+        raise CallsError(f"{rule}, but {int(broken.sum())} {fault}{_where(frame, broken)}.")
 
 
 def _check_conditions(condition: pd.Series[Any]) -> None:
@@ -197,27 +193,21 @@ def _point_rules(frame: pd.DataFrame) -> _Rules:
 
 
 def _check_points(frame: pd.DataFrame) -> None:
+    for broken, rule in _point_rules(frame):
+        _check_rule(frame, broken, rule)
     twice = frame.duplicated(["suite_item", "replicate"])
-    if twice.any():
-        raise CallsError(
-            f"A call is item x replicate, but {int(twice.sum())} record(s) repeat one{_where(frame, twice)}."
-        )
+    _check_rule(frame, twice, "A call is item x replicate", "record(s) repeat one")
     _check_constant(frame, ("task", "condition", "expected"))
 
 
 def _check_pairs(frame: pd.DataFrame) -> None:
-    unit = ["suite_item", "replicate"]
-    twice = frame.duplicated([*unit, "order"])
-    if twice.any():
-        raise CallsError(
-            f"A call is item x order x replicate, but {int(twice.sum())} record(s) repeat one{_where(frame, twice)}."
-        )
-    sizes = frame.groupby(unit, sort=False)["order"].transform("size")
-    alone = sizes < 2
-    if alone.any():
-        raise CallsError(
-            f"A pair needs both presentation orders, but {int(alone.sum())} have one only{_where(frame, alone)}."
-        )
+    _check_conditions(frame["condition"])
+    for broken, rule in _pair_rules(frame):
+        _check_rule(frame, broken, rule)
+    twice = frame.duplicated(["suite_item", "replicate", "order"])
+    _check_rule(frame, twice, "A call is item x order x replicate", "record(s) repeat one")
+    alone = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size") < 2
+    _check_rule(frame, alone, "A pair needs both presentation orders", "have one only")
     _check_constant(frame, ("task", "condition", "better", "delta"))
 
 
@@ -260,7 +250,7 @@ def choices(frame: pd.DataFrame) -> Texts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CallTable:
+class CallTable(ParallelArrays):
     """Calls as parallel arrays."""
 
     condition: Texts
@@ -285,11 +275,6 @@ class CallTable:
     def usable(self) -> Mask:
         """Calls that are an answer."""
         return np.asarray(self.choice != "")
-
-    def where(self, mask: Mask) -> CallTable:
-        """Return the calls of `mask`."""
-        columns = [field.name for field in fields(self) if field.name not in ("n_tasks", "max_excluded")]
-        return replace(self, **{name: getattr(self, name)[mask] for name in columns})
 
     def units(self, what: str) -> Units:
         """Return these calls as a denominator."""

@@ -25,7 +25,7 @@ from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, USABLE
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
-from jrh_mlflow.scoring.ledger import Resampling
+from jrh_mlflow.scoring.ledger import Resampling, mean_of_shares
 from jrh_mlflow.scoring.pointwise import Counted, PointTable, plain, point_table
 from jrh_mlflow.scoring.readings import (
     accuracy_axes,
@@ -35,7 +35,6 @@ from jrh_mlflow.scoring.readings import (
     repeated,
     stability_axes,
 )
-from jrh_mlflow.stats import Array
 
 ALL = "all"
 """All tests pooled, the baseline apart."""
@@ -160,16 +159,7 @@ def _mean_interval(counted: Sequence[Counted], resampling: Resampling) -> tuple[
     hits = np.column_stack([test.units.sizes(test.units.usable & test.hits) for test in counted])
     sizes = np.column_stack([test.units.sizes(test.units.usable) for test in counted])
     sources = np.flatnonzero(sizes.sum(axis=1) > 0)
-    n_tests = len(counted)
-
-    def mean(sums: Array) -> dict[str, Array]:
-        whole = (sums[:, n_tests:] > 0).all(axis=1)
-        shares = sums[:, :n_tests] / np.maximum(sums[:, n_tests:], 1)
-        # A resample without a call of some test has no mean over the same tests.
-        return {"mean": np.where(whole, shares.mean(axis=1), np.nan)}
-
-    ends = resampling.intervals(mean, np.hstack([hits, sizes])[sources], sources).get("mean")
-    return ends or (None, None)
+    return resampling.intervals(mean_of_shares, np.hstack([hits, sizes])[sources], sources).get("mean") or (None, None)
 
 
 def profile_line(estimates: Mapping[str, Reading], scores: Mapping[str, Reading]) -> str:

@@ -38,7 +38,7 @@ def comparison_tables(comparison: Contrasts) -> dict[str, pd.DataFrame]:
                 for name, one in row.items()
             ]
         ),
-        "differences": pd.DataFrame([one.to_dict() for one in comparison.differences]),
+        "differences": pd.DataFrame(list(comparison.differences)),
         "by_judge": _spread_frame(comparison.summaries["by_judge"], "judge"),
         "by_test": _spread_frame(comparison.summaries["by_test"], "axis"),
         "ordinal": pd.DataFrame(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,6 @@ from jrh_mlflow.measures.comparison import (
     axis_difference,
     comparison_notes,
     decided,
-    judge_pairs,
     mean_over_tests,
     overall_difference,
     score_table,
@@ -86,7 +86,7 @@ def compare_calls(
     differences = _grid(table, cells, names, resampling, alpha=alpha)
     if len(common) > 1:
         cells[OVERALL] = {name: _overall(table.of(common), name, len(common), resampling) for name in names}
-        means = [overall_difference(table, common, a, b, resampling) for a, b in judge_pairs(names)]
+        means = [overall_difference(table, common, a, b, resampling) for a, b in combinations(names, 2)]
         differences += decided([one for one in means if one is not None], alpha=alpha)
     return Contrasts(
         judges=names,
@@ -153,7 +153,7 @@ def _grid(
     found = [
         axis_difference(table, axis, a, b, resampling)
         for axis, row in cells.items()
-        for a, b in judge_pairs(names)
+        for a, b in combinations(names, 2)
         if isinstance(row[a], Estimate) and isinstance(row[b], Estimate)
     ]
     return decided([one for one in found if one is not None], alpha=alpha)

@@ -7,8 +7,8 @@ has bootstrap intervals: a resample is one row of weights times the units' featu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,20 @@ from jrh_mlflow.stats.proportions import cluster_wilson, wilson, wilson_share
 MAX_EXCLUDED = 0.05
 """Share of unusable units past which a number is withheld."""
 FEW_CLUSTERS = 30
+
+
+Rows = TypeVar("Rows", bound="ParallelArrays")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParallelArrays:
+    """A table: a field that is an array has one value per row, any other is of the whole table."""
+
+    def where(self: Rows, mask: Mask) -> Rows:
+        """Return the rows of `mask`."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays: dict[str, Any] = {name: each[mask] for name, each in columns.items() if isinstance(each, np.ndarray)}
+        return replace(self, **arrays)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,6 +205,14 @@ class Sample:
             statistic="value",
             left_out=self.units.left_out,
         )
+
+
+def mean_of_shares(sums: Array) -> dict[str, Array]:
+    """Mean over tests of hits / units, from sums of the hits of every test and then of its units."""
+    hits, sizes = np.hsplit(sums, 2)
+    # A resample without a unit of some test has no mean over the same tests.
+    whole = (sizes > 0).all(axis=1)
+    return {"mean": np.where(whole, (hits / np.maximum(sizes, 1)).mean(axis=1), np.nan)}
 
 
 def ratio(numerator: Array, denominator: Array) -> Array:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import BASELINE, OUTCOMES, USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, share
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, share
 from jrh_mlflow.stats import Codes, Mask, Texts
 
 _UNUSABLE = tuple(outcome for outcome in OUTCOMES if outcome not in USABLE)
@@ -108,7 +108,7 @@ def _inferred(found: set[str]) -> Scale:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PointTable:
+class PointTable(ParallelArrays):
     """Calls as parallel arrays."""
 
     test: Texts
@@ -139,15 +139,6 @@ class PointTable:
     def right(self) -> Mask:
         """Verdicts equal to the expected answer."""
         return np.asarray((self.outcome == "verdict") & (self.answer == self.expected) & (self.expected != ""))
-
-    def where(self, mask: Mask) -> PointTable:
-        """Return the calls of `mask`."""
-        arrays: dict[str, Any] = {
-            field.name: getattr(self, field.name)[mask]
-            for field in fields(self)
-            if field.name not in ("n_sources", "scale", "max_excluded")
-        }
-        return replace(self, **arrays)
 
     def of(self, test: str) -> PointTable:
         """Return the calls of one test."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.comparison import OVERALL, ScoreTable, axis_difference, decided, judge_pairs
+from jrh_mlflow.measures.comparison import OVERALL, ScoreTable, axis_difference, decided
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.reports.comparison import comparison_markdown, comparison_tables
 from jrh_mlflow.results.comparison import compare_calls
@@ -149,7 +150,7 @@ def test_holm_keeps_the_chance_of_any_false_difference_under_the_level():
         family = [
             axis_difference(table, axis, a, b, Resampling(n_resamples=1))
             for axis in "xyz"
-            for a, b in judge_pairs("abc")
+            for a, b in combinations("abc", 2)
         ]
         assert len(family) == 9
         told += any(one.different for one in decided(family, alpha=alpha))

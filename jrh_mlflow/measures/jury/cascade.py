@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.jury.panels import panel_accuracy
 from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, VoteTable, halves
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
@@ -168,8 +168,7 @@ def _signal(table: VoteTable, first: tuple[str, ...], unsure: str | None) -> str
         if not np.isnan(table.confidence[table.judged, column]).all():
             return "confidence"
         return "replicates" if (table.judged & _repeated(table)).any() else "abstain"
-    if unsure not in UNSURE:
-        raise RecipeError(f"Unknown signal {unsure!r}.{suggest(unsure, UNSURE)} Known: {', '.join(UNSURE)}.")
+    check_known("signal", unsure, UNSURE)
     wanted = 2 if unsure == "disagree" else 1
     if len(first) != wanted:
         raise RecipeError(f"The signal {unsure!r} needs {wanted} cheap judge(s), but got {list(first)}.")

@@ -27,7 +27,7 @@ optimism.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.axes import delta_key
 from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, VoteTable, halves
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
@@ -88,9 +88,8 @@ class Rule:
         Raises:
             RecipeError: saying which are known.
         """
-        for what, value, known in (("rule", self.vote, RULES), ("ties", self.ties, TIES)):
-            if value not in known:
-                raise RecipeError(f"Unknown {what} {value!r}.{suggest(str(value), known)} Known: {', '.join(known)}.")
+        check_known("rule", self.vote, RULES)
+        check_known("ties", self.ties, TIES)
         n_judges = len(table.judges)
         if self.min_votes is not None and not 1 <= self.min_votes <= n_judges:
             raise RecipeError(f"`1 <= min_votes <= {n_judges}`, the number of judges, must hold: got {self.min_votes}.")
@@ -431,7 +430,8 @@ class _Search:
 
     def scored(self, score: Score) -> dict[Panel, float]:
         """Return the panels that were tried and have a score."""
-        panels: Iterator[Panel] = self._affordable() if self.exhaustive else iter([self._grown(score)])
+        every = filter(self._fits, combinations(self.judges, self.size))
+        panels: Iterable[Panel] = every if self.exhaustive else [self._grown(score)]
         scores = {panel: score(panel) for panel in panels}
         return {panel: value for panel, value in scores.items() if not math.isnan(value)}
 
@@ -480,9 +480,6 @@ class _Search:
         others = sorted(self.prices[name] or 0.0 for name in self.judges if name not in panel)
         price = self._price(panel) or 0.0
         return price + sum(others[: self.size - len(panel)]) <= self.max_usd * (1 + 1e-12)
-
-    def _affordable(self) -> Iterator[Panel]:
-        return (panel for panel in combinations(self.judges, self.size) if self._fits(panel))
 
     def _grown(self, score: Score) -> Panel:
         panel: Panel = ()

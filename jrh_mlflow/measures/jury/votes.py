@@ -8,19 +8,18 @@ gave no usable answer, has no vote: a missing vote is never counted as an answer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
-from jrh_mlflow.measures.records import is_pointwise, normalise
+from jrh_mlflow.measures.records import choices, is_pointwise, normalise
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
-from jrh_mlflow.schema.items import BASELINE, USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Statistics, Units, ratio, share
+from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Resampling, Sample, Statistics, Units, ratio, share
 from jrh_mlflow.scoring.pointwise import Scale, plain, scale_of
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.agreement import gwet_ac1
@@ -30,14 +29,12 @@ CONTENTS = ("u", "v", "tie")
 NOT_ASKED = "not asked"
 _KEY = ["suite_item", "order", "replicate"]
 _MEANING = ["task", "condition", "delta", "better", "expected"]
-_WHOLE = ("judges", "sources", "scale", "pointwise", "max_excluded")
-"""Fields that are not one value per unit."""
 _FEATURES = 4
 """Per pair of judges: units with both votes, errors of one, of the other, of both."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class VoteTable:
+class VoteTable(ParallelArrays):
     """Units in rows, judges in columns."""
 
     judges: tuple[str, ...]
@@ -85,13 +82,6 @@ class VoteTable:
         """Different answers that were given or are right, at least two."""
         seen = np.unique(np.concatenate([self.answer.ravel(), self.expected]))
         return max(2, int(((seen >= 0) & (seen < self.abstain)).sum()))
-
-    def where(self, mask: Mask) -> VoteTable:
-        """Return the units of `mask`."""
-        arrays: dict[str, Any] = {
-            field.name: getattr(self, field.name)[mask] for field in fields(self) if field.name not in _WHOLE
-        }
-        return replace(self, **arrays)
 
     def columns(self, panel: Sequence[str]) -> Codes:
         """Return the columns of some judges.
@@ -160,9 +150,10 @@ def votes(
     pairs = Scale(labels=CONTENTS, ordered=False)
     scale = scale_of([*every["answer"], *every["expected"]], labels) if pointwise else pairs
     index = pd.MultiIndex.from_frame(units[_KEY])
-    rows = {name: frame.set_index(_KEY).reindex(index) for name, frame in frames.items()}
+    unasked = {"outcome": NOT_ASKED, "answer": ""}
+    rows = [frame.set_index(_KEY).reindex(index).fillna(unasked).reset_index() for frame in frames.values()]
     sources = pd.factorize(units["task"], sort=True)
-    right = units["expected"].map(plain) if pointwise else units["better"]
+    right = units["expected" if pointwise else "better"]
     return VoteTable(
         judges=tuple(calls),
         item=units["suite_item"].to_numpy(object),
@@ -172,10 +163,10 @@ def votes(
         delta=units["delta"].to_numpy(float),
         source=sources[0],
         expected=_codes(right.to_numpy(object), scale),
-        answer=np.column_stack([_answers(row, scale) for row in rows.values()]),
-        outcome=np.column_stack([row["outcome"].fillna(NOT_ASKED).to_numpy(object) for row in rows.values()]),
-        confidence=np.column_stack([_numbers(row, "confidence") for row in rows.values()]),
-        cost_usd=np.column_stack([_numbers(row, "cost_usd") for row in rows.values()]),
+        answer=np.column_stack([_answers(asked, scale) for asked in rows]),
+        outcome=np.column_stack([asked["outcome"].to_numpy(object) for asked in rows]),
+        confidence=np.column_stack([_numbers(asked, "confidence") for asked in rows]),
+        cost_usd=np.column_stack([_numbers(asked, "cost_usd") for asked in rows]),
         sources=tuple(sources[1]),
         scale=scale,
         pointwise=pointwise,
@@ -222,28 +213,21 @@ def _common_replicates(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataF
 
 def _codes(answers: Texts, scale: Scale) -> Codes:
     code = {label: index for index, label in enumerate(scale.labels)}
-    return np.array([code.get(answer, MISSING) for answer in answers], dtype=np.intp)
+    return np.array([code.get(plain(answer), MISSING) for answer in answers], dtype=np.intp)
 
 
-def _answers(row: pd.DataFrame, scale: Scale) -> Codes:
-    """Read one judge's calls as codes; the slot of a pair is mapped back to the content that stood in it."""
-    outcome, answer = row["outcome"].to_numpy(object), row["answer"].fillna("").to_numpy(object)
-    order = row.index.get_level_values("order").to_numpy(object)
-    # Order uv puts u in slot 1; order vu puts it in slot 2. Pointwise answers have no slot.
-    content = np.where((answer == "1") == (order == "uv"), "u", "v")
-    text = np.where(order == "", [plain(one) for one in answer], content)
-    text = np.where(outcome == "tie", "tie", np.where(outcome == "verdict", text, ""))
-    codes = _codes(text.astype(object), scale)
-    # An abstention is a vote for no answer; what could not be read is no vote at all.
-    codes[outcome == "abstain"] = len(scale.labels)
-    codes[~np.isin(outcome, USABLE)] = MISSING
+def _answers(calls: pd.DataFrame, scale: Scale) -> Codes:
+    """Read one judge's calls as codes; what could not be read is no vote at all."""
+    codes = _codes(choices(calls), scale)
+    # An abstention is a vote for no answer.
+    codes[calls["outcome"] == "abstain"] = len(scale.labels)
     return codes
 
 
-def _numbers(row: pd.DataFrame, column: str) -> Array:
-    if column not in row:
-        return np.full(len(row), np.nan)
-    return pd.to_numeric(row[column], errors="coerce").to_numpy(float)
+def _numbers(calls: pd.DataFrame, column: str) -> Array:
+    if column not in calls:
+        return np.full(len(calls), np.nan)
+    return pd.to_numeric(calls[column], errors="coerce").to_numpy(float)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -260,13 +244,13 @@ class PairAgreement:
     """Correlation of being wrong, on the units with an expected answer; None when one is always or never wrong."""
 
 
-def agreement_matrix(table: VoteTable, panel: Sequence[str] | None = None) -> tuple[PairAgreement, ...]:
+def agreement_matrix(table: VoteTable) -> tuple[PairAgreement, ...]:
     """Return the agreement of every two judges, over all units of the table, the baseline and unlabelled ones included.
 
     A unit that one of the two did not answer is left out and counted, and never withholds the number: agreement is
     read pair by pair.
     """
-    return tuple(_agreement(table, a, b) for a, b in combinations(panel or table.judges, 2))
+    return tuple(_agreement(table, a, b) for a, b in combinations(table.judges, 2))
 
 
 def effective_number(n: int, correlation: float) -> float | None:
@@ -289,9 +273,7 @@ def effective_number(n: int, correlation: float) -> float | None:
     return n / spread if spread > 0 else None
 
 
-def effective_votes(
-    table: VoteTable, panel: Sequence[str] | None = None, resampling: Resampling | None = None
-) -> dict[str, Reading]:
+def effective_votes(table: VoteTable, *, resampling: Resampling | None = None) -> dict[str, Reading]:
     """Return `error_correlation`, the mean over pairs of judges, and `effective_votes`: see `effective_number`.
 
     An error is an answer other than the expected one, an abstention included. The correlation of two judges is taken
@@ -300,8 +282,7 @@ def effective_votes(
     Returns:
         Both readings, or why there are none: a judge that is never or always wrong has no correlation with any other.
     """
-    names = tuple(panel or table.judges)
-    judged = table.where(table.judged)
+    names, judged = table.judges, table.where(table.judged)
     voted, wrong = _errors(judged, names)
     reason = _reason(names, voted, wrong)
     if reason is not None:
