@@ -15,7 +15,7 @@ from typing import Any
 from jrh_mlflow.judges.json_objects import UnreadableError, decode, spans
 from jrh_mlflow.judges.parsing import PROBLEMS
 from jrh_mlflow.judges.rendering import fence, fence_code, message_block, message_texts
-from jrh_mlflow.perturb import fill, prompt
+from jrh_mlflow.perturb import AgentTest, Target, fill, prompt
 from jrh_mlflow.perturb.agents import RESULTS
 from jrh_mlflow.perturb.checks import about_the_editing
 from jrh_mlflow.schema.presentation import Message
@@ -27,7 +27,8 @@ EDITABLE = ("assistant", *RESULTS)
 """Roles that may be edited: what the system and the user said is the task, and stays."""
 _AROUND = 2
 """Messages shown before and after the one that is edited; its tool calls and results come on top."""
-_USE, _USE_KEYS = "tool_use", ("id", "name", "arguments", "result")
+_CALL_KEYS = ("id", "name", "arguments")
+_USE, _USE_KEYS = "tool_use", (*_CALL_KEYS, "result")
 """A tool that the provider ran within the message: a part that holds its call and its result."""
 _ELIDED = re.compile(
     r"[\[(<…][^\])>\n]{0,40}\b(?:unchanged|remains? the same|rest of the)\b[^\])>\n]{0,40}[\])>]", re.I
@@ -57,6 +58,11 @@ class Scene:
     objective: str
     instruction: str
     rubric: str
+
+    @classmethod
+    def of(cls, test: AgentTest, target: Target) -> Scene:
+        """Say what a test wants of its target."""
+        return cls(objective=test.objective(target), instruction=target.seed.instruction, rubric=target.rubric)
 
     def planner(self, messages: Sequence[Message], *, max_steps: int, told: str, rejected: str) -> str:
         """Ask for a plan; `told` is what came of an earlier one."""
@@ -140,10 +146,7 @@ def form(message: Message) -> dict[str, Any]:
     if message.reasoning is not None:
         shown = {"reasoning": message.reasoning, **shown}
     if message.tool_calls:
-        shown["tool_calls"] = [
-            {"id": call.get("id"), "name": call.get("name"), "arguments": call.get("arguments")}
-            for call in message.tool_calls
-        ]
+        shown["tool_calls"] = [{key: call.get(key) for key in _CALL_KEYS} for call in message.tool_calls]
     if uses := [part for part in message.parts if part.get("type") == _USE]:
         shown["tool_uses"] = [{key: part.get(key) for key in _USE_KEYS} for part in uses]
     return shown
@@ -249,16 +252,22 @@ def read_edit(text: str, message: Message, *, may_stay: bool = False) -> Message
     """
     needed = [key for key in form(message) if key != "error"]
     fields = check_keys(one_object(text), needed, "the message", allowed=("error",) if message.role in RESULTS else ())
-    content = _text(fields, "content")
-    edited = replace(message, content=content, parts=_parts(message, content))
+    content = _text(fields["content"], "content")
+    # The mark of a refusal goes with its words.
+    parts = tuple(
+        part
+        for part in message.parts
+        if part.get("type") != "refusal" or content.endswith(str(part.get("refusal") or ""))
+    )
+    changes: dict[str, Any] = {"content": content, "parts": parts}
     if "tool_calls" in fields:
-        edited = replace(edited, tool_calls=_calls(fields["tool_calls"], message.tool_calls))
+        changes["tool_calls"] = _calls(fields["tool_calls"], message.tool_calls)
     if "tool_uses" in fields:
-        edited = replace(edited, parts=_uses(fields["tool_uses"], edited.parts))
-    if "reasoning" in fields:
-        edited = replace(edited, reasoning=_text(fields, "reasoning", optional=True) or None)
-    if "error" in fields:
-        edited = replace(edited, error=_text(fields, "error", optional=True) or None)
+        changes["parts"] = _uses(fields["tool_uses"], parts)
+    for name in ("reasoning", "error"):
+        if name in fields:
+            changes[name] = None if fields[name] is None else _text(fields[name], name) or None
+    edited = replace(message, **changes)
     _check(message, edited, may_stay=may_stay)
     return edited
 
@@ -304,22 +313,10 @@ def _check(before: Message, after: Message, *, may_stay: bool) -> None:
         raise Rejected(f"part of the message was left out: {elided[:60]}")
 
 
-def _text(fields: Mapping[str, Any], name: str, *, optional: bool = False) -> str:
-    value = fields[name]
-    if value is None and optional:
-        return ""
+def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise Rejected(f"`{name}` must be text")
     return value
-
-
-def _parts(message: Message, content: str) -> tuple[Mapping[str, Any], ...]:
-    """Drop the mark of a refusal whose words were edited away."""
-    return tuple(
-        part
-        for part in message.parts
-        if part.get("type") != "refusal" or content.endswith(str(part.get("refusal") or ""))
-    )
 
 
 def _calls(listed: object, before: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
@@ -355,7 +352,7 @@ def _use(entry: object, old: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _call(entry: object, old: Mapping[str, Any], number: int) -> Mapping[str, Any]:
-    fields = _same_call(entry, ("id", "name", "arguments"), old, f"tool call {number}")
+    fields = _same_call(entry, _CALL_KEYS, old, f"tool call {number}")
     arguments = _arguments(fields["arguments"], old.get("arguments"), number)
     if arguments == old.get("arguments"):
         return old

@@ -193,7 +193,7 @@ def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = N
             made, writer = _make(prepared, similarity, on_done=tick, on_items=on_items)
             made = replace(made, cpu_seconds=clock.seconds())
         suite = made_suite(prepared, made, writer, run_id=run_id, similarity=similarity.name)
-        content = generation_content(prepared, made, writer, suite, similarity=similarity.name)
+        content = generation_content(prepared, made, writer, suite)
         what_now = "Nothing paid is lost: run the same again, and no answered call is repeated."
         metrics = publish(store, run_id, content, what_now=what_now)
     return GenerationRun(suite=suite, made=made, run_id=run_id, metrics=metrics, link=store.link(run_id))
@@ -217,18 +217,11 @@ def _make(
         writer, validator = prepared.participants(journal, client)
         if on_items is not None:
             on_items(plan.baselines())
+        # Where no call has ever failed, none can have been passed over.
+        restarted = journal is not None and journal.summary().failed > 0
         kind = AgentPipeline if isinstance(plan, AgentPlan) else Pipeline
         pipeline = kind(
-            plan,
-            writer,
-            validator,
-            similarity,
-            seed=settings.seed,
-            concurrency=settings.concurrency,
-            # Where no call has ever failed, none can have been passed over.
-            restarted=journal is not None and journal.summary().failed > 0,
-            on_done=on_done,
-            on_items=on_items,
+            plan, settings, writer, validator, similarity, restarted=restarted, on_done=on_done, on_items=on_items
         )
         made = run_coroutine(pipeline.run())
     nothing = [] if made.total("items") else [NOTHING_MADE]

@@ -62,6 +62,13 @@ class SetAside:
     reason: str
     attempts: tuple[Attempt, ...] = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line of `set_aside.jsonl`."""
+        row = asdict(self)
+        for attempt in row["attempts"]:
+            del attempt["rejected"]
+        return row
+
 
 @dataclass(kw_only=True, slots=True)
 class Usage:
@@ -124,14 +131,6 @@ class Made:
     def total(self, name: str) -> int:
         """Sum one count over all tests."""
         return sum(getattr(counts, name) for counts in self.tests.values())
-
-
-def set_aside_row(aside: SetAside) -> dict[str, Any]:
-    """Return the line of `set_aside.jsonl`."""
-    row = asdict(aside)
-    for attempt in row["attempts"]:
-        del attempt["rejected"]
-    return row
 
 
 def _sum(total: int | None, part: int | None) -> int | None:

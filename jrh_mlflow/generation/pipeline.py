@@ -14,6 +14,7 @@ from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, OnI
 from jrh_mlflow.generation.plan import GenerationPlan, Job, finished
 from jrh_mlflow.generation.session import Rehearsal, Session, Stopped
 from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Validator, Writer, by_rule
+from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.schema.items import Item
@@ -40,29 +41,13 @@ class JobResult:
     tried: list[dict[str, Any]] = field(default_factory=list)
     """Of transcripts: plans that came to nothing, one per attempt."""
 
-    def copy(self) -> JobResult:
-        """Return one that can go on without changing this one."""
-        return replace(self, attempts=list(self.attempts), tried=list(self.tried))
-
-    def add(
-        self,
-        temperature: float | None,
-        *,
-        verdict: str | None,
-        problems: tuple[str, ...] = (),
-        rejected: bool = False,
-    ) -> bool:
-        """Note an attempt, and tell whether it passed."""
+    def add(self, temperature: float | None, *problems: str, verdict: str | None, rejected: bool = False) -> bool:
+        """Note an attempt, and tell whether it passed: without problems."""
         number = len(self.attempts) + 1
         self.attempts.append(
             Attempt(number=number, temperature=temperature, problems=problems, verdict=verdict, rejected=rejected)
         )
         return not problems
-
-    def set_aside(self) -> None:
-        """Give up, because no attempt passed."""
-        last = "; ".join(self.attempts[-1].problems)
-        self.reason = f"none of {len(self.attempts)} attempts passed; the last: {last}"
 
 
 class _Remembered(Similarity):
@@ -84,25 +69,23 @@ class Pipeline:
     def __init__(
         self,
         plan: GenerationPlan,
+        settings: GenerationSettings,
         writer: Writer,
         validator: Validator | None,
         similarity: Similarity,
         *,
-        seed: int,
-        concurrency: int,
-        restarted: bool = False,
-        on_done: OnDone | None = None,
-        on_items: OnItems | None = None,
+        restarted: bool,
+        on_done: OnDone | None,
+        on_items: OnItems | None,
     ) -> None:
         """Set it up.
 
         Args:
             plan: What is to be made.
+            settings: Of the generation: the seed of everything written by code, and most calls in flight.
             writer: Who writes.
             validator: Who confirms; None when nobody is asked.
             similarity: For the checks.
-            seed: Of everything written by code.
-            concurrency: Most calls in flight to each model.
             restarted: True when an earlier run may have had calls without a usable answer.
             on_done: Told of settled jobs.
             on_items: Told of finished items.
@@ -110,10 +93,11 @@ class Pipeline:
         self._plan, self._writer, self._validator = plan, writer, validator
         self._briefed = writer if isinstance(writer, BriefedWriter) else None
         self._similarity: Similarity = _Remembered(similarity)
-        self._seed, self._restarted, self._on_done, self._on_items = seed, restarted, on_done, on_items
+        self._seed, self._restarted, self._on_done, self._on_items = settings.seed, restarted, on_done, on_items
         # With nobody to wait for, further workers would only take turns.
         alone = self._briefed is None and validator is None
-        self._pool = WorkerPool[list[Job], None](plan.units(), workers=1 if alone else WORKERS_PER_SLOT * concurrency)
+        workers = 1 if alone else WORKERS_PER_SLOT * settings.concurrency
+        self._pool = WorkerPool[list[Job], None](plan.units(), workers=workers)
         self._results: list[JobResult] = []
         self._usage = Usage()
 
@@ -146,19 +130,20 @@ class Pipeline:
         try:
             while len(result.attempts) < self._rounds(result.job):
                 # What came before is settled, so a restart is rehearsed from here; see `session`.
-                rehearse = (lambda: self._rehearsed(result.copy())) if self._restarted else None
+                rehearse = (lambda: self._rehearsed(result)) if self._restarted else None
                 session = Session(self._usage, stopped=lambda: self._pool.stopped is not None, rehearse=rehearse)
                 if await self._attempt(result, session):
                     return
-            result.set_aside()
+            last = "; ".join(result.attempts[-1].problems)
+            result.reason = f"none of {len(result.attempts)} attempts passed; the last: {last}"
         except NotApplicable as reason:
             result.reason = str(reason)
         except Stopped:
             pass  # neither made nor set aside: the same call again continues
 
     async def _rehearsed(self, result: JobResult) -> int:
-        """Go on with a job from the journal alone; count the calls to the last one that an earlier run has."""
-        session = Rehearsal()
+        """Go on with a copy of a job from the journal alone; count the calls to the last that an earlier run has."""
+        result, session = replace(result, attempts=list(result.attempts), tried=list(result.tried)), Rehearsal()
         try:
             while len(result.attempts) < self._rounds(result.job) and not await self._attempt(result, session):
                 pass
@@ -179,7 +164,7 @@ class Pipeline:
         text = reply.text or ""
         problems = (reply.problem,) if reply.problem is not None else self._problems(result, text)
         if problems:
-            return result.add(temperature, problems=problems, verdict=NOT_ASKED if by_code else None)
+            return result.add(temperature, *problems, verdict=NOT_ASKED if by_code else None)
         if not job.confirm:
             passed = result.add(temperature, verdict=NOT_ASKED)
         else:
@@ -187,7 +172,15 @@ class Pipeline:
             item = finished(job, text, generator=self._writer.name)[0]
             passed = await self._confirm(result, session, temperature, item)
         if passed:
-            self._accept(result, text, reply)
+            result.text = text
+            result.items = finished(
+                job,
+                text,
+                generator=CODE_NAME if by_code else self._writer.name,
+                attempts=result.attempts,
+                prompt_sha256=reply.prompt_sha256,
+                similarity=self._similarity.between(job.target.original, text),
+            )
         return passed
 
     async def _written(self, job: Job, session: Session, number: int) -> Reply:
@@ -210,23 +203,11 @@ class Pipeline:
             return result.add(temperature, verdict=NOT_ASKED)
         reply = await session.ask(self._validator.question(item))
         if reply.problem is not None:
-            return result.add(temperature, problems=(f"validator gave no answer: {reply.problem}",), verdict=None)
+            return result.add(temperature, f"validator gave no answer: {reply.problem}", verdict=None)
         if reply.text == item.expected:
             return result.add(temperature, verdict=reply.text)
         problem = f"validator answers {reply.text!r}, expected {item.expected!r}"
-        return result.add(temperature, problems=(problem,), verdict=reply.text, rejected=True)
-
-    def _accept(self, result: JobResult, text: str, reply: Reply) -> None:
-        job = result.job
-        result.text = text
-        result.items = finished(
-            job,
-            text,
-            generator=CODE_NAME if isinstance(job.test, CodeTest) else self._writer.name,
-            attempts=result.attempts,
-            prompt_sha256=reply.prompt_sha256,
-            similarity=self._similarity.between(job.target.original, text),
-        )
+        return result.add(temperature, problem, verdict=reply.text, rejected=True)
 
     def _settle(self, result: JobResult) -> None:
         self._results.append(result)

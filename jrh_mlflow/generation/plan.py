@@ -294,15 +294,9 @@ def _are_transcripts(dataset: object) -> bool:
     first = dataset
     while isinstance(first, Sequence) and not isinstance(first, str | bytes) and first:
         first = first[0]
-    return _is_said(first)
-
-
-def _is_said(value: object) -> bool:
-    if isinstance(value, Transcript | Message):
-        return True
-    return isinstance(value, Mapping) and (
-        {"role", "content"} <= value.keys() or isinstance(value.get("messages"), list)
-    )
+    if isinstance(first, Mapping):
+        return {"role", "content"} <= first.keys() or isinstance(first.get("messages"), list)
+    return isinstance(first, Transcript | Message)
 
 
 def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> AgentPlan:

@@ -237,8 +237,10 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
     plan, model, judge = prepared.plan, prepared.model, prepared.validator
     writing, checking = _Bill(prepared.generator_price), _Bill(prepared.validator_price)
     for job in plan.rewrites:
-        if model is not None:
-            _add_writing(writing, plan, job, model)
+        if model is not None and isinstance(plan, AgentPlan):
+            _add_edits(writing, plan, job, model)
+        elif model is not None:
+            _add_text(writing, job, model)
         if judge is not None and job.confirm:
             checking.count(1, _rounds(plan, model) if model else 1)
             if isinstance(judge, ModelJudge):
@@ -267,13 +269,6 @@ def _dollars(*parts: int | None) -> float | None:
     return sum(known) / 1_000_000 if len(known) == len(parts) else None
 
 
-def _add_writing(bill: _Bill, plan: GenerationPlan, job: Job, model: Generator) -> None:
-    if isinstance(plan, AgentPlan):
-        _add_edits(bill, plan, job, model)
-    else:
-        _add_text(bill, job, model)
-
-
 def _add_text(bill: _Bill, job: Job, model: Generator) -> None:
     """Add one rewrite, on each of its attempts."""
     assert isinstance(job.test, Rewrite)
@@ -290,17 +285,14 @@ def _add_text(bill: _Bill, job: Job, model: Generator) -> None:
 def _add_edits(bill: _Bill, plan: AgentPlan, job: Job, model: Generator) -> None:
     """Add the calls on one transcript, each as long as the longest."""
     assert isinstance(job.test, AgentTest)
-    messages, target = plan.start(job).transcript or (), job.target
-    scene = Scene(objective=job.test.objective(target), instruction=target.seed.instruction, rubric=target.rubric)
-    requests = (
-        model.request(brief, temperature=model.temperature) for brief in _briefs(scene, messages, plan.max_steps)
-    )
+    messages = plan.start(job).transcript or ()
+    briefs = _briefs(Scene.of(job.test, job.target), messages, plan.max_steps)
     calls = 1 + 2 * _USUAL_STEPS
     follow_ups = sum(len(message.tool_calls) for message in messages)
     most = plan.plans * model.attempts * (1 + 2 * plan.max_steps + follow_ups)
     bill.count(calls, most)
     bill.pay(
-        size=max(map(prompt_size, requests)),
+        size=max(prompt_size(model.request(brief, temperature=model.temperature)) for brief in briefs),
         out=min(TYPICAL_OUTPUT_TOKENS, model.max_tokens),
         max_out=model.max_tokens,
         calls=calls,

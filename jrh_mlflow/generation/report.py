@@ -7,9 +7,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 
-from jrh_mlflow.generation.outcomes import NOT_ASKED, Made, SetAside, set_aside_row
+from jrh_mlflow.generation.outcomes import NOT_ASKED, Made, SetAside
 from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, table
@@ -51,9 +51,7 @@ def _known(settings: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def generation_content(
-    prepared: PreparedGeneration, made: Made, writer: Writer, suite: Suite, *, similarity: str
-) -> RunContent:
+def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer, suite: Suite) -> RunContent:
     """Return what the run of a finished generation holds."""
     points = keys.generation_points(
         totals={name: made.total(name) for name in ("items", "set_aside", "attempts", "validator_rejected")},
@@ -72,10 +70,10 @@ def generation_content(
     # MLflow cuts long descriptions: the examples are then left to the artifact.
     fits = len(markdown) <= MAX_DESCRIPTION
     truncated = suite.origin.get("truncated")
-    rows = [json.dumps(set_aside_row(one), ensure_ascii=False) + "\n" for one in made.set_aside]
+    rows = [json.dumps(aside.to_dict(), ensure_ascii=False) + "\n" for aside in made.set_aside]
     return RunContent(
         points=points,
-        params=_params(prepared, writer, suite, similarity=similarity),
+        params=_params(prepared, writer, suite),
         description=markdown if fits else generation_markdown(suite, made, writer=writer.name, examples=False),
         described_in=keys.GENERATION_MARKDOWN,
         tags={keys.TAG_TRUNCATED: str(truncated)} if truncated else {},
@@ -84,9 +82,7 @@ def generation_content(
     )
 
 
-def _params(
-    prepared: PreparedGeneration, writer: Writer, suite: Suite, *, similarity: str
-) -> dict[str, dict[str, object]]:
+def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[str, dict[str, object]]:
     plan, settings = prepared.plan, prepared.settings
     return {
         "generator": writer.settings(),
@@ -107,7 +103,7 @@ def _params(
             "seed": settings.seed,
             "concurrency": settings.concurrency,
             "max_usd": settings.max_usd,
-            "similarity": similarity,
+            "similarity": suite.origin["similarity"],
         },
     }
 
@@ -115,13 +111,14 @@ def _params(
 def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool = True) -> str:
     """Render what was made, what was set aside and why, with examples."""
     n_baseline = sum(item.condition == BASELINE for item in made.items)
+    rows = [[_plain(name), *(str(count) for count in astuple(counts))] for name, counts in made.tests.items()]
     lines = [f"# Reliability suite: {_plain(suite.name)}", ""]
     lines += [f"> {_plain(note, cut=False)}" for note in made.notes] + [""] * bool(made.notes)
     lines += [
         f"{len(suite)} items: {n_baseline} baselines and {made.total('items')} perturbed items, written by "
         f"{_plain(writer)}; {made.total('set_aside')} set aside.",
         "",
-        *table(["test", "made", "set aside", "attempts", "rejected by the validator"], _rows(made)),
+        *table(["test", "made", "set aside", "attempts", "rejected by the validator"], rows),
         "",
         *_reasons(made.set_aside),
         *(_examples(made.items) if examples else [f"Examples are in the artifact `{keys.GENERATION_MARKDOWN}`.", ""]),
@@ -139,13 +136,6 @@ def problem_kind(problem: str) -> str:
         'length ratio'
     """
     return re.split(r"[:'\"\d]", problem, maxsplit=1)[0].strip() or problem
-
-
-def _rows(made: Made) -> list[list[str]]:
-    return [
-        [_plain(name), str(one.items), str(one.set_aside), str(one.attempts), str(one.validator_rejected)]
-        for name, one in made.tests.items()
-    ]
 
 
 def _reasons(aside: Sequence[SetAside]) -> list[str]:

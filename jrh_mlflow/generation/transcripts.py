@@ -60,31 +60,35 @@ class AgentPipeline(Pipeline):
 
     async def _attempt(self, result: JobResult, session: Session) -> bool:
         """Go through with one plan; True when an item came of it, or no plan can be had."""
-        assistant_places(read_messages(result.job.target.seed.response))
+        test, target = result.job.test, result.job.target
+        assert isinstance(test, AgentTest)
+        assistant_places(read_messages(target.seed.response))
         if self._briefed is None:
-            return await self._by_rule(result, session)
-        editing = self._editing(result, session, self._briefed)
+            edited = test.stand_in(target, rule_rng(target, seed=self._seed, attempt=0))
+            return await self._verified(result, session, edited, planned=None)
+        editing = Editing(
+            session=session,
+            writer=self._briefed,
+            scene=Scene.of(test, target),
+            messages=list(self._plan.start(result.job).transcript or ()),
+            max_steps=self._plan.max_steps,
+            first=self._plan.twins[target.id] * _PER_TRANSCRIPT + len(result.tried) * _PER_PLAN,
+        )
         try:
             planned = await editing.plan(_told(result.tried[-1]) if result.tried else "")
         except Exhausted as problem:
             result.reason = f"planner gave no valid plan: {problem}"
-            result.add(None, problems=(result.reason,), verdict=None)
+            result.add(None, result.reason, verdict=None)
             return True
         try:
             edited = await editing.carry_out(planned.value)
         except Exhausted as problem:
             result.tried.append(_tried(planned, problem=problem.told))
-            return result.add(planned.temperature, problems=(str(problem),), verdict=None)
+            return result.add(planned.temperature, str(problem), verdict=None)
         if await self._verified(result, session, edited, planned=planned):
             return True
         result.tried.append(_tried(planned, answer=result.attempts[-1].verdict))
         return False
-
-    async def _by_rule(self, result: JobResult, session: Session) -> bool:
-        test, target = result.job.test, result.job.target
-        assert isinstance(test, AgentTest)
-        edited = test.stand_in(target, rule_rng(target, seed=self._seed, attempt=0))
-        return await self._verified(result, session, edited, planned=None)
 
     async def _verified(
         self, result: JobResult, session: Session, edited: Edited, *, planned: Taken[tuple[Step, ...]] | None
@@ -96,21 +100,8 @@ class AgentPipeline(Pipeline):
             return False
         result.text = messages_text(edited.messages)
         similarity = self._similarity.between(result.job.target.original, result.text)
-        item = edited_item(result, start, edited, generator=name, planned=planned, similarity=similarity)
-        result.items = [item]
+        result.items = [edited_item(result, start, edited, generator=name, planned=planned, similarity=similarity)]
         return True
-
-    def _editing(self, result: JobResult, session: Session, writer: BriefedWriter) -> Editing:
-        test, target = result.job.test, result.job.target
-        assert isinstance(test, AgentTest)
-        return Editing(
-            session=session,
-            writer=writer,
-            scene=Scene(objective=test.objective(target), instruction=target.seed.instruction, rubric=target.rubric),
-            messages=list(self._plan.start(result.job).transcript or ()),
-            max_steps=self._plan.max_steps,
-            first=self._plan.twins[target.id] * _PER_TRANSCRIPT + len(result.tried) * _PER_PLAN,
-        )
 
 
 def _tried(planned: Taken[tuple[Step, ...]], **result: str | None) -> dict[str, Any]:

@@ -77,7 +77,10 @@ class Generator:
             raise ValueError(f"`max_tokens >= 1` must hold, but got {self.max_tokens}.")
         if not 1 <= self.attempts <= MAX_ATTEMPTS:
             raise ValueError(f"`1 <= attempts <= {MAX_ATTEMPTS}` must hold, but got {self.attempts}.")
-        _check_ramp(self.temperature, self.max_temperature)
+        start, highest = self.temperature, self.max_temperature
+        if start is not None and not (math.isfinite(start) and math.isfinite(highest) and 0 <= start <= highest):
+            rule = "`0 <= temperature <= max_temperature` must hold"
+            raise ValueError(f"{rule}, but got temperature={start}, max_temperature={highest}.")
         object.__setattr__(self, "model", canonical(self.model))
         object.__setattr__(self, "api_base", address_of(self.model, self.api_base))
         object.__setattr__(self, "extra", checked_extra(self.extra or {}, of="Generator"))
@@ -131,15 +134,6 @@ def ramp(start: float | None, highest: float, attempts: int) -> tuple[float | No
     # In fractions, because 0.7 + 0.6 / 3 is 0.8999999999999999 in binary.
     low, high = Fraction(repr(float(start))), Fraction(repr(float(highest)))
     return tuple(float(low + (high - low) * number / (attempts - 1)) for number in range(attempts))
-
-
-def _check_ramp(start: float | None, highest: float) -> None:
-    if start is None:
-        return
-    if not (math.isfinite(start) and math.isfinite(highest) and 0 <= start <= highest):
-        raise ValueError(
-            f"`0 <= temperature <= max_temperature` must hold, but got temperature={start}, max_temperature={highest}."
-        )
 
 
 def as_generator(spec: object) -> Generator | WriterFunction | None:

@@ -1,4 +1,4 @@
-"""OpenAI-style message lists, in and out: JSON and JSON-lines files, or lists of mappings.
+"""OpenAI-style message lists read: JSON and JSON-lines files, or lists of mappings.
 
 A file holds one list of messages, a list of such lists, objects with `messages` (and an `id`, a `target`, `scores`,
 `metadata`), or one message a line. What a message holds beyond text, tool calls and reasoning is kept as a part.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,19 +56,6 @@ def from_openai(messages: Sequence[Any], *, where: str = "The message list") -> 
         except ValueError as error:
             raise RecipeError(f"{where}: message {number}: {error}.") from error
     return tuple(read)
-
-
-def write_openai(transcripts: Iterable[Transcript], path: str | Path) -> Path:
-    """Write transcripts as JSON lines that `read_openai` reads back with equal messages."""
-    path = Path(path)
-    lines = []
-    for transcript in transcripts:
-        more = {name: getattr(transcript, name) for name in ("input", "target", "scores", "metadata")}
-        filled = {name: value for name, value in more.items() if value}
-        entry = {"id": transcript.id, "messages": to_openai(transcript.messages), **filled}
-        lines.append(json.dumps(entry, ensure_ascii=False))
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
 
 
 def _load(path: Path) -> list[Any]:
@@ -229,52 +216,12 @@ def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
-def to_openai(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """Write messages in OpenAI's form.
-
-    What the form has no place for stands in fields of its own: `id`, `error` of a tool result, `reasoning_content`.
-
-    Example:
-        >>> to_openai([Message(role="user", content="Hi")])
-        [{'role': 'user', 'content': 'Hi'}]
-    """
-    return [_write_message(message) for message in messages]
-
-
-def _write_message(message: Message) -> dict[str, Any]:
-    content, refusal = split_refusal(message)
-    # Fields of the message, and parts of its content.
-    fields = {part["name"]: part["value"] for part in message.parts if part.get("type") == "field"}
-    parts = [dict(part) for part in message.parts if part.get("type") not in ("field", "refusal")]
-    written: dict[str, Any] = {"role": message.role, "content": content}
-    if parts:
-        written["content"] = [*([{"type": "text", "text": content}] if content else []), *parts]
-    elif not content and (message.tool_calls or refusal):
-        written["content"] = None
-    more = {
-        "refusal": refusal,
-        "tool_calls": [_write_call(call) for call in message.tool_calls] or None,
-        "tool_call_id": message.tool_call_id,
-        "id": message.id,
-        "name": message.name,
-        "error": message.error,
-        "reasoning_content": message.reasoning,
-    }
-    return {**written, **{name: value for name, value in more.items() if value is not None}, **fields}
-
-
 def split_refusal(message: Message) -> tuple[str, str | None]:
     """Take the refusal out of the content it ends; one whose text was edited away is none any more."""
     refusal = next((str(part.get("refusal") or "") for part in message.parts if part.get("type") == "refusal"), "")
     if not refusal or not message.content.endswith(refusal):
         return message.content, None
     return message.content[: -len(refusal)].removesuffix("\n"), refusal
-
-
-def _write_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = call.get("arguments")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return {"id": call.get("id"), "type": "function", "function": {"name": call.get("name"), "arguments": text}}
 
 
 def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:

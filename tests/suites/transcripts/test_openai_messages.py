@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts
-from jrh_mlflow.suites.transcripts.openai import NOT_AN_OBJECT, from_openai, plain_messages, to_openai, write_openai
+from jrh_mlflow.suites.transcripts.openai import NOT_AN_OBJECT, from_openai, plain_messages, split_refusal
 
 TALK = [
     {"role": "developer", "content": "Be brief."},
@@ -24,6 +26,46 @@ TALK = [
     {"role": "tool", "tool_call_id": "c1", "content": "three"},
     {"role": "assistant", "content": None, "refusal": "I cannot say."},
 ]
+
+
+def to_openai(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """Write messages in OpenAI's form.
+
+    What the form has no place for stands in fields of its own: `id`, `error` of a tool result, `reasoning_content`.
+    """
+    return [_write_message(message) for message in messages]
+
+
+def _write_message(message: Message) -> dict[str, Any]:
+    content, refusal = split_refusal(message)
+    # Fields of the message, and parts of its content.
+    fields = {part["name"]: part["value"] for part in message.parts if part.get("type") == "field"}
+    parts = [dict(part) for part in message.parts if part.get("type") not in ("field", "refusal")]
+    written: dict[str, Any] = {"role": message.role, "content": content}
+    if parts:
+        written["content"] = [*([{"type": "text", "text": content}] if content else []), *parts]
+    elif not content and (message.tool_calls or refusal):
+        written["content"] = None
+    more = {
+        "refusal": refusal,
+        "tool_calls": [_write_call(call) for call in message.tool_calls] or None,
+        "tool_call_id": message.tool_call_id,
+        "id": message.id,
+        "name": message.name,
+        "error": message.error,
+        "reasoning_content": message.reasoning,
+    }
+    return {**written, **{name: value for name, value in more.items() if value is not None}, **fields}
+
+
+def _write_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = call.get("arguments")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return {"id": call.get("id"), "type": "function", "function": {"name": call.get("name"), "arguments": text}}
+
+
+def test_a_plain_message_is_written_plainly():
+    assert to_openai([Message(role="user", content="Hi")]) == [{"role": "user", "content": "Hi"}]
 
 
 def test_every_field_of_a_conversation_is_read():
@@ -188,5 +230,8 @@ def test_messages_survive_the_way_out_and_in(talk):
 
 def test_a_written_file_is_read_back_equal(tmp_path):
     one = Transcript(id="a", messages=from_openai(TALK), input="Look.", target=("x",), metadata={"m": 1})
-    (back,) = read_transcripts(write_openai([one], tmp_path / "out.jsonl"))
+    more = {name: getattr(one, name) for name in ("id", "input", "target", "metadata")}
+    file = tmp_path / "out.jsonl"
+    file.write_text(json.dumps({"messages": to_openai(one.messages), **more}) + "\n", encoding="utf-8")
+    (back,) = read_transcripts(file)
     assert (back.messages, back.target, back.metadata, back.id) == (one.messages, one.target, one.metadata, one.id)
