@@ -12,8 +12,8 @@ from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.reports.numbers import quote_text
 
 if TYPE_CHECKING:
-    from jrh_mlflow.sweeps.pricing import SweepQuote
     from jrh_mlflow.sweeps.result import Sweep
+    from jrh_mlflow.sweeps.sweep import SweepQuote
 
 
 @click.command()
@@ -87,7 +87,7 @@ def _join(space: str, given: dict[str, Any], *, early_stop: bool, as_json: bool)
 
 
 def _print_quote(space: str, given: dict[str, Any], *, as_json: bool) -> None:
-    from jrh_mlflow.sweeps.pricing import price_sweep
+    from jrh_mlflow.sweeps.sweep import price_sweep
 
     known = ("suite", "n_trials", "seed", "journal", "prices", "tracking_uri")
     quoted = price_sweep(space, **{name: given[name] for name in known if name in given})

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,12 +31,14 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp
 
 from jrh_mlflow.errors import JrhError, TrackingError
-from jrh_mlflow.review import views
+from jrh_mlflow.review.contents import ReviewEntry, shown_states
 from jrh_mlflow.review.finish import Finished, finish
 from jrh_mlflow.review.guard import Guard
+from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review, ReviewCatalog
-from jrh_mlflow.review.states import Click, ConflictError
-from jrh_mlflow.review.views import Short
+from jrh_mlflow.review.states import DECIDED, UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.presentation import Message, saved_message
 
 _log = logging.getLogger("jrh_mlflow")
 
@@ -55,6 +58,8 @@ _FILES = {file.name: file for file in (Path(__file__).parent / "static").iterdir
 _SAID = {"string_unicode": "holds half of a character (a lone surrogate), which no file can. Take it out."}
 """Problems of what was sent in our own words, by pydantic's name for them."""
 
+_ANY = "any"
+"""As a filter: whatever check failed."""
 _INDEX_MARK = "<!-- evaluations -->"
 _INDEX_LINK = '<a id="evaluations" href="../">Evaluations</a>'
 
@@ -70,6 +75,7 @@ def _name(text: str) -> str:
     return text
 
 
+Short = Annotated[str, Field(max_length=200)]
 Index = Annotated[int, Field(ge=0, lt=MAX_NUMBER)]
 Reviewer = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_name)]
 
@@ -93,7 +99,44 @@ class DecisionBody(_Body):
     """Of a transcript: which message `text` replaces; not needed when one was edited."""
 
 
-class ItemsQuery(views.Filter):
+class Filter(_Body):
+    """Which items are meant; what is empty does not filter."""
+
+    test: Short = ""
+    state: Short = ""
+    failed_check: Short = ""
+    """A check by name, or `any`."""
+    q: Short = ""
+    """Text to be found in id, instruction, rubric, texts or reason; upper and lower case are the same."""
+    mine: Short = ""
+    """State of the reviewer's own decision, for a second, blind review."""
+    reviewer: Annotated[Short, AfterValidator(str.strip)] = ""
+    """Whose own decision `mine` is about; does not filter by itself."""
+
+    def of(self, entries: Mapping[int, ReviewEntry], standings: Standings) -> list[tuple[int, ReviewEntry]]:
+        """Return the items that are meant with their numbers, in their order."""
+        return [(place, entry) for place, entry in entries.items() if self._takes(entry, standings.of(entry.key))]
+
+    def _takes(self, entry: ReviewEntry, standing: Standing) -> bool:
+        return (
+            (not self.test or entry.test == self.test)
+            and (not self.state or entry.shown(standing.state) == self.state)
+            and (not self.mine or (_mine(standing, self.reviewer) or UNDECIDED) == self.mine)
+            and (not self.failed_check or self._failed(entry.failed_as(standing.state)))
+            and (not self.q or self._found(entry, standing))
+        )
+
+    def _failed(self, names: frozenset[str]) -> bool:
+        return bool(names) if self.failed_check == _ANY else self.failed_check in names
+
+    def _found(self, entry: ReviewEntry, standing: Standing) -> bool:
+        item, state, wanted = entry.item, standing.state, self.q.casefold()
+        texts = [item.id, item.instruction, item.rubric, item.response, state.text, state.reason]
+        texts += [message.content for message in item.transcript or ()]
+        return any(wanted in text.casefold() for text in texts if text)
+
+
+class ItemsQuery(Filter):
     """A filter in an address, and the stretch that is wanted of what it takes."""
 
     model_config = ConfigDict(extra="ignore", strict=False)
@@ -105,7 +148,7 @@ class ItemsQuery(views.Filter):
 class BulkBody(_Body):
     """Accept all items of a filter."""
 
-    filter: views.Filter = views.Filter()
+    filter: Filter = Filter()
     action: Literal["accept"]
     reviewer: Reviewer
     expect: Index
@@ -152,28 +195,76 @@ Opened = Annotated[Review, Depends(_opened)]
 @router.get("")
 def suites(catalog: Annotated[ReviewCatalog, Depends(_catalog)]) -> Response:
     """List what can be reviewed."""
-    return Json([views.suite_row(review) for review in catalog.reviews()])
+    return Json([_suite_row(review) for review in catalog.reviews()])
 
 
 @router.get("/{key}")
 def suite(review: Opened) -> Response:
     """Counts, reviewers and their agreement."""
-    return Json(views.suite_page(review))
+    content, entries = review.placed()
+    with review.decisions.current() as standings:
+        states = [(entry, standings.of(entry.key).state) for entry in entries.values()]
+        shown = {
+            "key": review.key,
+            "name": content.name,
+            "sha256": content.sha256,
+            "n_items": len(entries),
+            "tests": content.tests,
+            "states": shown_states(entries.values(), standings),
+            "checks": sorted({name for entry, state in states for name in entry.failed_as(state)}),
+            "reviewers": standings.reviewers,
+            "agreement": _agreement(entries, standings),
+            "labels": list(content.labels),
+            "growing": content.growing,
+            "unreadable": content.unreadable,
+            "version": standings.last,
+            "finished": dict(standings.finished.facts) if standings.finished else None,
+        }
+    return Json(shown)
 
 
 @router.get("/{key}/items")
 def items(review: Opened, query: Annotated[ItemsQuery, Query()]) -> Response:
     """One stretch of the items that a filter takes."""
-    return Json(views.item_list(review, query, offset=query.offset, limit=query.limit))
+    _, entries = review.placed()
+    with review.decisions.current() as standings:
+        found = query.of(entries, standings)
+        stretch = found[query.offset : query.offset + query.limit]
+        rows = [_row(place, entry, standings.of(entry.key), query.reviewer) for place, entry in stretch]
+    return Json({"total": len(found), "items": rows})
 
 
 @router.get("/{key}/items/{index}")
 def item(review: Opened, index: int, reviewer: Short = "") -> Response:
     """Everything about one item."""
-    found = views.item_page(review, index, reviewer=reviewer.strip())
-    if found is None:
-        raise HTTPException(404, "There is no such item.")
-    return Json(found)
+    entry = _entry(review, index)
+    with review.decisions.current() as standings:
+        standing = standings.of(entry.key)
+        row = _row(index, entry, standing, reviewer.strip())
+        state, history = standing.state, [_history_row(event, entry) for event in standing.history]
+    generated, current, source = entry.generated(state.message), entry.applied(state), entry.source
+    text = generated.text if state.text is None else state.text
+    shown = {
+        "condition": entry.item.condition,
+        "instruction": entry.item.instruction,
+        "rubric": current.rubric,
+        "original_label": source.expected if source else None,
+        "original": entry.original,
+        "perturbed": text,
+        "generated": generated.text,
+        "generated_label": entry.item.expected,
+        "response": current.response,
+        "part": entry.part,
+        "message": generated.message,
+        "labels": list(entry.item.answers or ()),
+        "checks": [*entry.rechecked(text), *entry.checks],
+        **{name: entry.item.meta.get(name) for name in ("validator", "similarity", "generator", "attempts")},
+        "reason": state.reason,
+        "transcript": _transcript(current.transcript, edited={*entry.edited_messages, state.message}),
+        "original_transcript": _transcript(source.transcript if source else None),
+        "history": history,
+    }
+    return Json({**row, **shown})
 
 
 @router.get("/{key}/events")
@@ -183,16 +274,21 @@ def events(
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
 ) -> Response:
     """What happened after event `since`."""
-    return Json(views.event_list(review, since=since, limit=limit))
+    content, entries = review.placed()
+    known = {entry.key: (place, entry) for place, entry in entries.items()}
+    found = review.decisions.events(since=since, limit=limit)
+    rows = []
+    for event in found:
+        place, entry = known.get(event.item, (None, None))
+        rows.append({**_about(event), "index": place, "state": entry.shown(event.after) if entry else None})
+    last = found[-1].number if found else since
+    return Json({"events": rows, "last": last, "n_items": len(entries), "growing": content.growing})
 
 
 @router.post("/{key}/decisions")
 def decisions(review: Opened, body: DecisionBody) -> Response:
     """Take one decision; it is on the disk when this is answered."""
-    _, entries = review.placed()
-    entry = entries.get(body.index)
-    if entry is None:
-        raise HTTPException(404, "There is no such item.")
+    entry = _entry(review, body.index)
     review.hold()
     reason = (body.reason or "").strip() or None
     asked = body.model_dump(include={"action", "version", "text", "label"})
@@ -207,8 +303,7 @@ def bulk(review: Opened, body: BulkBody) -> Response:
     """Accept every item that a filter takes, or none when they are not as many as expected."""
     _, entries = review.placed()
     with review.decisions.current() as standings:
-        chosen = views.filtered(entries, standings, body.filter)
-        found = [(entry, standings.of(entry.key).version) for _, entry in chosen]
+        found = [(entry, standings.of(entry.key).version) for _, entry in body.filter.of(entries, standings)]
     if len(found) != body.expect:
         raise ConflictError(
             f"The filter takes {len(found)} items by now, not {body.expect}. Look at them again before you decide."
@@ -228,6 +323,89 @@ def finished(request: Request, review: Opened, body: FinishBody) -> Response:
     done = finish(review, who=body.reviewer, allow_undecided=body.allow_undecided)
     on_finish: OnFinish | None = request.app.state.on_finish
     return Json({**done.facts, **(on_finish(review, done, body.reviewer) if on_finish else {})})
+
+
+def _entry(review: Review, index: int) -> ReviewEntry:
+    _, entries = review.placed()
+    if index not in entries:
+        raise HTTPException(404, "There is no such item.")
+    return entries[index]
+
+
+def _suite_row(review: Review) -> dict[str, Any]:
+    """Return a line of the list of suites; a run's suite that nobody opened is not fetched for it."""
+    row = {"key": review.key, "run_id": review.run.run_id if review.run else None}
+    if review.run is not None and not review.decisions_file.exists():
+        run = review.run
+        return {**row, "name": run.name, "sha256": run.sha256, "n_items": run.n_items, "n_decided": 0}
+    try:
+        content, entries = review.placed()
+    except JrhError as error:
+        # The others can be reviewed all the same.
+        name = review.run.name if review.run else review.folder.name
+        return {**row, "name": name, "sha256": None, "n_items": 0, "n_decided": 0, "problem": str(error)}
+    with review.decisions.current() as standings:
+        decided = sum(standings.of(entry.key).state.state in DECIDED for entry in entries.values())
+    return {**row, "name": content.name, "sha256": content.sha256, "n_items": len(entries), "n_decided": decided}
+
+
+def _row(place: int, entry: ReviewEntry, standing: Standing, reviewer: str) -> dict[str, Any]:
+    return {
+        "index": place,
+        "id": entry.item.id,
+        "test": entry.test,
+        "state": entry.shown(standing.state),
+        "expected": standing.state.label or entry.item.expected,
+        "version": standing.version,
+        "by": standing.by.who if standing.by else None,
+        "needs_decision": entry.needs_decision,
+        "mine": _mine(standing, reviewer),
+    }
+
+
+def _mine(standing: Standing, reviewer: str) -> str | None:
+    state = standing.mine(reviewer) if reviewer else None
+    return state.state if state else None
+
+
+def _about(event: Event) -> dict[str, Any]:
+    return {"number": event.number, "who": event.who, "when": event.when, "action": event.action}
+
+
+def _history_row(event: Event, entry: ReviewEntry) -> dict[str, Any]:
+    before, after = event.before, event.after
+    generated = entry.generated(before.message if before.message is not None else after.message)
+    changed = before.text != after.text
+    return {
+        **_about(event),
+        "reason": after.reason,
+        "state": after.state,
+        "text_before": (before.text if before.text is not None else generated.text) if changed else None,
+        "label_before": (before.label or entry.item.expected) if before.label != after.label else None,
+        "after": {name: value for name, value in plain(after).items() if name != "text"},
+    }
+
+
+def _agreement(entries: Mapping[int, ReviewEntry], standings: Standings) -> dict[str, Any] | None:
+    """Return what is known of agreement, or None before anything was decided."""
+    if not standings.items:
+        return None
+    reading = validator_agreement(entries.values(), standings)
+    if isinstance(reading, Estimate):
+        low, high = reading.ci_low, reading.ci_high
+        shown: dict[str, Any] = {"rate": reading.value, "n": reading.n, "ci_low": low, "ci_high": high}
+    else:
+        shown = {"not_estimable": reading.reason}
+    return {"validator": shown, **(reviewer_agreement(entries, standings) or {"reviewers": None, "disputed": []})}
+
+
+def _transcript(
+    messages: Iterable[Message] | None, *, edited: Iterable[int | None] = ()
+) -> list[dict[str, Any]] | None:
+    if messages is None:
+        return None
+    empty = dict.fromkeys(field.name for field in fields(Message))
+    return [{**empty, **saved_message(message), "edited": n in edited} for n, message in enumerate(messages)]
 
 
 def review_app(

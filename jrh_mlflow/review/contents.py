@@ -164,12 +164,11 @@ class ReviewEntry:
     def _target(self) -> Target | None:
         """Return what the checks of its test compare a text with; None where they cannot be made."""
         item, source = self.item, self.source
-        if self.part == "transcript" or source is None or source.response is None:
-            return None
-        if len(source.response) > _MAX_CHECKED:
+        response = source.response if source else None
+        if self.part == "transcript" or source is None or response is None or len(response) > _MAX_CHECKED:
             return None
         asked, label = item.instruction or "", source.expected or ""
-        seed = Seed(id=item.task, instruction=asked, response=source.response, label=label)
+        seed = Seed(id=item.task, instruction=asked, response=response, label=label)
         return Target(
             test=self.test,
             condition=item.condition,
@@ -207,11 +206,6 @@ class Content:
     def tests(self) -> dict[str, int]:
         """How many items each test has."""
         return dict(Counter(entry.test for entry in self.entries))
-
-    @cached_property
-    def failed_checks(self) -> list[str]:
-        """Names of all checks that some item did not pass, sorted."""
-        return sorted({name for entry in self.entries for name in entry.failed})
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ _TABLES = (
         BEGIN SELECT RAISE(ABORT, 'decisions are never changed'); END""",
     """CREATE TRIGGER IF NOT EXISTS events_remain BEFORE DELETE ON events
         BEGIN SELECT RAISE(ABORT, 'decisions are never deleted'); END""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
 
 
@@ -165,27 +167,12 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # In WAL mode only FULL waits for the disk with every commit, and a click that was answered must survive.
     connection.execute("PRAGMA synchronous = FULL")
     if not n_tables:
-        _create(connection)
-
-
-def _create(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    for statement in _TABLES:
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    connection.execute("COMMIT")
+        for statement in ("BEGIN IMMEDIATE", *_TABLES, "COMMIT"):
+            connection.execute(statement)
 
 
 def _event(row: Sequence[Any]) -> Event:
-    number, item, who, at, action, before, after, facts = row
-    return Event(
-        number=number,
-        item=item,
-        who=who,
-        when=at,
-        action=action,
-        before=State(**json.loads(before)),
-        after=State(**json.loads(after)),
-        facts=json.loads(facts),
-    )
+    *about, before, after, facts = row
+    named = dict(zip(("number", "item", "who", "when", "action"), about, strict=True))
+    was, became = (State(**json.loads(text)) for text in (before, after))
+    return Event(**named, before=was, after=became, facts=json.loads(facts))

@@ -22,18 +22,7 @@ from jrh_mlflow.reports.numbers import number_text, short_interval
 from jrh_mlflow.review.contents import Content, ReviewEntry, shown_states
 from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review
-from jrh_mlflow.review.states import (
-    ACCEPTED,
-    DECIDED,
-    EDITED,
-    EXEMPT,
-    REJECTED,
-    UNDECIDED,
-    ConflictError,
-    Event,
-    Standing,
-    Standings,
-)
+from jrh_mlflow.review.states import ACCEPTED, DECIDED, EDITED, EXEMPT, REJECTED, UNDECIDED, ConflictError, Standings
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import clean_text
@@ -214,10 +203,10 @@ def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dic
 
 def _run_content(review: Review, done: Finished, *, who: str) -> RunContent:
     _, entries = review.placed()
-    events = review.decisions.events(since=0, limit=2**31)
     with review.decisions.current() as standings:
         facts, points = _facts(review, done, entries, standings)
         rows = [_item_row(entry, standings) for entry in entries.values()]
+        columns = list(rows[0]) if rows else []
         decided = _decided(done, entries.values(), standings)
     parent = {"sha256": done.parent.sha256, "n_items": len(done.parent.items)}
     tags = {keys.TAG_LOGGED_ARTIFACTS: json.dumps([{"path": keys.DECISIONS_TABLE, "type": "table"}])}
@@ -231,8 +220,8 @@ def _run_content(review: Review, done: Finished, *, who: str) -> RunContent:
         tags=tags,
         artifacts={
             keys.REVIEW_JSON: json.dumps(facts, indent=1) + "\n",
-            keys.DECISIONS_TABLE: _split(rows),
-            keys.DECISIONS_FILE: _events_csv(events),
+            keys.DECISIONS_TABLE: json.dumps({"columns": columns, "data": [list(row.values()) for row in rows]}),
+            keys.DECISIONS_FILE: _events_csv(review),
         },
         suite=done.suite,
         traces=partial(log_review_traces, items=decided, kept=_KEPT.format(path=done.path)),
@@ -270,15 +259,16 @@ def _decided(done: Finished, entries: Iterable[ReviewEntry], standings: Standing
     """Return the items with a decision; those that somebody edited or rejected come first."""
     validator = str((done.parent.suite.origin if done.parent.suite else {}).get("validator") or "validator")
     found = [
-        _reviewed_item(entry, standing, standing.by, validator)
+        _reviewed_item(entry, standings, validator)
         for entry in entries
-        if (standing := standings.of(entry.key)).by is not None and standing.state.state in DECIDED
+        if standings.of(entry.key).state.state in DECIDED
     ]
     return sorted(found, key=lambda one: {one.state, *(each.state for each in one.decisions)} == {ACCEPTED})
 
 
-def _reviewed_item(entry: ReviewEntry, standing: Standing, by: Event, validator: str) -> ReviewedItem:
-    state = standing.state
+def _reviewed_item(entry: ReviewEntry, standings: Standings, validator: str) -> ReviewedItem:
+    standing = standings.of(entry.key)
+    state, by = standing.state, standing.stack[-1]
     own = [(who, mine) for who in standing.own if (mine := standing.mine(who))]
     return ReviewedItem(
         item=entry.item,
@@ -317,16 +307,11 @@ def _item_row(entry: ReviewEntry, standings: Standings) -> dict[str, Any]:
     }
 
 
-def _split(rows: list[dict[str, Any]]) -> str:
-    columns = list(rows[0]) if rows else []
-    return json.dumps({"columns": columns, "data": [list(row.values()) for row in rows]})
-
-
-def _events_csv(events: list[Event]) -> bytes:
+def _events_csv(review: Review) -> bytes:
     sink = io.StringIO(newline="")
     writer = csv.writer(sink)
     writer.writerow(_EVENT_COLUMNS)
-    for event in events:
+    for event in review.decisions.events(since=0, limit=2**31):
         after, before = event.after, event.before
         item = event.item.partition(" ")[2]
         about = (event.number, event.when, event.who, event.action, item, after.state, after.label, after.reason)

@@ -102,19 +102,14 @@ class Guard:
             raise Refusal(403, "The review cannot be opened from another site: paste the link into the address bar.")
         if self._same(headers.only(TOKEN_HEADER, default=""), self._token):
             return False
-        # From here on only a page may open, by the link or its cookie: what reads or changes data needs the header.
-        if scope["method"] not in _READS or "/api/" in scope["path"]:
-            raise Refusal(401, "The token is missing or wrong: open the link that was printed at the start.")
-        return self._page_token(scope, headers)
-
-    def _page_token(self, scope: Scope, headers: _Headers) -> bool:
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
-        if len(given) == 1 and self._same(given[0], self._token):
-            return True
-        kept = headers.cookie(cookie_name(scope))
-        if not self._same(kept, self._cookie):
-            raise Refusal(401, "The token is missing or wrong: open the link that was printed at the start.")
-        return False
+        # Only a page may open by the link or its cookie: what reads or changes data needs the header.
+        if scope["method"] in _READS and "/api/" not in scope["path"]:
+            given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
+            if len(given) == 1 and self._same(given[0], self._token):
+                return True
+            if self._same(headers.cookie(cookie_name(scope)), self._cookie):
+                return False
+        raise Refusal(401, "The token is missing or wrong: open the link that was printed at the start.")
 
     @staticmethod
     def _same(given: str, wanted: str) -> bool:

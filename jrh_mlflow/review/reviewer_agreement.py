@@ -10,7 +10,7 @@ import numpy as np
 
 from jrh_mlflow.review.contents import ReviewEntry
 from jrh_mlflow.review.states import DECIDED, REJECTED, Standings, State
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson
 
@@ -61,16 +61,11 @@ def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:
     if not len(sizes):
         return NotEstimable(reason="no decided item has a validator's verdict", excluded=excluded)
     right, n = int(successes.sum()), int(sizes.sum())
-    low, high = wilson(right, n)
-    cluster = cluster_wilson(successes, sizes)
     return Estimate(
         value=right / n,
         n=n,
         excluded=excluded,
-        ci_low=low,
-        ci_high=high,
-        cluster_low=cluster[0] if cluster else None,
-        cluster_high=cluster[1] if cluster else None,
+        **intervals(wilson(right, n), cluster_wilson(successes, sizes)),
         n_clusters=len(sizes),
         method="wilson",
         unit="item",

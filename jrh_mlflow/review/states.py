@@ -1,4 +1,4 @@
-"""What was decided: events that are only ever added, and the states they standings into.
+"""What was decided: events that are only ever added, and the states they fold into.
 
     accept    takes the text as it stands        edit      takes it with another text or label
     reject    leaves the item out                reopen    back to undecided, as it was generated
@@ -103,7 +103,7 @@ class Standing:
         return states[-1] if states and states[-1].state in DECIDED else None
 
     def add(self, event: Event) -> None:
-        """Standings one more event in."""
+        """Fold one more event in."""
         own = self.own.setdefault(event.who, [])
         if event.action == "undo":
             self.stack.pop()
@@ -129,7 +129,7 @@ class Standings:
         """The last time a reviewed suite was written, if nothing was decided since."""
 
     def add(self, events: Iterable[Event]) -> None:
-        """Standings more events in, in the order of their numbers."""
+        """Fold more events in, in the order of their numbers."""
         for event in events:
             if event.action == FINISH:
                 self.finished = event

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jrh_mlflow.measures.composite import CompositeDifference, composite_difference
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.fronts import front_probability, hypervolume, hypervolume_interval, pareto
 from jrh_mlflow.stats.paired import holm
@@ -71,15 +71,11 @@ def area(results: Iterable[TrialResult], *, dearest: float, seed: int) -> Readin
     # A share of the box, so that sweeps over dear and over cheap models can be put side by side.
     value = hypervolume(points, (1, -1), reference) / reference[1]
     ends = hypervolume_interval(scores, weights, costs, reference=reference, seed=seed)
-    low, high = (end / reference[1] for end in ends) if ends else (None, None)
     return Estimate(
         value=value,
         n=len(able),
         excluded=0,
-        ci_low=None,
-        ci_high=None,
-        cluster_low=low,
-        cluster_high=None if high is None else min(1.0, high),
+        **intervals(None, ends and (ends[0] / reference[1], min(1.0, ends[1] / reference[1]))),
         n_clusters=scores.shape[1],
         method=f"bootstrap of whole tasks; reference 0 at ${reference[1]:.4g} per 1,000",
         unit="curve",
@@ -117,11 +113,6 @@ def cheapest_tied(results: Mapping[str, TrialResult], found: Mapping[str, Tie]) 
 
 def _price(result: TrialResult) -> float:
     return math.inf if result.usd_per_1k is None else result.usd_per_1k
-
-
-def dearest_of(results: Iterable[TrialResult]) -> float:
-    """Return the dollars per 1,000 of the dearest configuration."""
-    return max((result.usd_per_1k for result in results if result.usd_per_1k is not None), default=0.0)
 
 
 def has_map(results: Iterable[TrialResult], objectives: Mapping[str, str]) -> bool:

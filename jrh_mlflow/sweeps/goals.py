@@ -19,7 +19,7 @@ from jrh_mlflow.measures.composite import part_of, tally
 from jrh_mlflow.measures.policies import decide
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
 from jrh_mlflow.results.measure import by_category
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.estimates import Estimate, Reading, intervals
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
@@ -32,17 +32,7 @@ DIRECTIONS = ("maximize", "minimize")
 _CONSTRAINT = re.compile(r"\s*(?P<metric>\S+)\s*(?P<sign><=|>=)\s*(?P<limit>[-+0-9.eE]+)\s*")
 _ANY_LABELS = (("no", "yes"), ("1", "2", "3"))
 """Stand for the labels of a suite whose items differ in theirs: together they have every axis that labels can have."""
-_WHOLE = Estimate(
-    value=0.5,
-    n=1,
-    excluded=0,
-    ci_low=0.0,
-    ci_high=1.0,
-    cluster_low=0.0,
-    cluster_high=1.0,
-    n_clusters=1,
-    method="none",
-)
+_WHOLE = Estimate(value=0.5, n=1, excluded=0, **intervals((0.0, 1.0), (0.0, 1.0)), n_clusters=1, method="none")
 _ONCE: dict[str, Any] = {"seed": 0, "n_resamples": 1}
 """Only names are read, so that one resample does."""
 
@@ -184,16 +174,10 @@ def _numbers(readings: Mapping[str, Reading]) -> dict[str, Reading]:
 def _made_up(suite: Suite, labels: Sequence[str] | None, *, replicates: int) -> pd.DataFrame:
     """Return the calls of an evaluation in which everything was answered, with a confidence and a price."""
     answer = "1" if labels is None else labels[-1]
-    known: dict[str, Any] = {"confidence": 0.5, "input_tokens": 1, "output_tokens": 1, "cost_usd": 1.0}
-    planned = plan_calls(suite, AlwaysFirst(), replicates=replicates)
-    return calls_frame(
-        [
-            CallRecord(
-                **{**identity(call), "expected": answer if call.item.expected else ""},
-                outcome="verdict",
-                answer=answer,
-                **known,
-            )
-            for call in planned
-        ]
-    )
+    answered = {"outcome": "verdict", "answer": answer, "confidence": 0.5}
+    answered |= {"input_tokens": 1, "output_tokens": 1, "cost_usd": 1.0}
+    records = []
+    for call in plan_calls(suite, AlwaysFirst(), replicates=replicates):
+        expected = answer if call.item.expected else ""
+        records.append(CallRecord(**{**identity(call), "expected": expected, **answered}))
+    return calls_frame(records)

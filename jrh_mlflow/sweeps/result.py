@@ -9,28 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.composite import parts, reliability
-from jrh_mlflow.measures.criterion import (
-    OperatingPoint,
-    ResolutionShift,
-    operating_point,
-    resolution_shifts,
-)
+from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift, operating_point, resolution_shifts
 from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.sweep import sweep_figures
-from jrh_mlflow.reports.sweep import sweep_markdown
-from jrh_mlflow.reports.sweep_page import Dot, sweep_page
+from jrh_mlflow.reports.sweep import Dot, sweep_markdown, sweep_page
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
-from jrh_mlflow.sweeps.front import (
-    Tie,
-    area,
-    best_of,
-    cheapest_tied,
-    dearest_of,
-    has_map,
-    on_front,
-    probabilities,
-    ties,
-)
+from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties
 from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
@@ -219,9 +203,7 @@ class Sweep:
             "best": self.best_key,
             "cheapest_tied": self.cheapest_key,
             "hypervolume": self.hypervolume.to_dict(),
-            "importance": {
-                name: shares if isinstance(shares, str) else dict(shares) for name, shares in self.importance.items()
-            },
+            "importance": dict(self.importance),
             "resolution_shifts": [
                 {name: getattr(shift, name) for name in ("judge", "prompt", "value", "low", "high")}
                 for shift in self.shifts
@@ -255,7 +237,8 @@ def assembled(context: SweepContext, findings: Findings) -> Sweep:
     front = {result.key for result in on_front(fair.values(), objectives)}
     hypervolume: Reading = NotEstimable(reason=_NO_MAP)
     if mapped:
-        hypervolume = area([fair[key] for key in sorted(front)], dearest=dearest_of(search.values()), seed=seed)
+        dearest = max((result.usd_per_1k or 0.0 for result in search.values()), default=0.0)
+        hypervolume = area([fair[key] for key in sorted(front)], dearest=dearest, seed=seed)
     points, failed = _operating(trials, search), {**trials.failed, **findings.failed}
     calls_each = sum(len(item.orders) * item.replicates for item in context.suite.items)
     return Sweep(
@@ -320,14 +303,12 @@ def trials_frame(trials: Trials, *, seed: int) -> pd.DataFrame:
 
 
 def _measured_columns(result: TrialResult, *, seed: int) -> dict[str, Any]:
-    composite = reliability(result.tally, seed=seed)
-    values: tuple[float | None, ...] = (None, None, None)
-    if isinstance(composite, Estimate):
-        values = composite.value, composite.cluster_low, composite.cluster_high
-    shares = {name: part.value for name, part in parts(result.tally).items() if isinstance(part, Estimate)}
+    composite = reliability(result.tally, seed=seed).to_dict()
     return {
-        **dict(zip(("reliability", "reliability_ci_low", "reliability_ci_high"), values, strict=True)),
-        **shares,
+        "reliability": composite.get("value"),
+        "reliability_ci_low": composite.get("cluster_low"),
+        "reliability_ci_high": composite.get("cluster_high"),
+        **{name: part.value for name, part in parts(result.tally).items() if isinstance(part, Estimate)},
         "usd_per_1k_judgments": result.usd_per_1k,
         "feasible": result.feasible,
         "n_calls": result.n_calls,

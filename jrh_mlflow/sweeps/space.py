@@ -158,9 +158,8 @@ class Space:
                 "temperature": [("None" if one is None else str(float(one)), one) for one in self.temperatures],
                 "rubric": [(_digest_name(one) if one else "none", one) for one in self.rubrics],
             }
-        own["replicates"] = [(str(n), n) for n in self.replicates]
-        own["vote"] = [(one, one) for one in self.votes]
-        own["orders"] = [(one, one) for one in self.orders]
+        for name, values in (("replicates", self.replicates), ("vote", self.votes), ("orders", self.orders)):
+            own[name] = [(str(value), value) for value in values]
         return {name: _distinct(name, pairs) for name, pairs in own.items()}
 
     def configuration(self, params: Mapping[str, str], *, pair: bool) -> Configuration:
@@ -201,13 +200,8 @@ class Space:
         judge = None if self.judge is None else _identity(self.judge)
         # Names carry a digest of what they stand for, so that a file's place does not matter.
         axes = {name: list(labels) for name, labels in self.axes.items()}
-        facts = [
-            axes,
-            [_named_model(one)[1] for one in self.models],
-            judge,
-            dict(self.objectives),
-            [str(limit) for limit in self.limits],
-        ]
+        models = [_named_model(one)[1] for one in self.models]
+        facts = [axes, models, judge, dict(self.objectives), [str(limit) for limit in self.limits]]
         text = json.dumps(facts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -302,11 +296,7 @@ def load_space(path: str | Path, *, tracking_uri: str | None = None) -> Space:
 
 
 def as_space(
-    space: object,
-    *,
-    where: str = "The space",
-    folder: Path | None = None,
-    tracking_uri: str | None = None,
+    space: object, *, where: str = "The space", folder: Path | None = None, tracking_uri: str | None = None
 ) -> Space:
     """Take a space as it is, read a file, or make one from a mapping."""
     if isinstance(space, str | Path):

@@ -24,7 +24,6 @@ from jrh_mlflow.sweeps.space import Configuration, Space
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
-    from optuna.samplers import TPESampler
     from optuna.storages import RDBStorage
     from optuna.trial import FrozenTrial
 
@@ -296,9 +295,13 @@ class Trials:
 
     def _suggested(self, left: Mapping[str, Configuration]) -> Configuration | None:
         from optuna.distributions import BaseDistribution, CategoricalDistribution
+        from optuna.samplers import TPESampler
         from optuna.trial import TrialState, create_trial
 
-        sampler = self._sampler()
+        # Seeded by the moment: a resumed study must not be told the same thing again.
+        seed = random.Random(f"{self.seed}:{len(self.all())}").randrange(2**31)  # noqa: S311 - a seed
+        n_startup = min(_STARTUP, max(2, len(self.grid) // 4))
+        sampler = TPESampler(seed=seed, multivariate=True, constant_liar=False, n_startup_trials=n_startup)
         axes = {name: list(labels) for name, labels in self.space.axes.items()}
         space: dict[str, BaseDistribution] = {
             name: CategoricalDistribution(labels) for name, labels in axes.items() if len(labels) > 1
@@ -315,14 +318,6 @@ class Trials:
                 return left[configuration.key]
         keys = list(left)
         return left[random.Random(f"{self.seed}:{len(keys)}").choice(keys)]  # noqa: S311 - an order
-
-    def _sampler(self) -> TPESampler:
-        from optuna.samplers import TPESampler
-
-        n_startup = min(_STARTUP, max(2, len(self.grid) // 4))
-        # Seeded by the moment: a resumed study must not be told the same thing again.
-        seed = random.Random(f"{self.seed}:{len(self.all())}").randrange(2**31)  # noqa: S311 - a seed
-        return TPESampler(seed=seed, multivariate=True, constant_liar=False, n_startup_trials=n_startup)
 
     def requeue_dead(self) -> None:
         """Fail the trials whose process died and enqueue them again.
@@ -381,8 +376,7 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        # Somebody else's process has that number.
-        return True
+        pass  # somebody else's process has that number
     return True
 
 

@@ -1,4 +1,4 @@
-"""`jrh.sweep`: which judge, with which prompt and tie rule, for how much.
+"""`jrh.sweep`: which judge, with which prompt and tie rule, for how much; and what that costs, before it is run.
 
 search      trials on one half of the suite's tasks, until there are enough or the cap is reached
 refine      more replicates where membership of the front is undecided
@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.engine import count_calls
 from jrh_mlflow.engine.budget import checked_cap
+from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, TrackingError
-from jrh_mlflow.resolve import opened_journal, resolve_judge, resolve_suite
+from jrh_mlflow.resolve import opened_journal, prepare, resolve_judge, resolve_suite
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
 from jrh_mlflow.sweeps.goals import check_names
@@ -151,9 +154,7 @@ def _search_all(context: SweepContext, *, early_stop: bool) -> None:
             trials.wait()
         raise
     finally:
-        results = [trial.user_attrs[RESULT] for trial in trials.measured().values() if RESULT in trial.user_attrs]
-        taken_over = [result["run_id"] for result in results]
-        _end_orphans(context, trials.dead(), keep=taken_over)
+        _end_orphans(context)
 
 
 def demand_parent(store: Store, run_id: str) -> None:
@@ -166,16 +167,17 @@ def demand_parent(store: Store, run_id: str) -> None:
         store.client.get_run(run_id)
 
 
-def _end_orphans(context: SweepContext, trials: Iterable[int], *, keep: Sequence[str]) -> None:
+def _end_orphans(context: SweepContext) -> None:
     """End the runs of trials whose process died, but those that a later trial took over: they are run again."""
-    dead = {str(number) for number in trials}
+    store, trials = context.store, context.trials.measured().values()
+    taken_over = [trial.user_attrs[RESULT]["run_id"] for trial in trials if RESULT in trial.user_attrs]
+    dead = {str(number) for number in context.trials.dead()}
     if not dead:
         return
-    store = context.store
     children = f"tags.`{keys.TAG_PARENT}` = '{context.parent}' and attributes.status != 'KILLED'"
     with store.errors("The trials themselves are enqueued again."):
         for run in store.client.search_runs([store.experiment_id], children, max_results=10_000):
-            if run.data.tags.get(keys.TAG_TRIAL) in dead and run.info.run_id not in keep:
+            if run.data.tags.get(keys.TAG_TRIAL) in dead and run.info.run_id not in taken_over:
                 store.client.set_terminated(run.info.run_id, "KILLED")
 
 
@@ -377,3 +379,86 @@ def _parent(study: Study, store: Store, made: bool, name: str, *, simulated: boo
             return str(known)
         time.sleep(0.5)
     raise TrackingError(f"The study {study.study_name} has no parent run: its first process died. Change the seed.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepQuote:
+    """Calls and dollars of a sweep; policies over the same calls share them."""
+
+    configurations: int
+    judges: int
+    """Different judges among them: what is asked depends on the judge and the most replicates."""
+    n_trials: int
+    grid_calls: int
+    """Different calls of the whole grid on the searched half."""
+    trials_calls: int
+    """At most, of `n_trials` configurations."""
+    holdout_calls_each: int
+    """Of one configuration of the front on the held-out half, with the most replicates."""
+    grid_usd: float | None
+    """Estimates; None when a price is unknown."""
+    grid_worst_usd: float | None
+    trials_usd: float | None
+    trials_worst_usd: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return asdict(self)
+
+
+def price_sweep(
+    space: AnySpace,
+    suite: Suite | str | Path | None = None,
+    *,
+    n_trials: int | None = None,
+    seed: int = 0,
+    journal: Any = None,
+    prices: Any = None,
+    tracking_uri: str | None = None,
+) -> SweepQuote:
+    """Price the whole grid and `n_trials` of it on the searched half, rendering every call but sending none.
+
+    Stops make a sweep cheaper; replicates for an undecided front and the held-out half make it dearer, at most by as
+    many calls as the search itself makes and by the front's own calls.
+    """
+    space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
+    search, holdout = halves(suite, seed=seed)
+    check_names(space.metrics, search, replicates=max(space.replicates))
+    grid = space.configurations(pair=any(item.kind == "pair" for item in suite.items), seed=seed)
+    # One configuration per judge, the one with the most replicates: policies over the same calls share them.
+    by_judge: dict[object, Configuration] = {}
+    for one in grid:
+        by_judge[one.judge_key] = max(by_judge.get(one.judge_key, one), one, key=_replicates)
+    judges = list(by_judge.values())
+    quotes = [
+        prepare(
+            space.make_judge(one), search, replicates=_replicates(one), journal=journal, prices=prices, dry=True
+        ).quote()
+        for one in judges
+    ]
+    n_trials = min(n_trials or len(grid), len(grid))
+    # Sampled configurations may be those of the dearest judges, each asked once with the most replicates.
+    dearest = sorted(quotes, key=lambda quote: quote.worst_usd or 0.0, reverse=True)[:n_trials]
+    most = max(judges, key=_replicates)
+    return SweepQuote(
+        configurations=len(grid),
+        judges=len(judges),
+        n_trials=n_trials,
+        grid_calls=sum(quote.calls for quote in quotes),
+        trials_calls=sum(quote.calls for quote in dearest),
+        holdout_calls_each=count_calls(holdout, resolve_judge(space.make_judge(most)), replicates=_replicates(most)),
+        grid_usd=_total(quotes, "usd"),
+        grid_worst_usd=_total(quotes, "worst_usd"),
+        trials_usd=_total(dearest, "usd"),
+        trials_worst_usd=_total(dearest, "worst_usd"),
+    )
+
+
+def _replicates(configuration: Configuration) -> int:
+    return configuration.policy.replicates
+
+
+def _total(quotes: Sequence[Quote], amount: str) -> float | None:
+    """Add up an amount of several quotes; None when one of them is unknown."""
+    amounts = [getattr(quote, amount) for quote in quotes]
+    return None if None in amounts else sum(amounts, 0.0)

@@ -112,6 +112,9 @@ class SweepContext:
         again = f", {repeats} times" if repeats > 1 else ""
         tags = {keys.TAG_STAGE: stage, keys.TAG_CONFIGURATION: configuration.key}
         tags |= {} if trial is None else {keys.TAG_TRIAL: str(trial)}
+        # As the sweep was started last: a worker must not bring an old cap back.
+        cap = self.trials.limits["max_usd"]
+        budget = {} if cap is None else {"max_usd": cap, "budget": f"sweep:{self.trials.study.study_name}"}
         try:
             done = evaluate(
                 judge or self.space.make_judge(configuration),
@@ -124,18 +127,13 @@ class SweepContext:
                 stop=stop,
                 seed=self.seed,
                 **self.options,
-                **self._budget(),
+                **budget,
             )
         except BudgetError as error:
             raise BudgetReached(str(error)) from error
         if done.truncated and done.truncated.startswith(BUDGET):
             raise BudgetReached(done.truncated)
         return self._read(configuration, done, repeats=repeats)
-
-    def _budget(self) -> dict[str, Any]:
-        """Return the cap as the sweep was started last: a worker must not bring an old one back."""
-        cap = self.trials.limits["max_usd"]
-        return {} if cap is None else {"max_usd": cap, "budget": f"sweep:{self.trials.study.study_name}"}
 
     def _read(self, configuration: Configuration, done: Evaluation, *, repeats: int) -> TrialResult:
         policy = configuration.policy
@@ -157,7 +155,8 @@ class SweepContext:
         whole = done.truncated is None
         if whole and RELIABILITY in self.space.objectives and isinstance(composite, NotEstimable):
             raise RecipeError(f"No reliability: {composite.reason}.")
-        values, feasible = self._values(metrics, whole=whole)
+        # A trial that was stopped has what it has; one that was asked to its end must have every metric.
+        values = {name: picked(metrics, name) for name in self.space.metrics if whole or name in metrics}
         return TrialResult(
             key=configuration.key,
             run_id=done.run_id,
@@ -167,17 +166,10 @@ class SweepContext:
             repeats=repeats,
             truncated=done.truncated,
             values=values,
-            feasible=feasible,
+            feasible=whole and all(limit.excess(values[limit.metric]) <= 0 for limit in self.space.limits),
             operating=operating_counts(done.calls),
             simulated=done.judge.simulated,
         )
-
-    def _values(self, metrics: Mapping[str, float], *, whole: bool) -> tuple[dict[str, float], bool]:
-        """Return objectives and constrained metrics, and whether the constraints hold."""
-        if not whole:
-            return {name: metrics[name] for name in self.space.metrics if name in metrics}, False
-        values = {name: picked(metrics, name) for name in self.space.metrics}
-        return values, all(limit.excess(values[limit.metric]) <= 0 for limit in self.space.limits)
 
 
 def run_trial(

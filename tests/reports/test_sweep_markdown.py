@@ -9,7 +9,7 @@ import pytest
 
 from jrh_mlflow.measures.criterion import OperatingPoint
 from jrh_mlflow.reports.figures.sweep import sweep_figures
-from jrh_mlflow.reports.sweep_page import Dot, scales_of, sweep_page
+from jrh_mlflow.reports.sweep import Dot, scales_of, sweep_page
 from tests.measures.test_operating import graded
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)> & </title>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jrh_mlflow.reports.sweep_page import sweep_page
+from jrh_mlflow.reports.sweep import sweep_page
 from tests.reports.test_sweep_markdown import dot, facts
 
 

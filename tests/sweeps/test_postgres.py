@@ -25,9 +25,8 @@ from mlflow.entities import Run
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JournalError, RecipeError, TrackingError
-from jrh_mlflow.sweeps.pricing import price_sweep
 from jrh_mlflow.sweeps.study import Trials, driver_url, open_study, quiet
-from jrh_mlflow.sweeps.sweep import demand_parent, join_sweep, study_name
+from jrh_mlflow.sweeps.sweep import demand_parent, join_sweep, price_sweep, study_name
 from jrh_mlflow.sweeps.trials import BudgetReached
 from jrh_mlflow.tracking.store import Store
 from tests import postgres

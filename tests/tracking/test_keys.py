@@ -23,7 +23,7 @@ OTHER_THINGS = {
     "reports/comparison.py": {"comparison.html"},  # templates
     "reports/datasheet_page.py": {"datasheet.html"},
     "results/measure.py": {"category/"},  # names of withheld axes
-    "review/run_pages.py": {"review/", "review/?"},  # an address
+    "review/mlflow_app.py": {"review/", "review/?"},  # an address
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.criterion import OperatingPoint, curve
 from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, short
-from jrh_mlflow.reports.sweep_page import Dot
+from jrh_mlflow.reports.sweep import Dot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
