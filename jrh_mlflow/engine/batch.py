@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
+from jrh_mlflow.engine.budget import Budget
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.client import PERHAPS_BILLED
 from jrh_mlflow.engine.journal import Journal
@@ -263,7 +264,7 @@ def import_batch(
         raise RecipeError(f"A discount is a share between 0 and 1, but got {discount!r}.")
     price = _discounted(judge.price(prices), discount)
     files = export_files(Path(requests))
-    result_files = existing_files(map(Path, [results] if isinstance(results, str | Path) else results))
+    result_files = existing_files([Path(file) for file in ([results] if isinstance(results, str | Path) else results)])
     known = {key for key, _ in _exported(files, judge)}
     found = read_results(result_files, known)
     if not found.outcomes:
@@ -323,17 +324,7 @@ def _exported(files: Iterable[Path], judge: PromptedJudge) -> Iterator[tuple[str
 
 def _request(body: Mapping[str, Any], judge: PromptedJudge) -> Request:
     schema = body["response_format"]["json_schema"]["schema"] if "response_format" in body else None
-    return Request(
-        model=judge.model,
-        messages=tuple(dict(message) for message in body["messages"]),
-        temperature=judge.temperature,
-        max_tokens=judge.max_tokens,
-        seed=judge.seed,
-        response_schema=schema,
-        logprobs=judge.logprobs,
-        api_base=judge.api_base,
-        extra=judge.extra,
-    )
+    return judge.request_with(tuple(dict(message) for message in body["messages"]), schema=schema)
 
 
 def _difference(body: Mapping[str, Any], request: Request) -> str:
@@ -367,13 +358,12 @@ def export_files(path: Path) -> list[Path]:
     raise RecipeError(f"There is no file {path}. Give the one that `jrh batch export` wrote.")
 
 
-def existing_files(paths: Iterable[Path]) -> list[Path]:
+def existing_files(files: list[Path]) -> list[Path]:
     """Return result files.
 
     Raises:
         RecipeError: One of them does not exist, or none was given.
     """
-    files = list(paths)
     for path in files:
         if not path.is_file():
             raise RecipeError(f"There is no file {path}. Give what the provider or `vllm run-batch` wrote.")
@@ -539,35 +529,23 @@ class BatchImporter:
                     key, request, str(problem), cost=response_micro(self._price, outcome), response=outcome
                 )
             elif self._journal.get(key) is None:
-                await self._answer(key, request, outcome)
-
-    async def _answer(self, key: str, request: Request, response: Response) -> None:
-        cost = response_micro(self._price, response)
-        await self._journal.answered(
-            key, request_json=request.canonical(), response_json=response.to_json(), cost_micro=cost, budget=None
-        )
-        self._count("answered", cost)
+                cost = response_micro(self._price, outcome)
+                await Budget(self._journal, None).answered(request, key, outcome, cost_micro=cost)
+                self._count("answered", cost)
 
     async def _fail(
         self, key: str, request: Request, reason: str, *, cost: int | None, response: Response | None = None
     ) -> None:
-        kept = response.to_json() if response else None
         budget = None
         if cost:
             # A budget with room for exactly this: when it is imported again it is spent, and nothing is booked.
-            budget = f"batch-{hashlib.sha256(f'{key} {kept or reason}'.encode()).hexdigest()}"
+            said = response.to_json() if response else reason
+            budget = f"batch-{hashlib.sha256(f'{key} {said}'.encode()).hexdigest()}"
             self._journal.open_budget(budget, cost)
             if not await self._journal.reserve(key, budget=budget, worst_micro=cost):
                 self.counts["already"] += 1
                 return
-        await self._journal.failed(
-            key,
-            request_json=request.canonical(),
-            reason=reason,
-            response_json=kept,
-            cost_micro=cost or 0,
-            budget=budget,
-        )
+        await Budget(self._journal, budget).failed(request, key, reason, cost_micro=cost or 0, response=response)
         self._count("refused" if response else "failed", cost)
 
     def _count(self, name: str, cost: int | None) -> None:

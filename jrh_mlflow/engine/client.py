@@ -121,7 +121,8 @@ class ModelClient:
         return response
 
     async def _send(self, request: Request, key: str, size: int) -> Response:
-        worst = self._worst(request, size)
+        price = self.settings.price
+        worst = 0 if price is None else worst_case_micro(price, size, request.max_tokens or 0)
         await self._budget.reserve(key, worst)
 
         async def settle_attempt(error: TransportError, attempt: int) -> None:
@@ -159,11 +160,6 @@ class ModelClient:
         if answered and name not in answered and not self._warned:
             self._warned = True
             logger.warning("Asked %r, but %r answers: every call records who did.", self.model, answered[:80])
-
-    def _worst(self, request: Request, size: int) -> int:
-        if self.settings.price is None:
-            return 0
-        return worst_case_micro(self.settings.price, size, request.max_tokens or 0)
 
     def cost_micro(self, response: Response) -> int | None:
         """Return what a response cost, or None when its price or its usage is unknown."""

@@ -165,7 +165,11 @@ class Slot:
 
     def settle(self, tokens: float) -> None:
         """Correct the estimate once the provider said how many tokens were used."""
-        self._limits._settle(self, tokens)
+        limits = self._limits
+        if limits._tokens:
+            limits._tokens.give_back(self.tokens - tokens)
+            self.tokens = tokens
+            limits._wake()
 
 
 class Limits:
@@ -196,7 +200,8 @@ class Limits:
         self._tokens = _bucket("tokens_per_minute", tokens_per_minute, burst_s)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self.now: Clock = clock or _loop_time
-        self._in_flight = 0
+        self.in_flight = 0
+        """Calls that hold a slot."""
         self._admitted = 0
         self._waiting: deque[tuple[asyncio.Future[None], Slot]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -210,11 +215,6 @@ class Limits:
     def limit(self) -> int:
         """Calls that may be in flight at present."""
         return int(self._window.limit)
-
-    @property
-    def in_flight(self) -> int:
-        """Calls that hold a slot."""
-        return self._in_flight
 
     @property
     def pause_left(self) -> float:
@@ -249,7 +249,7 @@ class Limits:
         late = self._pause_until > now if slot is None else slot.number <= self._window.last_of_episode
         if self._rejected_since is None:
             self._rejected_since = now
-        self._window.rejected(late=late, in_flight=self._in_flight, admitted=self._admitted)
+        self._window.rejected(late=late, in_flight=self.in_flight, admitted=self._admitted)
         # With jitter, or all callers of all processes would come back in the same instant.
         if retry_after is not None and 0 < retry_after < math.inf:
             self._pause(retry_after + self._rng.uniform(0, min(1.0, retry_after / 10)))
@@ -257,7 +257,7 @@ class Limits:
 
     def on_server_error(self) -> None:
         """Say that the service failed (5xx, timeout, lost connection). Pauses growth for one window, no more."""
-        self._window.hold = max(self._window.hold, self._in_flight)
+        self._window.hold = max(self._window.hold, self.in_flight)
         self._after(self._window.ended())
 
     def _after(self, barren: int) -> None:
@@ -271,21 +271,15 @@ class Limits:
         self._pause_until = max(self._pause_until, self.now() + seconds)
         self._timed = True
 
-    def _settle(self, slot: Slot, tokens: float) -> None:
-        if self._tokens:
-            self._tokens.give_back(slot.tokens - tokens)
-            slot.tokens = tokens
-            self._wake()
-
     def _admit(self, slot: Slot) -> bool:
-        if self._in_flight + 1 > self._window.limit:
+        if self.in_flight + 1 > self._window.limit:
             return False
         if self._timed:
             now = self.now()
             if self._ready_at(slot) > now + TOLERANCE_S:
                 return False
             self._charge(slot, now)
-        self._in_flight += 1
+        self.in_flight += 1
         self._admitted += 1
         slot.number = self._admitted
         return True
@@ -308,7 +302,7 @@ class Limits:
             self._tokens.take(slot.tokens, now)
 
     def _release(self) -> None:
-        self._in_flight -= 1
+        self.in_flight -= 1
         if self._waiting:
             self._wake()
 
@@ -337,7 +331,7 @@ class Limits:
         if self._timer:
             self._timer.cancel()
             self._timer = None
-        if self._waiting and self._in_flight + 1 <= self._window.limit:
+        if self._waiting and self.in_flight + 1 <= self._window.limit:
             delay = self._ready_at(self._waiting[0][1]) - self.now()
             self._timer = asyncio.get_running_loop().call_later(max(0.0, delay), self._wake)
 

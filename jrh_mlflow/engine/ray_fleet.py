@@ -121,17 +121,13 @@ class CallActor:
 
         judge, journal = _unpack(given), None
         if judge.journalled:
+            assert given.journal is not None
             await _wait_until_gone(predecessor)
-            journal = self._journal(given)
+            journal = self._stack.enter_context(open_journal(given.journal))
+            if given.settings.budget is not None:
+                journal.open_budget(given.settings.budget, given.cap_micro)
         self._session = await self._stack.enter_async_context(session_for(judge, journal, given.settings))
         return ActorPlace(socket.gethostname(), os.getpid(), ray.get_runtime_context().get_node_id())
-
-    def _journal(self, given: ActorSettings) -> Journal:
-        assert given.journal is not None
-        journal = self._stack.enter_context(open_journal(given.journal))
-        if given.settings.budget is not None:
-            journal.open_budget(given.settings.budget, given.cap_micro)
-        return journal
 
     async def exchange(self, calls: list[ActorCall]) -> list[ActorResult]:
         """Take new calls and give back those that have ended since the last exchange; waits for the first of them."""
@@ -151,7 +147,9 @@ class CallActor:
 
     async def _settle(self, call: ActorCall) -> None:
         try:
-            ended = ActorResult(call.number, await self._ask(call.work))
+            # Looks into the journal first: a call that a killed actor had answered is served, and not paid again.
+            record = self._session.ask(call.work)
+            ended = ActorResult(call.number, record if isinstance(record, CallRecord) else await record)
         except (JrhError, OutOfBudget) as error:
             ended = ActorResult(call.number, None, error)
         except Exception as error:
@@ -159,11 +157,6 @@ class CallActor:
             ended = ActorResult(call.number, None, JrhError(f"Ray worker: {type(error).__name__}: {error}"))
         self._ended.append(ended)
         self._news.set()
-
-    async def _ask(self, work: KeyedCall | Call) -> CallRecord:
-        # Looks into the journal first: a call that a killed actor had answered is served, and not paid again.
-        record = self._session.ask(work)
-        return record if isinstance(record, CallRecord) else await record
 
     async def close(self) -> None:
         """Close connections and the journal."""
@@ -198,8 +191,8 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # of another user
+        pass
     return True
 
 
@@ -250,11 +243,6 @@ def _connect(ray: Any) -> None:
             ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise JudgeError(f"The Ray cluster cannot be used: {' '.join(str(error).split())[:300]}") from error
-
-
-def count_cpus(ray: Any) -> int:
-    """Return the processors of the whole cluster, at least 1."""
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 def journal_for_actors(ray: Any, address: str | os.PathLike[str]) -> str:
@@ -366,7 +354,8 @@ class Fleet:
         self._numbers = itertools.count()
         self._futures: dict[int, asyncio.Future[CallRecord]] = {}
         self._queue: deque[ActorCall] = deque()
-        self._arrived = asyncio.Event()
+        self.arrived = asyncio.Event()
+        """Set while the queue holds a call."""
         self._stack = ExitStack()
         self._couriers: list[asyncio.Task[None]] = []
         self._broken: Exception | None = None
@@ -396,13 +385,14 @@ class Fleet:
         call = ActorCall(next(self._numbers), work)
         future = self._futures[call.number] = asyncio.get_running_loop().create_future()
         self._queue.append(call)
-        self._arrived.set()
+        self.arrived.set()
         return future
 
     def _start(self) -> None:
         try:
             self._ray = ray = self._stack.enter_context(cluster())
-            n = min(self._n_actors or count_cpus(ray), self._settings.concurrency)
+            n_cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+            n = min(self._n_actors or n_cpus, self._settings.concurrency)
             packed = pack_judge(ray, self._judge)
             address = None if self._journal is None else journal_for_actors(ray, self._journal)
         except JrhError as error:
@@ -419,12 +409,8 @@ class Fleet:
         """Take at most `room` calls from the queue."""
         calls = [self._queue.popleft() for _ in range(min(room, len(self._queue)))]
         if not self._queue:
-            self._arrived.clear()
+            self.arrived.clear()
         return calls
-
-    async def arrived(self) -> None:
-        """Wait until the queue holds a call."""
-        await self._arrived.wait()
 
     def deliver(self, ended: ActorResult) -> None:
         """Wake the worker that waits for a call."""
@@ -451,7 +437,7 @@ class Fleet:
     def give_back(self, calls: Iterable[ActorCall]) -> None:
         """Queue the calls of an actor that died, before all others."""
         self._queue.extendleft(reversed(list(calls)))
-        self._arrived.set()
+        self.arrived.set()
 
     def give_up(self, calls: Iterable[ActorCall], reason: Exception) -> None:
         """End the calls of one actor, and those that wait; what other actors have in flight is still settled."""
@@ -494,7 +480,7 @@ class _Courier:
                 await self._start_actor()
             calls = self._fleet.draw(self._room - len(self._out))
             if not calls and not self._out:
-                await self._fleet.arrived()
+                await self._fleet.arrived.wait()
                 return
             self._out.update((call.number, call) for call in calls)
             ended: list[ActorResult] = await self._actor.exchange.remote(calls)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jrh_mlflow.engine.budget import Budget
 from jrh_mlflow.engine.calls import presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
@@ -46,17 +46,11 @@ WORKERS_PER_SLOT = 2
 """Workers per call in flight: while some wait for the journal's disk, others keep every slot to the model busy."""
 
 
-class JudgeSession(ABC):
+class JudgeSession(AbstractAsyncContextManager["JudgeSession"]):
     """A judge that is asked many calls at once. Opened with `async with`."""
 
     workers: int
     """How many calls are worth working on at once."""
-
-    @abstractmethod
-    async def __aenter__(self) -> Self: ...
-
-    @abstractmethod
-    async def __aexit__(self, *details: Any) -> None: ...
 
     @abstractmethod
     def prepare(self, calls: Iterable[Call]) -> Iterable[Any]:
@@ -240,11 +234,9 @@ class KeyedCall(NamedTuple):
 class ModelSession(JudgeSession):
     """Asks a judge through a model client."""
 
-    def __init__(
-        self, judge: ModelJudge, journal: Journal, settings: ClientSettings, *, budget: Budget | None = None
-    ) -> None:
+    def __init__(self, judge: ModelJudge, journal: Journal, settings: ClientSettings) -> None:
         self.judge, self._journal = judge, journal
-        self._client = ModelClient(judge.model, judge.api_base, journal, settings, budget=budget)
+        self._client = ModelClient(judge.model, judge.api_base, journal, settings)
         self._numbering = Numbering(judge)
         self.workers = WORKERS_PER_SLOT * settings.concurrency
 
@@ -266,7 +258,7 @@ class ModelSession(JudgeSession):
 
     def kept(self, work: KeyedCall) -> CallRecord | None:
         """Read the journalled answer that `prepare` found."""
-        return None if work.kept is None else self._record(work, Response.from_json(work.kept), cached=True)
+        return None if work.kept is None else self._record(work, Response.from_json(work.kept))
 
     def ask(self, work: KeyedCall) -> CallRecord | Awaitable[CallRecord]:
         """Serve a call's journalled answer at once, or ask for it.
@@ -281,7 +273,7 @@ class ModelSession(JudgeSession):
         # Once more: another process may have answered since the calls were prepared.
         kept = self._client.kept(keyed.key)
         if kept is not None:
-            return self._record(keyed, kept, cached=True)
+            return self._record(keyed, kept)
         readings: list[ParsedAnswer] = []
 
         def unusable(response: Response) -> str | None:
@@ -293,19 +285,22 @@ class ModelSession(JudgeSession):
         try:
             response = await self._client.send(keyed.request, keyed.key, unusable=unusable)
         except TransportError as error:
-            return self._failure(keyed, str(error), latency_s=time.perf_counter() - started)
-        return self._record(keyed, response, reading=readings[-1], latency_s=time.perf_counter() - started)
+            return CallRecord(
+                **identity(keyed.call),
+                outcome="error",
+                answer="",
+                latency_s=time.perf_counter() - started,
+                model=self.judge.model,
+                prompt_sha256=keyed.key,
+                error=str(error),
+            )
+        return self._record(keyed, response, reading=readings[-1], seconds=time.perf_counter() - started)
 
     def _record(
-        self,
-        keyed: KeyedCall,
-        response: Response,
-        *,
-        reading: ParsedAnswer | None = None,
-        cached: bool = False,
-        latency_s: float | None = None,
+        self, keyed: KeyedCall, response: Response, *, reading: ParsedAnswer | None = None, seconds: float | None = None
     ) -> CallRecord:
-        reading = reading or self.judge.read(response, keyed.call)
+        """Write a record; a response without a reading comes from the journal."""
+        cached, reading = reading is None, reading or self.judge.read(response, keyed.call)
         cost = self._client.cost_micro(response)
         return CallRecord(
             **identity(keyed.call),
@@ -315,24 +310,13 @@ class ModelSession(JudgeSession):
             input_tokens=response.input_tokens,
             output_tokens=response.output_tokens,
             cost_usd=None if cost is None else cost / 1_000_000,
-            latency_s=latency_s,
+            latency_s=seconds,
             cached=cached,
             model=response.model or self.judge.model,
             prompt_sha256=keyed.key,
             error=reading.error,
             confidence=reading.confidence,
             probabilities=_as_json(reading.probabilities),
-        )
-
-    def _failure(self, keyed: KeyedCall, error: str, *, latency_s: float | None) -> CallRecord:
-        return CallRecord(
-            **identity(keyed.call),
-            outcome="error",
-            answer="",
-            latency_s=latency_s,
-            model=self.judge.model,
-            prompt_sha256=keyed.key,
-            error=error,
         )
 
 

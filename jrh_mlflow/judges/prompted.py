@@ -117,13 +117,20 @@ class PromptedJudge(ModelJudge):
         """Return what is sent for a call."""
         shown = call.presentation
         template = self._template(shown.kind, shown.answers)
+        if self.rubric:
+            shown = replace(shown, rubric="\n\n".join(text for text in (self.rubric, shown.rubric) if text))
+        messages = rendering.render(template, shown, style=self.answer_style)
+        return self.request_with(messages, schema=answer_schema(self._names(shown)) if self.structured else None)
+
+    def request_with(self, messages: Sequence[Mapping[str, str]], *, schema: dict[str, Any] | None) -> Request:
+        """Return these messages with the judge's settings."""
         return Request(
             model=self.model,
-            messages=rendering.render(template, self._with_rubric(shown), style=self.answer_style),
+            messages=tuple(messages),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=self.seed,
-            response_schema=answer_schema(self._names(shown)) if self.structured else None,
+            response_schema=schema,
             logprobs=self.logprobs,
             api_base=self.api_base,
             extra=self.extra,
@@ -180,11 +187,6 @@ class PromptedJudge(ModelJudge):
 
     def _names(self, shown: Presentation) -> Mapping[str, str]:
         return rendering.answer_names(shown.kind, shown.answers, self.answer_style)
-
-    def _with_rubric(self, shown: Presentation) -> Presentation:
-        if not self.rubric:
-            return shown
-        return replace(shown, rubric="\n\n".join(text for text in (self.rubric, shown.rubric) if text))
 
 
 def answer_schema(names: Mapping[str, str]) -> dict[str, Any]:

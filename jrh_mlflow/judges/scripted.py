@@ -171,8 +171,7 @@ class Noisy(Scripted):
         super().__init__()
         self.dark_current, self.filler, self.unparsed = dark_current, filler, unparsed
         self.delta_0 = (stable, positional, one_sided, 1 - stable - positional - one_sided)
-        curve: Mapping[float, float] = sensitivity or {1: 0.6, 2: 0.7, 3: 0.8, 4: 0.88, 5: 0.94}
-        self.sensitivity = dict(curve)
+        self.sensitivity = dict(sensitivity or {1.0: 0.6, 2.0: 0.7, 3.0: 0.8, 4.0: 0.88, 5.0: 0.94})
         self.tie, self.icc, self.seed = tie, icc, seed
         rates = (dark_current, filler, unparsed, tie, *self.delta_0, *self.sensitivity.values())
         if not all(0 <= rate <= 1 for rate in rates) or not 0 <= icc < 1:
@@ -422,7 +421,7 @@ def _answers(kind: str, item: Item) -> tuple[str, str]:
     """Return the slots answered in the orders uv and vu."""
     better = "1" if item.better == "u" else "2"
     worse = "2" if better == "1" else "1"
-    both: dict[str, Sequence[str]] = {
+    both = {
         "first_slot": ("1", "1"),
         "stable": ("1", "2"),
         "one_sided": ("1", "tie"),
@@ -432,4 +431,4 @@ def _answers(kind: str, item: Item) -> tuple[str, str]:
         "right_or_tie": (better, "tie"),
         "wrong": (worse, better),
     }
-    return both[kind][0], both[kind][1]
+    return both[kind]

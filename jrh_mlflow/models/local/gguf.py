@@ -129,25 +129,21 @@ def available_memory() -> int | None:
 
 
 def _of_system() -> int | None:
-    try:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", _SYSTEM.read_text(encoding="ascii"), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) * 1024 if found else None
+    free = _number_in(_SYSTEM, r"^MemAvailable:\s+(\d+) kB")
+    return None if free is None else free * 1024
 
 
 def _of_group() -> int | None:
-    try:
-        limit, used = ((_GROUP / name).read_text(encoding="ascii").strip() for name in ("memory.max", "memory.current"))
-    except OSError:
+    limit, used = (_number_in(_GROUP / name, r"\A(\d+)\s*\Z") for name in ("memory.max", "memory.current"))
+    if limit is None or used is None:
         return None
     # Files that are only cached count as used, and give way.
-    return max(0, int(limit) - int(used) + _file_cache()) if limit.isdecimal() else None
+    return max(0, limit - used + (_number_in(_GROUP / "memory.stat", r"^inactive_file (\d+)") or 0))
 
 
-def _file_cache() -> int:
+def _number_in(file: Path, pattern: str) -> int | None:
     try:
-        found = re.search(r"^inactive_file (\d+)", (_GROUP / "memory.stat").read_text(encoding="ascii"), re.MULTILINE)
+        found = re.search(pattern, file.read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
-        return 0
-    return int(found[1]) if found else 0
+        return None
+    return int(found[1]) if found else None

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.models.local.gguf import Head, available_memory, read_head
+from jrh_mlflow.models.local.gguf import available_memory, read_head
 from jrh_mlflow.models.local.weights import BY_HASH, MEGA, PREFIX, fetch_model, file_of, is_local
 
 THREADS = 1
@@ -90,7 +90,7 @@ def prepare(model: str) -> None:
     """
     _check_extra(model)
     path = file_of(model) if model.startswith(BY_HASH) else fetch_model(model.removeprefix(PREFIX))
-    _check_memory(path, read_head(path), n_slots=slots(), context=context_tokens())
+    _check_memory(path, n_slots=slots(), context=context_tokens())
 
 
 def served(model: str) -> Served:
@@ -120,25 +120,21 @@ def cpu_seconds() -> float:
 
 
 @contextmanager
-def serving(
-    path: Path, *, slots: int = SLOTS, context: int = CONTEXT, port: int = 0, name: str | None = None
-) -> Iterator[Served]:
-    """Serve a file for the time of a block.
+def serving(path: Path, *, context: int = CONTEXT, port: int = 0) -> Iterator[Served]:
+    """Serve a file for the time of a block, one call at once, under the file's name.
 
     Args:
         path: A GGUF file.
-        slots: Calls answered at once.
-        context: Tokens of each of them.
+        context: Tokens of a call.
         port: On 127.0.0.1; 0 takes a free one.
-        name: The model's name in answers; the file's when None.
 
     Raises:
         RecipeError: when the extra is missing.
         JudgeError: when the file is damaged, memory is short or the port is taken.
     """
     _check_extra(str(path))
-    _check_memory(path, read_head(path), n_slots=slots, context=context)
-    running = _start(path, name=name or path.name, n_slots=slots, context=context, port=port)
+    _check_memory(path, n_slots=SLOTS, context=context)
+    running = _start(path, name=path.name, n_slots=SLOTS, context=context, port=port)
     try:
         yield running
     finally:
@@ -214,7 +210,8 @@ def _check_extra(model: str) -> None:
         raise RecipeError(f"{model} runs on this machine with xllamacpp, which is not installed: {INSTALL}.")
 
 
-def _check_memory(path: Path, head: Head, *, n_slots: int, context: int) -> None:
+def _check_memory(path: Path, *, n_slots: int, context: int) -> None:
+    head = read_head(path)
     needed, free = head.size + n_slots * context * head.kv_bytes + OVERHEAD, available_memory()
     if free is not None and needed > free:
         raise JudgeError(

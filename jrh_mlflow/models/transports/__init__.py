@@ -17,13 +17,11 @@ from jrh_mlflow.models.transports._base import (
     known_secrets,
     safe_text,
 )
-from jrh_mlflow.models.transports.dialect import RESERVED_EXTRA
 from jrh_mlflow.models.transports.direct import DirectTransport
 from jrh_mlflow.models.transports.litellm import LiteLLMTransport
 from jrh_mlflow.plugins import TRANSPORTS, plugins
 
 __all__ = [
-    "RESERVED_EXTRA",
     "RETRYABLE",
     "DirectTransport",
     "FailureKind",

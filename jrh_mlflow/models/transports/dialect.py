@@ -193,25 +193,10 @@ def _error_parts(raw: bytes) -> tuple[str, str]:
 TOP_LOGPROBS = 5
 _MAX_TOKENS = 10**9
 _MAX_LOGPROB = 1e6
-RESERVED_EXTRA = frozenset(
-    {
-        "model",
-        "messages",
-        "max_tokens",
-        "max_completion_tokens",
-        "n",
-        "stream",
-        "stream_options",
-        "api_key",
-        "api_base",
-        "base_url",
-        "headers",
-        "extra_headers",
-        "extra_body",
-        "timeout",
-        "max_retries",
-        "num_retries",
-    }
+_RESERVED_EXTRA = frozenset(
+    {"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream", "stream_options"}
+    | {"api_key", "api_base", "base_url", "headers", "extra_headers", "extra_body"}
+    | {"timeout", "max_retries", "num_retries"}
 )
 """Names `extra` may not hold: they have a field of their own, hold a key, or would escape budget and journal."""
 
@@ -222,7 +207,7 @@ def request_fields(request: Request) -> dict[str, Any]:
     Raises:
         TransportError: `extra` holds a reserved name.
     """
-    if wrong := sorted(RESERVED_EXTRA.intersection(request.extra)):
+    if wrong := sorted(_RESERVED_EXTRA.intersection(request.extra)):
         raise TransportError(
             "bad_request", f"`extra` may not hold {', '.join(wrong)}: use the judge's own setting for it."
         )

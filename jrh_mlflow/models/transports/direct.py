@@ -24,8 +24,6 @@ from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
 from jrh_mlflow.schema.requests import Request, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from aiohttp import ClientSession
     from typing_extensions import Self
 
