@@ -18,7 +18,7 @@ from jrh_mlflow.engine.runner import BUDGET, OnRecord, StopRule, calm_collector
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
 from jrh_mlflow.measures.records import complete_pairs
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.reports.figures.calibration import calibration_figures

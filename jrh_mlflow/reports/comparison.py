@@ -10,7 +10,7 @@ import pandas as pd
 
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.comparison import OVERALL, Contrasts, Difference
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import cell_text, money_text, number_text, p_text, short_interval, source_ends

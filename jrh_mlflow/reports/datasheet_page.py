@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jrh_mlflow.measures.axes import EXPECTED, by_section, find, step_of
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.numbers import short_interval, source_ends, threshold_text
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, axes_by_reason, confidence_lines, table
 from jrh_mlflow.reports.numbers import short_interval, with_interval

@@ -1,7 +1,6 @@
 """What a user holds in hand: datasheets, reliability reports, comparisons, juries, with their `to_markdown`."""
 
-from jrh_mlflow.measures.reliability import CostPoint, cost_curve, usd_per_accuracy_point
-from jrh_mlflow.measures.worst import WorstItem, worst_items
+from jrh_mlflow.measures.reliability import CostPoint, WorstItem, cost_curve, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import Datasheet, ReliabilityReport, measure
 
 __all__ = [

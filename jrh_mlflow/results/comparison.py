@@ -32,7 +32,7 @@ from jrh_mlflow.measures.comparison import (
 from jrh_mlflow.measures.records import complete_pairs, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
 from jrh_mlflow.results.measure import Datasheet, Report, measured
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, interval_method
 from jrh_mlflow.stats.paired import letters
@@ -164,15 +164,11 @@ def _overall(table: ScoreTable, name: str, n_tests: int, resampling: Resampling)
     value, ends = mean_over_tests(table, scores, resampling)
     known = ~np.isnan(scores)
     n_clusters = len(np.unique(table.cluster[known]))
-    low, high = ends or (None, None)
     return Estimate(
         value=value,
         n=int(known.sum()),
         excluded=int((~known).sum()),
-        ci_low=None,
-        ci_high=None,
-        cluster_low=low,
-        cluster_high=high,
+        **intervals(None, ends),
         n_clusters=n_clusters,
         method=interval_method(f"mean over {n_tests} tests; cluster bootstrap", n_clusters),
     )

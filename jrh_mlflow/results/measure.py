@@ -12,8 +12,7 @@ import pandas as pd
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import datasheet_axes, profile_line
 from jrh_mlflow.measures.records import call_table, is_pointwise, normalise, outcome_counts
-from jrh_mlflow.measures.reliability import ReliabilityReadings, reliability_readings
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability import ReliabilityReadings, WorstItem, reliability_readings
 from jrh_mlflow.reports.markdown import datasheet_markdown
 from jrh_mlflow.reports.reliability import report_markdown
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
@@ -128,12 +127,8 @@ def measured(
         return ReliabilityReport(**vars(readings))
     estimates = datasheet_axes(call_table(frame, max_excluded=max_excluded), resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
-    return Datasheet(
-        estimates=estimates,
-        outcomes=outcome_counts(frame),
-        profile=profile_line(estimates),
-        max_excluded=max_excluded,
-    )
+    profile, outcomes = profile_line(estimates), outcome_counts(frame)
+    return Datasheet(estimates=estimates, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
 
 
 def by_category(

@@ -92,8 +92,7 @@ def share(units: Units, hits: Mask, *, among: Mask | None = None) -> Reading:
     n, k = int(counted.sum()), int((hits & counted).sum())
     if n == 0:
         return NotEstimable(reason=f"none of the {units.what} chose a side")
-    sizes = units.sizes(counted)
-    return estimate_share(units, k=k, n=n, by_cluster=units.sizes(counted & hits), sizes=sizes)
+    return estimate_share(units, k=k, n=n, by_cluster=units.sizes(counted & hits), sizes=units.sizes(counted))
 
 
 def estimate_share(
@@ -169,12 +168,7 @@ class Sample:
     """Item of each usable unit."""
 
     def readings(
-        self,
-        values: Mapping[str, float | None],
-        statistics: Statistics,
-        resampling: Resampling,
-        *,
-        without: str,
+        self, values: Mapping[str, float | None], statistics: Statistics, resampling: Resampling, *, without: str
     ) -> dict[str, Reading]:
         """Give each value its intervals; `without` is the reason for those that are None."""
         sources = self.units.clusters[self.units.usable]

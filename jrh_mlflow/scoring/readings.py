@@ -283,12 +283,12 @@ def _ratings(calls: PointTable, usable: Mask) -> Array:
 
 def agreement_statistics(ratings: Array, *, level: Level, n_labels: int, n_categories: int) -> tuple[Array, Statistics]:
     """Return what to sum over items (each with two or more ratings), and the three values as functions of the sums."""
-    counts = _counts(ratings, n_labels + 1)
+    width = n_labels + 1
+    counts = np.stack([(ratings == category).sum(axis=1) for category in range(width)], axis=1).astype(float)
     shares = counts / counts.sum(axis=1, keepdims=True)
     pairs = counts / (counts.sum(axis=1, keepdims=True) - 1)
     coincidences = (counts[:, :, None] * pairs[:, None, :]).reshape(len(ratings), -1)
     features = np.column_stack([np.ones(len(ratings)), disagreement(ratings), shares, counts, coincidences])
-    width = n_labels + 1
 
     def statistics(sums: Array) -> dict[str, Array]:
         n, flips, chance, totals, together = np.split(sums, [1, 2, 2 + width, 2 + 2 * width], axis=1)
@@ -313,7 +313,3 @@ def _alpha(totals: Array, together: Array, level: Level) -> Array:
     observed = (together * distances).sum(axis=(1, 2))
     expected = np.einsum("bi,bij,bj->b", totals, distances, totals)
     return 1 - ratio((totals.sum(axis=1) - 1) * observed, expected)
-
-
-def _counts(ratings: Array, width: int) -> Array:
-    return np.stack([(ratings == category).sum(axis=1) for category in range(width)], axis=1).astype(float)

@@ -129,7 +129,7 @@ def dominated_with_confidence(upper: float, cost: float, front: Sequence[tuple[f
     """Whether some member of `front` costs at most `cost` and is worth more than `upper` at its worst.
 
     Each member is (lower end of its value, or the value when it is exact; cost). `upper` is the upper end of the
-    candidate's value. When both ends hold with a chance of 1 - alpha / 2 at all moments, as those of `sequences` do,
+    candidate's value. When both ends hold with a chance of 1 - alpha / 2 at all moments, as those of `suite_bounds` do,
     the candidate is dropped wrongly by this member with a chance of at most alpha.
 
     Returns:

@@ -58,16 +58,9 @@ def crossing(steps: Array, correct: Array, n: Array, *, target: float = 0.75) ->
 
 
 def crossing_interval(
-    steps: Array,
-    correct: Array,
-    n: Array,
-    *,
-    rng: np.random.Generator,
-    target: float = 0.75,
-    level: float = 0.95,
-    n_resamples: int = 1000,
+    steps: Array, correct: Array, n: Array, *, rng: np.random.Generator, target: float = 0.75, n_resamples: int = 1000
 ) -> CrossingInterval | None:
-    """Cluster bootstrap of `crossing`: `correct` and `n` are clusters x steps, clusters are drawn with replacement.
+    """95 % cluster bootstrap of `crossing`, clusters drawn with replacement; `correct` and `n` are clusters x steps.
 
     The percentiles are expanded for few clusters, see `bootstrap.expanded_tail`.
 
@@ -78,7 +71,7 @@ def crossing_interval(
     if k < 2:
         return None
     values = _resampled_crossings(steps, correct, n, rng=rng, target=target, n_resamples=n_resamples)
-    tail = expanded_tail(k, level=level)
+    tail = expanded_tail(k, level=0.95)
     # Order statistics, not interpolation: -inf and inf mark censored resamples and must stay what they are.
     low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
     return CrossingInterval(

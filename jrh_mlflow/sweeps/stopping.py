@@ -14,13 +14,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jrh_mlflow.measures.composite import cell_weights, pair_cell, pair_hit
-from jrh_mlflow.measures.policies import Vote, cast_vote, decision_of
+from jrh_mlflow.measures.decisions import Vote, cast_vote, cell_weights, decision_of, pair_cell, pair_hit
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.schema.items import BASELINE, CallRecord, Item
 from jrh_mlflow.scoring.pointwise import plain
 from jrh_mlflow.stats.fronts import dominated_with_confidence
-from jrh_mlflow.stats.sequences import suite_bounds
+from jrh_mlflow.stats.proportions import suite_bounds
 from jrh_mlflow.sweeps.space import Policy
 
 ALPHA = 0.05

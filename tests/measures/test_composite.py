@@ -9,14 +9,14 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.judges import Judge, scripted
-from jrh_mlflow.measures.composite import (
+from jrh_mlflow.measures.decisions import (
     Tally,
     composite_difference,
+    decide,
     parts,
     reliability,
     tally,
 )
-from jrh_mlflow.measures.policies import decide
 from jrh_mlflow.schema.items import Item
 from tests.measures.pointwise import point
 

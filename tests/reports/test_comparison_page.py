@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from jrh_mlflow.measures.comparison import Contrasts
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.comparison import JudgeCard, comparison_page
 from jrh_mlflow.results.comparison import compare_calls
 from tests.measures.comparing_tools import LABELS, oracle, point_calls

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.measures.worst import WorstItem
+from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.results import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable

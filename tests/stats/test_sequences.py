@@ -12,8 +12,7 @@ from scipy import stats
 from scipy.special import betaln
 
 from jrh_mlflow.stats import Interval
-from jrh_mlflow.stats.proportions import wilson_share
-from jrh_mlflow.stats.sequences import mixture_bounds, suite_bounds
+from jrh_mlflow.stats.proportions import mixture_bounds, suite_bounds, wilson_share
 from tests.readings import PROPERTY
 
 COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

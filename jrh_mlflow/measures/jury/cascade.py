@@ -232,7 +232,5 @@ def _repeated(table: VoteTable) -> Mask:
 def _waver(table: VoteTable, answer: Codes) -> Mask:
     """Units among whose replicates there are two answers."""
     groups = _groups(table)
-    low, high = np.full(groups.max() + 1, np.iinfo(np.intp).max), np.full(groups.max() + 1, -2)
-    np.minimum.at(low, groups, answer)
-    np.maximum.at(high, groups, answer)
-    return np.asarray((low != high)[groups])
+    different = np.unique(np.column_stack([groups, answer]), axis=0)[:, 0]
+    return np.asarray(np.bincount(different)[groups] > 1)

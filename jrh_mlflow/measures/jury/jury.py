@@ -23,14 +23,7 @@ from jrh_mlflow.measures.jury.panels import (
     panel_readings,
     vote_weights,
 )
-from jrh_mlflow.measures.jury.votes import (
-    NOT_ASKED,
-    PairAgreement,
-    VoteTable,
-    agreement_matrix,
-    effective_votes,
-    votes,
-)
+from jrh_mlflow.measures.jury.votes import NOT_ASKED, PairAgreement, VoteTable, agreement_matrix, effective_votes, votes
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_data
 from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling

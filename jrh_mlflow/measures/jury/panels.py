@@ -239,8 +239,9 @@ def panel_calls(table: VoteTable, answers: PanelAnswers) -> pd.DataFrame:
     content, right = texts[answers.answer], texts[table.expected]
     tie = np.zeros(len(content), dtype=bool) if table.pointwise else np.asarray(content == "tie")
     outcome = np.where(content == "", "abstain", np.where(tie, "tie", "verdict")).astype(object)
-    lost = answers.answer == MISSING
-    outcome[lost] = _endings(table.outcome[lost])
+    for row in np.flatnonzero(answers.answer == MISSING):
+        unusable = [ending for ending in table.outcome[row] if ending not in USABLE and ending != NOT_ASKED]
+        outcome[row] = unusable[0] if unusable else "error"
     frame: pd.DataFrame = pd.DataFrame(
         {
             "suite_item": table.item,
@@ -277,11 +278,6 @@ def _slots(content: Texts, order: Texts) -> Texts:
     first = (content == "u") == (order == "uv")
     chosen = np.isin(content, ("u", "v"))
     return np.where(chosen, np.where(first, "1", "2"), "").astype(object)
-
-
-def _endings(outcomes: Texts) -> list[str]:
-    unusable = [[one for one in row if one not in USABLE and one != NOT_ASKED] for row in outcomes]
-    return [row[0] if row else "error" for row in unusable]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -394,6 +390,7 @@ def best_panel(
                 usd_per_1k=table.usd_per_1k(panel),
             )
         )
+    points = [PanelPoint(panel=each, accuracy=right, usd_per_1k=search.price(each)) for each, right in scores.items()]
     return BestPanel(
         size=size,
         max_usd=max_usd,
@@ -404,7 +401,7 @@ def best_panel(
         accuracy=panel_accuracy(judged, crossed),
         in_sample=_accuracy(judged, own),
         halves=(found[0], found[1]),
-        points=search.points(scores),
+        points=tuple(points),
         notes=search.notes,
     )
 
@@ -439,12 +436,6 @@ class _Search:
         """Return the panel with the highest score, or None when none has one."""
         return min(scores, key=lambda panel: self._rank(panel, scores[panel])) if scores else None
 
-    def points(self, scores: Mapping[Panel, float]) -> tuple[PanelPoint, ...]:
-        """Return the panels with their prices."""
-        return tuple(
-            PanelPoint(panel=panel, accuracy=value, usd_per_1k=self._price(panel)) for panel, value in scores.items()
-        )
-
     def _check(self) -> None:
         check_limit(self.max_usd)
         n_judges = len(self.prices)
@@ -465,12 +456,13 @@ class _Search:
                 f"${cheapest:.4g}."
             )
 
-    def _price(self, panel: Sequence[str]) -> float | None:
+    def price(self, panel: Sequence[str]) -> float | None:
+        """Return what a panel costs, or None when a price is not known."""
         known = [price for name in panel if (price := self.prices[name]) is not None]
         return sum(known) if len(known) == len(panel) else None
 
     def _rank(self, panel: Panel, value: float) -> tuple[float, float]:
-        price = self._price(panel)
+        price = self.price(panel)
         return -value, math.inf if price is None else price
 
     def _fits(self, panel: Sequence[str]) -> bool:
@@ -478,7 +470,7 @@ class _Search:
         if self.max_usd is None:
             return True
         others = sorted(self.prices[name] or 0.0 for name in self.judges if name not in panel)
-        price = self._price(panel) or 0.0
+        price = self.price(panel) or 0.0
         return price + sum(others[: self.size - len(panel)]) <= self.max_usd * (1 + 1e-12)
 
     def _grown(self, score: Score) -> Panel:
