@@ -59,16 +59,8 @@ def list_models(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts, indent=1))
         return
-    rows = [
-        [
-            one["model"],
-            one["about"],
-            one["licence"],
-            f"{one['size_bytes'] / MEGA:.0f} MB",
-            "yes" if one["fetched"] else "no",
-            one["path"],
-        ]
-        for one in facts
-    ]
-    print_table(["model", "about", "licence", "size", "fetched", "path"], rows, left=6)
+    for one in facts:
+        one |= {"size": f"{one['size_bytes'] / MEGA:.0f} MB", "fetched": "yes" if one["fetched"] else "no"}
+    header = ["model", "about", "licence", "size", "fetched", "path"]
+    print_table(header, [[one[name] for name in header] for one in facts], left=6)
     click.echo(f"Any other: {PREFIX}<path of a .gguf file>.")

@@ -1,17 +1,14 @@
-"""Options several commands share, and how results are printed."""
+"""Options that several commands share, and how they are read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 import click
 from click.core import ParameterSource
 
 from jrh_mlflow.options import Options, RunOptions
-
-if TYPE_CHECKING:
-    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 N = TypeVar("N", int, float)

@@ -11,6 +11,9 @@ import click
 from jrh_mlflow.cli.options import as_json
 from jrh_mlflow.cli.printing import print_table
 
+_COLUMNS = {"axis": "", "design": "", "interval": "", "truth": ".3f", "bias": "+.4f", "coverage": ".3f", "verdict": ""}
+"""Field of a check to how it is printed; the axis is called its estimator."""
+
 
 @click.command()
 @click.option("--seeds", default=500, show_default=True, help="Simulated judges per design.")
@@ -35,20 +38,8 @@ def validate(seeds: int, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([asdict(check) for check in checks], indent=1))
     else:
-        header = ["estimator", "design", "interval", "truth", "bias", "coverage", "verdict"]
-        rows = [
-            [
-                check.axis,
-                check.design,
-                check.interval,
-                f"{check.truth:.3f}",
-                f"{check.bias:+.4f}",
-                f"{check.coverage:.3f}",
-                check.verdict,
-            ]
-            for check in checks
-        ]
-        print_table(header, rows)
+        rows = [[format(getattr(check, name), how) for name, how in _COLUMNS.items()] for check in checks]
+        print_table(["estimator", *list(_COLUMNS)[1:]], rows)
         click.echo(f"\n{seeds} simulated judges per design: {validation.summary(checks)}")
     failed = [check for check in checks if check.fails]
     if failed:

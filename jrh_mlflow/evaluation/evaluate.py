@@ -195,8 +195,7 @@ def evaluate(
             truncated=f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None,
             traces=traces,
         )
-    target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
-    return _log(store, measured, target, key=key)
+    return _log(store, measured, store.address(run_id), key=key)
 
 
 def price_evaluation(
@@ -233,8 +232,7 @@ def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation
 def log_measured(store: Store, measured: Measured, *, run_name: str) -> Evaluation:
     """Log an evaluation whose calls were made elsewhere."""
     with open_run(store, "evaluate", run_name, simulated=measured.judge.simulated, tags=measured.tags) as run_id:
-        target = {"run_id": run_id, "tracking_uri": store.shown_uri, "experiment_id": store.experiment_id}
-        return _log(store, measured, target, key=outbox.outbox_key(run_id))
+        return _log(store, measured, store.address(run_id), key=outbox.outbox_key(run_id))
 
 
 def _log(
@@ -301,12 +299,13 @@ def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
     title = f"Judge {'datasheet' if isinstance(sheet, Datasheet) else 'reliability'}: {judge.label}"
     spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
     prices = _price_points(measured, sheet)
-    worst = _worst(measured, sheet)
+    worst: Sequence[WorstItem] = ()
     note = " ".join(notes) or None
     if isinstance(sheet, Datasheet):
         markdown = sheet.to_markdown(title=title, note=note)
         sections = axis_sections(sheet.estimates)
     else:
+        worst = worst_items(measured.calls, {item.id: item for item in suite.items})
         markdown = sheet.to_markdown(title=title, note=note, worst=worst)
         sections = report_sections(sheet.estimates, sheet.scores, sheet.categories)
     described = {"name": judge.name, **judge.settings}
@@ -356,12 +355,6 @@ def _tags(measured: Measured, sheet: Sheet) -> dict[str, str]:
     if sheet.withheld:
         tags[keys.TAG_WITHHELD] = ", ".join(sheet.withheld)
     return tags
-
-
-def _worst(measured: Measured, sheet: Sheet) -> Sequence[WorstItem]:
-    if isinstance(sheet, Datasheet):
-        return ()
-    return worst_items(measured.calls, {item.id: item for item in measured.suite.items})
 
 
 def _price_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:

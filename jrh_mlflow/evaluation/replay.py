@@ -33,24 +33,10 @@ from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.store import Store
 
-ROLES = (
-    "item",
-    "judge",
-    "task",
-    "better",
-    "uv",
-    "vu",
-    "order",
-    "answer",
-    "outcome",
-    "condition",
-    "delta",
-    "replicate",
-    "rationale",
-    "cost_usd",
-    "input_tokens",
-    "output_tokens",
-)
+_WIDE = ("uv", "vu")
+_LONG = ("order", "answer")
+_AS_RECORDED = ("outcome", "condition", "delta", "replicate", "rationale", "cost_usd", "input_tokens", "output_tokens")
+ROLES = ("item", "judge", "task", "better", *_WIDE, *_LONG, *_AS_RECORDED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +110,7 @@ def _check_mapping(frame: pd.DataFrame, mapping: Mapped) -> None:
                 raise RecipeError(
                     f"There is no column {column!r}.{suggest(column, present)} Columns there are: {', '.join(present)}."
                 )
-    wide, long = {"uv", "vu"} <= mapping.columns.keys(), {"order", "answer"} <= mapping.columns.keys()
+    wide, long = (mapping.columns.keys() >= set(roles) for roles in (_WIDE, _LONG))
     if "item" not in mapping.columns or wide == long:
         raise RecipeError("A mapping needs `item`, and either `uv` and `vu` (wide) or `order` and `answer` (long).")
     if mapping.winner not in ("content", "slot"):
@@ -153,7 +139,7 @@ def _text(value: object) -> str:
 
 def _row_records(row: Mapping[str, Any], mapping: Mapped) -> Iterator[CallRecord]:
     if "uv" in row:
-        for order in ("uv", "vu"):
+        for order in _WIDE:
             yield _record(row, mapping, order=order, said=str(row[order]))
         return
     spelled = {spelling: order for order, spelling in mapping.orders.items()}
@@ -202,9 +188,8 @@ def _outcome(said: str, mapping: Mapped, *, order: str, stated: str) -> tuple[st
     if word not in (mapping.first.casefold(), mapping.second.casefold()):
         return "unparsed", ""
     named_first = word == mapping.first.casefold()
-    if mapping.winner == "slot" or order == "uv":
-        return "verdict", "1" if named_first else "2"
-    return "verdict", "2" if named_first else "1"
+    as_shown = mapping.winner == "slot" or order == "uv"
+    return "verdict", "1" if named_first == as_shown else "2"
 
 
 def _log(store: Store, judge: str, calls: pd.DataFrame, path: Path, *, seed: int) -> Evaluation:

@@ -8,8 +8,8 @@ assumption holds: the plain one on independent units, the clustered one everywhe
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +23,7 @@ from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.measures.axes import AXES, Axis, Event, declared, delta_key, step_of
 from jrh_mlflow.results import measure
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, VACUUM, Call
+from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, VACUUM
 from jrh_mlflow.suites import Suite, datasheet_suite
 
 LOW, HIGH = 0.93, 0.975
@@ -161,11 +161,8 @@ def _truth(axis: Axis, judgments: Judgments) -> float:
 
 
 def _simulate(judge: Noisy, suite: Suite) -> pd.DataFrame:
-    def answered() -> Iterator[tuple[Call, str]]:
-        for call in plan_calls(suite, judge, replicates=1):
-            yield call, judge.answer(call)
-
-    return calls_frame([record(judge, call, answer, failure=None, latency_s=0.0) for call, answer in answered()])
+    calls = plan_calls(suite, judge, replicates=1)
+    return calls_frame([record(judge, call, judge.answer(call), failure=None, latency_s=0.0) for call in calls])
 
 
 def _holds(low: float | None, high: float | None, truth: float) -> bool:
@@ -226,7 +223,4 @@ def _conservative(axis: str, design: str, interval: str, seen: Coverage) -> str:
 
 def summary(checks: list[Check]) -> dict[str, int]:
     """Count verdicts by their first word."""
-    counts: dict[str, int] = defaultdict(int)
-    for check in checks:
-        counts[check.verdict.split(":")[0]] += 1
-    return dict(counts)
+    return dict(Counter(check.verdict.split(":")[0] for check in checks))

@@ -39,8 +39,8 @@ def comparison_tables(comparison: Contrasts) -> dict[str, pd.DataFrame]:
             ]
         ),
         "differences": pd.DataFrame(list(comparison.differences)),
-        "by_judge": _spread_frame(comparison.summaries["by_judge"], "judge"),
-        "by_test": _spread_frame(comparison.summaries["by_test"], "axis"),
+        "by_judge": _keyed_frame(comparison.summaries["by_judge"], "judge"),
+        "by_test": _keyed_frame(comparison.summaries["by_test"], "axis"),
         "ordinal": pd.DataFrame(
             [
                 {"axis": axis, "judge": name, "metric": metric, **reading_row(one)}
@@ -49,24 +49,18 @@ def comparison_tables(comparison: Contrasts) -> dict[str, pd.DataFrame]:
                 for metric, one in row.items()
             ]
         ),
-        "costs": pd.DataFrame([{"judge": name, **row} for name, row in comparison.costs.items()]),
+        "costs": _keyed_frame(comparison.costs, "judge"),
     }
     return {name: frame for name, frame in tables.items() if not frame.empty}
 
 
 def reading_row(reading: Reading) -> dict[str, Any]:
     """Spell a reading as columns: value, interval by source, n, excluded, and the reason where there is none."""
+    names = ("value", "low", "high", "n", "excluded", "reason")
     if isinstance(reading, NotEstimable):
-        return {"value": None, "low": None, "high": None, "n": None, "excluded": None, "reason": reading.reason}
-    low, high = source_ends(reading)
-    return {
-        "value": reading.value,
-        "low": low,
-        "high": high,
-        "n": reading.n,
-        "excluded": reading.excluded,
-        "reason": "",
-    }
+        return {**dict.fromkeys(names), "reason": reading.reason}
+    cells = (reading.value, *source_ends(reading), reading.n, reading.excluded, "")
+    return dict(zip(names, cells, strict=True))
 
 
 def n_text(row: Mapping[str, Reading]) -> str:
@@ -158,7 +152,7 @@ def _costs(comparison: Contrasts) -> list[str]:
     return ["### Cost of the calls compared", "", *table(["judge", "dollars", "per accuracy point"], rows), ""]
 
 
-def _spread_frame(rows: Mapping[str, Mapping[str, float | None]], first: str) -> pd.DataFrame:
+def _keyed_frame(rows: Mapping[str, Mapping[str, float | None]], first: str) -> pd.DataFrame:
     frame: pd.DataFrame = pd.DataFrame([{first: name, **row} for name, row in rows.items()])
     return frame
 

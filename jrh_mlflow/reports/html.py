@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,7 +14,6 @@ from jrh_mlflow.schema.estimates import Estimate
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
 
 _FOLDER = "templates"
 
@@ -45,7 +44,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: Mapping[str, Any] = {
+    environment.filters |= {
         "interval": lambda reading: short_interval(*source_ends(reading)) if isinstance(reading, Estimate) else "",
         "money": money_text,
         "number": number_text,
@@ -53,7 +52,6 @@ def _environment() -> Environment:
         "signed": lambda value: f"{value:+.3f}",
         "span": lambda ends: short_interval(*ends),
     }
-    environment.filters.update(filters)
     environment.tests["estimate"] = lambda reading: isinstance(reading, Estimate)
     return environment
 

@@ -139,7 +139,8 @@ def sheet_points(sheet: Datasheet | ReliabilityReport) -> list[Point]:
     points = [point for axis, reading in sheet.estimates.items() for point in reading_points(axis, reading)]
     if isinstance(sheet, Datasheet):
         return points + _curve_points(sheet.estimates)
-    return points + _summary_points(sheet) + _category_points(sheet)
+    across_tests = known_points({f"reliability/{name}": value for name, value in sheet.summary.items()})
+    return points + across_tests + _category_points(sheet)
 
 
 def category_names(groups: Iterable[str]) -> dict[str, str]:
@@ -171,11 +172,6 @@ def _category_points(report: ReliabilityReport) -> list[Point]:
         for axis, reading in axes.items()
         for point in reading_points(f"category/{names[group]}/{axis}", reading)
     ]
-
-
-def _summary_points(report: ReliabilityReport) -> list[Point]:
-    """Spell what holds across tests: `reliability/mean`, `reliability/min` and so on."""
-    return known_points({f"reliability/{name}": value for name, value in report.summary.items()})
 
 
 def _curve_points(estimates: Mapping[str, Reading]) -> list[Point]:
@@ -231,12 +227,14 @@ def sweep_points(readings: Mapping[str, Reading], *, usd_per_1k: float | None, c
     values["sweep/usd_per_1k_judgments"] = usd_per_1k
     for name, reading in readings.items():
         if isinstance(reading, Estimate):
-            values[f"sweep/{name}"] = reading.value
-            values[f"sweep/{name}_ci_low"] = reading.cluster_low
-            values[f"sweep/{name}_ci_high"] = reading.cluster_high
-            values[f"sweep/{name}_n"] = reading.n
-            values[f"sweep/{name}_excluded"] = reading.excluded
+            values |= _in_sweep(name, reading)
+            values |= {f"sweep/{name}_n": reading.n, f"sweep/{name}_excluded": reading.excluded}
     return known_points(values)
+
+
+def _in_sweep(name: str, reading: Estimate) -> dict[str, float | None]:
+    ends = {f"sweep/{name}_ci_low": reading.cluster_low, f"sweep/{name}_ci_high": reading.cluster_high}
+    return {f"sweep/{name}": reading.value, **ends}
 
 
 def sweep_summary_points(
@@ -251,9 +249,7 @@ def sweep_summary_points(
     """
     values: dict[str, float | None] = {f"sweep/{name}": count for name, count in counts.items()}
     if isinstance(hypervolume, Estimate):
-        values["sweep/hypervolume"] = hypervolume.value
-        values["sweep/hypervolume_ci_low"] = hypervolume.cluster_low
-        values["sweep/hypervolume_ci_high"] = hypervolume.cluster_high
+        values |= _in_sweep("hypervolume", hypervolume)
     for name, (reliability, usd) in members.items():
         values[f"sweep/{name}/reliability"] = reliability
         values[f"sweep/{name}/usd_per_1k_judgments"] = usd

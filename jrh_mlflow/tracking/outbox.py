@@ -10,7 +10,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,7 @@ class JudgeFacts:
     def of(cls, judge: Judge) -> JudgeFacts:
         """Read the facts off a judge."""
         prompt = judge.prompt()
-        settings: dict[str, Any] = {
-            **judge.settings(),
-            "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest(),
-        }
+        settings = {**judge.settings(), "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest()}
         return cls(name=judge.name, simulated=judge.simulated, settings=settings, prompt=prompt)
 
     @property
@@ -93,16 +90,9 @@ def keep(measured: Measured, *, key: str, target: Mapping[str, Any]) -> Path:
         final = draft.with_name(f"jrh-outbox-{key}")
     measured.suite.save(draft / "suite")
     measured.calls.to_parquet(draft / _CALLS_FILE, index=False)
-    facts = {
-        "judge": asdict(measured.judge),
-        "run": dict(measured.run),
-        "seconds": measured.seconds,
-        "cpu_seconds": measured.cpu_seconds,
-        "tags": dict(measured.tags),
-        "truncated": measured.truncated,
-        "traces": measured.traces,
-        "target": dict(target),
-    }
+    names = [each.name for each in fields(Measured) if each.name not in ("suite", "calls")]
+    facts = {name: getattr(measured, name) for name in names}
+    facts |= {"judge": asdict(measured.judge), "target": target}
     (draft / _FACTS_FILE).write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
     # The rename makes it appear whole or not at all.
     shutil.rmtree(final, ignore_errors=True)
@@ -120,18 +110,9 @@ def read_kept(folder: Path) -> tuple[Measured, dict[str, Any]]:
     if not is_kept(folder):
         raise TrackingError(f"{folder} holds no kept evaluation: {_FACTS_FILE} is missing.")
     facts = json.loads((folder / _FACTS_FILE).read_text(encoding="utf-8"))
-    measured = Measured(
-        judge=JudgeFacts(**facts["judge"]),
-        suite=read_suite(folder / "suite"),
-        calls=pd.read_parquet(folder / _CALLS_FILE),
-        run=facts["run"],
-        seconds=facts["seconds"],
-        cpu_seconds=facts.get("cpu_seconds"),
-        tags=facts["tags"],
-        truncated=facts["truncated"],
-        traces=facts["traces"],
-    )
-    return measured, facts["target"]
+    target, judge = facts.pop("target"), JudgeFacts(**facts.pop("judge"))
+    suite, calls = read_suite(folder / "suite"), pd.read_parquet(folder / _CALLS_FILE)
+    return Measured(judge=judge, suite=suite, calls=calls, **facts), target
 
 
 def forget(folder: Path) -> None:

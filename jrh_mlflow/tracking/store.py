@@ -165,11 +165,6 @@ class Store:
         self._experiment_id = experiment_id or active or self._found()
 
     @property
-    def shown_uri(self) -> str:
-        """The store's address without the password it may hold: for messages and files."""
-        return shown_uri(self.uri)
-
-    @property
     def experiment_id(self) -> str:
         """Of the experiment that runs go to; made when it is first asked for."""
         if self._experiment_id is None:
@@ -230,6 +225,10 @@ class Store:
         )
         tags = [InputTag(key="mlflow.data.context", value="judge suite")]
         self.client.log_inputs(run_id, [DatasetInput(dataset, tags)])
+
+    def address(self, run_id: str) -> dict[str, str]:
+        """Say where a run belongs, for a file: without the password that the store's address may hold."""
+        return {"run_id": run_id, "tracking_uri": shown_uri(self.uri), "experiment_id": self.experiment_id}
 
     def link(self, run_id: str) -> str:
         """Say where a run can be looked at."""
