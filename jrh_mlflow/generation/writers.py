@@ -13,7 +13,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -104,18 +104,10 @@ class Generator:
 
     def settings(self) -> dict[str, object]:
         """Everything that can change a text, and no key; logged as params `generator.*`."""
-        extra = self.extra or {}
-        return {
-            "model": self.model,
-            "kind": "model",
-            "api_base": self.api_base,
-            "max_tokens": self.max_tokens,
-            "temperature": self.temperature,
-            "max_temperature": None if self.temperature is None else self.max_temperature,
-            "attempts": self.attempts,
-            "seed": self.seed,
-            **{f"extra.{key}": json.dumps(value, ensure_ascii=False) for key, value in extra.items()},
-        }
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "extra"}
+        highest = None if self.temperature is None else self.max_temperature
+        extra = {f"extra.{key}": json.dumps(value, ensure_ascii=False) for key, value in (self.extra or {}).items()}
+        return {"model": self.model, "kind": "model", **own, "max_temperature": highest, **extra}
 
     def as_judge(self) -> PromptedJudge:
         """Return the same model as a judge: the validator when nobody names another one."""

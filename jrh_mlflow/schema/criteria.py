@@ -23,27 +23,13 @@ class Criterion:
         return PAIR_ANSWERS if self.offers_tie else FORCED_ANSWERS
 
 
-BUILT_IN = {
-    criterion.name: criterion
-    for criterion in (
-        Criterion(
-            name="forced",
-            text="Decide which response is better. A choice must be made: there is no tie.",
-            offers_tie=False,
-        ),
-        Criterion(
-            name="allowed",
-            text="Decide which response is better. The two may be equally good: then the answer is a tie.",
-        ),
-        Criterion(
-            name="strict",
-            text=(
-                "Decide which response is better in substance. Answer tie whenever the responses differ only in "
-                "wording, style, fluency, verbosity or surface form."
-            ),
-        ),
-    )
+_TEXTS = {
+    "forced": "Decide which response is better. A choice must be made: there is no tie.",
+    "allowed": "Decide which response is better. The two may be equally good: then the answer is a tie.",
+    "strict": "Decide which response is better in substance. Answer tie whenever the responses differ only in "
+    "wording, style, fluency, verbosity or surface form.",
 }
+BUILT_IN = {name: Criterion(name=name, text=text, offers_tie=name != "forced") for name, text in _TEXTS.items()}
 
 
 def criterion(spec: str | Criterion) -> Criterion:

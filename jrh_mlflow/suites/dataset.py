@@ -218,7 +218,10 @@ def _frame(dataset: object) -> pd.DataFrame:
     # Polars' and Arrow's; last the MLflow datasets that wrap one of these.
     for method in ("to_df", "to_pandas"):
         if callable(convert := getattr(dataset, method, None)):
-            return _checked(convert(), dataset)
+            frame = convert()
+            if isinstance(frame, pd.DataFrame):
+                return frame
+            raise RecipeError(f"The {type(dataset).__name__} gave a {type(frame).__name__}, no DataFrame. {_KINDS}")
     for attribute in ("df", "ds"):
         if (inner := getattr(dataset, attribute, None)) is not None:
             return _frame(inner)
@@ -234,12 +237,6 @@ def _why_no_mapping(dataset: Mapping[object, object]) -> str:
     if splits:
         return f"The dataset has several splits: {', '.join(splits)}. Give one of them, e.g. dataset[{splits[0]}]."
     return f"A dataset cannot be a single {type(dataset).__name__}. {_KINDS}"
-
-
-def _checked(frame: object, dataset: object) -> pd.DataFrame:
-    if not isinstance(frame, pd.DataFrame):
-        raise RecipeError(f"The {type(dataset).__name__} gave a {type(frame).__name__}, no DataFrame. {_KINDS}")
-    return frame
 
 
 def _from_rows(rows: Sequence[object]) -> pd.DataFrame:

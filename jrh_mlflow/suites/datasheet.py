@@ -50,7 +50,10 @@ def datasheet_suite(
     """
     if n_tasks < 1 or depth < 1:
         raise ValueError(f"`n_tasks >= 1` and `depth >= 1` must hold, but got {n_tasks=}, {depth=}.")
-    library = _library(tasks)
+    if tasks is None:
+        library = built_in_tasks()
+    else:
+        library = load_tasks(tasks) if isinstance(tasks, str | Path) else list(tasks)
     if len(library) < n_tasks:
         raise SuiteError(f"{n_tasks} tasks were asked for, but there are {len(library)}. Lower n_tasks or add tasks.")
     chosen = rank(sorted(task.id for task in library), seed, "task")[:n_tasks]
@@ -68,22 +71,8 @@ def datasheet_suite(
         "seed": seed,
         "tasks": "built-in" if tasks is None else "own",
     }
-    return Suite(
-        name=name or _name(n_tasks, depth, half_steps, seed, own=tasks is not None), items=items, origin=origin
-    )
-
-
-def _library(tasks: str | Path | Sequence[Task] | None) -> list[Task]:
-    if tasks is None:
-        return built_in_tasks()
-    return load_tasks(tasks) if isinstance(tasks, str | Path) else list(tasks)
-
-
-def _name(n_tasks: int, depth: int, half_steps: bool, seed: int, *, own: bool) -> str:
-    parts = ["datasheet", f"{n_tasks}x{depth}"]
-    parts += ["half"] if half_steps else []
-    parts += ["own"] if own else []
-    return "-".join([*parts, f"s{seed}"])
+    more = ("-half" if half_steps else "") + ("" if tasks is None else "-own")
+    return Suite(name=name or f"datasheet-{n_tasks}x{depth}{more}-s{seed}", items=items, origin=origin)
 
 
 class _TaskItems:
@@ -98,14 +87,14 @@ class _TaskItems:
         """Requirements in the order in which the ladder satisfies them."""
         steps = 2 * depth + 1 if half_steps else depth + 1
         self.levels = [level * (0.5 if half_steps else 1.0) for level in range(steps)]
-        self.half_steps = half_steps
-        pools = {level: self._pool(self._states(level)) for level in self.levels}
-        self.target = mean(len(candidate.text) for pool in pools.values() for candidate in pool)
+        self.pools = {level: candidates(task, self.climb, self._states(level)) for level in self.levels}
+        self.target = mean(len(candidate.text) for pool in self.pools.values() for candidate in pool)
         # Neighbouring tasks take opposite orders of length, so that over both of them the longer candidate is the
         # better one in exactly half of the pairs at every step.
         order = rank(self.levels, seed, "length", index // 2)
-        self.rungs = ladder(pools, order=order if index % 2 == 0 else order[::-1], target=self.target)
-        self.pools = pools
+        self.rungs = ladder(self.pools, order=order if index % 2 == 0 else order[::-1], target=self.target)
+        listed = [f"- {requirement.text}" for requirement in task.requirements if requirement.id in self.climb]
+        self.instruction = "\n".join([task.instruction, "", "The answer should:", *listed])
 
     def __iter__(self) -> Iterator[Item]:
         yield from self._vacuum()
@@ -121,15 +110,6 @@ class _TaskItems:
             states[self.climb[full]] = "half"
         return states  # type: ignore[return-value]  # dict is invariant in its literal values
 
-    def _pool(self, states: States) -> list[Candidate]:
-        return candidates(self.task, self.climb, states)
-
-    def _instruction(self, *, with_requirements: bool = True) -> str:
-        if not with_requirements:
-            return self.task.instruction
-        listed = [f"- {requirement.text}" for requirement in self.task.requirements if requirement.id in self.climb]
-        return "\n".join([self.task.instruction, "", "The answer should:", *listed])
-
     def _vacuum(self) -> Iterator[Item]:
         rungs = (self.rungs[float(self.depth // 2)].text, self.rungs[float(self.depth)].text)
         contents = {"vacuum_empty": ("", ""), "vacuum_whitespace": _WHITESPACE, "vacuum_identical": rungs}
@@ -139,7 +119,7 @@ class _TaskItems:
                     id=f"{self.task.id}.{condition}.{variant}",
                     task=self.task.id,
                     condition=condition,
-                    instruction=self._instruction(with_requirements=variant == 0),
+                    instruction=self.task.instruction if variant else self.instruction,
                     u=content,
                     v=content,
                     meta={"variant": variant},
@@ -152,20 +132,18 @@ class _TaskItems:
             id=f"{self.task.id}.{condition}.{name}",
             task=self.task.id,
             condition=condition,
-            instruction=self._instruction(),
+            instruction=self.instruction,
             u=u.text,
             v=v.text,
             delta=delta,
             better=better,
-            meta={"satisfied": {"u": u.satisfied, "v": v.satisfied}, "half": {"u": u.half, "v": v.half}},
+            meta={state: {"u": u.ids(state), "v": v.ids(state)} for state in ("satisfied", "half")},
         )
 
     def _ladder(self) -> Iterator[Item]:
         for low, high in itertools.combinations(self.levels, 2):
             delta = high - low
-            if not delta.is_integer() and delta != 0.5:
-                continue
-            if delta.is_integer() and not low.is_integer():
+            if delta != 0.5 and not (delta.is_integer() and low.is_integer()):
                 continue
             name = f"{low:g}-{high:g}"
             pair = (self.rungs[low], self.rungs[high])
@@ -181,7 +159,9 @@ class _TaskItems:
     def _delta_0_different(self) -> Iterator[Item]:
         for count in range(1, self.depth):
             first, last = (
-                nearest(self._pool(dict.fromkeys(ids, "satisfied")), self.target, self.seed, *ids)
+                nearest(
+                    candidates(self.task, self.climb, dict.fromkeys(ids, "satisfied")), self.target, self.seed, *ids
+                )
                 for ids in (self.climb[:count], self.climb[-count:])
             )
             yield self._pair(DELTA_0_DIFFERENT, str(count), first, last, delta=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -56,7 +56,9 @@ def read_labels(
     allowed = _given(labels, scale) or _inferred(cells, known, column, ids)
     if "tie" in {answer.casefold() for answer in allowed.answers}:
         raise RecipeError(f"Column {column!r} has a label called tie, and a tie is an outcome of pairs. Rename it.")
-    matches = _matches(allowed, known)
+    # The same number, or the same word whatever its capitals.
+    answers = {_key(answer): answer for answer in allowed.answers}
+    matches = {text: answers[_key(text)] for text in set(known) if _key(text) in answers}
     outside = [text not in matches for text in known]
     refuse_rows(column, f"must hold one of {_listed(allowed.answers)}", outside, ids=ids, shown=cells)
     return [matches[text] for text in known], allowed
@@ -143,12 +145,6 @@ def _worded(distinct: Sequence[str]) -> tuple[str, ...]:
     plain = {text: re.sub(r"[\s_]+", "_", text.casefold()) for text in spelling.values()}
     last = _LAST.get(frozenset(plain.values()))
     return tuple(sorted(plain, key=lambda text: (plain[text] == last, plain[text], text)))
-
-
-def _matches(allowed: Labels, texts: Iterable[str]) -> Mapping[str, str]:
-    """Return for each text the answer it spells: the same number, or the same word whatever its capitals."""
-    answers = {_key(answer): answer for answer in allowed.answers}
-    return {text: answers[_key(text)] for text in set(texts) if _key(text) in answers}
 
 
 def _whole_levels(low: int, high: int, subject: str) -> tuple[str, ...]:

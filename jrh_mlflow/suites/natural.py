@@ -12,7 +12,8 @@ from jrh_mlflow.suites.dataset import is_na
 from jrh_mlflow.suites.suite import Suite
 
 COLUMNS = ("instruction", "first", "second", "better")
-"""Columns a table of pairs needs; `id` and `task` may be given too."""
+"""Columns a table of pairs needs."""
+_ROLES = (*COLUMNS, "id", "task")
 
 
 def natural_suite(
@@ -30,11 +31,9 @@ def natural_suite(
         better_values: How the table says that the first or the second response is better.
         name: Of the suite.
     """
-    names = {key: key for key in (*COLUMNS, "id", "task")} | dict(columns or {})
-    unknown = set(names) - {*COLUMNS, "id", "task"}
-    if unknown:
-        key = sorted(unknown)[0]
-        raise SuiteError(f"Unknown column role {key!r}.{suggest(key, [*COLUMNS, 'id', 'task'])}")
+    names = {key: key for key in _ROLES} | dict(columns or {})
+    for key in sorted(set(names) - set(_ROLES)):
+        raise SuiteError(f"Unknown column role {key!r}.{suggest(key, _ROLES)}")
     missing = [names[key] for key in COLUMNS if names[key] not in pairs.columns]
     if missing:
         present = ", ".join(map(str, pairs.columns))

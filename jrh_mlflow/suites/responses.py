@@ -195,17 +195,15 @@ def allocate(sizes: Mapping[str, int], n: int) -> dict[str, int]:
         >>> allocate({"common": 90, "rare": 1, "some": 9}, 10)
         {'common': 8, 'rare': 1, 'some': 1}
     """
-    single: set[str] = set()
-    while n >= len(sizes):
+    single: dict[str, int] = {}
+    rest, small = dict(sizes), set(sizes)
+    while small and n >= len(sizes):
         # A stratum whose share is under one gets one; the others share what is left, so their shares shrink in turn.
-        rest = {name: size for name, size in sizes.items() if name not in single}
         places, total = n - len(single), sum(rest.values())
         small = {name for name, size in rest.items() if places * size < total}
-        if not small:
-            break
-        single |= small
-    rest = {name: size for name, size in sizes.items() if name not in single}
-    shares = dict.fromkeys(single, 1) | _largest_remainder(rest, n - len(single))
+        single |= dict.fromkeys(small, 1)
+        rest = {name: size for name, size in rest.items() if name not in small}
+    shares = single | _largest_remainder(rest, n - len(single))
     return {name: shares[name] for name in sorted(sizes)}
 
 

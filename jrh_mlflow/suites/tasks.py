@@ -206,15 +206,9 @@ class Candidate:
     wording: tuple[int, ...]
     """Which of the two wordings each sentence takes: opening, requirements in the task's order, closing."""
 
-    @property
-    def satisfied(self) -> list[str]:
-        """Ids of the requirements met in full."""
-        return sorted(name for name, state in self.states.items() if state == "satisfied")
-
-    @property
-    def half(self) -> list[str]:
-        """Ids of the requirements met in part."""
-        return sorted(name for name, state in self.states.items() if state == "half")
+    def ids(self, state: str) -> list[str]:
+        """Ids of the requirements in one state."""
+        return sorted(name for name, own in self.states.items() if own == state)
 
 
 def rank(values: Iterable[T], *key: object) -> list[T]:
