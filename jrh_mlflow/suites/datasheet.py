@@ -50,10 +50,8 @@ def datasheet_suite(
     """
     if n_tasks < 1 or depth < 1:
         raise ValueError(f"`n_tasks >= 1` and `depth >= 1` must hold, but got {n_tasks=}, {depth=}.")
-    if tasks is None:
-        library = built_in_tasks()
-    else:
-        library = load_tasks(tasks) if isinstance(tasks, str | Path) else list(tasks)
+    source = built_in_tasks() if tasks is None else tasks
+    library = load_tasks(source) if isinstance(source, str | Path) else list(source)
     if len(library) < n_tasks:
         raise SuiteError(f"{n_tasks} tasks were asked for, but there are {len(library)}. Lower n_tasks or add tasks.")
     chosen = rank(sorted(task.id for task in library), seed, "task")[:n_tasks]
@@ -158,12 +156,9 @@ class _TaskItems:
 
     def _delta_0_different(self) -> Iterator[Item]:
         for count in range(1, self.depth):
-            first, last = (
-                nearest(
-                    candidates(self.task, self.climb, dict.fromkeys(ids, "satisfied")), self.target, self.seed, *ids
-                )
-                for ids in (self.climb[:count], self.climb[-count:])
-            )
+            both = (self.climb[:count], self.climb[-count:])
+            pools = [candidates(self.task, self.climb, dict.fromkeys(ids, "satisfied")) for ids in both]
+            first, last = (nearest(pool, self.target, self.seed, *ids) for pool, ids in zip(pools, both, strict=True))
             yield self._pair(DELTA_0_DIFFERENT, str(count), first, last, delta=0.0)
 
     def _filler(self) -> Iterator[Item]:
