@@ -182,11 +182,12 @@ async def _wait_until_gone(predecessor: ActorPlace | None) -> None:
     if predecessor is None or predecessor.host != socket.gethostname():
         return
     until = time.monotonic() + LONGEST_EXIT_S
-    while _is_running(predecessor.pid) and time.monotonic() < until:
+    while is_running(predecessor.pid) and time.monotonic() < until:
         await asyncio.sleep(0.02)
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine has that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -218,7 +218,7 @@ class FolderReader:
     """Reads a folder again only when it changed. A cache, not a state: another process reads the same."""
 
     folder: Path
-    _stamp: object = None
+    _stamps: object = None
     _content: Content | None = None
     _parsed: dict[bytes, Item | None] = field(default_factory=dict)
 
@@ -228,17 +228,13 @@ class FolderReader:
         Raises:
             SuiteError: when it holds no suite, or one that was cut, edited after hashing or breaks a gate.
         """
-        stamp = [_stamp(self.folder / name) for name in (ITEMS_FILE, MANIFEST_FILE, PARTIAL_FILE)]
-        if self._content is None or stamp != self._stamp:
-            self._content, self._stamp = self._read(), stamp
+        stamps = [_stamp(self.folder / name) for name in (ITEMS_FILE, MANIFEST_FILE, PARTIAL_FILE)]
+        if self._content is None or stamps != self._stamps:
+            _, manifest, partial = stamps
+            # The manifest is written last: one that is younger than the items so far belongs to a finished suite.
+            growing = partial is not None and (manifest is None or manifest < partial)
+            self._content, self._stamps = self._growing() if growing else self._finished(), stamps
         return self._content
-
-    def _read(self) -> Content:
-        manifest, partial = _stamp(self.folder / MANIFEST_FILE), _stamp(self.folder / PARTIAL_FILE)
-        # The manifest is written last: one that is younger than the items so far belongs to a finished suite.
-        if partial is not None and (manifest is None or manifest < partial):
-            return self._growing(self.folder / PARTIAL_FILE)
-        return self._finished()
 
     def _finished(self) -> Content:
         suite = read_suite(self.folder, mend=True)
@@ -247,18 +243,18 @@ class FolderReader:
         sha256 = hashlib.sha256(content).hexdigest()
         return Content(name=suite.name, sha256=sha256, items=suite.items, entries=entries, suite=suite)
 
-    def _growing(self, partial: Path) -> Content:
+    def _growing(self) -> Content:
+        partial = self.folder / PARTIAL_FILE
         whole, _, _ = partial.read_bytes().rpartition(b"\n")  # the last line may still be written
         lines = list(dict.fromkeys(whole.splitlines()))
         for number, line in enumerate(lines, 1):
             if line not in self._parsed:
                 self._parsed[line] = _read_line(line, number, partial)
         pairs = [(line, item) for line in lines if (item := self._parsed[line]) is not None]
-        items = tuple(item for _, item in pairs)
         return Content(
             name=self.folder.name,
             sha256=None,
-            items=items,
+            items=tuple(item for _, item in pairs),
             entries=_entries(pairs),
             growing=True,
             unreadable=len(lines) - len(pairs),

@@ -81,13 +81,17 @@ class Decisions:
             StaleError: when somebody else decided since the item was shown; nothing is written.
             ReviewError: when the decision makes no sense; nothing is written.
         """
-        with self._writing():
-            return self._decide(item, click, generated)
+        return self.decide_all([(item, click, generated)])[0]
 
     def decide_all(self, clicks: Sequence[tuple[str, Click, GeneratedPart]]) -> list[Event]:
         """Append several decisions together, or none of them."""
+        events = []
         with self._writing():
-            return [self._decide(item, click, generated) for item, click, generated in clicks]
+            for item, click, generated in clicks:
+                standing = self._standings.of(item)
+                after = decide(standing, click, generated)
+                events.append(self._append(item, click.who, click.action, standing.state, after, {}))
+        return events
 
     def finish(self, who: str, facts: Mapping[str, Any], *, last: int) -> Event:
         """Append that the reviewed suite was written from the events up to `last`."""
@@ -105,11 +109,6 @@ class Decisions:
                     item: place - 1 for place, item in self._connection.execute("SELECT place, item FROM places")
                 }
             return self._places
-
-    def _decide(self, item: str, click: Click, generated: GeneratedPart) -> Event:
-        standing = self._standings.of(item)
-        after = decide(standing, click, generated)
-        return self._append(item, click.who, click.action, standing.state, after, {})
 
     def _append(self, item: str, who: str, action: str, before: State, after: State, facts: Mapping[str, Any]) -> Event:
         when = datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -89,25 +89,24 @@ class Guard:
 
     def _check(self, scope: Scope) -> bool:
         """Refuse what may not come in; return whether the link's token was used."""
-        headers = _Headers(scope)
-        host = headers.only("host").lower()
+        host = _only(scope, "host").lower()
         if host not in self._hosts and host not in local_hosts(scope):
             raise Refusal(403, "This server does not answer for that host name.")
         # Both, since a proxy in front may speak TLS: the scheme that arrives here is not the browser's.
         own = (f"http://{host}", f"https://{host}")
-        origin = headers.only("origin", default="").lower()
+        origin = _only(scope, "origin", default="").lower()
         if origin and origin not in own:
             raise Refusal(403, "The review cannot be used from another site.")
-        if headers.only("sec-fetch-site", default="none") not in ("none", "same-origin"):
+        if _only(scope, "sec-fetch-site", default="none") not in ("none", "same-origin"):
             raise Refusal(403, "The review cannot be opened from another site: paste the link into the address bar.")
-        if self._same(headers.only(TOKEN_HEADER, default=""), self._token):
+        if self._same(_only(scope, TOKEN_HEADER, default=""), self._token):
             return False
         # Only a page may open by the link or its cookie: what reads or changes data needs the header.
         if scope["method"] in _READS and "/api/" not in scope["path"]:
             given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
             if len(given) == 1 and self._same(given[0], self._token):
                 return True
-            if self._same(headers.cookie(cookie_name(scope)), self._cookie):
+            if self._same(_cookie(scope, cookie_name(scope)), self._cookie):
                 return False
         raise Refusal(401, "The token is missing or wrong: open the link that was printed at the start.")
 
@@ -121,25 +120,22 @@ class Guard:
         return f"{cookie_name(scope)}={self._cookie}; Path={path}; HttpOnly; SameSite=Strict"
 
 
-class _Headers:
-    """Headers of a request; one that comes twice is refused, since two readers may choose differently."""
+def _headers(scope: Scope, name: str) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name.encode()]
 
-    def __init__(self, scope: Scope) -> None:
-        self._all: list[tuple[bytes, bytes]] = list(scope["headers"])
 
-    def only(self, name: str, *, default: str | None = None) -> str:
-        found = [value for key, value in self._all if key.lower() == name.encode()]
-        if len(found) > 1 or (not found and default is None):
-            raise Refusal(400, f"The request needs exactly one header {name}.")
-        return found[0].decode("latin-1") if found else str(default)
+def _only(scope: Scope, name: str, *, default: str | None = None) -> str:
+    """Return a header; one that comes twice is refused, since two readers may choose differently."""
+    found = _headers(scope, name)
+    if len(found) > 1 or (not found and default is None):
+        raise Refusal(400, f"The request needs exactly one header {name}.")
+    return found[0] if found else str(default)
 
-    def cookie(self, name: str) -> str:
-        for value in (value.decode("latin-1") for key, value in self._all if key.lower() == b"cookie"):
-            for part in value.split(";"):
-                key, _, content = part.strip().partition("=")
-                if key == name:
-                    return content
-        return ""
+
+def _cookie(scope: Scope, name: str) -> str:
+    parts = ";".join(_headers(scope, "cookie")).split(";")
+    named = (part.strip().partition("=") for part in parts)
+    return next((content for key, _, content in named if key == name), "")
 
 
 def new_token() -> str:

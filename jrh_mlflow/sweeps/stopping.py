@@ -135,9 +135,7 @@ class DominatedStop:
 
 
 def _cell(item: Item) -> str | None:
-    if item.kind == "pair":
-        return pair_cell(item.condition, item.delta)
-    return score_name(item.condition)
+    return pair_cell(item.condition, item.delta) if item.kind == "pair" else score_name(item.condition)
 
 
 def _tracked(item: Item) -> bool:

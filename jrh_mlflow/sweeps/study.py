@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.engine.ray_fleet import is_running
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.home import home
 from jrh_mlflow.sweeps.space import Configuration, Space
@@ -342,7 +343,7 @@ class Trials:
         if worker is None:
             # Died between its birth and its first word; clocks of other machines do not count.
             return time.monotonic() - self._silent.setdefault(trial.number, time.monotonic()) > GRACE_S
-        return worker["host"] == socket.gethostname() and not _lives(worker["pid"])
+        return worker["host"] == socket.gethostname() and not is_running(worker["pid"])
 
     def wait(self, *, seconds: float = 0.5) -> None:
         """Give the other workers a moment, then look for dead ones."""
@@ -368,16 +369,6 @@ def _done(trial: FrozenTrial) -> bool:
 def _turn(trial: FrozenTrial) -> int | None:
     worker = trial.user_attrs.get(WORKER)
     return None if worker is None else int(worker.get("turn", 0))
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # somebody else's process has that number
-    return True
 
 
 def importance(study: Study, objectives: Mapping[str, str], *, seed: int) -> dict[str, dict[str, float] | str]:
