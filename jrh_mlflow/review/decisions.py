@@ -63,11 +63,11 @@ class Decisions:
     def current(self) -> Iterator[Standings]:
         """Give all events so far, other processes' included; nothing is added to them inside the block."""
         with self._lock:
-            self._catch_up()
+            self._standings.add(self.events(since=self._standings.last))
             yield self._standings
 
-    def events(self, *, since: int, limit: int) -> list[Event]:
-        """Return events after a number, in order."""
+    def events(self, *, since: int = 0, limit: int = -1) -> list[Event]:
+        """Return events after a number, in order; all of them when the limit is below 0."""
         with self._lock:
             rows = self._connection.execute(
                 "SELECT * FROM events WHERE number > ? ORDER BY number LIMIT ?", (since, limit)
@@ -128,7 +128,7 @@ class Decisions:
             try:
                 # The lock before the reading: what is decided here must be decided on all that others have written.
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._catch_up()
+                self._standings.add(self.events(since=self._standings.last))
                 yield
                 self._connection.execute("COMMIT")
                 # Only now: what was rolled back must not stand in memory.
@@ -141,12 +141,6 @@ class Decisions:
                 raise
             finally:
                 self._appended = []
-
-    def _catch_up(self) -> None:
-        rows = self._connection.execute(
-            "SELECT * FROM events WHERE number > ? ORDER BY number", (self._standings.last,)
-        )
-        self._standings.add(_event(row) for row in rows.fetchall())
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

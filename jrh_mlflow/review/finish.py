@@ -311,7 +311,7 @@ def _events_csv(review: Review) -> bytes:
     sink = io.StringIO(newline="")
     writer = csv.writer(sink)
     writer.writerow(_EVENT_COLUMNS)
-    for event in review.decisions.events(since=0, limit=2**31):
+    for event in review.decisions.events():
         after, before = event.after, event.before
         item = event.item.partition(" ")[2]
         about = (event.number, event.when, event.who, event.action, item, after.state, after.label, after.reason)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jrh_mlflow.review.contents import ReviewEntry
-from jrh_mlflow.review.states import DECIDED, REJECTED, Standings, State
+from jrh_mlflow.review.states import DECIDED, REJECTED, Standings
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson
@@ -31,7 +31,10 @@ def validator_agreement(entries: Iterable[ReviewEntry], standings: Standings) ->
         if entry.verdict is None:
             excluded += 1
             continue
-        agreed.setdefault(entry.item.task, []).append(_agrees(entry.verdict, entry, state))
+        expected = entry.item.expected
+        kept = entry.verdict == (state.label or expected)
+        agrees = entry.verdict != expected if state.state == REJECTED else kept
+        agreed.setdefault(entry.item.task, []).append(agrees)
     return _share(agreed, excluded)
 
 
@@ -47,12 +50,6 @@ def reviewer_agreement(entries: Mapping[int, ReviewEntry], standings: Standings)
         return None
     disputed = [place for place, entry in entries.items() if _disputed(entry, standings)]
     return {"reviewers": pairs, "disputed": disputed}
-
-
-def _agrees(verdict: str, entry: ReviewEntry, state: State) -> bool:
-    if state.state == REJECTED:
-        return verdict != entry.item.expected
-    return verdict == (state.label or entry.item.expected)
 
 
 def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:

@@ -63,12 +63,18 @@ def open_study(
         RecipeError: when the storage cannot be opened, or when there is no such study and none is to be made.
         JournalError: when the address of a PostgreSQL server cannot be read.
     """
+    from sqlalchemy.exc import SQLAlchemyError
+
     with ExitStack() as undo:
-        with _opening_errors(storage):
+        try:
             store = _storage(driver_url(storage))
             undo.callback(store.engine.dispose)
             undo.callback(store.remove_session)
             opened = _open(name, store, directions, create=create)
+        except (SQLAlchemyError, ImportError, ValueError, OSError) as error:
+            shown = _without_password(" ".join(str(error).split())[:200], storage)
+            # Not `from error`: nothing that was made of an address with a password may be printed.
+            raise RecipeError(f"The storage of the study cannot be opened: {shown}.") from None
         yield opened
 
 
@@ -88,19 +94,6 @@ def _open(name: str, store: RDBStorage, directions: Sequence[str], *, create: bo
             f"There is no study {name} in this storage. Start the sweep without --worker first, with the same space, "
             "suite and seed."
         ) from error
-
-
-@contextmanager
-def _opening_errors(storage: str) -> Iterator[None]:
-    """Turn what goes wrong while a storage is opened into one line, without the password of its address."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        yield
-    except (SQLAlchemyError, ImportError, ValueError, OSError) as error:
-        shown = _without_password(" ".join(str(error).split())[:200], storage)
-        # Not `from error`: nothing that was made of an address with a password may be printed.
-        raise RecipeError(f"The storage of the study cannot be opened: {shown}.") from None
 
 
 def driver_url(storage: str) -> str:
