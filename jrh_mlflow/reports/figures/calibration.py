@@ -10,7 +10,7 @@ import pandas as pd
 
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, has_confidence
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.reports.figures.canvas import PALETTE, canvas, short
+from jrh_mlflow.reports.figures.canvas import PALETTE, canvas, marks, reach, short, write_corners
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NAMES = {"brier": "Brier", "ece": "ECE", "accuracy_gap": "confidence − accuracy"}
+_NAMES = {"brier": "Brier {:.3f}", "ece": "ECE {:.3f}", "accuracy_gap": "confidence − accuracy {:+.3f}"}
 
 
 def calibration_figures(estimates: Mapping[str, Reading], calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
@@ -38,20 +38,9 @@ def calibration_diagram(estimates: Mapping[str, Reading], calls: pd.DataFrame, *
     axes.plot([0, 1], [0, 1], color="#999999", linestyle=":", linewidth=1.2)
     axes.text(0.04, 0.075, "as sure as right", color="#777777", fontsize=9.5, rotation=45, rotation_mode="anchor")
     centres, shares = [each.confidence for each in bins], [each.accuracy for each in bins]
-    axes.errorbar(
-        centres,
-        shares,
-        yerr=_bars(judged, bins),
-        color=PALETTE[0],
-        marker="o",
-        markersize=7,
-        linewidth=1.2,
-        capsize=3,
-    )
-    axes.set_xlim(-0.03, 1.03)
-    axes.set_ylim(-0.03, 1.03)
+    axes.errorbar(centres, shares, yerr=_bars(judged, bins), linewidth=1.2, capsize=3, **marks(0))
     axes.tick_params(labelbottom=False)
-    axes.set_ylabel("share of right answers")
+    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), ylabel="share of right answers")
     axes.set_title(f"Calibration of {short(judge)}\n{_summary(estimates)}", loc="left", fontsize=11.5)
     _counts(figure, axes, judged, bins)
     return figure
@@ -60,27 +49,19 @@ def calibration_diagram(estimates: Mapping[str, Reading], calls: pd.DataFrame, *
 def _bars(judged: ConfidenceTable, bins: Sequence[Bin]) -> list[list[float]]:
     """Return how far each bin's interval reaches below and above: by task, or on the counts where there is one task."""
     codes = bin_codes(judged.confidence)
-    reach: list[list[float]] = [[], []]
+    ends = []
     for code, drawn in zip(np.unique(codes), bins, strict=True):
         own = codes == code
         hits, sizes = (
             np.bincount(judged.task[mask], minlength=judged.n_tasks).astype(float) for mask in (own & judged.right, own)
         )
-        low, high = cluster_wilson(hits, sizes) or wilson(int(hits.sum()), drawn.n)
-        reach[0].append(max(0.0, drawn.accuracy - low))
-        reach[1].append(max(0.0, high - drawn.accuracy))
-    return reach
+        ends.append((drawn.accuracy, *(cluster_wilson(hits, sizes) or wilson(int(hits.sum()), drawn.n))))
+    return reach(ends)
 
 
 def _summary(estimates: Mapping[str, Reading]) -> str:
-    found = {label: estimates.get(f"confidence/{name}") for name, label in _NAMES.items()}
-    sign = {"confidence − accuracy": "+"}
-    said = [
-        f"{label} {reading.value:{sign.get(label, '')}.3f}"
-        for label, reading in found.items()
-        if isinstance(reading, Estimate)
-    ]
-    return ",  ".join(said)
+    found = {shown: estimates.get(f"confidence/{name}") for name, shown in _NAMES.items()}
+    return ",  ".join(shown.format(reading.value) for shown, reading in found.items() if isinstance(reading, Estimate))
 
 
 def _counts(figure: Figure, axes: Axes, judged: ConfidenceTable, bins: Sequence[Bin]) -> None:
@@ -94,12 +75,9 @@ def _counts(figure: Figure, axes: Axes, judged: ConfidenceTable, bins: Sequence[
     below.bar(edges[:-1] + 0.025, right, color=PALETTE[0], label="right", **style)
     below.bar(edges[:-1] + 0.025, wrong, bottom=right, color=PALETTE[1], hatch="///", label="wrong", **style)
     below.spines[["top", "right"]].set_visible(False)
-    below.set_ylabel("calls")
-    below.set_xlabel("confidence")
+    below.set(xlabel="confidence", ylabel="calls")
     below.legend(loc="upper left", frameon=False, fontsize=9.5)
     sizes = sorted({each.n for each in bins})
     each = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    foot = (
-        f"{len(judged.outcome)} calls with a known right answer; {each} in each of {len(bins)} bins; bars: 95 % by task"
-    )
-    figure.text(0.12 / figure.get_figwidth(), 0.14 / height, foot, fontsize=9, color="#444444")
+    calls = f"{len(judged.outcome)} calls with a known right answer"
+    write_corners(figure, foot=f"{calls}; {each} in each of {len(bins)} bins; bars: 95 % by task")

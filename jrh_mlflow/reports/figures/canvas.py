@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jrh_mlflow.reports.numbers import source_ends
 from jrh_mlflow.schema.estimates import Estimate
@@ -66,14 +66,64 @@ def short(name: str, *, most: int = 30) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def error_bars(points: list[Estimate]) -> list[list[float]]:
+def reach(points: Iterable[tuple[float, float | None, float | None]]) -> list[list[float]]:
+    """Return how far the interval of each (value, low, high) reaches below and above the value; 0 where it is open."""
+    known = list(points)
+    below = [0.0 if low is None else max(0.0, value - low) for value, low, _ in known]
+    return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
+
+
+def error_bars(points: Iterable[Estimate]) -> list[list[float]]:
     """Return the lengths of the intervals below and above each point, by task where there is such an interval."""
-    below, above = [], []
-    for point in points:
-        low, high = source_ends(point)
-        below.append(0.0 if low is None else max(0.0, point.value - low))
-        above.append(0.0 if high is None else max(0.0, high - point.value))
-    return [below, above]
+    return reach((point.value, *source_ends(point)) for point in points)
+
+
+def marks(index: int, *, size: int = 7) -> dict[str, Any]:
+    """Return colour and shape of the points of one judge."""
+    return {"color": PALETTE[index % len(PALETTE)], "marker": MARKERS[index % len(MARKERS)], "markersize": size}
+
+
+def label_rows(axes: Axes, labels: Sequence[str], *, dark: int | None = None, fontsize: float = 11.5) -> None:
+    """Give each label a row of its own, from above; `dark` is the row with a darker line above it."""
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color="#EEEEEE")
+    for row in range(1, len(labels)):
+        axes.axhline(row - 0.5, color="#999999" if row == dark else "#E5E5E5", linewidth=1)
+    axes.set_yticks(range(len(labels)), labels, fontsize=fontsize)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+
+
+def write_corners(figure: Figure, *, title: str | None = None, foot: str) -> None:
+    """Write a title into the upper left corner of the page and a footnote into the lower one."""
+    width, height = figure.get_size_inches()
+    if title is not None:
+        figure.text(0.12 / width, 1 - 0.12 / height, title, va="top", fontsize=12.5)
+    figure.text(0.12 / width, 0.14 / height, foot, fontsize=9, color="#444444")
+
+
+def label_cells(
+    axes: Axes, heads: Sequence[str], labels: Sequence[str], tops: Sequence[float], *, fontsize: float
+) -> None:
+    """Turn axes into a table: heads above the columns, a label beside each row, which begins at its top."""
+    axes.set(xlim=(0, len(heads)), ylim=(tops[-1] + 1, 0))
+    axes.set_xticks([column + 0.5 for column in range(len(heads))], heads, fontsize=fontsize)
+    axes.xaxis.tick_top()
+    axes.set_yticks([top + 0.5 for top in tops], labels, fontsize=fontsize)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+def write_cell(
+    axes: Axes, column: int, top: float, *, colour: tuple[float, ...], ink: str, value: str, at: float, below: str
+) -> None:
+    """Fill a cell of a table with a colour, a value and a line below it."""
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, facecolor=colour, linewidth=0))
+    style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
+    axes.text(column + 0.5, top + at, value, fontsize=11.5, fontweight="bold", **style)
+    axes.text(column + 0.5, top + 0.74, below, fontsize=8.5, **style)
 
 
 def ends_kept(name: str, *, most: int = 42) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jrh_mlflow.measures import axes as declarations
 from jrh_mlflow.measures.axes import by_step
-from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, error_bars, label_inches, short
+from jrh_mlflow.reports.figures.canvas import canvas, error_bars, label_inches, label_rows, marks, short
 from jrh_mlflow.reports.numbers import threshold_text
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
@@ -45,19 +45,12 @@ def psychometric(sheets: Sheets) -> Figure | None:
     figure, axes = canvas(8, 4.8, left=0.85, right=0.65)
     spread = 0.06 * (len(curves) - 1)
     for index, (name, points) in enumerate(curves.items()):
-        shift = (index / max(1, len(curves) - 1) - 0.5) * spread if len(curves) > 1 else 0.0
-        steps = [step + shift for step, _ in points]
-        values = [point.value for _, point in points]
-        threshold = threshold_text(sheets[name]["threshold_75"])
-        axes.errorbar(
-            steps,
-            values,
-            yerr=error_bars([point for _, point in points]),
-            linewidth=2,
-            linestyle="-" if max(np.diff([step for step, _ in points]), default=0) <= 1 else ":",
-            label=f"{short(name)}   Δ75 {threshold}",
-            **_marks(index),
-        )
+        shift = (index / max(1, len(curves) - 1) - 0.5) * spread
+        steps, readings = [step for step, _ in points], [reading for _, reading in points]
+        line = "-" if max(np.diff(steps), default=0) <= 1 else ":"
+        label = f"{short(name)}   Δ75 {threshold_text(sheets[name]['threshold_75'])}"
+        drawn = [step + shift for step in steps], [reading.value for reading in readings], error_bars(readings)
+        axes.errorbar(*drawn, linewidth=2, linestyle=line, label=label, capsize=4, **marks(index))
     # Named in the margin: inside the axes a bar can stand anywhere.
     margin = axes.get_yaxis_transform()
     axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
@@ -65,9 +58,8 @@ def psychometric(sheets: Sheets) -> Figure | None:
     axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
     axes.text(1.01, 0.5, "coin", transform=margin, ha="left", va="center", color="#777777")
     axes.set_xticks(sorted({step for points in curves.values() for step, _ in points}))
+    axes.set(xlabel="quality difference δ (requirements met)", ylabel="share of calls choosing the better")
     axes.set_ylim(-0.02, 1.03)
-    axes.set_xlabel("quality difference δ (requirements met)")
-    axes.set_ylabel("share of calls choosing the better")
     axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left")
     axes.legend(loc="lower right", frameon=True)
     return figure
@@ -87,26 +79,17 @@ def decomposition(sheets: Sheets) -> Figure | None:
         for position, readings in enumerate(rows.values()):
             values = [reading.value if isinstance(reading, Estimate) else 0.0 for reading in readings]
             left, width = sum(values[:index]), values[index]
-            axes.barh(
-                position,
-                width,
-                left=left,
-                height=0.62,
-                color=colour,
-                hatch=hatch,
-                edgecolor="white",
-                label=label if position == 0 else None,
-            )
+            name = label if position == 0 else None
+            style: dict[str, Any] = {"height": 0.62, "color": colour, "hatch": hatch, "edgecolor": "white"}
+            axes.barh(position, width, left=left, label=name, **style)
             if width >= 0.05:
-                dark = colour in ("#0072B2", "#D55E00")
+                text = "white" if colour in ("#0072B2", "#D55E00") else "black"
                 box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}
-                text = "white" if dark else "black"
                 axes.text(left + width / 2, position, f"{width:.0%}", ha="center", va="center", color=text, bbox=box)
     pairs = [next(reading.n for reading in readings if isinstance(reading, Estimate)) for readings in rows.values()]
     axes.set_yticks(range(len(rows)), [f"{short(name)}\nn = {n}" for name, n in zip(rows, pairs, strict=True)])
     axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("share of equal-quality pairs")
+    axes.set(xlim=(0, 1), xlabel="share of equal-quality pairs")
     axes.set_title("What a judge does when both answers are equally good", loc="left")
     figure.legend(loc="lower center", ncol=2, frameon=False)
     axes.grid(visible=False)
@@ -128,27 +111,12 @@ def axes_map(sheets: Sheets) -> Figure | None:
     gap = min(0.17, 0.7 / len(sheets))
     for index, (name, estimates) in enumerate(sheets.items()):
         offset = (index - (len(sheets) - 1) / 2) * gap
-        points = [
-            (row + offset, reading)
-            for row, axis in enumerate(shown)
-            if isinstance(reading := estimates.get(axis), Estimate)
-        ]
-        axes.errorbar(
-            [reading.value for _, reading in points],
-            [row for row, _ in points],
-            xerr=error_bars([reading for _, reading in points]),
-            linestyle="none",
-            label=short(name),
-            **_marks(index),
-        )
-    axes.grid(visible=False, axis="y")
-    axes.grid(axis="x", color="#EEEEEE")
-    for row in range(1, len(shown)):
-        axes.axhline(row - 0.5, color="#E5E5E5", linewidth=1)
-    axes.set_yticks(range(len(shown)), list(shown.values()))
-    axes.set_ylim(len(shown) - 0.5, -0.5)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel("share (bars: 95 % by task)")
+        found = {row: estimates.get(axis) for row, axis in enumerate(shown)}
+        points = {row + offset: reading for row, reading in found.items() if isinstance(reading, Estimate)}
+        values, bars = [reading.value for reading in points.values()], error_bars(points.values())
+        axes.errorbar(values, list(points), xerr=bars, linestyle="none", label=short(name), capsize=4, **marks(index))
+    label_rows(axes, list(shown.values()))
+    axes.set(xlim=(-0.02, 1.02), xlabel="share (bars: 95 % by task)")
     axes.set_title("Metrology axes" if with_legend else f"Metrology axes of {short(next(iter(sheets)))}", loc="left")
     if with_legend:
         figure.legend(loc="upper right", frameon=False)
@@ -168,27 +136,14 @@ def operating_points(arms: Sheets, *, judge: str) -> Figure | None:
     places = list(points.values())
     axes.plot([f.value for f, _ in places], [r.value for _, r in places], color="#777777", linewidth=1.5, zorder=1)
     for index, (name, (false, right)) in enumerate(points.items()):
-        axes.errorbar(
-            false.value,
-            right.value,
-            xerr=error_bars([false]),
-            yerr=error_bars([right]),
-            label=f"{name}  ({false.value:.2f}, {right.value:.2f})",
-            **_marks(index, size=10),
-        )
-    axes.set_xlim(-0.03, 1.03)
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_xlabel("false preference at equal quality (δ = 0); left is better")
-    axes.set_ylabel("chooses the better, one step apart (δ = 1); up is better")
+        label = f"{name}  ({false.value:.2f}, {right.value:.2f})"
+        style = {"xerr": error_bars([false]), "yerr": error_bars([right]), "capsize": 4, **marks(index, size=10)}
+        axes.errorbar(false.value, right.value, label=label, **style)
+    axes.set(xlim=(-0.03, 1.03), xlabel="false preference at equal quality (δ = 0); left is better")
+    axes.set(ylim=(-0.03, 1.03), ylabel="chooses the better, one step apart (δ = 1); up is better")
     axes.set_title(f"Operating points of {judge}\n(tie criteria; bars: 95 % by task)", loc="left")
     axes.legend(loc="lower right", frameon=True, title="tie criterion")
     return figure
-
-
-def _marks(index: int, *, size: int = 7) -> dict[str, Any]:
-    """Return colour and shape of the points of one judge."""
-    colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
-    return {"color": colour, "marker": marker, "markersize": size, "capsize": 4}
 
 
 def _curve(estimates: Mapping[str, Reading]) -> list[tuple[float, Estimate]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.comparison import OVERALL, Contrasts
@@ -12,15 +13,18 @@ from jrh_mlflow.measures.reliability import CostPoint, ReliabilityReadings
 from jrh_mlflow.measures.reliability import cost_curve as cost_points
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.reports.figures.canvas import (
-    MARKERS,
-    PALETTE,
     canvas,
     ends_kept,
     error_bars,
+    label_cells,
     label_inches,
+    label_rows,
+    marks,
     png,
     short,
     wrapped,
+    write_cell,
+    write_corners,
 )
 from jrh_mlflow.reports.numbers import short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -35,9 +39,9 @@ _CELL_WIDTH, _CELL_HEIGHT = 1.35, 0.56
 _APART = 0.3
 """Gap, in cells, that sets the baseline and the mean over tests apart from the tests."""
 _SERIES = {
-    "score": ("score", PALETTE[0], "o", PALETTE[0]),
-    "consistency": ("same answer as its own baseline", PALETTE[1], "s", PALETTE[1]),
-    "moved": ("another answer than its own baseline, as it should", PALETTE[2], "D", "white"),
+    "score": ("score", marks(0)),
+    "consistency": ("same answer as its own baseline", marks(1)),
+    "moved": ("another answer than its own baseline, as it should", {**marks(2), "markerfacecolor": "white"}),
 }
 
 
@@ -72,27 +76,18 @@ def heatmap(
         return None
     heads = [wrapped(ends_kept(name)) for name in judges]
     tops = _tops(axes_names)
-    height = tops[-1] + 1
     top = 0.55 + 0.2 * max(head.count("\n") + 1 for head in heads)
-    left, right, bottom = label_inches(_row_label(axis) for axis in axes_names), 0.85, 0.55
-    size = (left + _CELL_WIDTH * len(judges) + right, top + _CELL_HEIGHT * height + bottom)
+    labels = [_row_label(axis) for axis in axes_names]
+    left, right, bottom = label_inches(labels), 0.85, 0.55
+    size = (left + _CELL_WIDTH * len(judges) + right, top + _CELL_HEIGHT * (tops[-1] + 1) + bottom)
     figure, axes = canvas(max(size[0], 5.5), size[1], left=left, right=right + max(0.0, 5.5 - size[0]), top=top)
     for axis, row_top in zip(axes_names, tops, strict=True):
         for column, name in enumerate(judges):
             letter = (letters or {}).get(axis, {}).get(name, "")
             _cell(axes, column, row_top, cells[axis][name], letter=letter, inverse=lower_is_better(axis))
-    axes.set_xlim(0, len(judges))
-    axes.set_ylim(height, 0)
-    axes.set_xticks([column + 0.5 for column in range(len(judges))], heads, fontsize=10.5)
-    axes.xaxis.tick_top()
-    axes.set_yticks([row_top + 0.5 for row_top in tops], [_row_label(axis) for axis in axes_names], fontsize=10.5)
-    axes.tick_params(length=0)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    figure.text(0.12 / figure.get_figwidth(), 1 - 0.12 / figure.get_figheight(), title, va="top", fontsize=12.5)
+    label_cells(axes, heads, labels, tops, fontsize=10.5)
     shared = "; same letter: cannot be told apart" if letters else ""
-    foot = f"value, [95 % by source], n{shared}"
-    figure.text(0.12 / figure.get_figwidth(), 0.14 / figure.get_figheight(), foot, fontsize=9, color="#444444")
+    write_corners(figure, title=title, foot=f"value, [95 % by source], n{shared}")
     _colour_bar(figure, axes, inverse=any(lower_is_better(axis) for axis in axes_names))
     return figure
 
@@ -111,9 +106,8 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
         _cost_line(axes, name, [point for point in points if point.usd > 0 or not wide], index)
     if wide:
         axes.set_xscale("log")
-    axes.set_ylim(-0.02, 1.03)
+    axes.set(ylim=(-0.02, 1.03), ylabel="share of right answers so far")
     axes.set_xlabel("dollars spent so far" + (" (logarithmic)" if wide else ""))
-    axes.set_ylabel("share of right answers so far")
     axes.set_title("Reliability against cost", loc="left")
     axes.legend(loc="lower right", frameon=True)
     return figure
@@ -134,19 +128,10 @@ def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
     figure, axes = canvas(*size, left=left, right=0.75, bottom=0.8 + legend, top=0.65)
     stays = {row for row, _ in series.get("consistency", [])}
     for name, points in series.items():
-        label, colour, marker, face = _SERIES[name]
-        axes.errorbar(
-            [point.value for _, point in points],
-            [row + _offset(name, row in stays) for row, _ in points],
-            xerr=error_bars([point for _, point in points]),
-            linestyle="none",
-            color=colour,
-            marker=marker,
-            markerfacecolor=face,
-            markersize=7,
-            capsize=3,
-            label=label,
-        )
+        label, style = _SERIES[name]
+        values, bars = [point.value for _, point in points], error_bars(point for _, point in points)
+        heights = [row + _offset(name, row in stays) for row, _ in points]
+        axes.errorbar(values, heights, xerr=bars, linestyle="none", capsize=3, label=label, **style)
     _dress_chart(axes, report, rows, labels)
     axes.set_title(f"Reliability of {short(judge)}", loc="left", pad=18)
     figure.legend(loc="lower left", frameon=False, fontsize=10, bbox_to_anchor=(0.1 / figure.get_figwidth(), 0.0))
@@ -163,22 +148,13 @@ def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Est
     if mean is not None:
         axes.axvline(mean, color="#777777", linewidth=1, linestyle="--", zorder=0)
         # Above the frame, clear of every point.
-        axes.text(
-            mean, 1.0, f"mean {mean:.2f}", transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=9
-        )
+        frame = axes.get_xaxis_transform()
+        axes.text(mean, 1.0, f"mean {mean:.2f}", transform=frame, ha="center", va="bottom", fontsize=9)
+    margin = axes.get_yaxis_transform()
     for row, score in enumerate(rows.values()):
-        axes.text(
-            1.02, row, f"n {score.n}", transform=axes.get_yaxis_transform(), va="center", fontsize=9, color="#444444"
-        )
-        if row:
-            dark = row == 1 and BASELINE in rows
-            axes.axhline(row - 0.5, color="#999999" if dark else "#E5E5E5", linewidth=1)
-    axes.grid(visible=False, axis="y")
-    axes.grid(axis="x", color="#EEEEEE")
-    axes.set_yticks(range(len(rows)), labels, fontsize=10.5)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlim(-0.03, 1.03)
-    axes.set_xlabel("share (bars: 95 % by source)")
+        axes.text(1.02, row, f"n {score.n}", transform=margin, va="center", fontsize=9, color="#444444")
+    label_rows(axes, labels, dark=1 if BASELINE in rows else None, fontsize=10.5)
+    axes.set(xlim=(-0.03, 1.03), xlabel="share (bars: 95 % by source)")
 
 
 def _series(report: ReliabilityReadings, rows: Mapping[str, Estimate]) -> dict[str, list[tuple[int, Estimate]]]:
@@ -198,20 +174,17 @@ def _cell(axes: Axes, column: int, top: float, reading: Reading, *, letter: str,
     from matplotlib import colormaps
     from matplotlib.patches import Rectangle
 
-    box = (column + 0.015, top + 0.03)
     if not isinstance(reading, Estimate):
-        axes.add_patch(Rectangle(box, 0.97, 0.94, facecolor="#F4F4F4", edgecolor="#BBBBBB", hatch="////", linewidth=0))
+        style: dict[str, Any] = {"facecolor": "#F4F4F4", "edgecolor": "#BBBBBB", "hatch": "////", "linewidth": 0}
+        axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, **style))
         backing = {"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 2}
         axes.text(column + 0.5, top + 0.5, "n/a", ha="center", va="center", color="#444444", fontsize=10, bbox=backing)
         return
     good = 1 - reading.value if inverse else reading.value
     colour = colormaps["cividis"](min(1.0, max(0.0, good)))
-    axes.add_patch(Rectangle(box, 0.97, 0.94, facecolor=colour, linewidth=0))
-    text = _ink(colour)
     value = f"{reading.value:.2f}  {letter}".strip()
-    axes.text(column + 0.5, top + 0.34, value, ha="center", va="center", color=text, fontsize=11.5, fontweight="bold")
-    span = short_interval(*source_ends(reading))
-    axes.text(column + 0.5, top + 0.74, f"{span}  n {reading.n}", ha="center", va="center", color=text, fontsize=8.5)
+    below = f"{short_interval(*source_ends(reading))}  n {reading.n}"
+    write_cell(axes, column, top, colour=colour, ink=_ink(colour), value=value, at=0.34, below=below)
 
 
 def _ink(colour: tuple[float, ...]) -> str:
@@ -235,12 +208,9 @@ def _colour_bar(figure: Figure, axes: Axes, *, inverse: bool) -> None:
 
 def _tops(axes_names: Sequence[str]) -> list[float]:
     """Where each row begins, in cells from above."""
-    tops, place = [], 0.0
-    for index, axis in enumerate(axes_names):
-        before = axes_names[index - 1] if index else None
-        place += _APART if before == BASELINE or (axis == OVERALL and before is not None) else 0.0
-        tops.append(place)
-        place += 1.0
+    tops = [0.0]
+    for before, axis in pairwise(axes_names):
+        tops.append(tops[-1] + 1.0 + (_APART if before == BASELINE or axis == OVERALL else 0.0))
     return tops
 
 
@@ -254,10 +224,10 @@ def _test_label(test: str) -> str:
 
 
 def _cost_line(axes: Axes, name: str, points: Sequence[CostPoint], index: int) -> None:
-    colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
+    style = marks(index, size=9)
     step = max(1, math.ceil(len(points) / 2000))
     drawn = [*points[::step], points[-1]]
-    axes.plot([point.usd for point in drawn], [point.score for point in drawn], color=colour, linewidth=1.8)
+    axes.plot([point.usd for point in drawn], [point.score for point in drawn], color=style["color"], linewidth=1.8)
     last = points[-1]
     label = f"{ends_kept(name)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
-    axes.plot([last.usd], [last.score], color=colour, marker=marker, markersize=9, linestyle="-", label=label)
+    axes.plot([last.usd], [last.score], linestyle="-", label=label, **style)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.criterion import OperatingPoint, curve
-from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, short
+from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, reach, short
 from jrh_mlflow.reports.sweep import Dot
 
 if TYPE_CHECKING:
@@ -46,10 +46,8 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
     if min(prices) > 0 and max(prices) / min(prices) > 5:
         axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda usd, _: f"${usd:g}")
-    axes.set_xlabel(
-        "dollars per 1,000 judgments   (bars: 95 % by task; filled: on the front; orange: tied with the best)"
-    )
-    axes.set_ylabel("reliability")
+    legend = "bars: 95 % by task; filled: on the front; orange: tied with the best"
+    axes.set(xlabel=f"dollars per 1,000 judgments   ({legend})", ylabel="reliability")
     axes.set_title(title, loc="left")
     return figure
 
@@ -58,9 +56,6 @@ def criterion_curve(points: Sequence[OperatingPoint]) -> Figure | None:
     """Sensitivity one step apart against false preference between equals, for every criterion of every judge."""
     if len({point.criterion for point in points}) < 2:
         return None
-    groups: dict[tuple[str, str], list[OperatingPoint]] = {}
-    for point in points:
-        groups.setdefault((point.judge, point.prompt), []).append(point)
     prompts = sorted({point.prompt for point in points})
     figure, axes = canvas(8, 6.4, left=0.85)
     for index, judge in enumerate(dict.fromkeys(point.judge for point in points)):
@@ -69,33 +64,23 @@ def criterion_curve(points: Sequence[OperatingPoint]) -> Figure | None:
         colour = PALETTE[index % len(PALETTE)]
         axes.plot([x for x, _ in steps], [y for _, y in steps], color=colour, linewidth=1.2, alpha=0.6)
         for place, prompt in enumerate(prompts):
-            if (judge, prompt) in groups:
-                _points(axes, groups[judge, prompt], colour=colour, marker=MARKERS[place % len(MARKERS)])
+            same_prompt = [point for point in own if point.prompt == prompt]
+            if same_prompt:
+                _points(axes, same_prompt, colour=colour, marker=MARKERS[place % len(MARKERS)])
     axes.plot([0, 1], [0, 1], color="#999999", linestyle=":", linewidth=1)
-    axes.set_xlim(-0.03, 1.03)
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_xlabel("false preference between equals (Δ0)")
-    axes.set_ylabel("chooses the better, one step apart")
+    axes.set(xlim=(-0.03, 1.03), xlabel="false preference between equals (Δ0)")
+    axes.set(ylim=(-0.03, 1.03), ylabel="chooses the better, one step apart")
     axes.set_title("Criterion curve (lines: rising fit per judge; bars: 95 % by task)", loc="left")
     axes.legend(loc="lower right", frameon=True, fontsize=9)
     return figure
 
 
 def _draw(axes: Axes, dot: Dot) -> None:
-    low, high = (dot.value if end is None else end for end in (dot.low, dot.high))
     colour = PALETTE[0] if dot.on_front else "#888888"
-    axes.errorbar(
-        [dot.usd],
-        [dot.value],
-        yerr=[[max(0.0, dot.value - low)], [max(0.0, high - dot.value)]],
-        color=colour,
-        marker="o",
-        markersize=8,
-        markerfacecolor=colour if dot.on_front else "white",
-        markeredgecolor=PALETTE[1] if dot.tied else colour,
-        markeredgewidth=2,
-        capsize=3,
-    )
+    face, edge = colour if dot.on_front else "white", PALETTE[1] if dot.tied else colour
+    marker: dict[str, Any] = {"markerfacecolor": face, "markeredgecolor": edge, "markeredgewidth": 2, "markersize": 8}
+    bars = reach([(dot.value, dot.low, dot.high)])
+    axes.errorbar([dot.usd], [dot.value], yerr=bars, color=colour, marker="o", capsize=3, **marker)
 
 
 def _points(axes: Axes, points: Sequence[OperatingPoint], *, colour: str, marker: str) -> None:
@@ -103,17 +88,9 @@ def _points(axes: Axes, points: Sequence[OperatingPoint], *, colour: str, marker
     for index, point in enumerate(points):
         of_false, of_hits = point.intervals
         x, y = point.false_preference, point.sensitivity
-        axes.errorbar(
-            [x],
-            [y],
-            xerr=None if of_false is None else [[max(0.0, x - of_false[0])], [max(0.0, of_false[1] - x)]],
-            yerr=None if of_hits is None else [[max(0.0, y - of_hits[0])], [max(0.0, of_hits[1] - y)]],
-            color=colour,
-            marker=marker,
-            markersize=8,
-            linewidth=0,
-            elinewidth=0.8,
-            label=label if index == 0 else None,
-        )
+        across = None if of_false is None else reach([(x, *of_false)])
+        along = None if of_hits is None else reach([(y, *of_hits)])
+        style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 8, "linewidth": 0, "elinewidth": 0.8}
+        axes.errorbar([x], [y], xerr=across, yerr=along, label=label if index == 0 else None, **style)
         beside: dict[str, Any] = {"xytext": (6, -11), "textcoords": "offset points"}
         axes.annotate(short(point.criterion, most=14), (x, y), fontsize=8.5, **beside)
