@@ -33,7 +33,9 @@ class Budget:
         """Reservations of this run that are not settled yet."""
         self._settled = asyncio.Event()
         """Set, and replaced, whenever one is."""
-        self._others = _Others(journal)
+        self._latest: tuple[int, int] | None = None
+        """Spent and reserved, when that changed the last time while others were waited for."""
+        self._changed_at = self._looked_at = time.monotonic()
 
     async def reserve(self, key: str, worst_micro: int) -> None:
         """Set the worst case aside. While it does not fit, calls in flight anywhere may still give most of theirs back.
@@ -48,7 +50,7 @@ class Budget:
                 settled = self._settled
                 await settled.wait()
                 continue
-            seen = await self._others.wait(self._name, seen)
+            seen = await self._wait_for_others(self._name, seen)
         self._held += 1
 
     async def answered(self, request: Request, key: str, response: Response, *, cost_micro: int | None) -> None:
@@ -81,17 +83,10 @@ class Budget:
         self._settled.set()
         self._settled = asyncio.Event()
 
+    async def _wait_for_others(self, budget: str, seen: tuple[int, int] | None) -> tuple[int, int]:
+        """Give other processes a moment, but none that is dead or stuck; return what is spent and reserved.
 
-class _Others:
-    """Waits for the other processes that spend from a budget, and for none that is dead or stuck."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._latest: tuple[int, int] | None = None
-        self._changed_at = self._looked_at = time.monotonic()
-
-    async def wait(self, budget: str, seen: tuple[int, int] | None) -> tuple[int, int]:
-        """Give them a moment; return what is spent and reserved, which the caller hands in the next time.
+        The caller hands that in the next time.
 
         Raises:
             OutOfBudget: None of them holds anything, or none has settled anything for a long time.
@@ -102,18 +97,15 @@ class _Others:
             raise OutOfBudget
         if now[1]:
             await asyncio.sleep(POLL_S)
-            await self._look_for_the_dead()
+            if time.monotonic() - self._looked_at > SETTLE_DEAD_S:
+                self._looked_at = time.monotonic()
+                await asyncio.to_thread(self._journal.settle_dead)
         return now
 
     def _is_stuck(self, now: tuple[int, int]) -> bool:
         if now != self._latest:
             self._latest, self._changed_at = now, time.monotonic()
         return time.monotonic() - self._changed_at > PATIENCE_S
-
-    async def _look_for_the_dead(self) -> None:
-        if time.monotonic() - self._looked_at > SETTLE_DEAD_S:
-            self._looked_at = time.monotonic()
-            await asyncio.to_thread(self._journal.settle_dead)
 
 
 def checked_cap(max_usd: float | None, judge: Judge, price: Price | None) -> int | None:

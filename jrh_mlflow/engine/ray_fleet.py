@@ -41,6 +41,8 @@ LINGER_S = 0.01
 """Calls that end together travel together: a message costs more than most of what is in it."""
 LONGEST_EXIT_S = 5.0
 """Longest wait for a killed worker's process to end."""
+OBJECT_STORE_BYTES = 100 * 2**20
+"""Of a cluster started here: calls are small and travel inline, nothing is kept in the object store."""
 
 
 class ActorCall(NamedTuple):
@@ -195,10 +197,6 @@ def is_running(pid: int) -> bool:
     except PermissionError:  # of another user
         pass
     return True
-
-
-OBJECT_STORE_BYTES = 100 * 2**20
-"""Of a cluster started here: calls are small and travel inline, nothing is kept in the object store."""
 
 
 def import_ray() -> Any:

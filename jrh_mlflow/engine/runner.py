@@ -31,6 +31,9 @@ _TURN = 256
 
 W = TypeVar("W")
 R = TypeVar("R")
+OnRecord = Callable[[CallRecord], None]
+StopRule = Callable[[CallRecord], "str | None"]
+"""Told about every record; returns why no further call should be made, or None."""
 
 
 class WorkerPool(Generic[W, R]):
@@ -132,11 +135,6 @@ def calm_collector() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-OnRecord = Callable[[CallRecord], None]
-StopRule = Callable[[CallRecord], "str | None"]
-"""Told about every record; returns why no further call should be made, or None."""
 
 
 @dataclass(kw_only=True, slots=True)

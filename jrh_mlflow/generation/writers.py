@@ -26,8 +26,7 @@ from jrh_mlflow.generation.session import UNKNOWN_COST, ModelQuestion, OwnQuesti
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.callables import UserFunction
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
-from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.judges.request_fields import address_of, checked_extra
+from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
 from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.perturb import ReliabilityTest, Target
 from jrh_mlflow.schema.items import Call, Item

@@ -20,6 +20,32 @@ from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.text import clean_text
 
 TIE, ABSTAIN = "tie", "abstain"
+PROBLEMS: Mapping[str, str] = {
+    "empty_choices": "the response has no choice",
+    "content_filter": "the provider's content filter stopped the response",
+    "empty_content": "the response has no text",
+    "refusal": "the model refused",
+    "truncated": "max_tokens ended the response before a readable answer",
+    "no_json": "the text has no JSON object",
+    "bad_json": "the last JSON object is broken or unfinished",
+    "listed": "the last JSON object stands in a list",
+    "too_deep": f"the JSON is nested deeper than {MAX_DEPTH}",
+    "duplicate_keys": "the JSON object has a key twice",
+    "bad_number": "the JSON object has a number that is none",
+    "missing_verdict": "the last JSON object has no key 'verdict'",
+    "conflicting": "several JSON objects give different verdicts",
+    "not_an_answer": "the verdict is none of the answers",
+}
+"""Why there is no answer, by code."""
+
+_ERRORS = ("empty_choices", "content_filter", "empty_content")
+_LENGTH = ("length", "max_tokens")
+_VERDICT_KEY = re.compile(r'"verdict"[ \t\n\r]*:[ \t\n\r]*')
+_BARE_VALUE = re.compile(r"[^ \t\n\r,}]+")
+_VALUE_START = re.compile(r'[ \t\n\r":]*([^",}]*)([",}]?)')
+_LEVEL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_ROUNDING = 1e-3
+"""By how much probabilities may sum past 1, as providers round them."""
 
 
 @dataclass(frozen=True)
@@ -86,34 +112,6 @@ def _as_text(value: object) -> str | None:
     if isinstance(value, float) and math.isfinite(value):
         return str(int(value)) if value.is_integer() else repr(value)
     return None
-
-
-PROBLEMS: Mapping[str, str] = {
-    "empty_choices": "the response has no choice",
-    "content_filter": "the provider's content filter stopped the response",
-    "empty_content": "the response has no text",
-    "refusal": "the model refused",
-    "truncated": "max_tokens ended the response before a readable answer",
-    "no_json": "the text has no JSON object",
-    "bad_json": "the last JSON object is broken or unfinished",
-    "listed": "the last JSON object stands in a list",
-    "too_deep": f"the JSON is nested deeper than {MAX_DEPTH}",
-    "duplicate_keys": "the JSON object has a key twice",
-    "bad_number": "the JSON object has a number that is none",
-    "missing_verdict": "the last JSON object has no key 'verdict'",
-    "conflicting": "several JSON objects give different verdicts",
-    "not_an_answer": "the verdict is none of the answers",
-}
-"""Why there is no answer, by code."""
-
-_ERRORS = ("empty_choices", "content_filter", "empty_content")
-_LENGTH = ("length", "max_tokens")
-_VERDICT_KEY = re.compile(r'"verdict"[ \t\n\r]*:[ \t\n\r]*')
-_BARE_VALUE = re.compile(r"[^ \t\n\r,}]+")
-_VALUE_START = re.compile(r'[ \t\n\r":]*([^",}]*)([",}]?)')
-_LEVEL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_ROUNDING = 1e-3
-"""By how much probabilities may sum past 1, as providers round them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

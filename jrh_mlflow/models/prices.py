@@ -145,9 +145,8 @@ def _from_entry(entry: Mapping[str, Any]) -> Price | None:
     input_usd, output_usd = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if not isinstance(input_usd, int | float) or not isinstance(output_usd, int | float):
         return None
-    if entry.get("input_cost_per_request"):
-        return None
-    if input_usd == output_usd == 0 and entry.get("litellm_provider") not in _OWN_MACHINE:
+    unfilled = input_usd == output_usd == 0 and entry.get("litellm_provider") not in _OWN_MACHINE
+    if unfilled or entry.get("input_cost_per_request"):
         return None
     # Where thinking costs more than speaking, the usage does not tell the two apart: take the dearer.
     output_usd = max(output_usd, entry.get("output_cost_per_reasoning_token") or 0)

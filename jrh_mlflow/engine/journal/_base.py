@@ -261,16 +261,9 @@ class Journal(ABC):
         self._demand_open()
         with self._errors():
             counts = self._do_rarely(lambda database: database.counts())
-        return Summary(
-            answered=counts[ANSWERED],
-            failed=counts[FAILED],
-            in_flight=counts[RESERVED],
-            lost=counts[LOST],
-            damaged=len(self._damaged),
-            size_bytes=counts["size_bytes"],
-            hits=counts["hits"] + self._hits,
-            spent_micro=counts["spent_micro"],
-        )
+        kept = {name: counts[name] for name in (ANSWERED, FAILED, LOST, "size_bytes", "spent_micro")}
+        hits = counts["hits"] + self._hits
+        return Summary(in_flight=counts[RESERVED], hits=hits, damaged=len(self._damaged), **kept)
 
     def prune(self, *, older_than_days: float | None, failed: bool) -> int:
         """Delete settled calls and return how many. What was spent stays counted.

@@ -71,16 +71,8 @@ def seal(
 
 def second(row: CallRow) -> CallRow:
     """Return what is recorded of an answer that came after another process had answered: paid for, never served."""
-    return seal(
-        key=row.key,
-        state=FAILED,
-        request=row.request,
-        response=row.response,
-        reason="another process had answered first",
-        cost_micro=row.cost_micro,
-        budget=row.budget,
-        owner=row.owner,
-    )
+    content = row._replace(state=FAILED, reason="another process had answered first", at=time.time())[:-1]
+    return CallRow(*content, digest(content))
 
 
 def totals(amounts: Iterable[tuple[str, int]]) -> Counter[str]:

@@ -9,6 +9,7 @@ import atexit
 import importlib.util
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -22,8 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.models.local.gguf import available_memory, read_head
-from jrh_mlflow.models.local.weights import BY_HASH, MEGA, PREFIX, fetch_model, file_of, is_local
+from jrh_mlflow.models.local.weights import (
+    BY_HASH,
+    MEGA,
+    PREFIX,
+    fetch_model,
+    file_of,
+    is_local,
+    read_head,
+)
 
 THREADS = 1
 """Two threads on a busy machine with two cores are a hundred times slower than one; JRH_LOCAL_THREADS sets another."""
@@ -34,6 +42,8 @@ CONTEXT = 4096
 OVERHEAD = 120_000_000
 """Bytes beside the weights and the key-value cache: the program and its buffers."""
 INSTALL = 'pip install "jrh-mlflow[local]"'
+_SYSTEM = Path("/proc/meminfo")
+_GROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(kw_only=True)
@@ -212,12 +222,39 @@ def _check_extra(model: str) -> None:
 
 def _check_memory(path: Path, *, n_slots: int, context: int) -> None:
     head = read_head(path)
-    needed, free = head.size + n_slots * context * head.kv_bytes + OVERHEAD, available_memory()
+    needed, free = head.size + n_slots * context * head.kv_bytes + OVERHEAD, _available_memory()
     if free is not None and needed > free:
         raise JudgeError(
             f"{path.name} needs about {needed / MEGA:,.0f} MB of memory, and {free / MEGA:,.0f} MB are available. "
             "Close something, take a smaller model, or set JRH_LOCAL_CONTEXT lower."
         )
+
+
+def _available_memory() -> int | None:
+    """Return the bytes that can be used without swapping, a container's limit included; None where nobody says."""
+    known = [free for free in (_of_system(), _of_group()) if free is not None]
+    return min(known, default=None)
+
+
+def _of_system() -> int | None:
+    free = _number_in(_SYSTEM, r"^MemAvailable:\s+(\d+) kB")
+    return None if free is None else free * 1024
+
+
+def _of_group() -> int | None:
+    limit, used = (_number_in(_GROUP / name, r"\A(\d+)\s*\Z") for name in ("memory.max", "memory.current"))
+    if limit is None or used is None:
+        return None
+    # Files that are only cached count as used, and give way.
+    return max(0, limit - used + (_number_in(_GROUP / "memory.stat", r"^inactive_file (\d+)") or 0))
+
+
+def _number_in(file: Path, pattern: str) -> int | None:
+    try:
+        found = re.search(pattern, file.read_text(encoding="ascii"), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) if found else None
 
 
 def _check_port(port: int) -> None:

@@ -18,8 +18,8 @@ import pytest
 
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.models.local import server
-from jrh_mlflow.models.local.gguf import read_head
 from jrh_mlflow.models.local.server import Served, served, serving
+from jrh_mlflow.models.local.weights import read_head
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Request
 from tests.models.local.tools import MODEL
