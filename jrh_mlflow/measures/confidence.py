@@ -21,20 +21,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures import axes as declarations
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Event, chooses_better
-from jrh_mlflow.measures.records import choice, choices
+from jrh_mlflow.measures.records import CallTable, call_table, choice
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Resampling, Sample, Units, ratio, refuse
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, ratio, refuse
 from jrh_mlflow.scoring.pointwise import left_out, plain
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
@@ -48,26 +47,18 @@ _TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ConfidenceTable(ParallelArrays):
+class ConfidenceTable(CallTable):
     """Calls with their probabilities as parallel arrays, in an order that does not depend on that of the rows."""
 
-    condition: Texts
-    delta: Array
-    outcome: Texts
-    choice: Texts
-    """The content chosen, the label given, `tie` or `abstain`; empty where the call has no usable answer."""
     target: Texts
     """The right choice: the better content, or the expected label; empty where there is none."""
     confidence: Array
     """NaN where there is none; other numbers are from 0 to 1."""
     refused: Mask
     """Cells that hold something which is no probability."""
-    known: npt.NDArray[np.object_]
+    known: Texts
     """Choice to probability, of the choices that were read."""
     item: Codes
-    task: Codes
-    n_tasks: int
-    max_excluded: float
     pointwise: bool = False
 
     @property
@@ -86,15 +77,8 @@ class ConfidenceTable(ParallelArrays):
         bad = int((answered & self.refused).sum())
         without = int((answered & ~self.usable).sum()) - bad
         extra = {"no_confidence": without, "bad_confidence": bad}
-        return Units(
-            what=what,
-            unit="call",
-            usable=self.usable,
-            clusters=self.task,
-            n_codes=self.n_tasks,
-            left_out=left_out(self.outcome[~answered]) | {name: count for name, count in extra.items() if count},
-            max_excluded=self.max_excluded,
-        )
+        lost = left_out(self.outcome[~answered]) | {name: count for name, count in extra.items() if count}
+        return replace(CallTable.units(self, what), left_out=lost)
 
 
 def has_confidence(frame: pd.DataFrame) -> bool:
@@ -113,23 +97,17 @@ def confidence_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED)
     numbers = pd.to_numeric(frame["confidence"], errors="coerce").to_numpy(float)
     valid = given & (numbers >= 0) & (numbers <= 1)
     confidence = np.where(valid, numbers, np.nan)
-    choice = np.array([plain(text) for text in choices(frame)], dtype=object)
+    calls = call_table(frame, max_excluded=max_excluded)
+    columns = {field.name: getattr(calls, field.name) for field in fields(calls)}
     points = frame["order"].to_numpy(object) == ""
     expected = np.array([plain(text) for text in frame["expected"]], dtype=object)
-    tasks, items = pd.factorize(frame["task"], sort=True), pd.factorize(frame["suite_item"], sort=True)
     return ConfidenceTable(
-        condition=frame["condition"].to_numpy(object),
-        delta=frame["delta"].to_numpy(float),
-        outcome=frame["outcome"].to_numpy(object),
-        choice=choice,
-        target=np.where(points, expected, frame["better"].to_numpy(object)).astype(object),
+        **columns,
+        target=np.where(points, expected, calls.better).astype(object),
         confidence=confidence,
         refused=given & ~valid,
-        known=_known(frame, choice, confidence),
-        item=items[0],
-        task=tasks[0],
-        n_tasks=len(tasks[1]),
-        max_excluded=max_excluded,
+        known=_known(frame, calls.choice, confidence),
+        item=pd.factorize(frame["suite_item"], sort=True)[0],
         pointwise=bool(points.all()),
     )
 
@@ -138,7 +116,7 @@ def _given(cells: pd.Series[Any]) -> Mask:
     return np.asarray(cells.notna() & (cells.astype(str).str.strip() != ""))
 
 
-def _known(frame: pd.DataFrame, chosen: Texts, confidence: Array) -> npt.NDArray[np.object_]:
+def _known(frame: pd.DataFrame, chosen: Texts, confidence: Array) -> Texts:
     known = np.empty(len(frame), dtype=object)
     cells = frame["probabilities"] if "probabilities" in frame.columns else [None] * len(frame)
     for row, cell in enumerate(cells):

@@ -21,10 +21,14 @@ from jrh_mlflow.schema.items import (
     WITH_BETTER,
 )
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units
-from jrh_mlflow.scoring.pointwise import left_out
+from jrh_mlflow.scoring.pointwise import left_out, plain
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 _POINTWISE_OUTCOMES = tuple(outcome for outcome in OUTCOMES if outcome != "tie")
+CALL_KEY = ["suite_item", "order", "replicate"]
+"""What tells the calls of one judge apart."""
+CALL_MEANING = ["task", "condition", "delta", "better", "expected"]
+"""What two judges on one suite must agree on."""
 _TEXT_COLUMNS = ("suite_item", "task", "condition", "order", "better", "outcome", "answer", "expected")
 
 
@@ -245,7 +249,7 @@ def choices(frame: pd.DataFrame) -> Texts:
     """Return what each of normalised records chose."""
     rows = list(zip(frame["order"], frame["outcome"], frame["answer"], strict=True))
     # Few of them differ: a table is read as fast as arrays are compared.
-    known = {row: choice(order=row[0], outcome=row[1], answer=row[2]) for row in set(rows)}
+    known = {row: plain(choice(order=row[0], outcome=row[1], answer=row[2])) for row in set(rows)}
     return np.array([known[row] for row in rows], dtype=object)
 
 
@@ -257,7 +261,7 @@ class CallTable(ParallelArrays):
     delta: Array
     outcome: Texts
     choice: Texts
-    """W: `u`, `v`, `tie` or `abstain`; empty where the call has no usable answer."""
+    """W: `u`, `v`, the label, `tie` or `abstain`; empty where the call has no usable answer."""
     better: Texts
     pair: Codes
     """Code of (item, replicate)."""

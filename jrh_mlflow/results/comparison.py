@@ -29,7 +29,7 @@ from jrh_mlflow.measures.comparison import (
     score_table,
     unit_scores,
 )
-from jrh_mlflow.measures.records import complete_pairs, is_pointwise, normalise
+from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, complete_pairs, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
 from jrh_mlflow.results.measure import Datasheet, Report, measured
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
@@ -38,8 +38,6 @@ from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, interval_method
 from jrh_mlflow.stats.paired import letters
 
 ORDINAL_METRICS = ("ccc", "pearson", "spearman", "mae")
-_KEY = ["suite_item", "order", "replicate"]
-_MEANING = ["task", "condition", "delta", "better", "expected"]
 
 Cells = dict[str, dict[str, Reading]]
 
@@ -109,17 +107,16 @@ def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     Raises:
         CallsError: when there is no such call, or when two judges were asked different things under one name.
     """
-    keyed = {name: frame.set_index(_KEY) for name, frame in judges.items()}
+    keyed = {name: frame.set_index(CALL_KEY) for name, frame in judges.items()}
     first, *others = keyed
     common = keyed[first].index
     for name in others:
         common = common.intersection(keyed[name].index)
     if common.empty:
         raise CallsError(f"{', '.join(judges)} have no call in common: compare runs on the same suite.")
-    meaning = keyed[first].loc[common, _MEANING]
+    meaning = keyed[first].loc[common, CALL_MEANING]
     for name in others:
-        same = meaning.equals(keyed[name].loc[common, _MEANING])
-        if not same:
+        if not meaning.equals(keyed[name].loc[common, CALL_MEANING]):
             raise CallsError(
                 f"{first} and {name} disagree on the task, condition or expected answer of an item: not one suite."
             )
@@ -150,13 +147,13 @@ def _reading(report: Report, axis: str) -> Reading:
 def _grid(
     table: ScoreTable, cells: Cells, names: Sequence[str], resampling: Resampling, *, alpha: float
 ) -> list[Difference]:
-    found = [
+    found = (
         axis_difference(table, axis, a, b, resampling)
         for axis, row in cells.items()
         for a, b in combinations(names, 2)
         if isinstance(row[a], Estimate) and isinstance(row[b], Estimate)
-    ]
-    return decided([one for one in found if one is not None], alpha=alpha)
+    )
+    return decided([difference for difference in found if difference is not None], alpha=alpha)
 
 
 def _overall(table: ScoreTable, name: str, n_tests: int, resampling: Resampling) -> Estimate:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
-from jrh_mlflow.measures.records import choices, is_pointwise, normalise
+from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, choices, is_pointwise, normalise
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Resampling, Sample, Statistics, Units, ratio, share
@@ -27,8 +27,6 @@ from jrh_mlflow.stats.agreement import gwet_ac1
 MISSING = -1
 CONTENTS = ("u", "v", "tie")
 NOT_ASKED = "not asked"
-_KEY = ["suite_item", "order", "replicate"]
-_MEANING = ["task", "condition", "delta", "better", "expected"]
 _FEATURES = 4
 """Per pair of judges: units with both votes, errors of one, of the other, of both."""
 
@@ -145,13 +143,13 @@ def votes(
     pointwise = is_pointwise(every)
     _check_meaning(every)
     frames = _common_replicates(frames)
-    units = pd.concat([frame[_KEY + _MEANING] for frame in frames.values()], ignore_index=True)
-    units = units.drop_duplicates(_KEY).sort_values(_KEY, kind="stable", ignore_index=True)
+    units = pd.concat([frame[CALL_KEY + CALL_MEANING] for frame in frames.values()], ignore_index=True)
+    units = units.drop_duplicates(CALL_KEY).sort_values(CALL_KEY, kind="stable", ignore_index=True)
     pairs = Scale(labels=CONTENTS, ordered=False)
     scale = scale_of([*every["answer"], *every["expected"]], labels) if pointwise else pairs
-    index = pd.MultiIndex.from_frame(units[_KEY])
+    index = pd.MultiIndex.from_frame(units[CALL_KEY])
     unasked = {"outcome": NOT_ASKED, "answer": ""}
-    rows = [frame.set_index(_KEY).reindex(index).fillna(unasked).reset_index() for frame in frames.values()]
+    rows = [frame.set_index(CALL_KEY).reindex(index).fillna(unasked).reset_index() for frame in frames.values()]
     sources = pd.factorize(units["task"], sort=True)
     right = units["expected" if pointwise else "better"]
     return VoteTable(
@@ -195,7 +193,7 @@ def halves(table: VoteTable, *, seed: int = 0) -> tuple[Mask, Mask]:
 
 
 def _check_meaning(every: pd.DataFrame) -> None:
-    counts = every.groupby("suite_item", sort=False)[_MEANING].nunique(dropna=False)
+    counts = every.groupby("suite_item", sort=False)[CALL_MEANING].nunique(dropna=False)
     changing = counts.gt(1).any(axis=1)
     if changing.any():
         raise CallsError(
