@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -224,11 +224,9 @@ def default_journal() -> Path:
     return home() / "journal.db"
 
 
-@contextmanager
-def opened_journal(journal: str | Path | Journal | None, judge: Judge) -> Iterator[Journal | None]:
+def opened_journal(journal: str | Path | Journal | None, judge: Judge) -> AbstractContextManager[Journal | None]:
     """Open the journal for judges that need one; one that was passed open stays open."""
-    with journal_at(journal) if judge.journalled else nullcontext() as book:
-        yield book
+    return journal_at(journal) if judge.journalled else nullcontext()
 
 
 def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[Journal]:

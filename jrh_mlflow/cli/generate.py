@@ -118,7 +118,10 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         given = {**load_generation(source), **given}
     else:
         given["dataset"] = source
-    given |= _read_data_options(given, options, pairs)
+    readers = {"rubric": text_or_file, "labels": _listed, "scale": _scale}
+    given |= {name: read(options[name]) for name, read in readers.items() if options[name] is not None}
+    if pairs:
+        given["columns"] = {**(given.get("columns") or {}), **read_pairs(pairs)}
     if cells:
         given["values"] = read_pairs(cells, option="--value", form="CELL=LABEL")
     if model is not None or any(value not in (None, ()) for value in sampling.values()):
@@ -132,23 +135,14 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _read_data_options(given: dict[str, Any], options: dict[str, Any], pairs: tuple[str, ...]) -> dict[str, Any]:
-    read: dict[str, Any] = {}
-    if options["rubric"] is not None:
-        read["rubric"] = text_or_file(options["rubric"])
-    if options["labels"] is not None:
-        read["labels"] = tuple(label.strip() for label in options["labels"].split(","))
-    if options["scale"] is not None:
-        read["scale"] = _scale(options["scale"])
-    if pairs:
-        read["columns"] = {**(given.get("columns") or {}), **read_pairs(pairs)}
-    return read
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
 
 
 def _scale(text: str) -> tuple[object, ...]:
     """Read `1-6` as a range and anything else as levels from low to high."""
     ends = re.fullmatch(r"\s*(-?\d+)\s*-\s*(-?\d+)\s*", text)
-    return (int(ends[1]), int(ends[2])) if ends else tuple(level.strip() for level in text.split(","))
+    return (int(ends[1]), int(ends[2])) if ends else _listed(text)
 
 
 def _generator(model: str | None, sampling: dict[str, Any], *, written: object) -> object:

@@ -142,10 +142,9 @@ def suite_differences(a: Suite, b: Suite) -> list[str]:
     changed = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
     found = [f"sha256 {a.sha256[:12]}… and {b.sha256[:12]}…"]
     found += [f"names {a.name!r} and {b.name!r}"] if a.name != b.name else []
-    found += _only("conditions", "first", conditions[0] - conditions[1])
-    found += _only("conditions", "second", conditions[1] - conditions[0])
-    found += _only("items", "first", ours.keys() - theirs.keys())
-    found += _only("items", "second", theirs.keys() - ours.keys())
+    for what, (first, second) in {"conditions": conditions, "items": [set(ours), set(theirs)]}.items():
+        for which, names in {"first": first - second, "second": second - first}.items():
+            found += [f"{len(names)} {what} in the {which} only ({_some(names)})"] if names else []
     found += [f"{len(changed)} item(s) changed ({_some(changed)})"] if changed else []
     if len(found) == 1:
         found.append("the order of the items")
@@ -165,10 +164,6 @@ def check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
         f"Runs {first.run_id[:8]} ({first.judge}) and {other.run_id[:8]} ({other.judge}) are on different suites: "
         f"{differ}. Evaluate both on one suite: `jrh evaluate --suite runs:/{first.run_id}/suite`."
     )
-
-
-def _only(what: str, which: str, names: set[str]) -> list[str]:
-    return [f"{len(names)} {what} in the {which} only ({_some(names)})"] if names else []
 
 
 def _some(names: set[str] | list[str]) -> str:

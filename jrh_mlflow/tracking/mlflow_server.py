@@ -63,14 +63,21 @@ def serve(store: str | None, *, port: int, copy: bool = False) -> None:
     with suppress(KeyboardInterrupt), _ended_by_sigterm(), _maybe_copy(store, copy=copy) as served:
         command = server_command(served, port=port)
         print(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
-        process = subprocess.Popen(command, env=server_environment())  # noqa: S603 - our own arguments
-        try:
+        with _started(command) as process:
             code = process.wait()
-        finally:
-            process.terminate()
-            process.wait()
         if code != 0:
             raise TrackingError(f"The MLflow server ended with code {code}. Is port {port} taken?")
+
+
+@contextmanager
+def _started(command: list[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server while the block does."""
+    process = subprocess.Popen(command, env=server_environment(), **streams)  # noqa: S603 - our own arguments
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @contextmanager
@@ -97,16 +104,9 @@ def running_server(folder: Path, *, port: int) -> Iterator[str]:
     (folder / DATABASE).touch()
     command = server_command(str(folder), port=port)
     log = folder.with_suffix(".server.log")
-    with log.open("wb") as sink:
-        process = subprocess.Popen(  # noqa: S603 - our own arguments
-            command, env=server_environment(), stdout=sink, stderr=subprocess.STDOUT
-        )
-        try:
-            wait_until_up(f"http://127.0.0.1:{port}/health", process)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait()
+    with log.open("wb") as sink, _started(command, stdout=sink, stderr=subprocess.STDOUT) as process:
+        wait_until_up(f"http://127.0.0.1:{port}/health", process)
+        yield f"http://127.0.0.1:{port}"
     log.unlink()
 
 

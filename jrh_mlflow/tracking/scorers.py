@@ -168,7 +168,7 @@ class _Panel:
             given = _read_feedback(scorer, returned, shown, self.words)
         except Exception as error:
             text = str(error)
-            safe = _without_secrets(text, scorer)
+            safe = blank_secrets(text, _secrets(scorer))
             if text.startswith(_NOT_JSON):
                 # The model did answer, only not in the form MLflow asked for: not a failed call.
                 given = Answer(safe)
@@ -421,16 +421,18 @@ def _read_feedback(scorer: Any, returned: object, shown: Presentation, words: Ma
     Raises:
         JudgeError: when the feedback carries an error, or there are several.
     """
-    feedback = _single(scorer, returned)
-    error = getattr(feedback, "error", None)
+    if isinstance(returned, list) and len(returned) != 1:
+        raise JudgeError(f"{scorer.name} gave {len(returned)} feedbacks for one call; an answer is one.")
+    feedback = returned[0] if isinstance(returned, list) else returned
+    error, secrets = getattr(feedback, "error", None), _secrets(scorer)
     if error is not None:
         raise JudgeError(f"{scorer.name}: {error.error_code}: {error.error_message}")
     value = answer_for(getattr(feedback, "value", feedback), shown, words)
     rationale = getattr(feedback, "rationale", None)
     tokens_in, tokens_out, cost = _usage(getattr(feedback, "metadata", None) or {})
     return Answer(
-        _without_secrets(value, scorer) if isinstance(value, str) else value,
-        rationale=_without_secrets(str(rationale), scorer) if rationale else None,
+        blank_secrets(value, secrets) if isinstance(value, str) else value,
+        rationale=blank_secrets(str(rationale), secrets) if rationale else None,
         input_tokens=None if tokens_in is None else int(tokens_in),
         output_tokens=None if tokens_out is None else int(tokens_out),
         cost_usd=cost,
@@ -493,19 +495,6 @@ def _known_sum(numbers: Iterable[Any]) -> Any:
     return None if None in known else sum(known)
 
 
-def _without_secrets(text: str, scorer: Any) -> str:
-    """Blank keys that a service or an error message may have echoed."""
-    return blank_secrets(text, _secrets(scorer))
-
-
-def _single(scorer: Any, returned: object) -> object:
-    if not isinstance(returned, list):
-        return returned
-    if len(returned) != 1:
-        raise JudgeError(f"{scorer.name} gave {len(returned)} feedbacks for one call; an answer is one.")
-    return returned[0]
-
-
 def _usage(metadata: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     """Input tokens, output tokens and dollars; None where MLflow does not say. An ensemble's are its members'."""
     if _MEMBERS in metadata:
@@ -528,7 +517,7 @@ def _amount(value: object) -> float | None:
 
 
 def _secrets(scorer: Any) -> list[str]:
-    """Environment keys, header values and the credentials of the base URL."""
+    """Environment keys, header values and credentials of the base URL: a service or an error may have echoed them."""
     headers = getattr(scorer, "_extra_headers", None) or getattr(scorer, "extra_headers", None) or {}
     url = urlsplit(getattr(scorer, "_base_url", None) or "")
     found = environment_secrets()

@@ -57,6 +57,8 @@ EDITED_TEXT = "edited_text"
 
 _KEPT = "its metrics and calls are complete. The same call again writes the missing ones."
 _OUTPUTS = ("outcome", "answer", "rationale", "error")
+_EXPECTED_BY = ("condition", "order", "better", "expected")
+"""Columns of a call that say what is expected of it."""
 _SHOWN_ELSEWHERE = (*_OUTPUTS, "better", "expected")
 _FROM_META = ("generator", "attempts", "similarity")
 _MAX_COLUMN = 1000
@@ -235,18 +237,18 @@ def failures(calls: pd.DataFrame, criterion: Criterion) -> list[str]:
 
     Empty where a call met its expectation, or had none.
     """
-    names = ("condition", "order", "better", "expected", "outcome", "answer")
+    names = (*_EXPECTED_BY, "outcome", "answer")
     columns = (calls[name].astype(object).where(calls[name].notna(), "").astype(str) for name in names)
     found = []
-    for condition, order, better, expected, outcome, answer in zip(*columns, strict=True):
-        shown = {"condition": condition, "order": order, "better": better, "expected": expected}
+    for *cells, outcome, answer in zip(*columns, strict=True):
+        shown = dict(zip(_EXPECTED_BY, cells, strict=True))
         wanted = expectation(**shown, offers_tie=criterion.offers_tie)
         if outcome in USABLE and (wanted is None or (answer or outcome) in wanted[1]):
             found.append("")
         elif outcome != "verdict":
             found.append(outcome)
         else:
-            found.append("worse content" if better else "preference" if order else "wrong label")
+            found.append("worse content" if shown["better"] else "preference" if shown["order"] else "wrong label")
     return found
 
 
@@ -356,13 +358,7 @@ def _call_inputs(call: CallRecord, item: Item | None, criterion: Criterion) -> d
 
 def _call_notes(call: CallRecord, criterion: Criterion, *, failed: bool) -> list[TraceNote]:
     """What was expected, and whether it was met; nothing where an answer came and none was expected."""
-    wanted = expectation(
-        condition=call.condition,
-        order=call.order,
-        better=call.better,
-        expected=call.expected,
-        offers_tie=criterion.offers_tie,
-    )
+    wanted = expectation(**{name: getattr(call, name) for name in _EXPECTED_BY}, offers_tie=criterion.offers_tie)
     answered, said = call.outcome in USABLE, call.answer or call.outcome
     because = call.rationale if answered else call.error
     notes = []
