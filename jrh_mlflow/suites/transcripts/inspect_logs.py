@@ -255,7 +255,9 @@ def _read(files: Sequence[Path], wanted: Sequence[str] | None) -> Iterator[Trans
     for file in files:
         log, summaries = _open(file)
         if not summaries:
-            empty.append(_why_empty(file, log))
+            why = f": {' '.join(log.error.message.split())[:200]}" if log.error else ""
+            advice = "Run its evaluation again, or leave the log out."
+            empty.append(f"{file.name} holds no samples (status {log.status}{why}). {advice}")
             continue
         known |= {str(summary.id) for summary in summaries}
         chosen = [summary for summary in _ordered(log, summaries) if wanted is None or str(summary.id) in wanted]
@@ -307,15 +309,11 @@ def read_samples(file: Path, keys: Sequence[tuple[str | int, int]]) -> list[Eval
         return list(found)
 
 
-def transcript_id(log: EvalLog, sample_id: str | int, epoch: int) -> str:
-    """Name a sample by its task, its evaluation and its own id: the same wherever the file lies."""
-    name = f"{log.eval.task.rpartition('/')[2]}-{log.eval.eval_id[:6]}/{sample_id}"
-    return name if epoch == 1 else f"{name}/epoch_{epoch}"
-
-
 def _transcript(file: Path, log: EvalLog, sample: EvalSample, held: str | None) -> Transcript:
     messages = tuple(from_chat(message) for message in sample.messages)
-    name = transcript_id(log, sample.id, sample.epoch)
+    # By task, evaluation and sample: the same wherever the file lies.
+    name = f"{log.eval.task.rpartition('/')[2]}-{log.eval.eval_id[:6]}/{sample.id}"
+    name = name if sample.epoch == 1 else f"{name}/epoch_{sample.epoch}"
     known = {
         "format": "inspect",
         "file": str(file),
@@ -372,8 +370,3 @@ def _held(file: Path, log: EvalLog, n_held: int) -> str | None:
         return None
     warnings.warn(f"{file.name} holds {n_held} of {total} samples (status {log.status}).", stacklevel=4)
     return f"{n_held} of {total}"
-
-
-def _why_empty(file: Path, log: EvalLog) -> str:
-    why = f": {' '.join(log.error.message.split())[:200]}" if log.error else ""
-    return f"{file.name} holds no samples (status {log.status}{why}). Run its evaluation again, or leave the log out."

@@ -50,10 +50,9 @@ def _from_path(source: str | Path, samples: Sequence[str | int] | None) -> Itera
     path = Path(source)
     if not path.exists():
         raise RecipeError(f"There is no file or folder {path}. {_KINDS}")
-    ending = path.suffix.lower()
     if path.is_dir() or is_inspect_log(path):
         return read_inspect(path, samples=samples)
-    if ending not in (".json", ".jsonl", ".ndjson"):
+    if path.suffix.lower() not in (".json", ".jsonl", ".ndjson"):
         raise RecipeError(f"{path.name}: unknown ending. {_KINDS}")
     if samples is not None:
         raise RecipeError(f"`samples` chooses from Inspect logs, and {path.name} is none.")
@@ -199,12 +198,9 @@ def _cells(transcripts: Sequence[Transcript], name: str | None) -> list[object]:
         return [None for _ in transcripts]
     cells = [field(transcript, name) for transcript in transcripts]
     if all(cell is None for cell in cells):
-        known = sorted({key for transcript in transcripts for key in _names(transcript)})
+        maps = [(kind, getattr(each, kind)) for each in transcripts for kind in ("scores", "metadata")]
+        targets = {"target" for each in transcripts if each.target}
+        known = sorted({f"{kind}.{key}" for kind, keys in maps for key in keys} | targets)
         listed = f"Fields there are: {', '.join(known)}." if known else "They have no scores and no metadata."
         raise RecipeError(f"No transcript has the field {name!r}.{suggest(name, known)} {listed}")
     return cells
-
-
-def _names(transcript: Transcript) -> list[str]:
-    names = [f"scores.{key}" for key in transcript.scores] + [f"metadata.{key}" for key in transcript.metadata]
-    return [*names, *(["target"] if transcript.target else [])]
