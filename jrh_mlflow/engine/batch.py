@@ -197,9 +197,14 @@ class NumberedFiles:
     def __exit__(self, *details: Any) -> None:
         try:
             with _file_errors(self._path):
-                self._close()
+                if self._file is not None:
+                    self._file.close()
                 if details[0] is None:
-                    self._name()
+                    several = len(self._drafts) > 1
+                    self.written = tuple(
+                        draft.rename(_part(self._path, number) if several else self._path)
+                        for number, draft in enumerate(self._drafts, 1)
+                    )
         finally:
             for draft in self._drafts:
                 draft.unlink(missing_ok=True)
@@ -217,23 +222,12 @@ class NumberedFiles:
         self.n_lines, self.n_bytes = self.n_lines + 1, self.n_bytes + len(line)
 
     def _next(self) -> BinaryIO:
-        self._close()
+        if self._file is not None:
+            self._file.close()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._drafts.append(self._path.with_name(f"{self._path.name}.writing-{len(self._drafts) + 1}"))
         self._lines_here = self._bytes_here = 0
         return self._drafts[-1].open("wb")
-
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _name(self) -> None:
-        several = len(self._drafts) > 1
-        names = [_part(self._path, n) if several else self._path for n in range(1, len(self._drafts) + 1)]
-        for draft, name in zip(self._drafts, names, strict=True):
-            draft.rename(name)
-        self.written = tuple(names)
 
 
 def import_batch(

@@ -107,6 +107,11 @@ class Journal(ABC):
 
     def _do_rarely(self, work: Callable[[Database], T]) -> T:
         """Do one thing that may take long or write, outside the writer thread."""
+        self._demand_open()
+        with self._errors():
+            return self._aside(work)
+
+    def _aside(self, work: Callable[[Database], T]) -> T:
         with self._reading:
             return self._read(work)
 
@@ -238,9 +243,7 @@ class Journal(ABC):
             raise ValueError("A budget must have a name.")
         if cap_micro is not None:
             demand_micro("cap_micro", cap_micro)
-        self._demand_open()
-        with self._errors():
-            self._do_rarely(lambda database: database.put_budget(clean_text(name), cap_micro))
+        self._do_rarely(lambda database: database.put_budget(clean_text(name), cap_micro))
         self._budgets.add(name)
 
     def spent_micro(self, name: str) -> int:
@@ -258,9 +261,7 @@ class Journal(ABC):
 
     def summary(self) -> Summary:
         """Count what the journal holds."""
-        self._demand_open()
-        with self._errors():
-            counts = self._do_rarely(lambda database: database.counts())
+        counts = self._do_rarely(lambda database: database.counts())
         kept = {name: counts[name] for name in (ANSWERED, FAILED, LOST, "size_bytes", "spent_micro")}
         hits = counts["hits"] + self._hits
         return Summary(in_flight=counts[RESERVED], hits=hits, damaged=len(self._damaged), **kept)
@@ -277,9 +278,7 @@ class Journal(ABC):
         if older_than_days is not None and not 0 <= older_than_days < math.inf:
             raise ValueError(f"`0 <= older_than_days < inf` must hold, but got {older_than_days=}.")
         before = math.inf if older_than_days is None else time.time() - older_than_days * 86_400
-        self._demand_open()
-        with self._errors():
-            return self._do_rarely(lambda database: database.prune(before=before, failed=failed))
+        return self._do_rarely(lambda database: database.prune(before=before, failed=failed))
 
     def close(self) -> None:
         """Write what waits and let go of the journal. Calls still in flight count as lost."""

@@ -164,7 +164,7 @@ class SqliteJournal(Journal):
         """Settle what the dead left behind, as every opening does."""
         SqliteJournal(self.place).close()
 
-    def _do_rarely(self, work: Callable[[Database], T]) -> T:
+    def _aside(self, work: Callable[[Database], T]) -> T:
         with _opened(self.path) as database:
             return work(database)
 
