@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from jrh_mlflow.measures.jury.cascade import Cascade
-from jrh_mlflow.measures.jury.jury import JuryReport
+from jrh_mlflow.measures.jury.jury import Cascade, JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.measures.jury.votes import PairAgreement
 from jrh_mlflow.reports.comparison import n_text, reading_row

@@ -18,8 +18,7 @@ import pandas as pd
 
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.comparison import Contrasts
-from jrh_mlflow.measures.jury.cascade import Cascade
-from jrh_mlflow.measures.jury.jury import JuryReport
+from jrh_mlflow.measures.jury.jury import Cascade, JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.results import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.estimates import Estimate, Reading

@@ -17,7 +17,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.jury import jury as command
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.jury.cascade import UNSURE, Cascade
+from jrh_mlflow.measures.jury.jury import UNSURE, Cascade
 from jrh_mlflow.measures.jury.panels import RULES, TIES, BestPanel
 from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable

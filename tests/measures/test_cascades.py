@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.jury.cascade import Cascade, cascade
+from jrh_mlflow.measures.jury.jury import Cascade, cascade
 from jrh_mlflow.measures.jury.votes import VoteTable, votes
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from tests.measures.jury_tools import erring, said

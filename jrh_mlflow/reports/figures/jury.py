@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.jury.cascade import Cascade
-from jrh_mlflow.measures.jury.jury import JuryReport
+from jrh_mlflow.measures.jury.jury import Cascade, JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.measures.jury.votes import PairAgreement
 from jrh_mlflow.reports.figures.canvas import (
