@@ -7,28 +7,11 @@ surface: they catch an echo, chatter, a lost number or a dropped `not`, and cann
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cache
 
 from jrh_mlflow.perturb._base import Check, CheckContext, Target
 from jrh_mlflow.perturb.english import cut, firm_numbers, has_name, names, negations, number_words, numbers, words
-
-
-class _Patterns:
-    """Regular expressions, and one that finds whatever any of them does: most texts are done with after that one."""
-
-    def __init__(self, *patterns: str) -> None:
-        self._patterns = patterns
-
-    # Compiled when first needed: who only measures a judge checks no text.
-    @cached_property
-    def each(self) -> list[re.Pattern[str]]:
-        return [re.compile(pattern, re.I | re.M) for pattern in self._patterns]
-
-    @cached_property
-    def any(self) -> re.Pattern[str]:
-        return re.compile("|".join(self._patterns), re.I | re.M)
-
 
 _MADE = (
     r"(?:re-?writ\w+|re-?phras\w+|re-?word\w+|paraphras\w+|revis\w+|expand\w+|elaborat\w+|longer|short\w+"
@@ -36,7 +19,7 @@ _MADE = (
 )
 _TEXT = r"(?:text|version|response|answer|essay|question|rubric|passage|paragraph|summary|rewrite|paraphrase)"
 _HERE = r"(?:here(?:['’]s| is| are)|below is|this is|the following is)\b"
-_OPENING = _Patterns(
+_OPENING = (
     r"(?:sure(?: thing)?|certainly|absolutely|of course|okay|ok|great|understood|got it|no problem)\s*[!,.:—–-]",
     rf"{_HERE}[^.\n]{{0,60}}\b(?:{_MADE}|{_TEXT})\b[^.\n]{{0,80}}:",
     rf"{_HERE}[^.\n]{{0,40}}\b{_MADE}\b",
@@ -44,7 +27,7 @@ _OPENING = _Patterns(
     rf"{_TEXT}\s*\**:",
     rf"i(?:['’]ve| have) (?:now )?{_MADE}\b",
 )
-_REWRITING = _Patterns(
+_REWRITING = (
     rf"{_HERE}[^.\n]{{0,40}}\b(?:{_MADE}|edited|modified)\b",
     r"(?:the )?(?:edited|rewritten|revised|modified)\s*(?:message|text|version|response)\s*\W{0,3}:",
     r"i(?:['’]ve| have) (?:now )?(?:edited|rewritten|modified) (?:the|this) (?:message|text|response)\b",
@@ -53,7 +36,7 @@ _SERVICE = (
     r"(?:help|assist|comply|fulfil\w*|provide|generate|create|write|rewrite|produce|do (?:that|this|so)|answer|process"
     r"|participate|engage|support|continue|in good conscience|offer|share|with (?:that|this)|[.,!])"
 )
-_REFUSAL = _Patterns(
+_REFUSAL = (
     r"\bas an? (?:ai|artificial intelligence|(?:large )?language model)\b",
     r"\bi(?:['’]m| am) (?:just |only )?an? (?:ai|language model)\b",
     r"\bi(?:['’]m| am) (?:very |really |so )?sorry,? (?:but|i)\b",
@@ -61,7 +44,7 @@ _REFUSAL = _Patterns(
     rf"\bi(?:['’]m| am) (?:unable|not able) to {_SERVICE}",
     r"\bi (?:must|have to) (?:respectfully )?(?:decline|refuse)\b",
 )
-_CLOSING = _Patterns(
+_CLOSING = (
     r"\blet me know (?:if|whether|what|how)\b",
     r"\bi hope this (?:helps|works|meets)\b",
     r"\bfeel free to (?:ask|reach|let|adjust)\b",
@@ -134,14 +117,21 @@ def _chatter(original: str, text: str) -> str | None:
     return next((f"{what}: {cut(found)}" for what, found in remarks.items() if found), None)
 
 
-def _new(patterns: _Patterns, text: str, original: str, *, opening: bool = False) -> str | None:
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern when it is first needed: who only measures a judge checks no text."""
+    return re.compile(pattern, re.I | re.M)
+
+
+def _new(patterns: Sequence[str], text: str, original: str, *, opening: bool = False) -> str | None:
     """Return what a pattern finds in the text, or at its opening, and not in the original."""
     find = re.Pattern.match if opening else re.Pattern.search
     if opening:
         text, original = (each.lstrip("*_#> \t\n") for each in (text, original))
-    if not find(patterns.any, text):
+    # One pattern finds whatever any of them does: most texts are done with after that one.
+    if not find(_compiled("|".join(patterns)), text):
         return None
-    hits = ((each, find(each, text)) for each in patterns.each)
+    hits = ((each, find(each, text)) for each in map(_compiled, patterns))
     return next((hit.group() for each, hit in hits if hit and not find(each, original)), None)
 
 

@@ -102,15 +102,19 @@ def _reasons(report: JuryReport) -> list[str]:
 
 
 def _effective(report: JuryReport) -> list[str]:
-    number, rho, n = report.effective_votes, report.error_correlation, len(report.judges)
-    if not isinstance(number, Estimate):
-        text = f"n/a ({number.reason})."
-    else:
-        text = (
-            f"**{_value(number)}** of {n} votes; mean correlation of errors {_value(rho)}. So many independent judges "
-            f"would vary as much: n / (1 + (n − 1) ρ)."
-        )
+    number = report.effective_votes
+    if isinstance(number, NotEstimable):
+        return _without("Effective number of votes", number)
+    text = (
+        f"**{_value(number)}** of {len(report.judges)} votes; mean correlation of errors "
+        f"{_value(report.error_correlation)}. So many independent judges would vary as much: n / (1 + (n − 1) ρ)."
+    )
     return ["### Effective number of votes", "", text, ""]
+
+
+def _without(heading: str, missing: NotEstimable | None) -> list[str]:
+    """Say why a section has no number; nothing where none was asked for."""
+    return [] if missing is None else [f"### {heading}", "", f"n/a ({missing.reason}).", ""]
 
 
 def _conditions(readings: Mapping[str, Reading]) -> list[str]:
@@ -140,10 +144,8 @@ def _by_correlation(pair: PairAgreement) -> float:
 
 
 def _best(best: BestPanel | NotEstimable | None) -> list[str]:
-    if best is None:
-        return []
-    if isinstance(best, NotEstimable):
-        return ["### Best panel", "", f"n/a ({best.reason}).", ""]
+    if not isinstance(best, BestPanel):
+        return _without("Best panel", best)
     limit = "" if best.max_usd is None else f" under ${best.max_usd:g} per 1,000"
     optimism = "n/a" if best.optimism is None else f"{best.optimism:+.3f}"
     rows = [
@@ -167,10 +169,8 @@ def _best(best: BestPanel | NotEstimable | None) -> list[str]:
 
 
 def _cascade(found: Cascade | NotEstimable | None) -> list[str]:
-    if found is None:
-        return []
-    if isinstance(found, NotEstimable):
-        return ["### Cascade", "", f"n/a ({found.reason}).", ""]
+    if not isinstance(found, Cascade):
+        return _without("Cascade", found)
     first = " and ".join(found.cheap)
     at = f"; thresholds {', '.join(f'{one:.4g}' for one in found.thresholds)}" if found.thresholds else ""
     rows = [

@@ -138,15 +138,10 @@ def _categories(categories: Mapping[str, Mapping[str, Reading]]) -> list[str]:
     """Show each group with accuracy and the errors its labels allow, all tests pooled."""
     names = {"accuracy": "accuracy", "error_rate": "error rate", "fpr": "FPR", "fnr": "FNR", "mae": "MAE"}
     shown = {axis: name for axis, name in names.items() if any(axis in axes for axes in categories.values())}
-    rows = [
-        [
-            code(group),
-            *(with_interval(axes[axis]) if axis in axes else "–" for axis in shown),
-            str(axes["accuracy"].n),
-            str(axes["accuracy"].excluded),
-        ]
-        for group, axes in categories.items()
-    ]
+    rows = []
+    for group, axes in categories.items():
+        cells = [with_interval(axes[axis]) if axis in axes else "–" for axis in shown]
+        rows.append([code(group), *cells, str(axes["accuracy"].n), str(axes["accuracy"].excluded)])
     return table(["category", *shown.values(), "n calls", "left out"], rows)
 
 
@@ -180,17 +175,10 @@ def _by_condition(report: ReliabilityReadings, name: str) -> list[str]:
 
 def _worst(worst: Sequence[WorstItem], *, room: int) -> list[str]:
     """Show as many as there is room for, from the worst on."""
-    rows = [
-        [
-            code(item.item),
-            code(item.test),
-            f"{code(item.expected)} / {code(item.given)}",
-            f"{item.error_size:g}",
-            excerpt(item.original),
-            excerpt(item.perturbed),
-        ]
-        for item in worst
-    ]
+    rows = []
+    for item in worst:
+        answers, texts = f"{code(item.expected)} / {code(item.given)}", map(excerpt, (item.original, item.perturbed))
+        rows.append([code(item.item), code(item.test), answers, f"{item.error_size:g}", *texts])
     header = ["item", "test", "expected / given", "off by", "original", "perturbed"]
     for shown in range(len(rows), 0, -1):
         heading = "### Worst items" + (f" ({shown} of {len(rows)} fit here)" if shown < len(rows) else "")
