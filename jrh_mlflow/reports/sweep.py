@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift
-from jrh_mlflow.measures.decisions import CompositeDifference
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import interval_text

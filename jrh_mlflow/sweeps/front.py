@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jrh_mlflow.measures.decisions import CompositeDifference, composite_difference
+from jrh_mlflow.measures.composite import CompositeDifference, composite_difference
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.fronts import front_probability, hypervolume, hypervolume_interval, pareto

@@ -15,7 +15,7 @@ from jrh_mlflow.engine.runner import calls_frame
 from jrh_mlflow.engine.sessions import identity
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges.scripted import AlwaysFirst
-from jrh_mlflow.measures.decisions import decide, part_of, tally
+from jrh_mlflow.measures.composite import decide, part_of, tally
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure
 from jrh_mlflow.results.measure import by_category
 from jrh_mlflow.schema.estimates import Estimate, Reading, intervals
@@ -24,7 +24,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 
 RELIABILITY = "reliability"
-"""The composite of `measures.decisions`."""
+"""The composite of `measures.composite`."""
 COST = keys.COST_PER_1K_JUDGMENTS
 DIRECTIONS = ("maximize", "minimize")
 

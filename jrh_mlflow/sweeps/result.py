@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift, operating_point, resolution_shifts
-from jrh_mlflow.measures.decisions import parts, reliability
 from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.sweep import sweep_figures
 from jrh_mlflow.reports.sweep import Dot, sweep_markdown, sweep_page

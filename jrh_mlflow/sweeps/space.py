@@ -21,7 +21,7 @@ from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.rendering import BUILT_IN
-from jrh_mlflow.measures.decisions import calls_per_decision, checked_policy
+from jrh_mlflow.measures.composite import calls_per_decision, checked_policy
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.recipe import beside, judge_from_text, known_keys, read_yaml
 from jrh_mlflow.schema.criteria import criterion

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jrh_mlflow.measures.decisions import Vote, cast_vote, cell_weights, decision_of, pair_cell, pair_hit
+from jrh_mlflow.measures.composite import Vote, cast_vote, cell_weights, decision_of, pair_cell, pair_hit
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.schema.items import BASELINE, CallRecord, Item
 from jrh_mlflow.scoring.pointwise import plain

@@ -13,8 +13,8 @@ from jrh_mlflow.engine.runner import BUDGET, StopRule
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
 from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.measures.composite import Tally, decide, parts, reliability, tally
 from jrh_mlflow.measures.criterion import operating_counts
-from jrh_mlflow.measures.decisions import Tally, decide, parts, reliability, tally
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import NotEstimable
 from jrh_mlflow.schema.items import USABLE

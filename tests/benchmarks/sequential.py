@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from jrh_mlflow.measures.decisions import cast_vote, decision_of, pair_hit
+from jrh_mlflow.measures.composite import cast_vote, decision_of, pair_hit
 from jrh_mlflow.schema.items import NATURAL, CallRecord, Item
 from jrh_mlflow.sweeps.space import Policy
 from jrh_mlflow.sweeps.stopping import ALPHA, DominatedStop, Rival

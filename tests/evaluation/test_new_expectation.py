@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.decisions import decide, tally
+from jrh_mlflow.measures.composite import decide, tally
 from jrh_mlflow.perturb import TESTS, find_tests, register
 from jrh_mlflow.reports.figures.reliability import score_chart
 from jrh_mlflow.schema.items import Labels

@@ -9,7 +9,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine import ask_calls, plan_calls
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.judges import Judge, scripted
-from jrh_mlflow.measures.decisions import (
+from jrh_mlflow.measures.composite import (
     Tally,
     composite_difference,
     decide,

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.decisions import calls_per_decision, chosen_order, decide
+from jrh_mlflow.measures.composite import calls_per_decision, chosen_order, decide
 
 UV, VU = "uv", "vu"
 
