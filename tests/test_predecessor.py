@@ -25,6 +25,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.jury.jury import jury_report
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
+from jrh_mlflow.reports.jury import jury_markdown
 from jrh_mlflow.review.finish import finish
 from jrh_mlflow.review.sources import folder_review
 from tests.generation import agent_tools
@@ -481,7 +482,7 @@ def test_a_panel_is_reported_where_it_was_not_chosen_missing_votes_stay_missing_
     assert (three["accuracy"].value, three["no_decision"].value) == (39 / 40, 1 / 40)
     two = [jury_report({name: judges[name] for name in order}, n_resamples=20) for order in ("ab", "ba")]
     assert [one.readings["no_decision"].value for one in two] == [1, 1]
-    assert "ties: abstain" in two[0].to_markdown()
+    assert "ties: abstain" in jury_markdown(two[0], title="Jury", note=None)
 
 
 # Review page. More in tests/review.
