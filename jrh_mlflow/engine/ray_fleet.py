@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jrh_mlflow.engine.budget import OutOfBudget
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.engine.runner import Asked, OnRecord, StopRule, ask_calls, run_pool
+from jrh_mlflow.engine.runner import Asked, OnRecord, StopRule, ask_calls, is_running, run_pool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT, KeyedCall, session_for
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
@@ -186,17 +186,6 @@ async def _wait_until_gone(predecessor: ActorPlace | None) -> None:
     until = time.monotonic() + LONGEST_EXIT_S
     while is_running(predecessor.pid) and time.monotonic() < until:
         await asyncio.sleep(0.02)
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process of this machine has that number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
-        pass
-    return True
 
 
 def import_ray() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import gc
+import os
 import signal
 import sys
 import threading
@@ -201,3 +202,14 @@ def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
     types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
     typed: pd.DataFrame = frame.astype(types)
     return typed
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine has that number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user
+        pass
+    return True

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.ray_fleet import is_running
+from jrh_mlflow.engine.runner import is_running
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.home import home
 from jrh_mlflow.sweeps.space import Configuration, Space
