@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -442,4 +443,4 @@ def test_the_files_hold_no_path_and_no_name_of_the_machine_that_wrote_them(tmp_p
         for file in copied(name, to=tmp_path).rglob("*"):
             if file.is_file() and file.suffix != ".png":
                 content = file.read_bytes()
-                assert not [one for one in (b"/home/", b"/root/", b"/tmp/", b"sk-") if one in content], file
+                assert not re.search(rb"/(?:home|root|tmp)/|sk-", content), file
