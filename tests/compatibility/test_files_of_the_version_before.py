@@ -324,7 +324,9 @@ def test_an_evaluation_that_mlflow_missed_then_is_logged_now(server: str, tmp_pa
     then = EXPECTED["outbox"]
     kept = copied("outbox", then["folder"], to=tmp_path)
     assert MlflowClient(server).get_run(then["run_id"]).info.status == "RUNNING"
+    experiments = {one.name for one in MlflowClient(server).search_experiments()}
     (done,) = json.loads(command("evaluate", "--resume", kept, "--tracking-uri", server, "--json"))
+    assert {one.name for one in MlflowClient(server).search_experiments()} == experiments  # none was made on the way
     assert done["run_id"] == then["run_id"]
     assert_same(done["metrics"], then["metrics"])
     run = MlflowClient(server).get_run(then["run_id"])
