@@ -20,8 +20,9 @@ Faults are drawn from one seeded stream in order of arrival, so N requests meet 
 
 The counts: `requests` that arrived; `billed` ones, for which a completion was made; `answered` ones, sent in full with
 status 200; each fault by its name; `refused` (key, model, context, limit) and of these `over_the_limit`;
-`max_in_flight`; `input_tokens` and `output_tokens` of the billed ones. An answer that comes late, cut or malformed was
-billed all the same.
+`max_in_flight`; `input_tokens` and `output_tokens` of the billed ones as their usage tells them; `billed_input` and
+`billed_output`, the provider's own books, which count what the usage leaves out. An answer that comes late, cut or
+malformed was billed all the same.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import random
 import sys
 import threading
@@ -52,6 +54,7 @@ from tests.loopback_replies import (
     completion,
     count_prompt_tokens,
     error_reply,
+    tokens_billed,
     verdict,
 )
 
@@ -184,7 +187,14 @@ class LoopbackServer:
             return replace(reply, cut=True)
         return replace(reply, raw=b'{"choices": [{"mess') if fault == "malformed" else reply
 
+    def bill_micro(self, input_usd: float, output_usd: float) -> int:
+        """Return the provider's own bill in micro-dollars, at these prices per million tokens."""
+        return math.ceil(self.counts["billed_input"] * input_usd + self.counts["billed_output"] * output_usd)
+
     def _bill(self, reply: Reply, body: Body) -> Reply:
+        given, made = tokens_billed(reply, body)
+        self.counts["billed_input"] += given
+        self.counts["billed_output"] += made
         if reply.raw is not None:
             return reply
         answer = completion(reply, body, self.model_name or body["model"])

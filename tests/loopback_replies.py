@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 Body: TypeAlias = dict[str, Any]
@@ -50,6 +50,12 @@ class Reply:
     """False answers with an empty list of choices."""
     usage: bool = True
     """False leaves the usage out."""
+    usage_fields: Mapping[str, Any] | None = None
+    """Told as the usage instead of what was counted."""
+    body_fields: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the completion, such as `system_fingerprint`."""
+    bills: tuple[int, int] | None = None
+    """Input and output tokens that are billed whatever the usage says; for errors, too."""
     logprobs: list[dict[str, Any]] | None = None
     """The `content` list of the dialect."""
     status: int = 200
@@ -140,5 +146,18 @@ def completion(reply: Reply, body: Body, model: str) -> Body:
     answer["choices"] = [choice] if reply.choices else []
     if reply.usage:
         sent, made = count_prompt_tokens(body), count_tokens(text or reply.refusal or "")
-        answer["usage"] = {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
-    return answer
+        counted = {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
+        answer["usage"] = counted if reply.usage_fields is None else dict(reply.usage_fields)
+    return {**answer, **reply.body_fields}
+
+
+def tokens_billed(reply: Reply, body: Body) -> tuple[int, int]:
+    """Return the tokens a provider bills for a reply, input and output; those that its usage leaves out, too."""
+    if reply.bills is not None:
+        return reply.bills
+    if reply.raw is not None:
+        return 0, 0
+    answer = completion(replace(reply, usage=True), body, "")
+    usage = answer["usage"]
+    made = max(usage.get("completion_tokens", 0), usage.get("total_tokens", 0) - usage["prompt_tokens"])
+    return usage["prompt_tokens"], made

@@ -38,6 +38,8 @@ def test_an_answer_is_billed_by_its_length_and_counted() -> None:
         "answered": 1,
         "input_tokens": 10,
         "output_tokens": 3,
+        "billed_input": 10,
+        "billed_output": 3,
     }
     assert server.requests[0]["body"] == ASK
     assert server.requests[0]["headers"]["Authorization"] == "Bearer k"

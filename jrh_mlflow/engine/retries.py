@@ -22,7 +22,7 @@ T = TypeVar("T")
 OnAttemptFailed = Callable[[TransportError, int], Awaitable[None] | None]
 
 RATE_LIMITED = "rate_limited"
-SERVICE_KINDS = frozenset({"server", "timeout", "connection"})
+SERVICE_KINDS = frozenset({"server", "timeout", "unreachable", "connection"})
 """Failures of the service as a whole: the number of calls in flight must not grow into them."""
 
 AT_ONCE = frozenset({"auth", "not_found"})

@@ -59,6 +59,10 @@ class Response:
     output_tokens: int | None = None
     logprobs: tuple[Mapping[str, Any], ...] | None = None
     """Per token: `token`, `logprob` and `top` (list of [token, logprob]), where they were asked for."""
+    cost_usd: float | None = None
+    """The bill where it is known better than from tokens and prices: the provider's own figure, or a batch's price."""
+    system_fingerprint: str | None = None
+    """What the provider says of the system behind the answer, where it says it."""
 
     def to_json(self) -> str:
         """Return the form the journal keeps."""

@@ -14,9 +14,19 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 FailureKind = Literal[
-    "rate_limited", "server", "timeout", "connection", "auth", "bad_request", "not_found", "too_long", "malformed"
+    "rate_limited",
+    "server",
+    "timeout",
+    "unreachable",
+    "connection",
+    "auth",
+    "bad_request",
+    "not_found",
+    "too_long",
+    "malformed",
 ]
-RETRYABLE: frozenset[str] = frozenset({"rate_limited", "server", "timeout", "connection", "malformed"})
+"""`unreachable`: no connection was made, so no byte of the request was sent. `connection`: one was, and broke."""
+RETRYABLE: frozenset[str] = frozenset({"rate_limited", "server", "timeout", "unreachable", "connection", "malformed"})
 MAX_TEXT = 400
 """Characters kept of what a provider says about a failure."""
 
