@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator, model_validator
 from typing_extensions import Self
@@ -116,7 +116,14 @@ class JudgeOptions(Options):
         flag="criterion",
     )
     temperature: Number | None = option(0.0, "a number", "Of the sampling; none leaves it to the provider.")
-    max_tokens: int | None = option(1024, "a whole number", "Longest answer; none leaves it to the provider.")
+    max_tokens: int | Literal["auto"] | None = option(
+        "auto",
+        "a whole number",
+        "Longest answer: auto is 1024, or 8192 for a model that reasons; none leaves it to the provider.",
+    )
+    reasoning_effort: str | None = option(
+        None, "a word such as low", "How long a model reasons: none, minimal, low, medium, high, as it takes them."
+    )
     seed: int | None = option(None, "a whole number", "Sent to the provider.", flag="judge-seed")
     name: str | None = option(None, "a text", "What the judge is called in reports; the model's name when left out.")
     api_base: str | None = option(
@@ -145,10 +152,17 @@ class JudgeOptions(Options):
 
     @field_validator("max_tokens")
     @classmethod
-    def _at_least_one(cls, max_tokens: int | None) -> int | None:
-        if max_tokens is not None and max_tokens < 1:
+    def _at_least_one(cls, max_tokens: int | str | None) -> int | str | None:
+        if isinstance(max_tokens, int) and max_tokens < 1:
             raise ValueError(f"`max_tokens >= 1` must hold, but got {max_tokens=}.")
         return max_tokens
+
+    @field_validator("reasoning_effort")
+    @classmethod
+    def _a_word(cls, effort: str | None) -> str | None:
+        if effort is not None and not effort.isalpha():
+            raise ValueError(f"`reasoning_effort` must be a word such as low, but is {effort!r}.")
+        return effort
 
     @field_validator("answer_style")
     @classmethod

@@ -35,7 +35,8 @@ LATER = "Start again later: calls that were answered are kept and not paid again
 ADVICE = {
     "auth": "Check the API key of this provider, and whether it may use this model.",
     "not_found": "Check the model name and `api_base`.",
-    "bad_request": "The provider refuses the request itself: check the model's settings and what is in `extra`.",
+    "bad_request": "The provider refuses the request itself: check the model's settings and what is in `extra`. "
+    "Most models that reason take no temperature: `temperature=None`, --temperature none.",
     "rate_limited": f"Lower `concurrency`, or wait for new quota. {LATER}",
     "malformed": "Check that `api_base` points to an endpoint that speaks this provider's dialect.",
 }

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from jrh_mlflow.errors import RecipeError
@@ -20,7 +20,7 @@ from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges._base import ModelJudge
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template
-from jrh_mlflow.models.catalog import takes_schema
+from jrh_mlflow.models.catalog import entry_of, reasons, takes_schema
 from jrh_mlflow.models.local.weights import canonical, is_local, shown_name
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.criteria import Criterion, criterion
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from jrh_mlflow.suites.suite import Suite
 
 
+_MAX_TOKENS, _MAX_TOKENS_REASONING = 1024, 8192
+"""Longest answer where none was asked for. A verdict with its reason takes some hundred tokens; thinking, which is cut
+and billed like an answer, takes up to a few thousand for a short comparison."""
 _OWN_ARGUMENTS = {
     **{name: name for name in ("model", "temperature", "max_tokens", "seed", "logprobs", "api_base")},
     **{"messages": "prompt", "response_format": "structured", "base_url": "api_base"},
@@ -62,7 +65,8 @@ class PromptedJudge(ModelJudge):
         rubric: str | None = None,
         tie_criterion: str | Criterion = "allowed",
         temperature: float | None = 0.0,
-        max_tokens: int | None = 1024,
+        max_tokens: int | Literal["auto"] | None = "auto",
+        reasoning_effort: str | None = None,
         seed: int | None = None,
         name: str | None = None,
         api_base: str | None = None,
@@ -81,7 +85,10 @@ class PromptedJudge(ModelJudge):
             rubric: Shown before the suite's own rubric and the tie criterion; it replaces neither.
             tie_criterion: `forced`, `allowed`, `strict` or a sentence of one's own; for pairs.
             temperature: None leaves it to the provider, as models that take none need.
-            max_tokens: None leaves it to the provider.
+            max_tokens: Longest answer, thinking included: `auto` is 1,024, or 8,192 where litellm's table says that the
+                model reasons or `reasoning_effort` is given. None leaves it to the provider.
+            reasoning_effort: How long a model that reasons does so, in the words it takes: `none`, `minimal`, `low`,
+                `medium`, `high`, … None leaves it to the provider.
             seed: Sent to the provider, where it takes one.
             name: What the judge is called in reports; the model's name when None.
             api_base: An endpoint that speaks the OpenAI dialect; `openai/…` reads OPENAI_BASE_URL when None.
@@ -99,6 +106,7 @@ class PromptedJudge(ModelJudge):
                 "tie_criterion": tie_criterion,
                 "temperature": temperature,
                 "max_tokens": max_tokens,
+                "reasoning_effort": reasoning_effort,
                 "seed": seed,
                 "name": name,
                 "api_base": api_base,
@@ -111,9 +119,14 @@ class PromptedJudge(ModelJudge):
         self.model, self.name = canonical(model), name or shown_name(model)
         self.template = rendering.load_template(prompt)
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
-        self.temperature, self.max_tokens, self.seed = given.temperature, given.max_tokens, given.seed
+        self.temperature, self.seed = given.temperature, given.seed
+        self.reasoning_effort = given.reasoning_effort
+        longest = given.max_tokens
+        self.max_tokens = _longest_answer(self.model, reasoning_effort) if longest == "auto" else longest
         self.api_base = address_of(model, api_base)
         self.extra = checked_extra(extra or {}, of="PromptedJudge")
+        if reasoning_effort is not None and "reasoning_effort" in self.extra:
+            raise RecipeError("`reasoning_effort` is given twice: as a setting and in `extra`. Give the setting alone.")
         self.structured = takes_schema(model, api_base=self.api_base) if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
         self.used: tuple[Template, ...] = (self.template,)
@@ -149,8 +162,14 @@ class PromptedJudge(ModelJudge):
             response_schema=schema,
             logprobs=self.logprobs,
             api_base=self.api_base,
-            extra=self.extra,
+            extra=self._fields,
         )
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        """Further fields of the request body."""
+        effort = self.reasoning_effort
+        return self.extra if effort is None else {**self.extra, "reasoning_effort": effort}
 
     def read(self, response: Response, call: Call) -> ParsedAnswer:
         """Read what came back for a call."""
@@ -158,10 +177,13 @@ class PromptedJudge(ModelJudge):
 
     def settings(self) -> dict[str, object]:
         """Everything that makes this judge this one, and no key."""
+        # Only where it is set: a judge without it is the one it was before there was such a setting.
+        effort = {} if self.reasoning_effort is None else {"reasoning_effort": self.reasoning_effort}
         return super().settings() | {
             "model": self.model,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
+            **effort,
             "seed": self.seed,
             "prompt": "+".join(template.name for template in self.used),
             "api_base": self.api_base,
@@ -203,6 +225,13 @@ class PromptedJudge(ModelJudge):
 
     def _names(self, shown: Presentation) -> Mapping[str, str]:
         return rendering.answer_names(shown.kind, shown.answers, self.answer_style)
+
+
+def _longest_answer(model: str, effort: str | None) -> int:
+    if effort in (None, "none") and not reasons(model):
+        return _MAX_TOKENS
+    most = (entry_of(model) or {}).get("max_output_tokens")
+    return min(_MAX_TOKENS_REASONING, most) if isinstance(most, int) and most > 0 else _MAX_TOKENS_REASONING
 
 
 def answer_schema(names: Mapping[str, str]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ _MEMBER = re.compile(r"^\s+\w+ = \"([^\"]+)\"", re.MULTILINE)
 _CHAT_MODES = frozenset({"chat", "completion", "responses"})
 _KEPT = re.compile(
     r"(in|out)put_cost_per_(token|request|reasoning_token)(_above_\d+k_tokens)?|litellm_provider|max_.*"
-    r"|supports_response_schema"
+    r"|supports_(response_schema|reasoning)"
 )
 _DIALECT = ("openai", "hosted_vllm")
 _SCHEMA_EVERYWHERE = ("predibase", "fireworks_ai", "lm_studio", "nebius", "databricks", "hosted_vllm")
@@ -93,6 +93,11 @@ def takes_schema(model: str, *, api_base: str | None = None) -> bool:
     if entry is None:
         return provider in _DIALECT
     return bool(entry.get("supports_response_schema"))
+
+
+def reasons(model: str) -> bool:
+    """Tell whether the table says that a model thinks before it answers."""
+    return bool((entry_of(model) or {}).get("supports_reasoning"))
 
 
 def entry_of(model: str) -> Mapping[str, Any] | None:

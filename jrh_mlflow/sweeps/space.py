@@ -31,7 +31,10 @@ Choice = dict[str, Any]
 JudgeOf = Callable[[Choice], object]
 
 _POLICY = ("replicates", "vote", "orders")
-_SETTINGS = {"prompts": "prompt", "tie_criteria": "tie_criterion", "temperatures": "temperature", "rubrics": "rubric"}
+_SETTINGS = {
+    **{"prompts": "prompt", "tie_criteria": "tie_criterion", "temperatures": "temperature", "rubrics": "rubric"},
+    "reasoning_efforts": "reasoning_effort",
+}
 """Lists of values of one argument of `PromptedJudge`."""
 _LISTS = ("models", *_SETTINGS, "replicates", "votes", "orders", "constraints")
 REGISTRY = "prompts:/"
@@ -99,6 +102,8 @@ class Space:
     tie_criteria: Sequence[str] = ("allowed",)
     temperatures: Sequence[float | None] = (0.0,)
     rubrics: Sequence[str | None] = (None,)
+    reasoning_efforts: Sequence[str | None] = (None,)
+    """Words that the models take, such as `low` and `high`; None leaves it to the provider."""
     replicates: Sequence[int] = (1,)
     votes: Sequence[str] = ("majority",)
     orders: Sequence[str] = ("both",)
@@ -158,6 +163,9 @@ class Space:
                 "temperature": [("None" if one is None else str(float(one)), one) for one in self.temperatures],
                 "rubric": [(_digest_name(one) if one else "none", one) for one in self.rubrics],
             }
+            if self.reasoning_efforts != [None]:
+                # An axis only where it is used: studies from before there was one are continued.
+                own["reasoning_effort"] = [(one or "unset", one) for one in self.reasoning_efforts]
         for name, values in (("replicates", self.replicates), ("vote", self.votes), ("orders", self.orders)):
             own[name] = [(str(value), value) for value in values]
         return {name: _distinct(name, pairs) for name, pairs in own.items()}
@@ -190,7 +198,7 @@ class Space:
         choice = configuration.choice
         if self.judge is not None:
             return self.judge({name: value for name, value in choice.items() if name not in _POLICY})
-        given = {name: choice[name] for name in _SETTINGS.values()} | choice["model"]
+        given = {name: choice[name] for name in _SETTINGS.values() if name in choice} | choice["model"]
         rubrics = choice["model"].get("rubric"), choice["rubric"]
         return PromptedJudge(**{**given, "rubric": "\n\n".join(text for text in rubrics if text) or None})
 

@@ -296,3 +296,42 @@ def test_every_call_of_a_suite_has_a_request_that_is_the_same_when_asked_again()
 def test_numbers_of_numpy_are_settings_like_any_other():
     judge = PromptedJudge(MODEL, temperature=np.float32(0.5), max_tokens=np.int64(64), seed=np.int64(7))
     assert judge.fingerprint() == PromptedJudge(MODEL, temperature=0.5, max_tokens=64, seed=7).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "longest"),
+    [
+        ("openai/gpt-4o-mini", {}, 1024),
+        ("openai/nobody-knows", {}, 1024),
+        ("openai/gpt-5-mini", {}, 8192),
+        ("gemini/gemini-2.5-flash", {}, 8192),
+        ("azure_ai/Phi-4-reasoning", {}, 4096),  # the table says that it writes no more
+        ("hosted_vllm/own", {"reasoning_effort": "low"}, 8192),
+        ("hosted_vllm/own", {"reasoning_effort": "none"}, 1024),
+        ("openai/gpt-5-mini", {"max_tokens": 1024}, 1024),
+        ("openai/gpt-5-mini", {"max_tokens": None}, None),
+    ],
+)
+def test_a_model_that_reasons_has_room_for_it_unless_a_number_was_given(model, settings, longest):
+    judge = PromptedJudge(model, **settings)
+    assert judge.max_tokens == judge.settings()["max_tokens"] == longest
+    assert judge.request(call_of(judge, PAIR)).max_tokens == longest
+
+
+def test_the_reasoning_effort_is_a_setting_and_a_field_of_the_request():
+    plain, low = PromptedJudge(MODEL, max_tokens=64), PromptedJudge(MODEL, max_tokens=64, reasoning_effort="low")
+    assert "reasoning_effort" not in plain.settings()
+    assert low.settings()["reasoning_effort"] == "low"
+    assert low.fingerprint() != plain.fingerprint()
+    asked = low.request(call_of(low, PAIR))
+    assert asked.extra == {"reasoning_effort": "low"}
+    by_hand = PromptedJudge(MODEL, max_tokens=64, extra={"reasoning_effort": "low"})
+    assert by_hand.request(call_of(by_hand, PAIR)).key(0) == asked.key(0)
+
+
+def test_a_reasoning_effort_that_is_given_twice_or_is_no_word_is_refused():
+    with pytest.raises(RecipeError, match="given twice"):
+        PromptedJudge(MODEL, reasoning_effort="low", extra={"reasoning_effort": "high"})
+    for wrong in ("", "very low", 3):
+        with pytest.raises(ValueError, match="`reasoning_effort` must be a word such as low"):
+            PromptedJudge(MODEL, reasoning_effort=wrong)

@@ -6,7 +6,10 @@ import asyncio
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -169,3 +172,46 @@ def test_a_transport_error_refuses_an_unknown_kind() -> None:
     wrong: Any = "funny"
     with pytest.raises(ValueError, match="kind"):
         TransportError(wrong, "x")
+
+
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [("anthropic/claude-sonnet-4-20250514", "thinking"), ("gemini/gemini-2.5-flash", "thinkingBudget")],
+)
+def test_a_reasoning_effort_becomes_the_providers_own_words_for_it(
+    model: str, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-a-test")
+    monkeypatch.setenv("GEMINI_API_KEY", "key-of-a-test")
+    with recorder() as (address, bodies):
+        request = Request(
+            model=model, messages=USER, max_tokens=4096, api_base=address, extra={"reasoning_effort": "low"}
+        )
+        with pytest.raises(TransportError, match="recorded"):
+            send("litellm", request)
+    (body,) = bodies
+    assert field in body
+    assert "reasoning_effort" not in body
+
+
+@contextmanager
+def recorder() -> Iterator[tuple[str, list[str]]]:
+    """A server that speaks no dialect: it keeps the bodies it is sent and refuses them."""
+    bodies: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            raw = b'{"error": {"type": "invalid_request_error", "message": "recorded"}}'
+            self.send_response(400)
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", bodies
+        server.shutdown()

@@ -164,3 +164,21 @@ def test_what_makes_no_sense_is_refused(given: dict[str, object], text: str) -> 
 def test_a_constraint_knows_by_how_much_it_is_broken() -> None:
     assert read_constraint("a/b <= 0.05").excess(0.07) == pytest.approx(0.02)
     assert read_constraint("a/b >= 0.9").excess(0.95) == pytest.approx(-0.05)
+
+
+def test_reasoning_efforts_are_an_axis_only_where_they_are_used() -> None:
+    plain = jrh.Space(models=MODELS[:1])
+    assert "reasoning_effort" not in plain.axes
+    assert plain.sha256 == jrh.Space(models=MODELS[:1], reasoning_efforts=[None]).sha256
+    # As it was before there was such an axis: the same space continues the same study.
+    assert plain.sha256[:12] == "64994cc34058"
+    space = jrh.Space(models=MODELS[:1], reasoning_efforts=[None, "low", "high"])
+    assert space.sha256 != plain.sha256
+    judges = {one.params["reasoning_effort"]: space.make_judge(one) for one in space.configurations(pair=True)}
+    assert {name: judge.reasoning_effort for name, judge in judges.items()} == {
+        "unset": None,
+        "low": "low",
+        "high": "high",
+    }
+    with pytest.raises(RecipeError, match="`reasoning_efforts` of a space"):
+        jrh.Space(models=MODELS[:1], reasoning_efforts=["very low"])
