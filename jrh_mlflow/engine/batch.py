@@ -536,7 +536,7 @@ class BatchImporter:
             said = response.to_json() if response else reason
             budget = f"batch-{hashlib.sha256(f'{key} {said}'.encode()).hexdigest()}"
             self._journal.open_budget(budget, cost)
-            if not await self._journal.reserve(key, budget=budget, worst_micro=cost):
+            if not await self._journal.reserve(key, budget=budget, worst_micro=cost, even_if_taken=True):
                 self.counts["already"] += 1
                 return
         await Budget(self._journal, budget).failed(request, key, reason, cost_micro=cost or 0, response=response)

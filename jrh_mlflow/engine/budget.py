@@ -6,14 +6,14 @@ import asyncio
 import math
 import time
 
-from jrh_mlflow.engine.journal import Journal
+from jrh_mlflow.engine.journal import Journal, Reservation
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.models.prices import Price
 from jrh_mlflow.schema.requests import Request, Response
 
 POLL_S = 0.1
-"""How often a budget is looked at while other processes hold all that is left of it."""
+"""How often is looked again while others hold a call, or all that is left of a budget."""
 SETTLE_DEAD_S = 5.0
 """How often, while waiting, what dead processes hold is looked for."""
 PATIENCE_S = 900.0
@@ -22,6 +22,14 @@ PATIENCE_S = 900.0
 
 class OutOfBudget(Exception):  # noqa: N818 - a signal, not a failure
     """The cap does not cover the worst case of one more call."""
+
+
+class AnsweredElsewhere(Exception):  # noqa: N818 - a signal, not a failure
+    """Somebody else has answered the call: this is the one answer that stands in the journal."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__("answered elsewhere")
+        self.response = response
 
 
 class Budget:
@@ -37,25 +45,48 @@ class Budget:
         """Spent and reserved, when that changed the last time while others were waited for."""
         self._changed_at = self._looked_at = time.monotonic()
 
-    async def reserve(self, key: str, worst_micro: int) -> None:
+    async def reserve(self, key: str, worst_micro: int, *, replaces_before: float | None = None) -> None:
         """Set the worst case aside. While it does not fit, calls in flight anywhere may still give most of theirs back.
 
+        A call that another caller or process has in flight is waited for. When it ends without an answer, or not for a
+        long time, it is asked here.
+
         Raises:
+            AnsweredElsewhere: Somebody has answered it; nothing was set aside.
             OutOfBudget: It does not fit, and nothing is in flight that may give room.
         """
         seen: tuple[int, int] | None = None
-        while not await self._journal.reserve(key, budget=self._name, worst_micro=worst_micro):
-            assert self._name is not None  # without a cap there is always room
-            if self._held:
-                settled = self._settled
-                await settled.wait()
+        give_up = math.inf
+        while not (
+            result := await self._journal.reserve(
+                key,
+                budget=self._name,
+                worst_micro=worst_micro,
+                replaces_before=replaces_before,
+                even_if_taken=time.monotonic() > give_up,
+            )
+        ):
+            if result is Reservation.NO_ROOM:
+                seen = await self._wait_for_room(seen)
                 continue
-            seen = await self._wait_for_others(self._name, seen)
+            if result is Reservation.IS_ANSWERED and (kept := self.kept(key)):
+                raise AnsweredElsewhere(kept)
+            give_up = min(give_up, time.monotonic() + PATIENCE_S)
+            await self._give_a_moment()
         self._held += 1
 
-    async def answered(self, request: Request, key: str, response: Response, *, cost_micro: int | None) -> None:
-        """Keep an answer, durably; a cost of None is unknown and settles at the worst case."""
-        await self._journal.answered(
+    def kept(self, key: str) -> Response | None:
+        """Return the journalled answer of a call."""
+        found = self._journal.get(key)
+        return None if found is None else Response.from_json(found)
+
+    async def answered(self, request: Request, key: str, response: Response, *, cost_micro: int | None) -> bool:
+        """Keep an answer, durably; a cost of None is unknown and settles at the worst case.
+
+        Returns:
+            False when another one stands in the journal, because its process had answered first.
+        """
+        stands = await self._journal.answered(
             key,
             request_json=request.canonical(),
             response_json=response.to_json(),
@@ -63,6 +94,7 @@ class Budget:
             budget=self._name,
         )
         self._give_back()
+        return stands
 
     async def failed(
         self, request: Request, key: str, reason: str, *, cost_micro: int, response: Response | None = None
@@ -83,6 +115,15 @@ class Budget:
         self._settled.set()
         self._settled = asyncio.Event()
 
+    async def _wait_for_room(self, seen: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Wait until something is settled, here or by another process."""
+        assert self._name is not None  # without a cap there is always room
+        if not self._held:
+            return await self._wait_for_others(self._name, seen)
+        settled = self._settled
+        await settled.wait()
+        return seen
+
     async def _wait_for_others(self, budget: str, seen: tuple[int, int] | None) -> tuple[int, int]:
         """Give other processes a moment, but none that is dead or stuck; return what is spent and reserved.
 
@@ -96,11 +137,15 @@ class Budget:
         if now == seen and (not now[1] or self._is_stuck(now)):
             raise OutOfBudget
         if now[1]:
-            await asyncio.sleep(POLL_S)
-            if time.monotonic() - self._looked_at > SETTLE_DEAD_S:
-                self._looked_at = time.monotonic()
-                await asyncio.to_thread(self._journal.settle_dead)
+            await self._give_a_moment()
         return now
+
+    async def _give_a_moment(self) -> None:
+        """Wait until the next beat, which all who wait have in common, so that they ask in one transaction."""
+        await asyncio.sleep(POLL_S - time.monotonic() % POLL_S)
+        if time.monotonic() - self._looked_at > SETTLE_DEAD_S:
+            self._looked_at = time.monotonic()
+            await asyncio.to_thread(self._journal.settle_dead)
 
     def _is_stuck(self, now: tuple[int, int]) -> bool:
         if now != self._latest:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.budget import Budget
+from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
@@ -91,13 +91,13 @@ class ModelClient:
 
     def kept(self, key: str) -> Response | None:
         """Return the journalled answer of a call."""
-        found = self.journal.get(key)
-        return None if found is None else Response.from_json(found)
+        return self._budget.kept(key)
 
     async def send(self, request: Request, key: str, *, unusable: WhyUnusable) -> Response:
         """Send a request whose answer is not in the journal, and keep what comes back.
 
         Raises:
+            AnsweredElsewhere: Another process, or another caller, has answered it in the meantime.
             OutOfBudget: The cap does not cover this call; nothing was sent.
             JudgeError: The circuit has tripped: the service fails for good.
             TransportError: This call failed for good.
@@ -115,7 +115,9 @@ class ModelClient:
         self._circuit.on_success()
         cost, problem = self.cost_micro(response), unusable(response)
         if problem is None:
-            await self._budget.answered(request, key, response, cost_micro=cost)
+            stands = await self._budget.answered(request, key, response, cost_micro=cost)
+            if not stands and (kept := self.kept(key)):
+                raise AnsweredElsewhere(kept)
         else:
             await self._budget.failed(request, key, problem, cost_micro=cost or 0, response=response)
         return response

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jrh_mlflow.engine.budget import AnsweredElsewhere
 from jrh_mlflow.engine.calls import presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
@@ -284,6 +285,8 @@ class ModelSession(JudgeSession):
         started = time.perf_counter()
         try:
             response = await self._client.send(keyed.request, keyed.key, unusable=unusable)
+        except AnsweredElsewhere as answered:
+            return self._record(keyed, answered.response)
         except TransportError as error:
             return CallRecord(
                 **identity(keyed.call),

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jrh_mlflow.engine.budget import AnsweredElsewhere
 from jrh_mlflow.engine.client import PERHAPS_BILLED, ModelClient
 from jrh_mlflow.generation.outcomes import Reply, Usage
 from jrh_mlflow.models.transports import TransportError
@@ -111,6 +112,8 @@ class ModelQuestion(Question):
 
         try:
             response = await self.client.send(self.request, self.key, unusable=unusable)
+        except AnsweredElsewhere as answered:
+            return self._reply(answered.response, self.read(answered.response), cached=True)
         except TransportError as error:
             billed: Mapping[str, Any] = UNKNOWN_COST if error.kind in PERHAPS_BILLED else {}
             return Reply(problem=f"call failed: {error}", prompt_sha256=self.prompt_sha256, **billed)

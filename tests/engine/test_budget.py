@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.engine import budget as budgets
-from jrh_mlflow.engine.budget import Budget, OutOfBudget
+from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget, OutOfBudget
 from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.schema.requests import Response
 from tests.engine.journal_tools import give_back, start_python
 
 DYING = """
@@ -99,6 +100,74 @@ def test_a_budget_does_not_wait_for_ever_for_one_that_settles_nothing(
         with pytest.raises(OutOfBudget):
             await asyncio.wait_for(waiting, 60)
         await give_back(other, "theirs", budget="b")
+
+    with open_journal(tmp_path / "journal.db") as one, open_journal(tmp_path / "journal.db") as other:
+        asyncio.run(run(one, other))
+
+
+def test_a_call_that_another_process_has_in_flight_is_waited_for_and_its_answer_served(tmp_path: Path) -> None:
+    answer = Response(text="theirs", finish_reason="stop").to_json()
+
+    async def run(one: Journal, other: Journal) -> None:
+        mine, theirs = shared(one), shared(other)
+        await theirs.reserve("k", 10)
+        waiting = asyncio.create_task(mine.reserve("k", 10))
+        await until_waiting(waiting)
+        await other.answered("k", request_json="{}", response_json=answer, cost_micro=1, budget="b")
+        with pytest.raises(AnsweredElsewhere) as answered:
+            await waiting
+        assert answered.value.response.text == "theirs"
+        assert one.reserved_micro("b") == 0
+
+    with open_journal(tmp_path / "journal.db") as one, open_journal(tmp_path / "journal.db") as other:
+        asyncio.run(run(one, other))
+
+
+def test_a_call_that_ended_without_an_answer_is_taken_over_by_one_that_waited(tmp_path: Path) -> None:
+    async def run(one: Journal, other: Journal) -> None:
+        mine, theirs = shared(one), shared(other)
+        await theirs.reserve("k", 10)
+        waiting = asyncio.create_task(mine.reserve("k", 10))
+        await until_waiting(waiting)
+        await give_back(other, "k", budget="b")
+        await waiting
+        assert one.reserved_micro("b") == 10
+
+    with open_journal(tmp_path / "journal.db") as one, open_journal(tmp_path / "journal.db") as other:
+        asyncio.run(run(one, other))
+
+
+def test_a_call_of_a_process_that_was_killed_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "SETTLE_DEAD_S", 0.2)
+    path = tmp_path / "journal.db"
+
+    async def run(journal: Journal) -> None:
+        waiting = asyncio.create_task(shared(journal).reserve("k", 10))
+        await until_waiting(waiting)
+        other.kill()
+        other.wait()
+        await asyncio.wait_for(waiting, 60)
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (60, 10)
+
+    with start_python(DYING, str(path)) as other:
+        assert other.stdout
+        assert other.stdout.readline().strip() == "reserved"
+        with open_journal(path) as journal:
+            asyncio.run(run(journal))
+
+
+def test_a_call_that_another_holds_for_ever_is_asked_here_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "PATIENCE_S", 4 * budgets.POLL_S)
+
+    async def run(one: Journal, other: Journal) -> None:
+        mine, theirs = shared(one), shared(other)
+        await theirs.reserve("k", 10)
+        waiting = asyncio.create_task(mine.reserve("k", 10))
+        await until_waiting(waiting)
+        await asyncio.wait_for(waiting, 60)
+        assert one.reserved_micro("b") == 20
 
     with open_journal(tmp_path / "journal.db") as one, open_journal(tmp_path / "journal.db") as other:
         asyncio.run(run(one, other))

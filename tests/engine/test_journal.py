@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from jrh_mlflow.engine.journal import Journal, Recovery, open_journal
+from jrh_mlflow.engine.journal import Journal, Recovery, Reservation, open_journal
+from jrh_mlflow.engine.journal.rows import CallRow
 from jrh_mlflow.errors import JournalError, JrhError
 from jrh_mlflow.text import clean_text
-from tests.engine.journal_tools import BACKENDS, ask, fail, give_back, start_python
+from tests.engine.journal_tools import BACKENDS, ask, backend_of, fail, give_back, kill_before_commit, start_python
 
 
 @pytest.fixture(params=BACKENDS)
@@ -63,9 +65,10 @@ def test_a_call_that_failed_can_still_be_answered(address: str) -> None:
 def test_the_first_answer_stays_and_both_are_paid(address: str) -> None:
     async def answer_twice(first: Journal, second: Journal) -> None:
         for journal in (first, second):
-            assert await journal.reserve("k", budget="b", worst_micro=10)
+            assert await journal.reserve("k", budget="b", worst_micro=10, even_if_taken=True)
         for journal, text in ((first, '"first"'), (second, '"second"')):
-            await journal.answered("k", request_json="{}", response_json=text, cost_micro=4, budget="b")
+            stands = await journal.answered("k", request_json="{}", response_json=text, cost_micro=4, budget="b")
+            assert stands == (journal is first)
 
     with open_journal(address) as first, open_journal(address) as second:
         first.open_budget("b", 100)
@@ -74,6 +77,97 @@ def test_the_first_answer_stays_and_both_are_paid(address: str) -> None:
         assert second.get("k") == '"first"'
         assert (first.spent_micro("b"), first.reserved_micro("b")) == (8, 0)
         assert (first.summary().answered, first.summary().failed) == (1, 1)
+
+
+@pytest.mark.parametrize("by_another", [False, True], ids=["another caller", "another process"])
+def test_a_call_is_reserved_once_until_it_is_settled(address: str, *, by_another: bool) -> None:
+    async def scenario(first: Journal, second: Journal) -> None:
+        async def again(key: str) -> Reservation:
+            return await second.reserve(key, budget="b", worst_micro=10)
+
+        for ending in ("answered", "failed"):
+            assert await first.reserve(ending, budget="b", worst_micro=10) is Reservation.GRANTED
+            assert await again(ending) is Reservation.IS_IN_FLIGHT
+        assert first.reserved_micro("b") == 20
+        await first.answered("answered", request_json="{}", response_json="{}", cost_micro=1, budget="b")
+        await give_back(first, "failed", budget="b")
+        assert await again("answered") is Reservation.IS_ANSWERED
+        assert await again("failed") is Reservation.GRANTED
+        assert (first.spent_micro("b"), first.reserved_micro("b")) == (1, 10)
+        await give_back(second, "failed", budget="b")
+
+    with open_journal(address) as first, open_journal(address) as second:
+        for journal in (first, second):
+            journal.open_budget("b", 100)
+        asyncio.run(scenario(first, second if by_another else first))
+
+
+def test_of_many_that_reserve_one_call_at_once_one_may_send_it(address: str) -> None:
+    async def scenario(journals: list[Journal]) -> None:
+        for journal in journals:
+            journal.open_budget("b", None)
+        # In different budgets, which different transactions lock.
+        wanted = [
+            journal.reserve(str(key), budget=budget, worst_micro=1)
+            for key in range(20)
+            for journal, budget in zip(journals, ("b", None, None), strict=True)
+        ]
+        granted = await asyncio.gather(*wanted)
+        assert [sum(map(bool, granted[start : start + 3])) for start in range(0, 60, 3)] == [1] * 20
+        assert set(granted) == {Reservation.GRANTED, Reservation.IS_IN_FLIGHT}
+
+    with open_journal(address) as one, open_journal(address) as two, open_journal(address) as three:
+        asyncio.run(scenario([one, two, three]))
+
+
+def test_a_full_budget_is_told_from_a_call_that_is_taken(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        assert await journal.reserve("k", budget="b", worst_micro=10)
+        assert await journal.reserve("other", budget="b", worst_micro=10) is Reservation.NO_ROOM
+        assert await journal.reserve("k", budget="b", worst_micro=10) is Reservation.IS_IN_FLIGHT
+        assert await journal.reserve("k", budget="b", worst_micro=10, even_if_taken=True) is Reservation.NO_ROOM
+        await give_back(journal, "k", budget="b")
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", 10)
+        asyncio.run(scenario(journal))
+
+
+def test_a_call_in_flight_of_a_process_that_died_can_be_reserved(address: str) -> None:
+    with open_journal(address) as journal:
+        kill_before_commit(address)
+        assert asyncio.run(journal.reserve("d", budget=None, worst_micro=1)) is Reservation.IS_IN_FLIGHT
+        journal.settle_dead()
+        assert asyncio.run(journal.reserve("d", budget=None, worst_micro=1)) is Reservation.GRANTED
+        assert asyncio.run(journal.reserve("b", budget=None, worst_micro=1)) is Reservation.IS_ANSWERED
+
+
+def test_an_answer_older_than_wanted_makes_room_and_stays_on_record(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        await ask(journal, "k", budget="b", cost=3)
+        before, now = time.time() - 3600, time.time()
+
+        async def reserve(moment: float) -> Reservation:
+            return await journal.reserve("k", budget="b", worst_micro=10, replaces_before=moment)
+
+        assert await reserve(before) is Reservation.IS_ANSWERED
+        assert journal.get("k") == '"k!"'
+        assert await reserve(now) is Reservation.GRANTED
+        assert journal.get("k") is None
+        await journal.answered("k", request_json="{}", response_json='"newer"', cost_micro=4, budget="b")
+        assert await reserve(now) is Reservation.IS_ANSWERED
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", 100)
+        asyncio.run(scenario(journal))
+    with open_journal(address) as journal:
+        assert journal.get("k") == '"newer"'
+        assert (journal.summary().answered, journal.summary().failed, journal.spent_micro("b")) == (1, 1, 7)
+    columns = ", ".join(CallRow._fields)
+    (values,) = backend_of(address).execute(address, f"SELECT {columns} FROM {{}}calls WHERE state = 'failed'")
+    row = CallRow._make(value.decode() if isinstance(value, bytes) else value for value in values)
+    assert row.is_intact()
+    assert (row.response, row.reason, row.cost_micro) == ('"k!"', "a fresher answer was asked for", 3)
 
 
 def test_an_answer_that_was_never_reserved_is_kept_and_paid(address: str) -> None:

@@ -156,7 +156,7 @@ def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(address: str)
 async def answer_all(journal: Journal, order: list[int], budgets: tuple[str, str]) -> None:
     async def answer(number: int) -> None:
         budget = budgets[number % 2]
-        assert await journal.reserve(f"k{number}", budget=budget, worst_micro=10)
+        assert await journal.reserve(f"k{number}", budget=budget, worst_micro=10, even_if_taken=True)
         await journal.answered(f"k{number}", request_json="{}", response_json="{}", cost_micro=3, budget=budget)
 
     for start in range(0, len(order), 25):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.evaluation.evaluate import price_evaluation
-from tests.loopback import LoopbackServer
+from tests.engine.journal_tools import BACKENDS, start_python
+from tests.loopback import LoopbackServer, Reply
+from tests.loopback_replies import Body
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -68,6 +74,67 @@ def test_the_quote_of_a_model_that_reasons_shows_its_longer_answers() -> None:
 
 
 # 6 Two processes on the same calls
+
+
+EVALUATE = """
+import sys
+import jrh_mlflow as jrh
+from jrh_mlflow.engine import ask_calls, plan_calls
+from jrh_mlflow.engine.journal import open_journal
+
+url, journal = sys.argv[1:]
+judge = jrh.PromptedJudge("openai/gpt-4o-mini", api_base=url, max_tokens=64)
+suite = jrh.load_suite("datasheet-short")
+print("ready", flush=True)
+sys.stdin.readline()
+with open_journal(journal) as journal:
+    asked = ask_calls(judge, plan_calls(suite, judge, replicates=1), concurrency=8, journal=journal)
+for record in asked.records:
+    print(record.prompt_sha256, record.outcome, record.answer, record.cached, sep="\\t")
+"""
+
+
+def evaluate_twice_at_once(server: LoopbackServer, journal: str) -> list[list[list[str]]]:
+    """Return the records of two processes that ask the same calls at the same moment: key, outcome, answer, cached."""
+    children = [start_python(EVALUATE, server.url, journal) for _ in range(2)]
+    for child in children:
+        assert child.stdout
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    outputs = [child.communicate()[0] for child in children]
+    assert [child.returncode for child in children] == [0, 0]
+    return [[line.split("\t") for line in output.splitlines()] for output in outputs]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_two_processes_on_the_same_calls_pay_each_once_and_read_the_same_answers(tmp_path: Path, backend: str) -> None:
+    # Another verdict with each call, as of models that are not deterministic.
+    turns = itertools.cycle(["A", "B", "tie"])
+    with LoopbackServer(reply=lambda _: json.dumps({"verdict": next(turns)}), latency=0.05) as server:
+        one, other = evaluate_twice_at_once(server, BACKENDS[backend].make(tmp_path))
+    assert len(one) == len({record[0] for record in one}) == server.counts["requests"]
+    assert [record[:3] for record in one] == [record[:3] for record in other]
+    assert {outcome for _, outcome, _, _ in one} == {"verdict", "tie"}
+    # Each call was paid by exactly one of the two; the other one's record says that it came from the journal.
+    assert all({mine[3], theirs[3]} == {"True", "False"} for mine, theirs in zip(one, other, strict=True))
+
+
+def refuse_some(body: Body) -> Reply:
+    """Refuse the same half of all requests whenever they come."""
+    is_refused = zlib.crc32(json.dumps(body["messages"]).encode()) % 2
+    return Reply(refusal="I cannot help with that.") if is_refused else Reply(text='{"verdict": "A"}')
+
+
+def test_a_call_that_is_refused_is_asked_once_by_each_of_two_processes(tmp_path: Path) -> None:
+    with LoopbackServer(reply=refuse_some, latency=0.01) as server:
+        one, other = evaluate_twice_at_once(server, str(tmp_path / "journal.db"))
+    refused = sum(outcome != "verdict" for _, outcome, _, _ in one)
+    assert 0 < refused < len(one)
+    assert server.counts["requests"] == len(one) + refused
+    assert [record[:3] for record in one] == [record[:3] for record in other]
 
 
 # 7 Interrupts in a notebook, SIGTERM, a hung-up terminal

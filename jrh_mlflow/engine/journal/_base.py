@@ -23,6 +23,7 @@ from jrh_mlflow.engine.journal.rows import (
     CallRow,
     Held,
     Recovery,
+    Reservation,
     demand_micro,
     seal,
 )
@@ -147,23 +148,35 @@ class Journal(ABC):
             _log.warning("The journal %s has a damaged row. Such calls are asked again.", self.place)
         self._damaged.add(key)
 
-    async def reserve(self, key: str, *, budget: str | None, worst_micro: int) -> bool:
+    async def reserve(
+        self,
+        key: str,
+        *,
+        budget: str | None,
+        worst_micro: int,
+        replaces_before: float | None = None,
+        even_if_taken: bool = False,
+    ) -> Reservation:
         """Set the worst case of a call aside before it is sent, durably.
 
         Args:
             key: Identifies the call, replicate included.
             budget: A budget opened with `open_budget`; None for no cap.
             worst_micro: What the call costs at most.
+            replaces_before: An answer of before that moment (seconds since 1970) is put out of service: it stays in the
+                journal as a failure, and the answer to come takes its place.
+            even_if_taken: Reserve a call that is answered or in flight, too; only the cap decides.
 
         Returns:
-            False, and nothing is set aside, when spent + reserved + worst would exceed the cap.
+            True when it is granted. Else nothing is set aside, and it says why: spent + reserved + worst would exceed
+            the cap, the call is answered, or another caller, in this process or another, has it in flight.
         """
         demand_micro("worst_micro", worst_micro)
         if budget is not None and budget not in self._budgets:
             raise ValueError(f"Budget {budget!r} must be opened with `open_budget` first.")
         key, name = clean_text(key), clean_text(budget or "")
         row = seal(key=key, state=RESERVED, cost_micro=worst_micro, budget=name, owner=self._spool.owner)
-        change = Change(ChangeKind.RESERVE, row=row)
+        change = Change(ChangeKind.RESERVE, row=row, replaces_before=replaces_before, even_if_taken=even_if_taken)
         change.future = asyncio.get_running_loop().create_future()
         self._submit(change)
         try:
@@ -176,18 +189,21 @@ class Journal(ABC):
         with self._ordering:
             if change.held:
                 self._held.setdefault(key, []).append(change.held)
-        return change.held is not None
+        return change.reservation
 
     async def answered(
         self, key: str, *, request_json: str, response_json: str, cost_micro: int | None, budget: str | None
-    ) -> None:
+    ) -> bool:
         """Keep an answer and settle its reservation; returns when it is durable.
 
-        A cost of None is unknown and settles at the worst case that was reserved. When another process has answered
-        the key first, its answer stays and this one is recorded as a failure, with its cost.
+        A cost of None is unknown and settles at the worst case that was reserved.
+
+        Returns:
+            False when another process has answered the key first: its answer stays, and this one is recorded as a
+            failure, with its cost.
         """
         content = {"state": ANSWERED, "request": clean_text(request_json), "response": clean_text(response_json)}
-        await self._settle(key, content, cost_micro=cost_micro, budget=budget)
+        return await self._settle(key, content, cost_micro=cost_micro, budget=budget)
 
     async def failed(
         self,
@@ -205,7 +221,7 @@ class Journal(ABC):
             content["response"] = clean_text(response_json)
         await self._settle(key, content, cost_micro=cost_micro, budget=budget)
 
-    async def _settle(self, key: str, content: dict[str, str], *, cost_micro: int | None, budget: str | None) -> None:
+    async def _settle(self, key: str, content: dict[str, str], *, cost_micro: int | None, budget: str | None) -> bool:
         if cost_micro is not None:
             demand_micro("cost_micro", cost_micro)
         key = clean_text(key)
@@ -222,6 +238,7 @@ class Journal(ABC):
                 self._writer.submit(change)
         assert change.future is not None
         await change.future
+        return change.stands
 
     def _take(self, key: str) -> Held | None:
         waiting = self._held.get(key)

@@ -45,6 +45,7 @@ _DEFAULTS = {
 }
 _SESSION = """SELECT set_config('search_path', 'jrh_journal', false),
     set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval', '10', false),
+    set_config('default_transaction_isolation', 'read committed', false),
     set_config('tcp_keepalives_count', '3', false), set_config('idle_in_transaction_session_timeout', '60s', false),
     CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END"""
 _open_connections: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()

@@ -7,9 +7,25 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
 RESERVED, ANSWERED, FAILED, LOST = "reserved", "answered", "failed", "lost"
+
+
+class Reservation(IntEnum):
+    """How an attempt to reserve a call ended; only a granted one is true."""
+
+    GRANTED = 1
+    NO_ROOM = 0
+    """The cap does not cover its worst case."""
+    IS_ANSWERED = -1
+    """Somebody has answered it: read it from the journal."""
+    IS_IN_FLIGHT = -2
+    """Somebody else has reserved it, and lives or was not found dead yet: wait for the answer."""
+
+    def __bool__(self) -> bool:
+        return self is Reservation.GRANTED
 
 
 class CallRow(NamedTuple):
@@ -69,9 +85,9 @@ def seal(
     return CallRow(*content, digest(content))
 
 
-def second(row: CallRow) -> CallRow:
-    """Return what is recorded of an answer that came after another process had answered: paid for, never served."""
-    content = row._replace(state=FAILED, reason="another process had answered first", at=time.time())[:-1]
+def unserved(row: CallRow, reason: str) -> CallRow:
+    """Return what is recorded of an answer that another one stands for: paid, never served."""
+    content = row._replace(state=FAILED, reason=reason)[:-1]
     return CallRow(*content, digest(content))
 
 

@@ -162,7 +162,9 @@ class SqliteJournal(Journal):
 
     def settle_dead(self) -> None:
         """Settle what the dead left behind, as every opening does."""
-        SqliteJournal(self.place).close()
+        # Opening checks the whole file: not where everybody lives.
+        if not all(is_alive(self.path, owner) for owner in spool_owners(self.path)):
+            SqliteJournal(self.place).close()
 
     def _aside(self, work: Callable[[Database], T]) -> T:
         with _opened(self.path) as database:

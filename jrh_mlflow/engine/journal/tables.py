@@ -27,9 +27,10 @@ from jrh_mlflow.engine.journal.rows import (
     CallRow,
     Held,
     Recovery,
+    Reservation,
     seal,
-    second,
     totals,
+    unserved,
 )
 from jrh_mlflow.engine.journal.spool import read_spool, spool_path
 from jrh_mlflow.engine.journal.writer import Change, ChangeKind
@@ -94,6 +95,9 @@ _BOOK = """INSERT INTO budgets VALUES (:budget, NULL, :cost, 0)
 _PUT_BUDGET = """INSERT INTO budgets VALUES (:budget, :cap, 0, 0) ON CONFLICT (name) DO UPDATE SET cap = :cap"""
 _RESERVED_BY = """SELECT id, key, cost_micro, budget FROM calls
     WHERE state <> 'answered' AND state = 'reserved' AND owner = :owner"""
+_IN_FLIGHT = "SELECT key FROM calls WHERE state <> 'answered' AND state = 'reserved'"
+_RETIRE = """UPDATE calls SET state = 'failed', reason = :reason, sha256 = :sha256
+    WHERE key = :key AND state = 'answered'"""
 _IS_RECORDED = """SELECT 1 FROM calls
     WHERE state <> 'answered' AND state = :state AND owner = :owner AND sha256 = :sha256"""
 _PUT_OWNER = """INSERT INTO owners VALUES (:owner, :number)
@@ -207,29 +211,55 @@ class Database(ABC):
         kinds: dict[ChangeKind, list[Change]] = {kind: [] for kind in ChangeKind}
         for change in changes:
             kinds[change.kind].append(change)
-        settled = [(change.row, change.held) for change in kinds[ChangeKind.SETTLE] if change.row and change.held]
+        settled = [
+            (change, change.row, change.held) for change in kinds[ChangeKind.SETTLE] if change.row and change.held
+        ]
         if together:
-            self.settle_together(settled)
+            self.settle_together([(row, held) for _, row, held in settled])
         else:
-            for row, held in settled:
-                self.settle(row, held)
-        reserving = kinds[ChangeKind.RESERVE]
-        granted = self._reserve([change.row for change in reserving if change.row])
-        for change, held_now in zip(reserving, granted, strict=True):
-            change.held = held_now
+            for change, row, held in settled:
+                change.stands = self.settle(row, held)
+        self._reserve([(change, change.row) for change in kinds[ChangeKind.RESERVE] if change.row])
         self._release(change.withdrawn.held for change in kinds[ChangeKind.WITHDRAW] if change.withdrawn)
 
-    def _reserve(self, rows: Sequence[CallRow]) -> list[Held | None]:
-        """Set worst cases aside; return for each the reservation, or None where the cap leaves no room."""
+    def _reserve(self, reserving: Sequence[tuple[Change, CallRow]]) -> None:
+        """Set worst cases aside where the call is not taken and the cap leaves room; each change is told the result."""
+        free = self._not_taken(reserving)
         # All rows of a budget at once, and one by one where they do not all fit.
-        sums = totals((row.budget, row.cost_micro) for row in rows)
+        sums = totals((row.budget, row.cost_micro) for _, row in free)
         whole = {budget: self._set_aside(budget, worst) for budget, worst in sums.items()}
-        fits = [whole[row.budget] or self._set_aside(row.budget, row.cost_micro) for row in rows]
-        numbers = iter(self.insert([row for row, room in zip(rows, fits, strict=True) if room]))
-        return [
-            Held(next(numbers), row.cost_micro, row.budget) if room else None
-            for row, room in zip(rows, fits, strict=True)
-        ]
+        fits = [whole[row.budget] or self._set_aside(row.budget, row.cost_micro) for _, row in free]
+        numbers = iter(self.insert([row for (_, row), room in zip(free, fits, strict=True) if room]))
+        for (change, row), room in zip(free, fits, strict=True):
+            change.held = Held(next(numbers), row.cost_micro, row.budget) if room else None
+            change.reservation = Reservation.GRANTED if room else Reservation.NO_ROOM
+
+    def _not_taken(self, reserving: Sequence[tuple[Change, CallRow]]) -> list[tuple[Change, CallRow]]:
+        """Return those whose call nobody has answered or in flight; the others are told."""
+        answered = self._answered([(change, row.key) for change, row in reserving if not change.even_if_taken])
+        in_flight = {key for (key,) in self.fetch(_IN_FLIGHT)} if reserving else set()
+        free = []
+        for change, row in reserving:
+            change.held = None
+            if row.key in answered and not change.even_if_taken:
+                change.reservation = Reservation.IS_ANSWERED
+            elif row.key in in_flight and not change.even_if_taken:
+                change.reservation = Reservation.IS_IN_FLIGHT
+            else:
+                free.append((change, row))
+                in_flight.add(row.key)
+        return free
+
+    def _answered(self, wanted: Sequence[tuple[Change, str]]) -> set[str]:
+        """Return the keys that are answered; answers that are too old for who asks are put out of service."""
+        rows = self.find_answers([key for _, key in wanted]) if wanted else {}
+        # What damage left is not served: the answer to come takes its place.
+        rows = {key: row for key, row in rows.items() if row.is_intact()}
+        for change, key in wanted:
+            if key in rows and change.replaces_before is not None and rows[key].at < change.replaces_before:
+                old = unserved(rows.pop(key), "a fresher answer was asked for")
+                self.change(_RETIRE, key=key, reason=old.reason, sha256=old.sha256)
+        return set(rows)
 
     def _set_aside(self, budget: str, worst: int) -> bool:
         """Reserve an amount in one statement; False, and nothing changes, when the cap leaves no room."""
@@ -257,19 +287,24 @@ class Database(ABC):
             ((row.budget, held.worst_micro) for row, held in settled),
         )
 
-    def settle(self, row: CallRow, held: Held) -> None:
+    def settle(self, row: CallRow, held: Held) -> bool:
         """Put an answered or failed call in the place of its reservation, and book its cost.
 
         A reservation that was counted as lost, because its process was out of sight, gives its worst case back.
+
+        Returns:
+            False for an answer that came after another one, which stays.
         """
         query = "SELECT state, cost_micro FROM calls WHERE id = :number AND owner = :owner"
         found = self.fetch(query + self.for_update, number=held.id, owner=row.owner)
         state, micro = found[0] if found and found[0][0] in (RESERVED, LOST) else (None, 0)
-        self._place(row, held.id, state)
+        stands = self._place(row, held.id, state)
         refund, worst = (micro if state == LOST else 0), (micro if state == RESERVED else 0)
         self.book([(row.budget, row.cost_micro - refund)], [(row.budget, worst)])
+        return stands
 
-    def _place(self, row: CallRow, number: int, state: str | None) -> None:
+    def _place(self, row: CallRow, number: int, state: str | None) -> bool:
+        given = row.state
         for _ in range(_ATTEMPTS):
             try:
                 with self.savepoint():
@@ -278,14 +313,14 @@ class Database(ABC):
                 # The row that is in the way is committed, so it is seen now; a failure collides with nothing.
                 row = self._second_answer(row)
             else:
-                return
+                return row.state == given
         raise self.damage("an index holds an answer that the table does not")
 
     def _second_answer(self, row: CallRow) -> CallRow:
         """Make room when the answer there is damaged or gone; otherwise the first stays and this one is no answer."""
         first = self.find_answers([row.key]).get(row.key)
         if first is not None and first.is_intact():
-            return second(row)
+            return unserved(row, "another process had answered first")
         self.change("DELETE FROM calls WHERE key = :key AND state = 'answered'", key=row.key)
         return row
 
@@ -397,9 +432,14 @@ def compiled(statement: str, dialect: sa.Dialect) -> str:
 
 
 def _budgets(changes: Sequence[Change]) -> set[str]:
-    """Return the budgets that a batch changes."""
+    """Return the budgets that a batch changes.
+
+    With that of the calls without a cap, when it reserves: whoever reserves holds it, so that no two do at once, and
+    none overlooks what the other has in flight.
+    """
     rows = [change.row or (change.withdrawn and change.withdrawn.row) for change in changes]
-    return {row.budget for row in rows if row} | {change.held.budget for change in changes if change.held}
+    names = {row.budget for row in rows if row} | {change.held.budget for change in changes if change.held}
+    return names | {"" for change in changes if change.kind is ChangeKind.RESERVE}
 
 
 def warn_of_dead(place: str, recovery: Recovery) -> None:

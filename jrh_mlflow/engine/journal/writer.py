@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from jrh_mlflow.engine.journal.rows import CallRow, Held
+from jrh_mlflow.engine.journal.rows import CallRow, Held, Reservation
 from jrh_mlflow.engine.journal.spool import Spool
 from jrh_mlflow.errors import JournalError
 
@@ -33,7 +33,15 @@ class Change:
     kind: ChangeKind
     row: CallRow | None = None
     held: Held | None = None
-    """The reservation; for RESERVE the result, None where the cap left no room."""
+    """The reservation; of a RESERVE set only where it is granted."""
+    reservation: Reservation = Reservation.NO_ROOM
+    """The result of a RESERVE."""
+    replaces_before: float | None = None
+    """A RESERVE puts an answer of before that moment out of service."""
+    even_if_taken: bool = False
+    """A RESERVE asks only whether the cap leaves room."""
+    stands: bool = True
+    """Whether a SETTLE that answers is what the journal serves; False where another answer came first."""
     number: int = 0
     """Of its entry in the spool; 0 when it has none."""
     future: asyncio.Future[None] | None = None
