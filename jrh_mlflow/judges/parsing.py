@@ -1,20 +1,29 @@
 """From what a judge or a model returned to an outcome. What is no clear answer is `unparsed`.
 
-Of an answer case and outer spaces are forgiven, nothing else. In a response the last JSON object at the top level of
-the text is the answer, alone, in prose or in a Markdown fence. An earlier object that gives another verdict makes it no
-answer.
+Of an answer case and outer spaces are forgiven, nothing else. A wrong verdict is worse than none, so in a response the
+answer is the JSON object at the end of the text:
+
+- Thinking between tags is no part of the text (`thoughts.py`).
+- Prose may go before the object. After it come at most punctuation, a Markdown fence, closing tags (`</answer>`) and
+  marks of the end of a turn (`<|im_end|>`). Words after it may take it back, in any language, so they make it no
+  answer, harmless ones too (`trailing_text`).
+- An object that the judge was shown and repeats in a line of prose is a quotation, and no verdict. On a line of its own
+  it counts, for a judge may say what it was told to say.
+- An earlier object with another verdict, a draft say, makes it no answer (`conflicting`), unless it is a quotation.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from jrh_mlflow.judges.json_objects import MAX_DEPTH, Span, UnreadableError, decode, spans, string_end
+from jrh_mlflow.judges.thoughts import FILLER, without_thoughts
 from jrh_mlflow.schema.presentation import Answer
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.text import clean_text
@@ -28,6 +37,9 @@ PROBLEMS: Mapping[str, str] = {
     "truncated": "max_tokens ended the response before a readable answer",
     "no_json": "the text has no JSON object",
     "bad_json": "the last JSON object is broken or unfinished",
+    "only_thoughts": "the text is thinking and nothing else",
+    "quoted": "the only JSON objects are quotations of what the judge was shown",
+    "trailing_text": "the text goes on after the last JSON object",
     "listed": "the last JSON object stands in a list",
     "too_deep": f"the JSON is nested deeper than {MAX_DEPTH}",
     "duplicate_keys": "the JSON object has a key twice",
@@ -43,6 +55,11 @@ _LENGTH = ("length", "max_tokens")
 _VERDICT_KEY = re.compile(r'"verdict"[ \t\n\r]*:[ \t\n\r]*')
 _BARE_VALUE = re.compile(r"[^ \t\n\r,}]+")
 _VALUE_START = re.compile(r'[ \t\n\r":]*([^",}]*)([",}]?)')
+_CLOSING_MARK = re.compile(r"</[\w:-]+>|<\|\w+\|>|\[/\w+\]")
+_PUNCTUATION = ("P", "Z", "C", "Sk", "Sm")
+"""Unicode's categories of what may follow an answer: punctuation, blanks, controls, backticks and the like."""
+_LINE = 200
+"""Characters before an object that are looked at for prose."""
 _LEVEL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ROUNDING = 1e-3
 """By how much probabilities may sum past 1, as providers round them."""
@@ -153,13 +170,14 @@ class _Token:
     top: Sequence[tuple[str, float]]
 
 
-def read(response: Response, names: Mapping[str, str]) -> ParsedAnswer:
+def read(response: Response, names: Mapping[str, str], *, shown: Sequence[str] = ()) -> ParsedAnswer:
     """Read a response.
 
     Args:
         response: What the provider answered.
         names: What the prompt calls each answer, and the answer it stands for. Case and outer spaces are forgiven, and
             a JSON number equal to a level is that level; nothing else is. `abstain` may always be said.
+        shown: The texts that were put before the judge: what it repeats of them is a quotation.
 
     Returns:
         The reading. A response cut by the token limit counts when its answer is complete.
@@ -174,7 +192,7 @@ def read(response: Response, names: Mapping[str, str]) -> ParsedAnswer:
     if problem is not None:
         return ParsedAnswer(outcome="error" if problem in _ERRORS else "unparsed", problem=problem, text=raw)
     try:
-        reading = _read_text(response.text or "", names, response.logprobs)
+        reading = _read_text(response.text or "", names, response.logprobs, shown)
     except UnreadableError as unreadable:
         reading = ParsedAnswer(outcome="unparsed", problem=unreadable.code, detail=unreadable.detail)
     if reading.problem is None:
@@ -207,11 +225,11 @@ def _provider_problem(response: Response) -> str | None:
     return None
 
 
-def _read_text(text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[str, Any]] | None) -> ParsedAnswer:
-    found = list(spans(text))
-    if not found:
-        raise UnreadableError("bad_json" if "{" in text else "no_json")
-    *earlier, last = found
+def _read_text(
+    text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[str, Any]] | None, shown: Sequence[str]
+) -> ParsedAnswer:
+    spoken = without_thoughts(text, shown=shown)
+    earlier, last = _objects(spoken, shown)
     if last.problem is not None:
         raise UnreadableError(last.problem)
     fields = decode(text[last.start : last.end])
@@ -224,10 +242,41 @@ def _read_text(text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[s
         return ParsedAnswer(
             outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200]
         )
-    if any(said not in (None, (outcome, answer)) for said in (_said(text, span, names) for span in earlier)):
+    if not _closes(spoken[last.end :]):
+        return ParsedAnswer(outcome="unparsed", rationale=rationale, problem="trailing_text")
+    others = (span for span in earlier if _said(text, span, names) not in (None, (outcome, answer)))
+    if not all(_is_quotation(spoken, span, shown) for span in others):
         return ParsedAnswer(outcome="unparsed", rationale=rationale, problem="conflicting")
     reading = ParsedAnswer(outcome=outcome, answer=answer or None, rationale=rationale)
     return _with_confidence(reading, text, last, names, logprobs) if logprobs else reading
+
+
+def _objects(spoken: str, shown: Sequence[str]) -> tuple[list[Span], Span]:
+    """Return the last object that is no quotation, and those before it."""
+    found = list(spans(spoken))
+    if not found:
+        said_nothing = not spoken.strip(f"{FILLER}` \t\r\n")
+        raise UnreadableError("only_thoughts" if said_nothing else "bad_json" if "{" in spoken else "no_json")
+    while _is_quotation(spoken, found[-1], shown):
+        found.pop()
+        if not found:
+            raise UnreadableError("quoted")
+    return found[:-1], found[-1]
+
+
+def _is_quotation(spoken: str, span: Span, shown: Sequence[str]) -> bool:
+    """Whether an object stands behind prose in its line and is, but for blanks, part of what the judge was shown."""
+    before = spoken[max(0, span.start - _LINE) : span.start].rpartition("\n")[2]
+    if not any(map(str.isalnum, before)):
+        return False
+    said = "".join(spoken[span.start : span.end].split())
+    return any(said in "".join(text.split()) for text in shown)
+
+
+def _closes(tail: str) -> bool:
+    """Whether what follows an answer only ends it."""
+    rest = _CLOSING_MARK.sub("", tail)
+    return all(unicodedata.category(character).startswith(_PUNCTUATION) for character in rest)
 
 
 def _answer(verdict: object, names: Mapping[str, str]) -> tuple[str, str, str | None]:

@@ -156,7 +156,7 @@ def render(template: Template, shown: Presentation, *, style: str) -> tuple[Mapp
     Different contents give different messages; the two orders of a pair differ in nothing but where the contents stand.
     """
     slots = ANSWER_STYLES[style]
-    code = fence_code(_texts(shown))
+    code = fence_code(shown_texts(shown))
     names = list(answer_names(shown.kind, shown.answers, style))
     values = {
         "instruction": fence("task", code, shown.instruction),
@@ -196,7 +196,7 @@ def fence_code(texts: Iterable[str]) -> str:
         material = digest.encode()
 
 
-def _texts(shown: Presentation) -> list[str]:
+def shown_texts(shown: Presentation) -> list[str]:
     """List everything that is put into the messages."""
     plain = (shown.instruction, shown.rubric, shown.first, shown.second, shown.response, *shown.answers)
     texts = [text for text in plain if text is not None]
