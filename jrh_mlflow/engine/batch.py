@@ -12,7 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
@@ -264,7 +264,7 @@ def import_batch(
     if not found.outcomes:
         raise RecipeError(_nothing(files, result_files, found))
     missing = len(known) - len(found.outcomes)
-    importer = BatchImporter(journal, price)
+    importer = BatchImporter(journal, price, is_discounted=discount > 0)
     run_coroutine(importer.keep_all(_exported(files, judge), found.outcomes))
     return ImportSummary(
         **{name: importer.counts[name] for name in ("answered", "already", "refused", "failed")},
@@ -493,10 +493,10 @@ def _never_answered(error: object) -> TransportError:
 class BatchImporter:
     """Writes outcomes to a journal, and counts them."""
 
-    def __init__(self, journal: Journal, price: Price | None) -> None:
+    def __init__(self, journal: Journal, price: Price | None, *, is_discounted: bool) -> None:
         self.counts: Counter[str] = Counter()
         """`answered`, `already`, `refused`, `failed`; `micro` dollars booked, and `unpriced` outcomes."""
-        self._journal, self._price = journal, price
+        self._journal, self._price, self._is_discounted = journal, price, is_discounted
 
     async def keep_all(self, exported: Iterable[tuple[str, Request]], outcomes: dict[str, list[BatchOutcome]]) -> None:
         """Keep the outcomes of exported requests, by key; empties `outcomes`."""
@@ -524,7 +524,10 @@ class BatchImporter:
                 )
             elif self._journal.get(key) is None:
                 cost = response_micro(self._price, outcome)
-                await Budget(self._journal, None).answered(request, key, outcome, cost_micro=cost)
+                # With its own price: a later run that reads it only knows the list's.
+                discounted = cost if self._is_discounted else None
+                kept = outcome if discounted is None else replace(outcome, cost_usd=discounted / 1_000_000)
+                await Budget(self._journal, None).answered(request, key, kept, cost_micro=cost)
                 self._count("answered", cost)
 
     async def _fail(

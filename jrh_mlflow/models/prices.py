@@ -92,6 +92,10 @@ def cost_micro(price: Price, input_tokens: int, output_tokens: int) -> int:
     input_usd, output_usd = price.rates(input_tokens)
     # Through repr, because 1.5e-07 means fifteen hundred-millionths, not its nearest binary fraction.
     dollars = Decimal(repr(input_usd)) * input_tokens + Decimal(repr(output_usd)) * output_tokens
+    return _micro(dollars)
+
+
+def _micro(dollars: Decimal) -> int:
     return int((dollars * _MICRO).to_integral_value(ROUND_CEILING))
 
 
@@ -111,7 +115,12 @@ def worst_case_micro(price: Price, prompt_chars: int, max_tokens: int) -> int:
 
 
 def response_micro(price: Price | None, response: Response) -> int | None:
-    """Return what a response cost, or None when its price or its usage is unknown: unknown is not free."""
+    """Return what a response cost, or None when its price or its usage is unknown: unknown is not free.
+
+    What the provider says that it bills comes before what tokens and prices say.
+    """
+    if response.cost_usd is not None:
+        return _micro(Decimal(repr(response.cost_usd)))
     if price is None or response.input_tokens is None or response.output_tokens is None:
         return None
     return cost_micro(price, response.input_tokens, response.output_tokens)

@@ -13,7 +13,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine.batch import ImportSummary, export_batch, import_batch, read_result
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.models.prices import cost_micro, price_of
+from jrh_mlflow.models.prices import cost_micro, price_of, response_micro
 from jrh_mlflow.schema.requests import Response
 from tests.engine.batch_tools import Line, answered, completion, http_error, read, write
 
@@ -111,6 +111,14 @@ def test_a_cost_that_is_not_known_is_none_and_never_0(
     without_usage = {**completion(), "usage": None}
     assert bring(answered(keys[0], without_usage), answered(keys[1]), prices=PRICES).cost_usd is None
     assert journal.summary().spent_micro == COST
+
+
+def test_an_answer_of_a_batch_keeps_its_discounted_price(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str]
+) -> None:
+    bring(answered(keys[1]), prices=PRICES, discount=0.5)
+    kept = Response.from_json(journal.get(keys[1]) or "")
+    assert response_micro(price_of(MODEL, PRICES), kept) == COST / 2
 
 
 @pytest.mark.parametrize("discount", [-0.1, 1.1, float("nan")])

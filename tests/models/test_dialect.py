@@ -10,17 +10,39 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jrh_mlflow.models.transports import TransportError
-from jrh_mlflow.models.transports.dialect import decode, encode, read_http, retry_after
+from jrh_mlflow.models.transports.dialect import decode, encode, read_http, read_usage, retry_after
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.text import clean_text
 
-NAMES = ["choices", "message", "content", "usage", "prompt_tokens", "error", "code", "logprobs", "token", "logprob"]
+NAMES = [
+    "choices",
+    "message",
+    "content",
+    "usage",
+    "prompt_tokens",
+    "total_tokens",
+    "cost",
+    "error",
+    "code",
+    "logprobs",
+    "token",
+    "logprob",
+]
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400)
 values = st.recursive(
     leaves,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
     max_leaves=20,
 )
+
+
+@pytest.mark.parametrize(
+    "cost", [0, -0.5, float("nan"), float("inf"), 1e9, 10**400, True, "0.5", [1], {}, {"total_cost": -1}]
+)
+def test_what_cannot_be_a_bill_is_none(cost: Any) -> None:
+    told = {"prompt_tokens": 7, "completion_tokens": 3, "cost": cost}
+    assert read_usage(told) == {"input_tokens": 7, "output_tokens": 3, "cost_usd": None}
+    assert read_usage({"cost_in_usd_ticks": -1})["cost_usd"] is None
 
 
 def completion(**choice: Any) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from jrh_mlflow.models.prices import Price, cost_micro
+from jrh_mlflow.models.prices import Price, cost_micro, response_micro
 from jrh_mlflow.schema.requests import Response
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import count_prompt_tokens, count_tokens
@@ -167,6 +168,38 @@ def test_usage_gives_the_same_cost_on_both_transports(server: LoopbackServer) ->
         assert response.output_tokens is not None
         costs.add(cost_micro(price, response.input_tokens, response.output_tokens))
     assert costs == {45}
+
+
+@pytest.mark.parametrize(
+    ("told", "made"),
+    [({"total_tokens": 1630}, 930), ({"total_tokens": 730}, 30), ({"total_tokens": 10**30}, 30), ({}, 30)],
+)
+def test_reasoning_that_only_the_total_counts_was_made(
+    transport: Transports, server: LoopbackServer, told: dict[str, int], made: int
+) -> None:
+    usage = {"prompt_tokens": 700, "completion_tokens": 30, **told}
+    response = ask(transport, server, Reply(text="A", usage_fields=usage))
+    assert (response.input_tokens, response.output_tokens) == (700, made)
+
+
+@pytest.mark.parametrize(
+    ("told", "usd"),
+    [
+        ({"cost_in_usd_ticks": 37_756_000}, 0.0037756),
+        ({"cost": 0.25}, 0.25),
+        ({"cost": 0.25, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.5}}, 0.25),
+        ({"cost": 0.25, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.5}}, 0.75),
+        ({"cost": 0.25, "cost_details": {"upstream_inference_cost": 0.5}}, 0.75),
+        ({"cost": {"input_tokens_cost": 0.1, "request_cost": 0.5, "total_cost": 0.75}}, 0.75),
+    ],
+)
+def test_the_providers_own_bill_comes_before_tokens_and_prices(
+    transport: Transports, server: LoopbackServer, told: dict[str, Any], usd: float
+) -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10, **told}
+    response = ask(transport, server, Reply(text="A", usage_fields=usage))
+    assert response.cost_usd == pytest.approx(usd)
+    assert response_micro(Price(input_usd=1e-6, output_usd=1e-6), response) == math.ceil(usd * 1e6)
 
 
 @pytest.mark.parametrize("raw_usage", [b"null", b'{"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}'])

@@ -192,6 +192,20 @@ def _error_parts(raw: bytes) -> tuple[str, str]:
 
 TOP_LOGPROBS = 5
 _MAX_TOKENS = 10**9
+_MAX_COST_USD = 1000.0
+"""Of one call; what says more is no bill."""
+_TICKS_PER_USD = 10**10
+"""xAI's unit: https://docs.x.ai/developers/cost-tracking."""
+USAGE_FIELDS = (
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "cost_in_usd_ticks",
+    "cost",
+    "cost_details",
+    "is_byok",
+)
+"""What is read of a usage."""
 _MAX_LOGPROB = 1e6
 _RESERVED_EXTRA = frozenset(
     {"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream", "stream_options"}
@@ -272,10 +286,10 @@ def read_completion(data: object, status: int = 200) -> Response:
     choices = data.get("choices")
     if not isinstance(choices, list):
         raise TransportError("malformed", f"The body has no list of choices, but {_names(data)}.", status)
-    given, made = _usage(data.get("usage"))
+    usage = read_usage(data.get("usage"))
     model = _text(data.get("model"))
     if not choices:
-        return Response(text=None, finish_reason="empty_choices", model=model, input_tokens=given, output_tokens=made)
+        return Response(text=None, finish_reason="empty_choices", model=model, **usage)
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping) or not isinstance(message.get("content"), str | None):
@@ -287,17 +301,57 @@ def read_completion(data: object, status: int = 200) -> Response:
         finish_reason=_text(choice.get("finish_reason")),
         refusal=_text(message.get("refusal")) or None,
         model=model,
-        input_tokens=given,
-        output_tokens=made,
+        **usage,
         logprobs=_logprobs(choice.get("logprobs")),
     )
 
 
-def _usage(usage: object) -> tuple[int | None, int | None]:
-    if not isinstance(usage, Mapping):
-        return None, None
-    given, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    return (given, made) if given else (None, None)
+def read_usage(usage: object) -> dict[str, Any]:
+    """Return a usage as fields of a response.
+
+    What was made is at least `total - prompt`: xAI and gateways to Gemini count reasoning in the total only.
+
+    Example:
+        >>> read_usage({"prompt_tokens": 700, "completion_tokens": 30, "total_tokens": 1630})
+        {'input_tokens': 700, 'output_tokens': 930, 'cost_usd': None}
+    """
+    told = usage if isinstance(usage, Mapping) else {}
+    given, made, total = (_count(told.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    if not given:
+        given = made = None
+    elif total is not None and total > given:
+        made = max(made or 0, total - given)
+    return {"input_tokens": given, "output_tokens": made, "cost_usd": _own_cost(told)}
+
+
+def _own_cost(usage: Mapping[str, Any]) -> float | None:
+    """Return the provider's own bill: xAI's ticks, OpenRouter's cost, Perplexity's total.
+
+    0 is none: gateways write it where they know no price.
+    """
+    cost = usage.get("cost")
+    if (ticks := _amount(usage.get("cost_in_usd_ticks"))) is not None:
+        usd: float | None = ticks / _TICKS_PER_USD
+    elif isinstance(cost, Mapping):
+        usd = _amount(cost.get("total_cost"))
+    elif (usd := _amount(cost)) is not None:
+        usd += _upstream(usage, usd)
+    return usd if usd is not None and 0 < usd <= _MAX_COST_USD else None
+
+
+def _upstream(usage: Mapping[str, Any], fee: float) -> float:
+    """Return what OpenRouter's upstream bills on top: with a key of one's own there, `cost` is only the fee."""
+    details = usage.get("cost_details")
+    upstream = _amount(details.get("upstream_inference_cost")) if isinstance(details, Mapping) else None
+    is_byok = usage.get("is_byok")
+    return upstream or 0.0 if (is_byok is True or (is_byok is None and (upstream or 0) > fee)) else 0.0
+
+
+def _amount(value: object) -> float | None:
+    """A finite amount that is not negative; a hostile integer may be too long for a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e300:
+        return None
+    return float(value)
 
 
 def _count(value: object) -> int | None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.models.catalog import OPENAI_DIALECT, split_model
 from jrh_mlflow.models.transports._base import FailureKind, Transport, TransportError
 from jrh_mlflow.models.transports.dialect import (
+    USAGE_FIELDS,
     error_inside_200,
     kind_of,
     read_completion,
@@ -119,7 +120,8 @@ def as_dialect(completion: Any) -> dict[str, Any]:
     return {
         "model": completion.model,
         "choices": [_choice(choice) for choice in completion.choices[:1]],
-        "usage": usage and {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens},
+        # Not litellm's own reckoning of the cost: that is its table again, not the provider's bill.
+        "usage": usage and {name: getattr(usage, name, None) for name in USAGE_FIELDS},
     }
 
 
