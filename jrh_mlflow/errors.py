@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
+from typing import Any
 
 
 class JrhError(Exception):
@@ -56,6 +57,8 @@ class TrackingError(JrhError):
     """MLflow cannot be reached, or refused what was logged."""
 
     exit_code = 4
+    calls: Any = None
+    """The call table of an evaluation that was not logged: for a full disk, which may take it nowhere else."""
 
 
 class BudgetError(JrhError):

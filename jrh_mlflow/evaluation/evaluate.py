@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine import Asked, calls_frame
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import BUDGET, OnRecord, StopRule, calm_collector
 from jrh_mlflow.engine.sessions import Quote
-from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError
+from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
@@ -33,8 +33,8 @@ from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys, outbox
-from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
-from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.outbox import JudgeFacts, Kept, Measured
+from jrh_mlflow.tracking.store import RunContent, Store, ending, open_run, publish
 from jrh_mlflow.tracking.traces import checked_traces, log_traces
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 Sheet = Datasheet | ReliabilityReport
 
 SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
+IN_THE_JOURNAL = "Every answer is in the journal: the same call again logs them without asking."
+IN_THE_ERROR = "They are in the memory of this process only: `error.calls`."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,10 +166,9 @@ def evaluate(
     store = Store(tracking_uri, experiment)
     nested = (parent_run_id, parent_run_id and run_name)
     key = outbox.outbox_key(*prepared.identity, seed, store.uri, store.experiment_id, *nested)
-    kept = outbox.outbox_home() / key
-    if outbox.is_kept(kept):
-        print(f"Logging the calls kept in {kept}: nothing is asked again.", file=sys.stderr)
-        return resume(kept, tracking_uri=store.uri)
+    if (kept := outbox.oldest_kept(key)) is not None:
+        print(f"Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
+        return _log_kept(kept, tracking_uri=store.uri)
     client = ClientSettings(
         concurrency=prepared.concurrency,
         timeout_s=timeout_s,
@@ -195,7 +196,8 @@ def evaluate(
             truncated=f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None,
             traces=traces,
         )
-    return _log(store, measured, store.address(run_id), key=key)
+    elsewhere = IN_THE_JOURNAL if prepared.judge.journalled else IN_THE_ERROR
+    return _keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
 
 
 def price_evaluation(
@@ -222,38 +224,52 @@ def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation
 
     A store whose address holds a password must be named again, or be the active one: passwords are not kept.
     """
-    folder = Path(folder)
-    measured, target = outbox.read_kept(folder)
-    kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
-    store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
-    return _log(store, measured, target, key=folder.name, kept=folder)
+    return _log_kept(outbox.kept_in(Path(folder)), tracking_uri=tracking_uri)
+
+
+def _log_kept(kept: Kept, *, tracking_uri: str | None) -> Evaluation:
+    with kept:
+        measured, target = kept.read()
+        kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
+        store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
+        with ending(store, target["run_id"]):
+            return _log(store, measured, target["run_id"], kept=kept)
 
 
 def log_measured(store: Store, measured: Measured, *, run_name: str) -> Evaluation:
     """Log an evaluation whose calls were made elsewhere."""
     with open_run(store, "evaluate", run_name, simulated=measured.judge.simulated, tags=measured.tags) as run_id:
-        return _log(store, measured, store.address(run_id), key=outbox.outbox_key(run_id))
+        return _keep_and_log(store, measured, run_id, key=outbox.outbox_key(run_id), elsewhere="")
 
 
-def _log(
-    store: Store, measured: Measured, target: Mapping[str, Any], *, key: str, kept: Path | None = None
-) -> Evaluation:
+def _keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, elsewhere: str) -> Evaluation:
+    """Log an evaluation; `elsewhere` says where its answers are when no disk can keep them."""
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
-    kept = kept or outbox.keep(measured, key=key, target=target)
-    lost_nothing = f"Nothing is lost: `jrh evaluate --resume {kept}`, or the same call again, logs it."
+    with ending(store, run_id), outbox.keep(measured, key=key, target=store.address(run_id)) as kept:
+        return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere)
+
+
+def _log(store: Store, measured: Measured, run_id: str, *, kept: Kept, elsewhere: str = "") -> Evaluation:
+    what_now = f"Nothing is lost: `jrh evaluate --resume {kept.folder}`, or the same call again, logs it."
+    if kept.folder is None:
+        what_now = f"No disk takes the calls either ({kept.problem}). {elsewhere}"
     with calm_collector():
         sheet = measure(measured.calls, seed=int(measured.run["seed"]), labels=measured.suite.labels)
         sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=int(measured.run["seed"]))
-        metrics = publish(store, target["run_id"], evaluation_content(measured, sheet), what_now=lost_nothing)
-    outbox.forget(kept)
+        try:
+            metrics = publish(store, run_id, evaluation_content(measured, sheet), what_now=what_now)
+        except TrackingError as error:
+            error.calls = measured.calls
+            raise
+    kept.forget()
     return Evaluation(
-        run_id=target["run_id"],
+        run_id=run_id,
         metrics=metrics,
         sheet=sheet,
         calls=measured.calls,
         judge=measured.judge,
         suite=measured.suite,
-        link=store.link(target["run_id"]),
+        link=store.link(run_id),
         truncated=measured.truncated,
     )
 

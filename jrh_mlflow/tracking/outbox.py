@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from jrh_mlflow.engine.journal.spool import lock
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.home import home
 from jrh_mlflow.judges import Judge
@@ -76,45 +79,134 @@ def outbox_key(*parts: object) -> str:
     return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:24]
 
 
-def keep(measured: Measured, *, key: str, target: Mapping[str, Any]) -> Path:
-    """Write an evaluation to disk whole; `target` says where in MLflow it belongs.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """An evaluation in the outbox, locked by this process until the block ends, or the process does."""
 
-    A directory that cannot be written falls back to the system's temporary one: what was asked must not be lost.
+    folder: Path | None
+    """None when no disk took it."""
+    fd: int = -1
+    problem: str = ""
+    """Why no disk took it."""
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+    def read(self) -> tuple[Measured, dict[str, Any]]:
+        """Read the evaluation back, with the place in MLflow it belongs to."""
+        assert self.folder is not None
+        facts = json.loads((self.folder / _FACTS_FILE).read_text(encoding="utf-8"))
+        target, judge = facts.pop("target"), JudgeFacts(**facts.pop("judge"))
+        suite, calls = read_suite(self.folder / "suite"), pd.read_parquet(self.folder / _CALLS_FILE)
+        return Measured(judge=judge, suite=suite, calls=calls, **facts), target
+
+    def forget(self) -> None:
+        """Remove it once MLflow has it."""
+        if self.folder is None:
+            return
+        # The facts first: what is left of a removal that is cut short is no evaluation.
+        with suppress(OSError):
+            (self.folder / _FACTS_FILE).unlink()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def keep(measured: Measured, *, key: str, target: Mapping[str, Any]) -> Kept:
+    """Write an evaluation to disk whole, and lock it; `target` says where in MLflow it belongs.
+
+    Each run has a folder of its own, so that two evaluations at the same moment are two. Where the outbox cannot be
+    written or is full, a temporary directory takes it: what was asked must not be lost.
     """
+    name, problems = f"{key}-{target['run_id']}", []
+    for folder in _folders():
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return _written(measured, folder / name, target)
+        except OSError as error:
+            problems.append(f"{folder}: {error.strerror or error}")
+    return Kept(folder=None, problem="; ".join(problems))
+
+
+def _folders() -> list[Path]:
+    """Where evaluations are kept, the first that takes one: the last is memory, for when every disk is full."""
+    shared = (os.environ.get("TMPDIR") or "/tmp", "/dev/shm")  # noqa: S108 - in a folder of this user
+    others = [Path(folder, f"jrh-outbox-{os.getuid()}") for folder in shared if Path(folder).is_dir()]
+    return [outbox_home(), *(folder for folder in others if _is_ours(folder))]
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder that any user could have made is of this one, or not there yet."""
     try:
-        outbox_home().mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(dir=outbox_home(), prefix=".draft-"))
-        final = outbox_home() / key
-    except OSError:
-        draft = Path(tempfile.mkdtemp(prefix="jrh-outbox-"))
-        final = draft.with_name(f"jrh-outbox-{key}")
-    measured.suite.save(draft / "suite")
-    measured.calls.to_parquet(draft / _CALLS_FILE, index=False)
-    names = [each.name for each in fields(Measured) if each.name not in ("suite", "calls")]
-    facts = {name: getattr(measured, name) for name in names}
-    facts |= {"judge": asdict(measured.judge), "target": target}
-    (draft / _FACTS_FILE).write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
-    # The rename makes it appear whole or not at all.
-    shutil.rmtree(final, ignore_errors=True)
-    draft.rename(final)
-    return final
+        return folder.lstat().st_uid == os.getuid()
+    except FileNotFoundError:
+        return True
 
 
-def is_kept(folder: Path) -> bool:
-    """Whether a folder holds a whole evaluation."""
-    return (folder / _FACTS_FILE).is_file()
+def _written(measured: Measured, folder: Path, target: Mapping[str, Any]) -> Kept:
+    draft, fd = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".draft-")), None
+    try:
+        measured.suite.save(draft / "suite")
+        measured.calls.to_parquet(draft / _CALLS_FILE, index=False)
+        names = [each.name for each in fields(Measured) if each.name not in ("suite", "calls")]
+        facts = {name: getattr(measured, name) for name in names}
+        facts |= {"judge": asdict(measured.judge), "target": target}
+        (draft / _FACTS_FILE).write_text(json.dumps(facts, indent=1, ensure_ascii=False), encoding="utf-8")
+        fd = _locked(draft)
+        assert fd is not None  # nobody else knows of it yet
+        # The rename makes it appear whole or not at all, and locked.
+        draft.rename(folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        if fd is not None:
+            os.close(fd)
+        raise
+    return Kept(folder=folder, fd=fd)
 
 
-def read_kept(folder: Path) -> tuple[Measured, dict[str, Any]]:
-    """Read an evaluation back, with the place in MLflow it belongs to."""
-    if not is_kept(folder):
+def oldest_kept(key: str) -> Kept | None:
+    """Lock the oldest evaluation of a key that waits for MLflow and that no living process is logging."""
+    # Without a run in its name: as the version before kept it.
+    names = (f"{key}/{_FACTS_FILE}", f"{key}-*/{_FACTS_FILE}")
+    found = [path for folder in _folders() for name in names for path in folder.glob(name)]
+    for path in sorted(found, key=_age):
+        if (fd := _locked(path.parent)) is not None:
+            return Kept(folder=path.parent, fd=fd)
+    return None
+
+
+def kept_in(folder: Path) -> Kept:
+    """Lock the evaluation that a folder holds.
+
+    Raises:
+        TrackingError: when there is none, or another process is logging it.
+    """
+    if not (folder / _FACTS_FILE).is_file():
         raise TrackingError(f"{folder} holds no kept evaluation: {_FACTS_FILE} is missing.")
-    facts = json.loads((folder / _FACTS_FILE).read_text(encoding="utf-8"))
-    target, judge = facts.pop("target"), JudgeFacts(**facts.pop("judge"))
-    suite, calls = read_suite(folder / "suite"), pd.read_parquet(folder / _CALLS_FILE)
-    return Measured(judge=judge, suite=suite, calls=calls, **facts), target
+    fd = _locked(folder)
+    if fd is None:
+        raise TrackingError(f"Another process is logging the evaluation in {folder}. Nothing is left to do here.")
+    return Kept(folder=folder, fd=fd)
 
 
-def forget(folder: Path) -> None:
-    """Remove a kept evaluation once MLflow has it."""
-    shutil.rmtree(folder, ignore_errors=True)
+def _age(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:  # logged by another process in this very moment
+        return 0
+
+
+def _locked(folder: Path) -> int | None:
+    """Return the locked file of an evaluation; None when another process holds it, or has just removed it."""
+    path = folder / _FACTS_FILE
+    try:
+        # For writing where that is allowed: NFS locks no other.
+        fd = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    if lock(fd, wait=False) and os.fstat(fd).st_nlink:
+        return fd
+    os.close(fd)
+    return None

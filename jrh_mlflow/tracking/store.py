@@ -6,19 +6,23 @@ Everything goes through `MlflowClient`, so that no global state of MLflow is tou
 from __future__ import annotations
 
 import json
+import logging
 import os
+import random
+import re
 import sys
 import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from jrh_mlflow.engine.journal.spool import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.reports.markdown import shortened
 from jrh_mlflow.tracking import keys
@@ -32,9 +36,16 @@ if TYPE_CHECKING:
     Artifact = str | bytes | Mapping[str, Any] | pd.DataFrame
 
 
+T = TypeVar("T")
 DEFAULT_EXPERIMENT = "judge-datasheets"
 _NOTHING_ASKED = "Nothing was asked yet."
 _LONGEST_REASON = 300
+_FULL = re.compile("No space left on device|disk is full|Disk quota exceeded|File too large", re.IGNORECASE)
+_COLLISION = re.compile(
+    "UNIQUE constraint failed|duplicate key|Duplicate entry|already exists|database is locked|deadlock", re.IGNORECASE
+)
+"""As SQLite, PostgreSQL and MySQL say that another process wrote at the same moment."""
+_PAUSES_S = (0.05, 0.2, 0.5, 1.0)
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -98,7 +109,8 @@ def mlflow_errors(uri: str, *, problem: str, what_now: str) -> Iterator[None]:
                 f"The MLflow store at {shown_uri(uri)} cannot be reached: {lost}. "
                 f"Start it, or check --tracking-uri. {what_now}"
             ) from error
-        raise TrackingError(f"MLflow at {shown_uri(uri)} {problem}: {reason(error, uri)}. {what_now}") from error
+        full = "The disk is full, make room: " if _is_full(error) else ""
+        raise TrackingError(f"{full}MLflow at {shown_uri(uri)} {problem}: {reason(error, uri)}. {what_now}") from error
 
 
 def reason(error: BaseException, uri: str) -> str:
@@ -112,22 +124,60 @@ def _lost_connection(error: BaseException) -> str | None:
     from requests.exceptions import ConnectionError as NoConnection
     from requests.exceptions import Timeout
 
-    causes = [error]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
-        causes.append(cause)
+    causes = _chain(error)
     if not any(isinstance(cause, NoConnection | Timeout) for cause in causes):
         return None
     said = [cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror]
     return said[-1] if said else "no answer"
 
 
+def _is_full(error: BaseException) -> bool:
+    """Whether a disk, here or under the server, had no room: only the texts of some libraries say so."""
+    return any(_FULL.search(str(cause)) for cause in _chain(error))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return an error and those it came from."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    return causes
+
+
+def _tried_again(write: Callable[[], T]) -> T:
+    """Write; where another process wrote the same row in this moment, a second look finds it there."""
+    from mlflow.exceptions import MlflowException
+
+    for pause_s in _PAUSES_S:
+        try:
+            return write()
+        except MlflowException as error:
+            if not _COLLISION.search(str(error)):
+                raise
+        time.sleep(pause_s * random.uniform(0.5, 1))  # noqa: S311 - jitter, not a secret
+    return write()
+
+
+@contextmanager
+def _sole_maker(uri: str) -> Iterator[None]:
+    """Let one process at a time make the tables of a new SQLite store: MLflow's migrations collide."""
+    _, found, path = uri.partition("sqlite:///")
+    database = Path(path.partition("?")[0])
+    with sole_opener(database) if found and database.parent.is_dir() else nullcontext():
+        yield
+
+
 @contextmanager
 def _settings() -> Iterator[None]:
     ours = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
     os.environ.update(ours)
+    # MLflow prints the whole traceback of a database that is full or locked, and then raises it for us to say.
+    database, silence = logging.getLogger("mlflow.store.db.utils"), logging.Filter("nothing")
+    database.addFilter(silence)
     try:
         yield
     finally:
+        database.removeFilter(silence)
         for name in ours:
             os.environ.pop(name, None)
 
@@ -157,7 +207,8 @@ class Store:
         from mlflow import MlflowClient
 
         self.uri = tracking_uri or active_uri()
-        self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
+        with self.errors(_NOTHING_ASKED), _sole_maker(self.uri):
+            self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
         self._artifacts = artifacts
         # mlflow.set_experiment publishes its choice in these variables.
         active = None if experiment else os.environ.get("MLFLOW_EXPERIMENT_ID")
@@ -169,10 +220,12 @@ class Store:
         """Of the experiment that runs go to; made when it is first asked for."""
         if self._experiment_id is None:
             with self.errors(_NOTHING_ASKED):
-                # Looked up again: another process may have made it in the meantime.
-                made = self._found() or self.client.create_experiment(self._experiment, self._artifacts)
-            self._experiment_id = str(made)
+                # Looked up again, each time: another process may make it in the meantime.
+                self._experiment_id = _tried_again(lambda: self._found() or self._made())
         return self._experiment_id
+
+    def _made(self) -> str:
+        return str(self.client.create_experiment(self._experiment, self._artifacts))
 
     def _found(self) -> str | None:
         with self.errors(_NOTHING_ASKED):
@@ -202,12 +255,10 @@ class Store:
         from mlflow.entities import Metric, Param, RunTag
 
         now = int(time.time() * 1000)
-        self.client.log_batch(
-            run_id,
-            metrics=[Metric(point.key, point.value, now, point.step) for point in points],
-            params=[Param(key, value) for key, value in (params or {}).items()],
-            tags=[RunTag(key, value) for key, value in (tags or {}).items()],
-        )
+        metrics = [Metric(point.key, point.value, now, point.step) for point in points]
+        settings = [Param(key, value) for key, value in (params or {}).items()]
+        labels = [RunTag(key, value) for key, value in (tags or {}).items()]
+        _tried_again(lambda: self.client.log_batch(run_id, metrics=metrics, params=settings, tags=labels))
 
     def log_dataset(self, run_id: str, suite: Suite) -> None:
         """Log the suite as a dataset input, so that runs on different suites are visibly different."""
@@ -224,7 +275,7 @@ class Store:
             profile=json.dumps({"num_rows": len(suite), "sha256": suite.sha256, **suite.manifest["conditions"]}),
         )
         tags = [InputTag(key="mlflow.data.context", value="judge suite")]
-        self.client.log_inputs(run_id, [DatasetInput(dataset, tags)])
+        _tried_again(lambda: self.client.log_inputs(run_id, [DatasetInput(dataset, tags)]))
 
     def address(self, run_id: str) -> dict[str, str]:
         """Say where a run belongs, for a file: without the password that the store's address may hold."""
@@ -318,12 +369,28 @@ def ending(store: Store, run_id: str) -> Iterator[None]:
         yield
     except BaseException as error:
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        try:
-            with store.errors("The run stays open."):
-                store.client.set_terminated(run_id, status)
-        except TrackingError as second:
-            print(second, file=sys.stderr)
+        if (problem := _not_ended(store, run_id, status, after=error)) is None:
+            raise
+        if not isinstance(error, TrackingError):
+            print(problem, file=sys.stderr)
+        # In the one line that is printed: the second failure is nearly always the first one again.
+        elif "stays open" not in str(error):
+            error.args = (f"{error} The run stays open.",)
         raise
+
+
+def _not_ended(store: Store, run_id: str, status: str, *, after: BaseException) -> str | None:
+    """End a run that is still open; return why that could not be done."""
+    if (lost := _lost_connection(after)) is not None:
+        return lost  # a server that is gone is not waited for twice
+    try:
+        with store.errors("The run stays open."):
+            # What fails after the end, such as a trace, takes nothing from a finished run.
+            if store.client.get_run(run_id).info.status == "RUNNING":
+                store.client.set_terminated(run_id, status)
+    except TrackingError as error:
+        return str(error)
+    return None
 
 
 def publish(store: Store, run_id: str, content: RunContent, *, what_now: str) -> dict[str, float]:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
+import shutil
+import subprocess
+import sys
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from subprocess import PIPE
 
 import pandas as pd
 import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
 
 import jrh_mlflow as jrh
-from jrh_mlflow.evaluation.evaluate import price_evaluation
+from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.evaluation.evaluate import price_evaluation, resume
+from jrh_mlflow.tracking.mlflow_server import running_server
 from tests.engine.journal_tools import BACKENDS, start_python
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import Body
-
-if TYPE_CHECKING:
-    from mlflow.entities import Run
+from tests.test_example import free_port
 
 MODEL = "openai/gpt-4o-mini"
 PRICES = {MODEL: (1.0, 4.0)}
@@ -149,6 +157,149 @@ def test_a_call_that_is_refused_is_asked_once_by_each_of_two_processes(tmp_path:
 
 # 10 Disk full while logging
 
+FULL = """
+import sys
+import tempfile
+import jrh_mlflow as jrh
+from jrh_mlflow.errors import TrackingError
+
+suite, judge, asked = jrh.datasheet_suite(n_tasks=1, depth=1), jrh.scripted.Oracle(), []
+answer, temporary = type(judge).answer, tempfile.gettempdir()
+
+def fill(self, call):
+    asked.append(call)
+    if len(asked) == 1:
+        fill_the_disk()
+    return answer(self, call)
+
+def evaluate():
+    return jrh.evaluate(judge, suite, tracking_uri=sys.argv[1], experiment="tests", run_name=sys.argv[2])
+
+type(judge).answer = fill
+try:
+    evaluate()
+except TrackingError as error:
+    print(len(error.calls) - 2 * len(suite), error)
+"""
+NO_ROOM = """
+def fill_the_disk():
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))  # no file takes more than this
+
+"""
+SMALL_DISK = """
+def fill_the_disk():
+    with open("rest", "wb", buffering=0) as rest:
+        try:
+            while rest.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+
+"""
+ROOM_AGAIN = """
+import os
+os.remove("rest")
+print(evaluate().run_id, len(asked) - 2 * len(suite))
+"""
+
+
+def newest_run(store_uri: str, name: str) -> Run:
+    client = MlflowClient(store_uri)
+    experiment = client.get_experiment_by_name("tests").experiment_id
+    return client.search_runs([experiment], f"attributes.run_name = '{name}'", max_results=1)[0]
+
+
+def test_where_no_disk_takes_anything_the_error_is_one_line_and_holds_the_calls(store_uri: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", NO_ROOM + FULL, store_uri, "no room"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    (line,) = ended.stdout.splitlines()
+    assert line.startswith("0 ")
+    assert "No disk takes the calls either" in line
+    assert "error.calls" in line
+    assert line.endswith("The run stays open.")  # the store is on that disk, too
+    assert not ended.stderr
+    assert not list((tmp_path / ".jrh" / "outbox").iterdir())  # no half of an evaluation
+    assert not newest_run(store_uri, "no room").data.metrics
+
+
+def test_on_a_disk_that_is_really_full_the_run_fails_and_the_same_call_again_logs_it(
+    store_uri: str, tmp_path: Path
+) -> None:
+    script, disk = tmp_path / "script.py", tmp_path / "disk"
+    script.write_text(SMALL_DISK + FULL + ROOM_AGAIN)
+    disk.mkdir()
+    mounted = f"mount -t tmpfs -o size=1m tmpfs {disk} && cd {disk} && exec"
+    if shutil.which("unshare") is None or subprocess.call(["unshare", "-rm", "sh", "-c", f"{mounted} true"]):
+        pytest.skip("needs a file system of its own, so user namespaces")
+    command = ["unshare", "-rm", "sh", "-c", f'{mounted} "$@"', "sh", sys.executable, script, store_uri, "full"]
+    environment = {**os.environ, "JRH_HOME": str(disk / ".jrh"), "TMPDIR": str(disk)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    told, logged = ended.stdout.splitlines()
+    assert told.startswith("0 The disk is full, make room: ")
+    assert "jrh evaluate --resume /dev/shm/" in told
+    assert "Traceback" not in ended.stderr
+    run = newest_run(store_uri, "full")
+    assert logged == f"{run.info.run_id} 0"
+    assert run.info.status == "FINISHED"
+
+
+def test_a_full_disk_under_the_outbox_leaves_no_half_and_another_one_takes_it(
+    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, to_parquet = jrh.datasheet_suite(n_tasks=1, depth=1), pd.DataFrame.to_parquet
+
+    def full_at_home(frame: pd.DataFrame, path: Path, **named: object) -> None:
+        to_parquet(frame, path, **named)
+        if tmp_path / ".jrh" in path.parents:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def evaluate() -> jrh.Evaluation:
+        return jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests")
+
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    with monkeypatch.context() as away:
+        away.setattr(pd.DataFrame, "to_parquet", full_at_home)
+        away.setattr(MlflowClient, "log_batch", refuse_metrics)
+        with pytest.raises(TrackingError, match=f"jrh evaluate --resume {tmp_path}/temporary/"):
+            evaluate()
+    assert not list((tmp_path / ".jrh" / "outbox").iterdir())
+    monkeypatch.setattr(jrh.scripted.Oracle, "answer", lambda self, call: pytest.fail("asked again"))
+    assert MlflowClient(store_uri).get_run(evaluate().run_id).info.status == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("write", "problem"),
+    [
+        ("log_artifacts", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
+        ("log_artifacts", shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'")])),
+        ("log_inputs", MlflowException("[Errno 122] Disk quota exceeded")),
+        ("log_batch", MlflowException("(sqlite3.OperationalError) database or disk is full")),
+    ],
+)
+def test_a_disk_that_fills_up_while_logging_ends_the_run_as_failed_and_can_be_continued(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch, write: str, problem: Exception
+) -> None:
+    suite = jrh.datasheet_suite(n_tasks=1, depth=1)
+
+    def refuse(*arguments: object, **keywords: object) -> None:
+        raise problem
+
+    def evaluate() -> jrh.Evaluation:
+        return jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", run_name="filled")
+
+    with monkeypatch.context() as filled:
+        filled.setattr(MlflowClient, write, refuse)
+        with pytest.raises(TrackingError, match=r"^The disk is full, make room: .* Nothing is lost: .*--resume"):
+            evaluate()
+    failed = newest_run(store_uri, "filled")
+    assert (failed.info.status, failed.data.metrics) == ("FAILED", {})
+    done = evaluate()
+    assert done.run_id == failed.info.run_id
+    assert MlflowClient(store_uri).get_run(done.run_id).info.status == "FINISHED"
+
 
 # 11 The endpoint is part of a judge's identity
 
@@ -186,6 +337,130 @@ def test_what_a_judge_thinks_aloud_is_no_verdict(store_uri: str) -> None:
 
 
 # 14 Two evaluations at the same moment
+
+TOGETHER = """
+import os, sys, time
+from pathlib import Path
+import jrh_mlflow as jrh
+from jrh_mlflow.tracking.store import Store
+
+def meet(where):
+    Path(f"{where}.{os.getpid()}").touch()
+    while len(list(Path.cwd().glob(f"{where}.*"))) < 2:
+        time.sleep(0.001)
+
+def judge(shown):
+    meet("asking")
+    return "tie"
+
+log_dataset = Store.log_dataset
+Store.log_dataset = lambda *given: meet("logging") or log_dataset(*given)
+done = jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=1, depth=1), tracking_uri=sys.argv[1], experiment="new")
+print(done.run_id, done.metrics["calls/tie"])
+"""
+"""Two processes that meet when they begin to ask, when both have kept their calls, and at the dataset they share."""
+
+
+def two_at_once(store: str, folder: Path) -> list[list[str]]:
+    """Evaluate one judge on one suite in two processes; return the words that each printed."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", TOGETHER, store], cwd=folder, stdout=PIPE, stderr=PIPE, text=True)
+        for _ in range(2)
+    ]
+    ended = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0, 0], ended
+    return [out.split() for out, _ in ended]
+
+
+def assert_two_whole_runs(printed: list[list[str]], store: str, folder: Path) -> None:
+    assert len({run_id for run_id, _ in printed}) == 2
+    runs = [MlflowClient(store).get_run(run_id) for run_id, _ in printed]
+    assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
+    assert [run.data.metrics["calls/tie"] for run in runs] == [float(n_ties) for _, n_ties in printed]
+    assert len({run.inputs.dataset_inputs[0].dataset.digest for run in runs}) == 1
+    assert not list((folder / ".jrh" / "outbox").iterdir())
+
+
+def test_two_processes_at_once_on_a_new_store_are_two_runs(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/mlflow.db"
+    assert_two_whole_runs(two_at_once(store, tmp_path), store, tmp_path)
+
+
+@pytest.mark.slow
+def test_two_processes_at_once_on_a_server_are_two_runs(tmp_path: Path) -> None:
+    with running_server(tmp_path / "store", port=free_port()) as url:
+        assert_two_whole_runs(two_at_once(url, tmp_path), url, tmp_path)
+
+
+def refuse_metrics(*arguments: object, **keywords: object) -> None:
+    raise OSError("server went away")
+
+
+def test_what_a_living_process_is_logging_is_neither_taken_nor_removed(
+    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, inner = jrh.datasheet_suite(n_tasks=1, depth=1), []
+
+    def evaluate() -> jrh.Evaluation:
+        return jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests")
+
+    log_batch = MlflowClient.log_batch
+
+    def again_before_the_numbers(*given: object, **named: object) -> None:
+        monkeypatch.setattr(MlflowClient, "log_batch", log_batch)
+        (kept,) = (tmp_path / ".jrh" / "outbox").iterdir()
+        inner.append(evaluate())
+        assert list((tmp_path / ".jrh" / "outbox").iterdir()) == [kept]
+        with pytest.raises(TrackingError, match="Another process is logging"):
+            resume(kept)
+        log_batch(*given, **named)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", again_before_the_numbers)
+    outer = evaluate()
+    assert outer.run_id != inner[0].run_id
+    for done in (outer, inner[0]):
+        assert MlflowClient(store_uri).get_run(done.run_id).data.metrics == done.metrics
+    assert not list((tmp_path / ".jrh" / "outbox").iterdir())
+
+
+def test_several_kept_evaluations_are_logged_oldest_first_each_in_its_own_run(
+    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, outbox = jrh.datasheet_suite(n_tasks=1, depth=1), tmp_path / ".jrh" / "outbox"
+    facts = {"tracking_uri": store_uri, "experiment": "tests"}
+    with monkeypatch.context() as away:
+        away.setattr(MlflowClient, "log_batch", refuse_metrics)
+        with pytest.raises(TrackingError, match="Nothing is lost"):
+            jrh.evaluate(jrh.scripted.Oracle(), suite, **facts)
+        (older,) = outbox.iterdir()
+        older = older.rename(tmp_path / "aside")
+        with pytest.raises(TrackingError, match="Nothing is lost"):
+            jrh.evaluate(jrh.scripted.Oracle(), suite, **facts)
+    (newer,) = outbox.iterdir()
+    # As the version before named it: by its key alone.
+    older = older.rename(outbox / newer.name.partition("-")[0])
+    expected = [json.loads((each / "evaluation.json").read_text())["target"]["run_id"] for each in (older, newer)]
+    monkeypatch.setattr(jrh.scripted.Oracle, "answer", lambda self, call: pytest.fail("asked again"))
+    assert [jrh.evaluate(jrh.scripted.Oracle(), suite, **facts).run_id for _ in range(2)] == expected
+    assert not list(outbox.iterdir())
+
+
+def test_a_row_that_another_process_writes_at_the_same_moment_is_tried_again(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, tries = jrh.datasheet_suite(n_tasks=1, depth=1), []
+    log_inputs = MlflowClient.log_inputs
+
+    def collide_once(*given: object, **named: object) -> None:
+        tries.append(given)
+        if len(tries) == 1:
+            raise MlflowException("(sqlite3.IntegrityError) UNIQUE constraint failed: datasets.experiment_id")
+        log_inputs(*given, **named)
+
+    monkeypatch.setattr(MlflowClient, "log_inputs", collide_once)
+    done = jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests")
+    assert len(tries) == 2
+    assert MlflowClient(store_uri).get_run(done.run_id).info.status == "FINISHED"
 
 
 # 15 One home per user
