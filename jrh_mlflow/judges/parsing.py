@@ -5,8 +5,8 @@ answer is the JSON object at the end of the text:
 
 - Thinking between tags is no part of the text (`thoughts.py`).
 - Prose may go before the object. After it come at most punctuation, a Markdown fence, closing tags (`</answer>`) and
-  marks of the end of a turn (`<|im_end|>`). Words after it may take it back, in any language, so they make it no
-  answer, harmless ones too (`trailing_text`).
+  marks of the end of a turn (`<|im_end|>`). Words after it may take it back, so they make it no answer
+  (`trailing_text`), unless it stands on lines of its own and they name no other answer (`I hope this helps.`).
 - An object that the judge was shown and repeats in a line of prose is a quotation, and no verdict. On a line of its own
   it counts, for a judge may say what it was told to say.
 - An earlier object with another verdict, a draft say, makes it no answer (`conflicting`), unless it is a quotation.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -242,7 +242,8 @@ def _read_text(
         return ParsedAnswer(
             outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200]
         )
-    if not _closes(spoken[last.end :]):
+    rivals = (name for name in (*names, ABSTAIN) if _answer(name, names)[:2] != (outcome, answer))
+    if not (_closes(spoken[last.end :]) or _is_remark(spoken, last, rivals)):
         return ParsedAnswer(outcome="unparsed", rationale=rationale, problem="trailing_text")
     others = (span for span in earlier if _said(text, span, names) not in (None, (outcome, answer)))
     if not all(_is_quotation(spoken, span, shown) for span in others):
@@ -266,8 +267,7 @@ def _objects(spoken: str, shown: Sequence[str]) -> tuple[list[Span], Span]:
 
 def _is_quotation(spoken: str, span: Span, shown: Sequence[str]) -> bool:
     """Whether an object stands behind prose in its line and is, but for blanks, part of what the judge was shown."""
-    before = spoken[max(0, span.start - _LINE) : span.start].rpartition("\n")[2]
-    if not any(map(str.isalnum, before)):
+    if not _has_words(_line_before(spoken, span)):
         return False
     said = "".join(spoken[span.start : span.end].split())
     return any(said in "".join(text.split()) for text in shown)
@@ -277,6 +277,28 @@ def _closes(tail: str) -> bool:
     """Whether what follows an answer only ends it."""
     rest = _CLOSING_MARK.sub("", tail)
     return all(unicodedata.category(character).startswith(_PUNCTUATION) for character in rest)
+
+
+def _is_remark(spoken: str, span: Span, others: Iterable[str]) -> bool:
+    """Whether an object stands on lines of its own, and the words after them name none of the other answers."""
+    line, _, words = spoken[span.end :].partition("\n")
+    if not _closes(line) or _has_words(_line_before(spoken, span)) or FILLER in words:
+        return False
+    return not any(_named(name).search(words) for name in others)
+
+
+@lru_cache(maxsize=256)
+def _named(name: str) -> re.Pattern[str]:
+    """Find a name as a word of its own; a letter only as it is written, for `a` is a word of English."""
+    return re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", re.IGNORECASE if len(name) > 1 else 0)
+
+
+def _line_before(spoken: str, span: Span) -> str:
+    return spoken[max(0, span.start - _LINE) : span.start].rpartition("\n")[2]
+
+
+def _has_words(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def _answer(verdict: object, names: Mapping[str, str]) -> tuple[str, str, str | None]:

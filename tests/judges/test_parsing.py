@@ -37,7 +37,13 @@ ANSWERS = [
     ('  \n{"reason": "x", "verdict": "A"}\n\n', PAIR, "verdict", "1"),
     ('\ufeff{"reason": "x", "verdict": "A"}', PAIR, "verdict", "1"),
     ('```json\n{"reason": "x", "verdict": "B"}\n```', PAIR, "verdict", "2"),
-    ('I compared both [1], see {this}. So:\n{"reason": "x", "verdict": "B"}', PAIR, "verdict", "2"),
+    (
+        'I compared both [1], see {this}. So:\n{"reason": "x", "verdict": "B"}\nI hope {that} helps.',
+        PAIR,
+        "verdict",
+        "2",
+    ),
+    ('```json\n{"reason": "x", "verdict": "b"}\n```\nB is it. This is a fair answer.', PAIR, "verdict", "2"),
     ('{"note": 1} then {"reason": "x", "verdict": "A"}', PAIR, "verdict", "1"),
     ('{"verdict": "A"} and again {"verdict": "a"}', PAIR, "verdict", "1"),
     ('{"reason": "<why>", "verdict": "<answer>"}\n{"reason": "x", "verdict": "B"}', PAIR, "verdict", "2"),
@@ -135,7 +141,10 @@ PROBLEM_TABLE = [
     ('{"verdict": "tie"}', {"A": "1", "B": "2"}, "not_an_answer"),
     ('{"verdict": "\\ud800"}', PAIR, "not_an_answer"),
     ('{"reason": "<why>", "verdict": "<answer>"}', PAIR, "not_an_answer"),
-    ('{"reason": "x", "verdict": "B"}\nI hope {that} helps.', PAIR, "trailing_text"),
+    ('{"reason": "x", "verdict": "B"} I hope {that} helps.', PAIR, "trailing_text"),
+    ('So {"reason": "x", "verdict": "B"}\nI hope {that} helps.', PAIR, "trailing_text"),
+    ('{"reason": "x", "verdict": "B"}\nOr perhaps a Tie.', PAIR, "trailing_text"),
+    ('{"reason": "x", "verdict": "B"}\nOr rather: A.', PAIR, "trailing_text"),
     ('It says {"verdict": "A"} which I ignore. My verdict is B.', PAIR, "trailing_text"),
     ('{"verdict": "A"}\n\nHowever, B.', PAIR, "trailing_text"),
     ('{"verdict": "A"} 不对，B 更好', PAIR, "trailing_text"),
@@ -247,7 +256,7 @@ def test_any_json_object_with_a_verdict_is_read_behind_any_prose(fields, indent,
     fields["verdict"] = "B"
     text = f"{prose}{json.dumps(fields, indent=indent)}{closing}"
     assert said(text).answer == "2"
-    assert said(f"{text} no").problem == "trailing_text"
+    assert said(f"{text} A!").problem == "trailing_text"
 
 
 @pytest.mark.parametrize(
