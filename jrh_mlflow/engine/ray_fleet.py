@@ -321,7 +321,7 @@ def ask_calls_on_ray(
         return session.kept(work) or fleet.ask(work)
 
     work = session.prepare(calls)
-    return run_pool(work, ask, within=fleet, workers=session.workers, on_record=on_record, stop=stop)
+    return run_pool(work, session.watching(ask), within=fleet, workers=session.workers, on_record=on_record, stop=stop)
 
 
 class Fleet:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jrh_mlflow.engine.budget import AnsweredElsewhere
 from jrh_mlflow.engine.calls import presentation_sha256
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
+from jrh_mlflow.engine.first_answers import Ask, FirstAnswers
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.parsing import ParsedAnswer, read_answer
@@ -64,6 +65,10 @@ class JudgeSession(AbstractAsyncContextManager["JudgeSession"]):
     def kept(self, work: Any) -> CallRecord | None:
         """Return the record of a call whose answer is there already; asks nothing, and the session may be closed."""
         return None
+
+    def watching(self, ask: Ask) -> Ask:
+        """Return a way of asking that ends a run whose answers all cannot be read."""
+        return ask
 
 
 def session_for(judge: Judge, journal: Journal | None, settings: ClientSettings) -> JudgeSession:
@@ -256,6 +261,10 @@ class ModelSession(JudgeSession):
             kept = self._journal.get_many([key for _, _, key in prepared])
             for call, request, key in prepared:
                 yield KeyedCall(call, request, key, kept.get(key))
+
+    def watching(self, ask: Ask) -> Ask:
+        """Look at the first answers, new or from the journal."""
+        return FirstAnswers(self.judge).watching(ask)
 
     def kept(self, work: KeyedCall) -> CallRecord | None:
         """Read the journalled answer that `prepare` found."""
