@@ -14,6 +14,7 @@ from jrh_mlflow.cli.printing import print_evaluations
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
 from jrh_mlflow.reports.numbers import quote_text
+from jrh_mlflow.schema.items import USABLE
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation.evaluate import Evaluation
@@ -153,12 +154,10 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
 
 
 def _end(evaluations: list[Evaluation]) -> None:
-    """Say how to continue a truncated run, or that no call was answered, and end with the code of the reason."""
-    from jrh_mlflow.tracking.keys import CALLS_ERROR, CALLS_TOTAL
-
-    dead = [one for one in evaluations if one.metrics[CALLS_ERROR] == one.metrics[CALLS_TOTAL]]
+    """Say how to continue a truncated run, or that no call gave an answer, and end with the code of the reason."""
+    dead = [one for one in evaluations if not one.calls["outcome"].isin(USABLE).any()]
     for one in dead:
-        click.echo(f"{one.judge.label}: every call failed, e.g. {one.calls['error'].iloc[0]!r}.", err=True)
+        click.echo(f"{one.judge.label}: no call gave an answer, e.g. {one.calls['error'].iloc[0]!r}.", err=True)
     if dead:
         click.get_current_context().exit(JudgeError.exit_code)
     truncated = [one for one in evaluations if one.truncated]

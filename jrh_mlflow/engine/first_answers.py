@@ -20,7 +20,9 @@ _CUT_OFF = (
     "`max_tokens` ({max_tokens}) is too small, as for a model that reasons: raise it (--max-tokens), or set "
     "`reasoning_effort` (--reasoning-effort low)."
 )
-_REFUSED = "The model or its provider refuses what it is shown: look at the prompt and the suite, or take another model."
+_REFUSED = (
+    "The model or its provider refuses what it is shown: look at the prompt and the suite, or take another model."
+)
 _EMPTY = "The provider sends no text: look at the model and at `extra`; one that reasons may need more `max_tokens`."
 _ADVICE = {
     "truncated": _CUT_OFF,
@@ -29,7 +31,9 @@ _ADVICE = {
     "empty_choices": _EMPTY,
     "empty_content": _EMPTY,
 }
-_UNREAD = "The answers lack the form that was asked for: look at the prompt's format, or ask for a schema (--structured)."
+_UNREAD = (
+    "The answers lack the form that was asked for: look at the prompt's format, or ask for a schema (--structured)."
+)
 
 
 class FirstAnswers:
@@ -76,7 +80,7 @@ class FirstAnswers:
         assert self._problems is not None
         (commonest, _), *_ = counts = self._problems.most_common()
         found = ", ".join(f"{count} {problem}" for problem, count in counts)
-        advice = _ADVICE.get(commonest, _UNREAD).format(max_tokens=self._judge.max_tokens)
+        advice = _ADVICE.get(commonest, _UNREAD).format(max_tokens=self._judge.max_tokens or "the provider's own")
         return (
             f"None of the first {self._problems.total()} answers of {self._judge.name} can be read ({found}), "
             f"e.g. {safe_text(record.error or '')[:_LONGEST_EXAMPLE]!r}. {advice} What was answered is in the journal."

@@ -167,7 +167,9 @@ def ask_calls(
         raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
     session = session_for(judge, journal, settings or ClientSettings(concurrency=concurrency))
     work = session.prepare(calls)
-    return run_pool(work, session.watching(session.ask), within=session, workers=session.workers, on_record=on_record, stop=stop)
+    return run_pool(
+        work, session.watching(session.ask), within=session, workers=session.workers, on_record=on_record, stop=stop
+    )
 
 
 def run_pool(

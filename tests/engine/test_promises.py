@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
 import jrh_mlflow as jrh
-from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.errors import JudgeError, TrackingError
 from jrh_mlflow.evaluation.evaluate import price_evaluation, resume
 from jrh_mlflow.tracking.mlflow_server import running_server
 from tests.engine.journal_tools import BACKENDS, start_python
@@ -43,9 +44,11 @@ def n_calls() -> int:
 
 
 def run_of(done: jrh.Evaluation, store_uri: str) -> Run:
-    from mlflow import MlflowClient
-
     return MlflowClient(store_uri).get_run(done.run_id)
+
+
+def experiments(store_uri: str) -> list[str]:
+    return [one.experiment_id for one in MlflowClient(store_uri).search_experiments()]
 
 
 def billed_micro(server: LoopbackServer) -> int:
@@ -62,6 +65,71 @@ def billed_micro(server: LoopbackServer) -> int:
 
 
 # 4 Answers that are all cut off, empty or unparsed
+
+
+CUT_OFF = Reply(text="", finish_reason="length")
+HOPELESS = {
+    "cut off, empty": (CUT_OFF, "`max_tokens` (64) is too small"),
+    "cut off": (Reply(text="Let me think " * 99), "`max_tokens` (64) is too small"),
+    "no text": (Reply(text=None), "sends no text"),
+    "no choices": (Reply(choices=False), "sends no text"),
+    "refused": (Reply(refusal="I cannot."), "refuses what it is shown"),
+    "filtered": (Reply(text=None, finish_reason="content_filter"), "refuses what it is shown"),
+    "prose": (Reply(text="Both have merits."), "--structured"),
+}
+
+
+@pytest.mark.parametrize("ending", HOPELESS)
+def test_a_run_whose_first_answers_all_cannot_be_read_stops_and_says_what_to_do(ending: str, store_uri: str) -> None:
+    reply, advice = HOPELESS[ending]
+    with LoopbackServer(reply=lambda _: reply, latency=0.01) as server:
+        with pytest.raises(JudgeError, match=re.escape(advice)) as stopped:
+            jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, concurrency=4, run_name=ending)
+        assert 20 <= server.counts["requests"] <= 20 + 2 * 4
+    assert stopped.value.exit_code == 4
+    assert "None of the first 20 answers" in str(stopped.value)
+    (run,) = MlflowClient(store_uri).search_runs(experiments(store_uri), f"attributes.run_name = '{ending}'")
+    assert run.info.status == "FAILED"
+
+
+def test_answers_that_cannot_be_read_stay_in_the_journal_and_end_the_next_run_unpaid(store_uri: str) -> None:
+    with LoopbackServer(reply="prose") as server:
+        for _ in range(2):
+            with pytest.raises(JudgeError, match=r"None of the first 20 answers .* \(20 no_json\)"):
+                jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, concurrency=2)
+            assert 20 <= server.counts["requests"] <= 20 + 2 * 2
+
+
+def test_one_readable_answer_among_the_first_and_the_run_goes_on(store_uri: str) -> None:
+    turns = itertools.count()
+    with LoopbackServer(reply=lambda _: '{"verdict": "A"}' if next(turns) == 15 else "prose") as server:
+        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, concurrency=1)
+    assert done.calls["outcome"].value_counts().to_dict() == {"unparsed": n_calls() - 1, "verdict": 1}
+
+
+def test_a_tiny_suite_gives_its_report_although_nothing_can_be_read(store_uri: str) -> None:
+    tiny = jrh.Suite(name="tiny", items=SMALL.items[:9])
+    with LoopbackServer(reply="prose") as server:
+        done = jrh.evaluate(judge_at(server), tiny, tracking_uri=store_uri)
+    assert len(done.calls) == server.counts["requests"] == 18
+    assert "dark_current" in done.withheld
+
+
+def test_a_sweep_goes_on_past_hopeless_trials_and_says_so_when_all_are(store_uri: str) -> None:
+    suite = jrh.datasheet_suite(n_tasks=4, depth=2)
+
+    def cut_off_where_longer(body: Body) -> Reply:
+        return Reply(text='{"verdict": "A"}') if body["max_tokens"] == 64 else CUT_OFF
+
+    with LoopbackServer(reply=cut_off_where_longer) as server:
+        models = [
+            {"model": MODEL, "api_base": server.url, "max_tokens": limit, "name": f"m{limit}"} for limit in (64, 65, 66)
+        ]
+        found = jrh.sweep({"models": models}, suite, tracking_uri=store_uri, concurrency=4, max_replicates=1)
+        assert found.trials["state"].value_counts().to_dict() == {"COMPLETE": 1, "FAIL": 2}
+        assert sum("None of the first 20 answers of m6" in note for note in found.notes) == 2
+        with pytest.raises(JudgeError, match=r"No configuration could be measured.*None of the first 20 answers"):
+            jrh.sweep({"models": models[1:]}, suite, tracking_uri=store_uri, concurrency=4)
 
 
 def test_the_reasoning_effort_goes_to_the_provider_and_is_logged(store_uri: str) -> None:
