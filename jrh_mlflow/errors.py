@@ -17,6 +17,8 @@ A programmer's mistake (a negative count, an unknown keyword) is a plain `ValueE
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -92,3 +94,18 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def is_posix() -> bool:
+    """Whether file locks, signals and folders are those of Linux and macOS, and not of Windows."""
+    return os.name == "posix" and sys.platform != "win32"
+
+
+def demand_posix() -> None:
+    """Refuse a system that this package is not written for, before anything is asked or kept.
+
+    Raises:
+        JrhError: on Windows outside WSL.
+    """
+    if not is_posix():
+        raise JrhError("jrh-mlflow needs a POSIX system, Linux or macOS. On Windows run it inside WSL.")

@@ -1,20 +1,82 @@
-"""The folder in which this package keeps what must outlive a process: journal, spools, outbox, reviews."""
+"""The folder in which this package keeps what must outlive a process: journal, spools, outbox, reviews, studies."""
 
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache
 from pathlib import Path
 
+from jrh_mlflow.errors import JrhError
+
+LOCAL = ".jrh"
+"""In the working directory: where everything was kept before there was one folder per user."""
+_WHAT_NOW = "Set JRH_HOME to a folder that can be written"
+
 
 def home() -> Path:
-    """Return `$JRH_HOME`, by default `.jrh`, as an absolute path.
+    """Return `$JRH_HOME`; else `.jrh` in the working directory, if there is one; else a folder of the user's data.
 
-    A relative folder is fixed at its first use in a process, so that after a `chdir` everything still lies together.
+    What depends on the working directory is fixed at its first use in a process, so that after a `chdir` everything
+    still lies together.
+
+    Raises:
+        JrhError: when the user has no home directory.
     """
-    return _absolute(os.environ.get("JRH_HOME") or ".jrh")
+    given = os.environ.get("JRH_HOME")
+    try:
+        return _absolute(given) if given else _found(os.environ.get("HOME"), os.environ.get("XDG_DATA_HOME"))
+    except RuntimeError as error:
+        raise JrhError(
+            f"There is no folder to keep paid answers in ({str(error).rstrip('.')}). {_WHAT_NOW}."
+        ) from error
+
+
+def writable_home() -> Path:
+    """Return `home()`, made where it is missing.
+
+    Raises:
+        JrhError: when it cannot be made or written.
+    """
+    folder = home()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        problem = None if os.access(folder, os.W_OK | os.X_OK) else "no permission to write"
+    except OSError as error:
+        problem = error.strerror
+    if problem:
+        raise JrhError(f"Paid answers cannot be kept in {folder} ({problem}). {_WHAT_NOW}.")
+    return folder
 
 
 @cache
 def _absolute(folder: str) -> Path:
     return Path(folder).expanduser().absolute()
+
+
+@cache
+def _found(*_environment: str | None) -> Path:
+    local = Path(LOCAL).absolute()
+    return local if local.is_dir() else user_data() / "jrh"
+
+
+def user_data() -> Path:
+    """Return where programs keep the data of this user, as the rules of the system say."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    given = Path(os.environ.get("XDG_DATA_HOME", ""))
+    # The rules of XDG: a relative path is to be ignored.
+    return given if given.is_absolute() else Path.home() / ".local" / "share"
+
+
+def shown_path(path: Path) -> str:
+    """Write a path for people and for stores that others see: the user's home directory is `~`.
+
+    Example:
+        >>> shown_path(Path("/srv/jrh/journal.db"))
+        '/srv/jrh/journal.db'
+    """
+    own = Path("~").expanduser() if os.environ.get("HOME") else None
+    if own is None or own.parent == own or not path.is_relative_to(own):
+        return str(path)
+    return f"~/{path.relative_to(own).as_posix()}"

@@ -188,7 +188,7 @@ class RunOptions(Options):
     concurrency: int = option(32, _COUNT, "Most calls in flight, to each model.", ge=1)
     max_usd: Number | None = option(None, _AMOUNT, "Never spend more than this.", gt=0)
     journal: str | None = option(
-        None, "a text", "Where paid answers are kept, a path or postgresql://… [.jrh/journal.db]"
+        None, "a text", "Where paid answers are kept, a path or postgresql://… [one journal per user]"
     )
     backend: str = option("local", "a text", "Where calls run: local, or ray for the cluster of RAY_ADDRESS.")
     seed: int = option(0, "a whole number", "Of everything drawn at random.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING
 from jrh_mlflow.engine import Asked, ask_calls, count_calls, plan_calls
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.client import ClientSettings
-from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.journal import Journal, open_journal, shown_place
 from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray, import_ray
 from jrh_mlflow.engine.sessions import Quote, quote
-from jrh_mlflow.errors import RecipeError, SuiteError, suggest
-from jrh_mlflow.home import home
+from jrh_mlflow.errors import RecipeError, SuiteError, demand_posix, suggest
+from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -68,6 +69,11 @@ class Prepared:
     def budget(self, name: str | None = None) -> str | None:
         """Name the budget that the cap is kept in, where there is one: by default one of its own."""
         return None if self.cap_micro is None else name or outbox_key("budget", *self.identity)
+
+    @property
+    def journal_place(self) -> str | None:
+        """Where paid answers are kept, as it may be printed; None for a judge that needs no journal."""
+        return journal_place(self.journal) if self.judge.journalled else None
 
     def ask(
         self, client: ClientSettings, *, on_record: OnRecord | None, stop: StopRule | None, shuffle: int | None
@@ -128,6 +134,7 @@ def prepare(
     Raises:
         JrhError: saying what does not fit.
     """
+    demand_posix()
     if replicates < 1 or concurrency < 1:
         raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
     judge, suite = resolve_judge(judge), resolve_suite(suite, tracking_uri=tracking_uri)
@@ -220,8 +227,13 @@ def _built_in(name: str) -> Suite:
 
 
 def default_journal() -> Path:
-    """Return where paid answers are kept: `$JRH_HOME/journal.db`, by default `.jrh/journal.db`."""
+    """Return where paid answers are kept when nobody says: one journal per user, in the folder of `home`."""
     return home() / "journal.db"
+
+
+def journal_place(journal: str | Path | Journal | None) -> str:
+    """Return where a journal is, as it may be printed and logged."""
+    return shown_place(journal.place if isinstance(journal, Journal) else journal or default_journal())
 
 
 def opened_journal(journal: str | Path | Journal | None, judge: Judge) -> AbstractContextManager[Journal | None]:
@@ -233,10 +245,15 @@ def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[J
     """Open a journal, the default one when None; one that was passed open stays open."""
     if isinstance(journal, Journal):
         return nullcontext(journal)
-    path = journal or default_journal()
-    if "://" not in str(path):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    return open_journal(path)
+    if journal is None:
+        writable_home()
+        _say_once(f"Paid answers are kept in {journal_place(journal)}.")
+    return open_journal(journal or default_journal())
+
+
+@cache
+def _say_once(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def asking(backend: str, *, journal: str | Path | Journal, cap_micro: int | None) -> Callable[..., Asked]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--path", type=click.Path(), help="A file or postgresql://...; .jrh/journal.db when left out.")
+@click.option("--path", type=click.Path(), help="A file or postgresql://...; the one of this user when left out.")
 @click.option("--prune", is_flag=True, help="Delete settled calls; what was spent stays counted.")
 @click.option("--older-than", type=float, metavar="DAYS", help="Prune calls settled longer ago than this.")
 @click.option("--failed", is_flag=True, help="Prune only calls without an answer: failed and lost ones.")

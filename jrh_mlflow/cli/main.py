@@ -7,7 +7,7 @@ from importlib import import_module
 
 import click
 
-from jrh_mlflow.errors import JrhError, suggest
+from jrh_mlflow.errors import JrhError, demand_posix, suggest
 
 COMMANDS = {
     "demo": ("demo", "Measure the paper's four judges, no key needed, and print what they read."),
@@ -67,6 +67,7 @@ def group() -> None:
 def main() -> None:
     """Run the command line."""
     try:
+        demand_posix()
         code = group(standalone_mode=False)
         # Without its standalone mode click returns the code of `Context.exit`.
         sys.exit(code if isinstance(code, int) else 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @suite_option
 @click.option("--n-trials", type=click.IntRange(1), help="Configurations to try, earlier ones included. [all]")
 @click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this on all trials together.")
-@click.option("--storage", help="Optuna storage URL, such as postgresql://…; a file under .jrh/sweeps when left out.")
+@click.option("--storage", help="Optuna storage URL, such as postgresql://…; a file of its own when left out.")
 @click.option(
     "--worker", is_flag=True, help="Join a sweep that another process started, with its cap, and only run trials."
 )

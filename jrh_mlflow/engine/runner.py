@@ -20,7 +20,7 @@ from jrh_mlflow.engine.budget import OutOfBudget
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.sessions import session_for
-from jrh_mlflow.errors import JrhError
+from jrh_mlflow.errors import JrhError, is_posix
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema.items import Call, CallRecord
 
@@ -207,7 +207,9 @@ def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process of this machine has that number."""
+    """Whether a process of this machine has that number; always true where that cannot be asked."""
+    if not is_posix():  # on Windows the signal 0 ends the process
+        return True
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -129,7 +129,7 @@ def evaluate(
         concurrency: Most calls in flight; a model on this machine is asked no more at once than it has slots.
         max_usd: Never spend more than this on this judge, suite and number of replicates, restarts included. On
             reaching it the run ends cleanly, truncated.
-        journal: Where paid answers are kept; `.jrh/journal.db` when None. Only prompted judges use it.
+        journal: Where paid answers are kept; one journal per user when None. Only prompted judges use it.
         stop: Told about every record; a text it returns ends the asking.
         backend: `local`, or `ray`: actors on the cluster of RAY_ADDRESS, else on one started here. Their keys come from
             the environment of its nodes; several machines need a journal on PostgreSQL.
@@ -189,7 +189,13 @@ def evaluate(
             judge=facts,
             suite=prepared.suite,
             calls=_measurable(answers, max_usd=max_usd),
-            run={"seed": seed, "replicates": replicates, "concurrency": prepared.concurrency, "max_usd": max_usd},
+            run={
+                "seed": seed,
+                "replicates": replicates,
+                "concurrency": prepared.concurrency,
+                "max_usd": max_usd,
+                "journal": prepared.journal_place,
+            },
             seconds=time.perf_counter() - started,
             cpu_seconds=clock.seconds(),
             tags=dict(tags or {}),

@@ -117,7 +117,7 @@ def generate(
         similarity: None for TF-IDF, a `Similarity`, or a function from texts to vectors.
         name: Of the suite; the file's name, or `reliability`.
         concurrency: Most calls in flight to each model.
-        journal: Where paid answers are kept; `.jrh/journal.db` when None.
+        journal: Where paid answers are kept; one journal per user when None.
         prices: Model to dollars per million input and output tokens.
         requests_per_minute: Of the endpoint; limits delay, never drop.
         tokens_per_minute: Of the endpoint.

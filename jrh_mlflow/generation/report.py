@@ -14,6 +14,7 @@ from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, table
 from jrh_mlflow.reports.numbers import spent_text
+from jrh_mlflow.resolve import journal_place
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.suites.suite import Suite
@@ -103,6 +104,7 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
             "seed": settings.seed,
             "concurrency": settings.concurrency,
             "max_usd": settings.max_usd,
+            "journal": journal_place(settings.journal) if prepared.needs_journal else None,
             "similarity": suite.origin["similarity"],
         },
     }

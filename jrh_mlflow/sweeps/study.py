@@ -9,6 +9,7 @@ paid twice. A trial whose process died is failed and enqueued again.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import socket
@@ -20,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.runner import is_running
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.home import home
+from jrh_mlflow.home import writable_home
 from jrh_mlflow.sweeps.space import Configuration, Space
+from jrh_mlflow.tracking.store import store_place
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -46,11 +48,18 @@ _ENOUGH = 4
 """Trials measured in full that an importance needs."""
 
 
-def default_storage(name: str) -> str:
-    """Return a SQLite file of its own for a study, under `$JRH_HOME/sweeps`."""
-    folder = home() / "sweeps"
+def default_storage(name: str, tracking_uri: str) -> str:
+    """Return a SQLite file of its own for a study whose runs are in this store.
+
+    A study knows runs by their id, so the same sweep into another store is another study.
+    """
+    folder = writable_home() / "sweeps"
     folder.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{(folder / f'{name}.db').absolute()}"
+    # The version before kept one file per study, in a folder per project.
+    file = folder / f"{name}.db"
+    if not file.exists():
+        file = folder / f"{name}-{hashlib.sha256(store_place(tracking_uri).encode()).hexdigest()[:8]}.db"
+    return f"sqlite:///{file.absolute()}"
 
 
 @contextmanager

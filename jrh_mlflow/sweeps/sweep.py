@@ -66,8 +66,8 @@ def sweep(
         suite: As for `evaluate`; at least four tasks.
         n_trials: Configurations to try, those of earlier calls included; every configuration when None.
         max_usd: Never spend more than this on all trials together, restarts and other workers included.
-        storage: Any Optuna storage URL, such as the journal's own `postgresql://…`; a SQLite file under `.jrh/sweeps`
-            when None.
+        storage: Any Optuna storage URL, such as the journal's own `postgresql://…`; a SQLite file of its own when
+            None.
         seed: Of the split, the order of items, the search and all resampling.
         experiment: MLflow experiment; the active one when None.
         tracking_uri: MLflow store; the active one when None.
@@ -309,7 +309,7 @@ def set_up(
     name = study_name(space, suite, seed)
     store = Store(tracking_uri, experiment)
     directions = list(space.objectives.values())
-    with open_study(name, storage or default_storage(name), directions, create=not join) as (study, made):
+    with open_study(name, storage or default_storage(name, store.uri), directions, create=not join) as (study, made):
         trials = Trials(study, space, pair=pair, seed=seed)
         judge = resolve_judge(space.make_judge(trials.grid[0]))
         with opened_journal(as_evaluate.get("journal"), judge) as journal:

@@ -70,7 +70,7 @@ class Measured:
 
 
 def outbox_home() -> Path:
-    """Where evaluations wait for MLflow: `$JRH_HOME/outbox`, by default `.jrh/outbox` in the working directory."""
+    """Where evaluations wait for MLflow."""
     return home() / "outbox"
 
 

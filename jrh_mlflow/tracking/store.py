@@ -46,6 +46,7 @@ _COLLISION = re.compile(
 )
 """As SQLite, PostgreSQL and MySQL say that another process wrote at the same moment."""
 _PAUSES_S = (0.05, 0.2, 0.5, 1.0)
+_IN_WORKING_DIRECTORY = re.compile(r"sqlite:///(?!/)|file:(?!/)|(?!/|databricks$|[a-z][\w+.-]*:)")
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -59,6 +60,16 @@ def shown_uri(uri: str) -> str:
     """Return a store's address without the password it may hold: for messages and files."""
     password = urlsplit(uri).password
     return uri.replace(f":{password}@", ":***@") if password else uri
+
+
+def store_place(uri: str) -> str:
+    """Return what tells a store from others: in each working directory `sqlite:///mlflow.db` is another one.
+
+    Example:
+        >>> store_place("http://mlflow:5000"), store_place("sqlite:////srv/mlflow.db")
+        ('http://mlflow:5000', 'sqlite:////srv/mlflow.db')
+    """
+    return f"{uri} in {Path.cwd()}" if _IN_WORKING_DIRECTORY.match(uri) else uri
 
 
 def active_uri() -> str:

@@ -162,7 +162,9 @@ def test_another_schema_version_is_refused_and_untouched(filled: Path) -> None:
     with closing(sqlite3.connect(filled)) as connection:
         connection.execute("PRAGMA user_version = 2")
     before = filled.read_bytes()
-    with pytest.raises(JournalError, match="schema version 2, this version reads 1"):
+    with pytest.raises(
+        JournalError, match=r"schema version 2, this version of the package reads 1: pip install --upgrade"
+    ):
         open_journal(filled)
     assert filled.read_bytes() == before
 

@@ -21,6 +21,11 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
 import jrh_mlflow as jrh
+from jrh_mlflow import home as home_module
+from jrh_mlflow import resolve
+from jrh_mlflow.cli.main import main
+from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.engine.runner import is_running
 from jrh_mlflow.errors import JudgeError, TrackingError
 from jrh_mlflow.evaluation.evaluate import price_evaluation, resume
 from jrh_mlflow.tracking.mlflow_server import running_server
@@ -534,4 +539,102 @@ def test_a_row_that_another_process_writes_at_the_same_moment_is_tried_again(
 # 15 One home per user
 
 
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data folder of a user who has set nothing; two projects lie beside it."""
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    monkeypatch.delenv("JRH_HOME")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.chdir(tmp_path / "one")
+    return tmp_path / ".local" / "share" / "jrh"
+
+
+def evaluate_in(folder: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch, store_uri: str) -> Run:
+    monkeypatch.chdir(folder)
+    # As a process of its own would find it.
+    home_module._found.cache_clear()
+    resolve._say_once.cache_clear()
+    done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, prices=PRICES, max_usd=1.0, progress=False)
+    return run_of(done, store_uri)
+
+
+def test_answers_and_caps_are_the_users_whatever_folder_a_command_is_typed_in(
+    at_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    store_uri: str,
+) -> None:
+    with LoopbackServer() as server:
+        for name in ("one", "other"):
+            run = evaluate_in(tmp_path / name, server, monkeypatch, store_uri)
+            assert run.data.params["run.journal"] == "~/.local/share/jrh/journal.db"
+            assert "Paid answers are kept in ~/.local/share/jrh/journal.db.\n" in capsys.readouterr().err
+    assert server.counts["requests"] == run.data.metrics["calls/total"] == run.data.metrics["calls/cached"]
+    assert (at_home / "journal.db").is_file()
+    assert not (tmp_path / "one" / ".jrh").exists()
+
+
+def test_the_folder_of_the_version_before_is_found_and_used(
+    at_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_uri: str
+) -> None:
+    (tmp_path / "one" / ".jrh").mkdir()
+    with LoopbackServer() as server:
+        run = evaluate_in(tmp_path / "one", server, monkeypatch, store_uri)
+    assert run.data.params["run.journal"] == "~/one/.jrh/journal.db"
+    assert (tmp_path / "one" / ".jrh" / "journal.db").is_file()
+    assert not at_home.exists()
+
+
+@pytest.mark.usefixtures("at_home")
+def test_a_home_that_cannot_be_made_is_one_line_that_names_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_uri: str
+) -> None:
+    (tmp_path / ".local").write_text("a file, not a folder")
+    with LoopbackServer() as server, pytest.raises(jrh.JrhError, match="Set JRH_HOME to a folder") as refused:
+        evaluate_in(tmp_path / "one", server, monkeypatch, store_uri)
+    assert "\n" not in str(refused.value)
+    assert server.counts["requests"] == 0
+
+
 # 16 macOS and Windows
+
+
+@pytest.mark.parametrize("platform", ["darwin", "linux"])
+def test_a_commit_reaches_the_disk_itself_on_macos(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    with open_journal(tmp_path / "journal.db") as journal:
+        for database in (journal._database, journal._reader):
+            pragmas = [database.fetch(f"PRAGMA {name}") for name in ("fullfsync", "checkpoint_fullfsync")]
+            assert pragmas == [[(platform == "darwin",)]] * 2
+
+
+def test_windows_is_told_what_is_needed_before_anything_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(sys, "argv", ["jrh", "evaluate", "--model", "openai/x"])
+    with LoopbackServer() as server:
+        for entry in (lambda: jrh.evaluate(judge_at(server), SMALL), lambda: open_journal("journal.db")):
+            with pytest.raises(jrh.JrhError, match=r"needs a POSIX system.* WSL"):
+                entry()
+    assert server.counts["requests"] == 0
+    assert list(Path.cwd().iterdir()) == []
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("jrh: jrh-mlflow needs a POSIX system")
+
+
+def test_no_signal_is_sent_to_look_for_a_process_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kill(pid: int, number: int) -> None:
+        raise AssertionError(f"process {pid} would be ended")
+
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert is_running(os.getpid())

@@ -329,5 +329,5 @@ def test_ctrl_c_settles_what_is_in_flight_and_says_how_to_continue(small: jrh.Su
         assert (summary.answered, summary.lost) == (server.counts["answered"], 0)
 
 
-def test_the_default_journal_is_in_the_project_folder(tmp_path: Path) -> None:
+def test_the_default_journal_is_in_the_home_of_this_package(tmp_path: Path) -> None:
     assert default_journal() == tmp_path / ".jrh" / "journal.db"

@@ -10,9 +10,9 @@ import os
 
 from jrh_mlflow.engine.journal._base import Journal, Summary
 from jrh_mlflow.engine.journal.rows import Recovery, Reservation
-from jrh_mlflow.errors import JournalError
+from jrh_mlflow.errors import JournalError, demand_posix
 
-__all__ = ["Journal", "Recovery", "Reservation", "Summary", "open_journal"]
+__all__ = ["Journal", "Recovery", "Reservation", "Summary", "open_journal", "shown_place"]
 
 _MODULES = {"": "sqlite", "postgresql": "postgres"}
 """Where the module has another name than the scheme: a path has none."""
@@ -25,6 +25,16 @@ def open_journal(path_or_url: str | os.PathLike[str]) -> Journal:
         path_or_url: The path of an SQLite file for one machine, or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`
             for several that share answers and budgets (the extra `postgres`).
     """
+    demand_posix()
+    return _backend_of(path_or_url)(os.fspath(path_or_url))
+
+
+def shown_place(path_or_url: str | os.PathLike[str]) -> str:
+    """Return where a journal is, as it may be printed and logged: without a password, the home directory as `~`."""
+    return _backend_of(path_or_url).shown(os.fspath(path_or_url))
+
+
+def _backend_of(path_or_url: str | os.PathLike[str]) -> type[Journal]:
     text = os.fspath(path_or_url)
     scheme = text.partition("://")[0] if "://" in text else ""
     # As Optuna and MLflow write it, too: `postgresql+psycopg://`.
@@ -33,7 +43,7 @@ def open_journal(path_or_url: str | os.PathLike[str]) -> Journal:
     if backend is None:
         # A URL may hold a password: only its scheme is repeated.
         raise JournalError(f"No journal speaks {scheme!r}. Give the path of a file, or postgresql://...")
-    return backend(text)
+    return backend
 
 
 def _backend(name: str) -> type[Journal] | None:

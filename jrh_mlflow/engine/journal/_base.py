@@ -94,6 +94,11 @@ class Journal(ABC):
         self._database, self._reader, self._spool = database, reader, spool
         self._writer = JournalWriter(partial(database.transact, owner=spool.owner), spool)
 
+    @staticmethod
+    @abstractmethod
+    def shown(address: str) -> str:
+        """Return an address as it may be printed."""
+
     @abstractmethod
     def settle_dead(self) -> None:
         """Settle what processes left behind that have died since the journal was opened."""

@@ -22,10 +22,10 @@ from sqlalchemy.dialects import postgresql
 from jrh_mlflow.engine.journal._base import Journal
 from jrh_mlflow.engine.journal.rows import CallRow, Recovery
 from jrh_mlflow.engine.journal.spool import Spool, is_alive, sole_opener, spool_owners
-from jrh_mlflow.engine.journal.tables import CALLS, Database, compiled, warn_of_dead
+from jrh_mlflow.engine.journal.tables import CALLS, Database, compiled, of_a_later_version, warn_of_dead
 from jrh_mlflow.engine.journal.writer import Change
 from jrh_mlflow.errors import JournalError
-from jrh_mlflow.home import home
+from jrh_mlflow.home import home, writable_home
 
 T = TypeVar("T")
 _log = logging.getLogger("jrh_mlflow")
@@ -260,11 +260,17 @@ class PostgresJournal(Journal):
         with self._errors():
             self._open()
 
+    @staticmethod
+    def shown(address: str) -> str:
+        """Return the address without its password."""
+        return read_address(address).shown
+
     def _open(self) -> None:
         with ExitStack() as undo:
             database = PostgresDatabase(self._address)
             undo.callback(database.connection.close)
             self.id = _open_tables(database, self.place)
+            writable_home()
             spools = spool_folder(self.id) / "journal"
             spools.parent.mkdir(parents=True, exist_ok=True)
             with sole_opener(spools):
@@ -338,9 +344,8 @@ def _journal_id(connection: psycopg.Connection[Any], shown: str, *, made: set[st
         about = connection.execute("SELECT application, version, id FROM about").fetchone()
     if about is None or about[0] != _APPLICATION or not about[2].isalnum():
         raise JournalError(f"The schema jrh_journal of {shown} holds tables that are no journal. Use another database.")
-    if about[1] != _SCHEMA_VERSION:
-        known = f"this version reads {_SCHEMA_VERSION}"
-        raise JournalError(f"The journal {shown} has schema version {about[1]}, {known}. Use another database.")
+    if about[1] > _SCHEMA_VERSION:
+        raise JournalError(of_a_later_version(shown, about[1], known=_SCHEMA_VERSION))
     return str(about[2])
 
 
@@ -355,7 +360,7 @@ def _lock_number(name: str) -> int:
 
 
 def spool_folder(journal_id: str) -> Path:
-    """Return where this machine keeps the spools of a journal: in `$JRH_HOME/spools`, by default `.jrh/spools`."""
+    """Return where this user keeps the spools of a journal on this machine."""
     return home() / "spools" / journal_id
 
 

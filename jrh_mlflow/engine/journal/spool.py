@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jrh_mlflow.engine.journal.rows import CallRow, Held
-from jrh_mlflow.errors import JournalError
 
 _log = logging.getLogger("jrh_mlflow")
 _MARK = ".spool-"
@@ -150,10 +149,9 @@ def sole_opener(journal: Path) -> Iterator[None]:
 
 def lock(fd: int, *, wait: bool) -> bool:
     """Lock a file until it is closed or its process ends; False when another holds it."""
-    try:
-        import fcntl
-    except ImportError:
-        raise JournalError("The journal needs POSIX file locks: use Linux, macOS or WSL.") from None
+    # Not at the top: there is none on Windows, where opening a journal says so.
+    import fcntl
+
     try:
         fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -6,6 +6,7 @@ import logging
 import shutil
 import socket
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +20,9 @@ from sqlalchemy.dialects import sqlite
 from jrh_mlflow.engine.journal._base import Journal
 from jrh_mlflow.engine.journal.rows import RESERVED, CallRow, Recovery
 from jrh_mlflow.engine.journal.spool import Spool, is_alive, sole_opener, spool_owners
-from jrh_mlflow.engine.journal.tables import Database, warn_of_dead
+from jrh_mlflow.engine.journal.tables import Database, of_a_later_version, warn_of_dead
 from jrh_mlflow.errors import JournalError
+from jrh_mlflow.home import shown_path
 
 T = TypeVar("T")
 _log = logging.getLogger("jrh_mlflow")
@@ -146,6 +148,11 @@ class SqliteJournal(Journal):
         with self._errors():
             self._open()
 
+    @staticmethod
+    def shown(address: str) -> str:
+        """Return the absolute path."""
+        return shown_path(Path(address).absolute())
+
     def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with sole_opener(self.path), ExitStack() as undo:
@@ -199,6 +206,10 @@ def _connect(path: Path) -> sqlite3.Connection:
         path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     connection.execute("PRAGMA synchronous = FULL")
+    if sys.platform == "darwin":
+        # There a plain fsync leaves the data in the drive's own cache: a power cut would take paid answers.
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
     # What damage left need not be UTF-8; it must reach the check of the row's sha256 to be found out.
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     return connection
@@ -256,14 +267,13 @@ def _check(path: Path) -> bool:
 
 
 def _is_new(connection: sqlite3.Connection, path: Path, tables: set[str]) -> bool:
-    """Whether a file is still empty; refuses what is another database, or a journal of another version."""
+    """Whether a file is still empty; refuses what is another database, or a journal of a later version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION_ID and (tables or application):
         raise JournalError(f"{path} is a database, but not a journal. Give another path.")
-    if application == _APPLICATION_ID and version != _SCHEMA_VERSION:
-        known = f"this version reads {_SCHEMA_VERSION}"
-        raise JournalError(f"The journal {path} has schema version {version}, {known}. Give another path.")
+    if application == _APPLICATION_ID and version > _SCHEMA_VERSION:
+        raise JournalError(of_a_later_version(str(path), version, known=_SCHEMA_VERSION))
     return bool(application != _APPLICATION_ID)
 
 

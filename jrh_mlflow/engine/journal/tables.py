@@ -442,6 +442,12 @@ def _budgets(changes: Sequence[Change]) -> set[str]:
     return names | {"" for change in changes if change.kind is ChangeKind.RESERVE}
 
 
+def of_a_later_version(place: str, version: int, *, known: int) -> str:
+    """Say why a journal is not opened that a later version of the package has written."""
+    upgrade = "pip install --upgrade jrh-mlflow"
+    return f"The journal {place} has schema version {version}, this version of the package reads {known}: {upgrade}."
+
+
 def warn_of_dead(place: str, recovery: Recovery) -> None:
     """Say what opening a journal found of processes that had died."""
     if recovery.replayed or recovery.lost:
