@@ -34,7 +34,7 @@ from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.outbox import JudgeFacts, Kept, Measured
-from jrh_mlflow.tracking.store import RunContent, Store, ending, open_run, publish
+from jrh_mlflow.tracking.store import RunContent, Store, ending, open_run, publish, store_place
 from jrh_mlflow.tracking.traces import checked_traces, log_traces
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def evaluate(
     )
     store = Store(tracking_uri, experiment)
     nested = (parent_run_id, parent_run_id and run_name)
-    key = outbox.outbox_key(*prepared.identity, seed, store.uri, store.experiment_id, *nested)
+    key = outbox.outbox_key(*prepared.identity, seed, store_place(store.uri), store.experiment_id, *nested)
     if (kept := outbox.oldest_kept(key)) is not None:
         print(f"Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
         return _log_kept(kept, tracking_uri=store.uri)
