@@ -12,7 +12,7 @@ from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
-from jrh_mlflow.models.catalog import context_window
+from jrh_mlflow.models.catalog import context_window, endpoint_of
 from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Price, prompt_size, response_micro, worst_case_micro
 from jrh_mlflow.models.transports import TransportError, known_secrets, make_transport, pick_transport
 from jrh_mlflow.schema.requests import Request, Response
@@ -108,6 +108,7 @@ class ModelClient:
             raise TransportError("too_long", f"about {size // BYTES_PER_TOKEN} tokens, the model takes {self._window}")
         self._circuit.check()
         try:
+            _check_endpoint(request)
             response = await self._send(request, key, size)
         except TransportError as error:
             self._circuit.on_failure(error)
@@ -166,6 +167,15 @@ class ModelClient:
     def cost_micro(self, response: Response) -> int | None:
         """Return what a response cost, or None when its price or its usage is unknown."""
         return response_micro(self.settings.price, response)
+
+
+def _check_endpoint(request: Request) -> None:
+    """Refuse to ask another endpoint than the one whose answers stand under the request's key."""
+    here = None if request.api_base else endpoint_of(request.model)
+    if here != request.endpoint:
+        told = f"{request.model} was to be asked at {request.endpoint or 'its usual address'}"
+        way = "Set the same address in the environment of every process, or give api_base."
+        raise TransportError("bad_request", f"{told}, but here the environment says {here or 'nothing'}. {way}")
 
 
 def _tokens_used(response: Response) -> float | None:

@@ -27,6 +27,7 @@ from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.callables import UserFunction
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
+from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.perturb import ReliabilityTest, Target
 from jrh_mlflow.schema.items import Call, Item
@@ -57,7 +58,7 @@ class Generator:
     model: str
     _: KW_ONLY
     api_base: str | None = None
-    """An endpoint that speaks the OpenAI dialect; `openai/…` reads OPENAI_BASE_URL when None."""
+    """An endpoint that speaks the OpenAI dialect; when None the provider's variable is read: OPENAI_BASE_URL, …"""
     max_tokens: int = 2048
     temperature: float | None = 0.7
     """Of the first attempt; None leaves it to the provider on every attempt."""
@@ -89,6 +90,11 @@ class Generator:
         """The temperature of each attempt: even steps from the first to the maximum."""
         return ramp(self.temperature, self.max_temperature, self.attempts)
 
+    @property
+    def endpoint(self) -> str | None:
+        """Who answers where no `api_base` is given, as the environment says now."""
+        return None if self.api_base else endpoint_of(self.model)
+
     def request(self, brief: str, *, temperature: float | None) -> Request:
         """Return what is sent: the brief as one message of the user."""
         return Request(
@@ -98,6 +104,7 @@ class Generator:
             max_tokens=self.max_tokens,
             seed=self.seed,
             api_base=self.api_base,
+            endpoint=self.endpoint,
             extra=self.extra or {},
         )
 
@@ -106,7 +113,8 @@ class Generator:
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "extra"}
         highest = None if self.temperature is None else self.max_temperature
         extra = {f"extra.{key}": json.dumps(value, ensure_ascii=False) for key, value in (self.extra or {}).items()}
-        return {"model": self.model, "kind": "model", **own, "max_temperature": highest, **extra}
+        address = self.api_base or self.endpoint
+        return {"model": self.model, "kind": "model", **own, "api_base": address, "max_temperature": highest, **extra}
 
     def as_judge(self) -> PromptedJudge:
         """Return the same model as a judge: the validator when nobody names another one."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
@@ -20,7 +19,7 @@ from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges._base import ModelJudge
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template
-from jrh_mlflow.models.catalog import entry_of, reasons, takes_schema
+from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, first_set, reasons, takes_schema
 from jrh_mlflow.models.local.weights import canonical, is_local, shown_name
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.criteria import Criterion, criterion
@@ -91,7 +90,8 @@ class PromptedJudge(ModelJudge):
                 `medium`, `high`, … None leaves it to the provider.
             seed: Sent to the provider, where it takes one.
             name: What the judge is called in reports; the model's name when None.
-            api_base: An endpoint that speaks the OpenAI dialect; `openai/…` reads OPENAI_BASE_URL when None.
+            api_base: An endpoint that speaks the OpenAI dialect; when None the provider's variable is read, such as
+                OPENAI_BASE_URL, HOSTED_VLLM_API_BASE or OLLAMA_API_BASE. Either way it is part of the judge's identity.
             extra: Further fields of the request body. They are logged, so a key among them is refused: keys come from
                 the environment.
             structured: Ask for the answer's JSON schema; None asks where the model is known to take one.
@@ -142,6 +142,11 @@ class PromptedJudge(ModelJudge):
             templates[template.name] = template
         self.used = tuple(templates[name] for name in sorted(templates))
 
+    @property
+    def endpoint(self) -> str | None:
+        """Who answers where no `api_base` is given, as the environment says now."""
+        return None if self.api_base else endpoint_of(self.model)
+
     def request(self, call: Call) -> Request:
         """Return what is sent for a call."""
         shown = call.presentation
@@ -162,6 +167,7 @@ class PromptedJudge(ModelJudge):
             response_schema=schema,
             logprobs=self.logprobs,
             api_base=self.api_base,
+            endpoint=self.endpoint,
             extra=self._fields,
         )
 
@@ -186,7 +192,7 @@ class PromptedJudge(ModelJudge):
             **effort,
             "seed": self.seed,
             "prompt": "+".join(template.name for template in self.used),
-            "api_base": self.api_base,
+            "api_base": self.api_base or self.endpoint,
             "answer_style": self.answer_style,
             "structured": self.structured,
             "logprobs": self.logprobs,
@@ -249,7 +255,9 @@ def _plain(value: object) -> object:
 
 
 def address_of(model: str, api_base: str | None) -> str | None:
-    """Return the address that belongs to a request: the one given, or the one the environment sets for OpenAI.
+    """Return the address that a request is sent to: the one given, or the one the environment sets for OpenAI.
+
+    Other providers' transports read the environment by themselves; `endpoint_of` tells what it says.
 
     Raises:
         RecipeError: when it holds a key or is none, and for a model on this machine, whose port is nobody's business.
@@ -260,8 +268,7 @@ def address_of(model: str, api_base: str | None) -> str | None:
             f"your own is openai/{model}."
         )
     if not api_base and model.startswith("openai/"):
-        # It decides who answers, so it belongs to the request.
-        api_base = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+        api_base = first_set(address_variables("openai"))
     if not api_base:
         return None
     parts = urlsplit(api_base)

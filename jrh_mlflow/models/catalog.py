@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
+import os
 import re
+import sys
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from jrh_mlflow.models.local.server import context_tokens
 from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.plugins import TRANSPORTS, plugins
+from jrh_mlflow.text import blank_secrets
 
 DIALECT_KEYS: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -32,6 +37,65 @@ DIALECT_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """litellm's names of providers that speak the OpenAI dialect at their `api_base`, and the variables of their keys."""
 OPENAI_DIALECT = frozenset(DIALECT_KEYS)
+_OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
+_ANTHROPIC = ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")
+_AWS = ("AWS_REGION_NAME", "AWS_REGION", "AWS_DEFAULT_REGION")
+_BEDROCK = ("AWS_BEDROCK_RUNTIME_ENDPOINT", "ANTHROPIC_AWS_BASE_URL", "ANTHROPIC_AWS_API_BASE", *_AWS)
+_VERTEX = (
+    *("VERTEXAI_API_BASE", "VERTEXAI_PROJECT", "VERTEXAI_LOCATION", "VERTEX_LOCATION"),
+    *("litellm.vertex_project", "litellm.vertex_location"),
+)
+_WATSONX = ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL")
+_ADDRESSES: Mapping[str, tuple[str, ...]] = {
+    "openai": _OPENAI,
+    "custom_openai": _OPENAI,
+    "aiohttp_openai": _OPENAI,
+    "text-completion-openai": _OPENAI,
+    "xinference": _OPENAI,
+    "lm_studio": ("LM_STUDIO_API_BASE", *_OPENAI),
+    "litellm_proxy": ("LITELLM_PROXY_API_BASE", *_OPENAI),
+    "ai21": ("AI21_API_BASE", *_OPENAI),
+    "ai21_chat": ("AI21_API_BASE",),
+    "anthropic": _ANTHROPIC,
+    "anthropic_text": _ANTHROPIC,
+    "azure_text": ("AZURE_API_BASE",),
+    "azure_ai": ("AZURE_AI_API_BASE", "AZURE_API_BASE"),
+    "bedrock": _BEDROCK,
+    "bedrock_converse": _BEDROCK,
+    "bedrock_mantle": ("BEDROCK_MANTLE_API_BASE", "BEDROCK_MANTLE_REGION", *_AWS),
+    "sagemaker": _AWS,
+    "sagemaker_chat": _AWS,
+    "sagemaker_nova": _AWS,
+    "chatgpt": ("CHATGPT_API_BASE", "OPENAI_CHATGPT_API_BASE"),
+    "cohere_chat": ("COHERE_API_BASE",),
+    "databricks": ("DATABRICKS_API_BASE", "DATABRICKS_HOST"),
+    "datarobot": ("DATAROBOT_ENDPOINT",),
+    "featherless_ai": ("FEATHERLESS_AI_API_BASE", "FEATHERLESS_API_BASE"),
+    "fireworks_ai": ("FIREWORKS_API_BASE",),
+    "friendliai": ("FRIENDLI_API_BASE",),
+    "gdc": ("litellm.gdc_api_base", "GDC_API_BASE"),
+    "gradient_ai": ("GRADIENT_AI_AGENT_ENDPOINT",),
+    "huggingface": ("HF_API_BASE", "HUGGINGFACE_API_BASE"),
+    "lambda_ai": ("LAMBDA_API_BASE",),
+    "meta_llama": ("LLAMA_API_BASE",),
+    "mistral": ("MISTRAL_AZURE_API_BASE", "MISTRAL_API_BASE"),
+    "oci": ("OCI_REGION",),
+    "ollama_chat": ("OLLAMA_API_BASE",),
+    "sap": ("AICORE_BASE_URL",),
+    "scx-ai": ("SCX_API_BASE",),
+    "snowflake": ("SNOWFLAKE_API_BASE", "SNOWFLAKE_ACCOUNT_ID"),
+    "tensormesh": ("TENSORMESH_SERVERLESS_BASE_URL",),
+    "text-completion-codestral": ("CODESTRAL_API_BASE",),
+    "text-completion-inception": ("INCEPTION_API_BASE",),
+    "vertex_ai": _VERTEX,
+    "vertex_ai_beta": _VERTEX,
+    "watsonx": _WATSONX,
+    "watsonx_text": _WATSONX,
+    "xai": ("XAI_API_BASE", "XAI_OAUTH_API_BASE"),
+}
+"""Providers with other variables than `<PROVIDER>_API_BASE`: those that decide which endpoint answers, regions and
+projects too, in the order in which litellm reads them. `litellm.NAME` is what a program sets in litellm itself."""
+_PORTS = {"http": ":80", "https": ":443"}
 _PROVIDERS = re.compile(r"^class LlmProviders\(.*\n((?:[ \t].*\n|\n)+)", re.MULTILINE)
 _MEMBER = re.compile(r"^\s+\w+ = \"([^\"]+)\"", re.MULTILINE)
 _CHAT_MODES = frozenset({"chat", "completion", "responses"})
@@ -39,7 +103,8 @@ _KEPT = re.compile(
     r"(in|out)put_cost_per_(token|request|reasoning_token)(_above_\d+k_tokens)?|litellm_provider|max_.*"
     r"|supports_(response_schema|reasoning)"
 )
-_DIALECT = ("openai", "hosted_vllm")
+DIRECT = ("openai", "hosted_vllm")
+"""Providers that are asked without litellm, whether an `api_base` is given or not."""
 _SCHEMA_EVERYWHERE = ("predibase", "fireworks_ai", "lm_studio", "nebius", "databricks", "hosted_vllm")
 """Providers whose every model takes a JSON schema."""
 
@@ -70,6 +135,84 @@ def provider_names() -> frozenset[str]:
     return OPENAI_DIALECT | {*of_litellm} | {plugin.name for plugin in plugins(TRANSPORTS)}
 
 
+def address_variables(provider: str) -> tuple[str, ...]:
+    """Return the environment variables that decide which endpoint of a provider answers.
+
+    Example:
+        >>> address_variables("groq"), address_variables("openai")
+        (('GROQ_API_BASE',), ('OPENAI_BASE_URL', 'OPENAI_API_BASE'))
+    """
+    return _ADDRESSES.get(provider) or (f"{provider.upper().replace('-', '_')}_API_BASE",)
+
+
+def first_set(names: tuple[str, ...]) -> str | None:
+    """Return the first of these environment variables that holds anything."""
+    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
+
+
+def endpoint_of(model: str) -> str | None:
+    """Return what this process says about where a model without an `api_base` is asked; None where it says nothing.
+
+    Everything that is set is in it, not just what is read first: too much means that an answer is asked for anew, too
+    little that another endpoint's answer is taken for this one's. An address is written in one way, without secrets.
+
+    Example:
+        >>> os.environ["OLLAMA_API_BASE"] = "http://me:secret@GPU:80/"
+        >>> endpoint_of("ollama_chat/llama3.1")
+        'http://gpu'
+        >>> del os.environ["OLLAMA_API_BASE"]
+    """
+    if is_local(model):
+        return None
+    said = (_public(name, value) for name in _variables_of(model) if (value := _value(name)))
+    return " ".join(dict.fromkeys(said)) or None
+
+
+def _variables_of(model: str) -> tuple[str, ...]:
+    prefix = model.partition("/")[0]
+    for plugin in plugins(TRANSPORTS):
+        if prefix == plugin.name or prefix in getattr(plugin.value, "providers", ()):
+            return tuple(getattr(plugin.value, "address_variables", ()))
+    own = address_variables(_seller(model))
+    if prefix in DIRECT:
+        return own
+    proxied = "true" in (_value("USE_LITELLM_PROXY").lower(), _value("litellm.use_litellm_proxy").lower())
+    return (*own, "litellm.api_base", *(("LITELLM_PROXY_API_BASE",) if proxied else ()))
+
+
+def _value(name: str) -> str:
+    if not name.startswith("litellm."):
+        return os.environ.get(name, "").strip()
+    # Where litellm was not imported, nothing was set in it.
+    return str(getattr(sys.modules.get("litellm"), name.removeprefix("litellm."), None) or "").strip()
+
+
+@lru_cache(maxsize=256)
+def _seller(model: str) -> str:
+    """Return the provider of a model; that of a bare name is looked up, as litellm does."""
+    provider, name = split_model(model)
+    sold_by = str((_table().get(name) or {}).get("litellm_provider", "openai"))
+    return provider or (sold_by if sold_by in _ADDRESSES else sold_by.partition("-")[0])
+
+
+@lru_cache(maxsize=256)
+def _public(name: str, value: str) -> str:
+    """Return an address without user, password and query, or a region by its name."""
+    scheme, _, rest = value.rpartition("://")
+    try:
+        parts = urlsplit(f"//{rest}")
+    except ValueError:
+        return f"{name}={_digest(value)}"
+    host = parts.netloc.rpartition("@")[2].lower().removesuffix(_PORTS.get(scheme.lower(), " "))
+    query = f"?{_digest(parts.query)}" if parts.query else ""
+    shown = blank_secrets(f"{host}{parts.path.rstrip('/')}") + query
+    return f"{scheme.lower()}://{shown}" if scheme else f"{name}={shown}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+
+
 def context_window(model: str) -> int | None:
     """Return the most input tokens a model takes, or None when the table does not say."""
     if is_local(model):
@@ -91,7 +234,7 @@ def takes_schema(model: str, *, api_base: str | None = None) -> bool:
         return True
     entry = entry_of(model)
     if entry is None:
-        return provider in _DIALECT
+        return provider in DIRECT
     return bool(entry.get("supports_response_schema"))
 
 

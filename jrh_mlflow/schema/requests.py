@@ -24,6 +24,8 @@ class Request:
     """JSON schema of the answer, where structured output is asked for."""
     logprobs: bool = False
     api_base: str | None = None
+    endpoint: str | None = None
+    """Who answers where `api_base` is None, as the environment says (`endpoint_of`); nothing is sent there for it."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request body, as the user gave them."""
 
@@ -33,7 +35,11 @@ class Request:
 
     @cached_property
     def _canonical(self) -> str:
-        return _compact({each.name: getattr(self, each.name) for each in fields(self)})
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        # One endpoint is one endpoint, wherever its address comes from.
+        values["api_base"] = values.pop("endpoint") if self.api_base is None else self.api_base
+        values.pop("endpoint", None)
+        return _compact(values)
 
     def key(self, replicate: int) -> str:
         """Return the journal's key: two identical requests of different replicates are two keys."""

@@ -22,6 +22,7 @@ from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.judges.rendering import BUILT_IN
 from jrh_mlflow.measures.composite import calls_per_decision, checked_policy
+from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.recipe import beside, judge_from_text, known_keys, read_yaml
 from jrh_mlflow.schema.criteria import criterion
@@ -208,7 +209,7 @@ class Space:
         judge = None if self.judge is None else _identity(self.judge)
         # Names carry a digest of what they stand for, so that a file's place does not matter.
         axes = {name: list(labels) for name, labels in self.axes.items()}
-        models = [_named_model(one)[1] for one in self.models]
+        models = [_located(_named_model(one)[1]) for one in self.models]
         facts = [axes, models, judge, dict(self.objectives), [str(limit) for limit in self.limits]]
         text = json.dumps(facts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -224,6 +225,12 @@ def _named_model(spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         raise RecipeError(f"A model of a space is a name or a mapping with `model`, but got {spec!r}.")
     _check_setting("models", given)
     return str(given.get("name") or given["model"]), given
+
+
+def _located(given: dict[str, Any]) -> dict[str, Any]:
+    """Return a model's settings with the endpoint that the environment names, where it names one."""
+    endpoint = None if given.get("api_base") else endpoint_of(given["model"])
+    return given if endpoint is None else {**given, "api_base": endpoint}
 
 
 def _listed(name: str, value: object) -> list[Any]:

@@ -58,6 +58,14 @@ def test_a_self_hosted_model_without_address_never_goes_to_openai() -> None:
     assert raised.value.kind == "bad_request"
 
 
+def test_a_password_in_an_address_is_refused_and_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://me:planted-word@127.0.0.1:1/v1")
+    with pytest.raises(TransportError, match="HOSTED_VLLM_API_KEY") as raised:
+        send("direct", Request(model="hosted_vllm/x", messages=USER))
+    assert raised.value.kind == "bad_request"
+    assert "planted" not in raised.value.text
+
+
 def test_the_direct_transport_follows_no_redirect(server: LoopbackServer) -> None:
     with LoopbackServer(record=True) as elsewhere:
         headers = {"Location": f"{elsewhere.url}/chat/completions"}

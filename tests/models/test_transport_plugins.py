@@ -23,6 +23,7 @@ from jrh_mlflow.schema.requests import Response
 
 class AcmeTransport(Transport):
     providers = frozenset({"acme_eu"})
+    address_variables = ("ACME_PLACE",)
 
     async def __aenter__(self):
         return self
@@ -72,6 +73,15 @@ def test_a_transport_may_claim_further_prefixes_and_no_others(acme: None) -> Non
     assert pick_transport("acme_eu/large", None) == "acme"
     assert pick_transport("acme_us/large", None) == "litellm"
     assert pick_transport("openai/gpt-4o-mini", None) == "direct"
+
+
+def test_the_address_of_a_plugin_is_part_of_a_judges_identity(acme: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = jrh.PromptedJudge("acme/large").fingerprint()
+    monkeypatch.setenv("ACME_API_BASE", "http://nobody.example")
+    assert jrh.PromptedJudge("acme/large").fingerprint() == usual
+    monkeypatch.setenv("ACME_PLACE", "north")
+    assert jrh.PromptedJudge("acme/large").fingerprint() != usual
+    assert jrh.PromptedJudge("acme_eu/large").settings()["api_base"] == "ACME_PLACE=north"
 
 
 def test_an_entry_that_is_no_transport_is_an_error_that_names_its_package(acme: None) -> None:

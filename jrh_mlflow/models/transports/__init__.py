@@ -7,7 +7,7 @@ it takes the models that begin with the entry point's name, as in `acme/large`, 
 from __future__ import annotations
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.models.catalog import OPENAI_DIALECT, split_model
+from jrh_mlflow.models.catalog import DIRECT, OPENAI_DIALECT, split_model
 from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.models.transports._base import (
     RETRYABLE,
@@ -72,6 +72,6 @@ def pick_transport(model: str, api_base: str | None) -> str:
         if prefix == plugin.name or prefix in getattr(plugin.value, "providers", ()):
             return plugin.name
     provider, _ = split_model(model)
-    if provider in ("openai", "hosted_vllm") or is_local(model):
+    if provider in DIRECT or is_local(model):
         return "direct"
     return "direct" if api_base and (provider is None or provider in OPENAI_DIALECT) else "litellm"

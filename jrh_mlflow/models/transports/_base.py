@@ -74,6 +74,8 @@ class Transport(ABC):
 
     providers: ClassVar[frozenset[str]] = frozenset()
     """Prefixes of the models that a transport of another package takes, besides the name of its entry point."""
+    address_variables: ClassVar[tuple[str, ...]] = ()
+    """Environment variables that decide which endpoint such a transport asks; a judge is known by them."""
 
     def __init__(self, *, concurrency: int = 64) -> None:
         """Describe a transport; nothing is opened before `async with`.

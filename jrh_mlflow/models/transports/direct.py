@@ -6,7 +6,6 @@ Where a request goes, and under which key, is found in the same variables that l
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import ssl
 import urllib.parse
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.models.catalog import DIALECT_KEYS, split_model
+from jrh_mlflow.models.catalog import DIALECT_KEYS, address_variables, first_set, split_model
 from jrh_mlflow.models.local.server import served
 from jrh_mlflow.models.local.weights import PREFIX, is_local
 from jrh_mlflow.models.transports._base import Transport, TransportError
@@ -34,10 +33,6 @@ OPENAI_BASE = "https://api.openai.com/v1"
 NO_KEY = "none"
 """Sent to servers of one's own, which ask for no key."""
 
-_BASES: Mapping[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-    "hosted_vllm": ("HOSTED_VLLM_API_BASE",),
-}
 _REASONING = re.compile(r"o\d|.*gpt-[56](?!-chat)")
 
 
@@ -68,11 +63,16 @@ def resolve(model: str, api_base: str | None) -> Endpoint:
     """
     provider, name = split_model(model)
     provider = provider or "openai"
-    base = api_base or first_set(_BASES.get(provider, ())) or (OPENAI_BASE if provider == "openai" else "")
+    base = api_base or first_set(address_variables(provider)) or (OPENAI_BASE if provider == "openai" else "")
     base = base.rstrip("/")
     if not re.match(r"https?://[^/]", base):
-        ways = " or set ".join(("give api_base", *_BASES.get(provider, ())))
+        ways = " or set ".join(("give api_base", *address_variables(provider)))
         raise TransportError("bad_request", f"{model} needs an address that starts with http:// or https://: {ways}.")
+    if urllib.parse.urlsplit(base).username is not None:
+        names = " or ".join(DIALECT_KEYS.get(provider, ()))
+        raise TransportError(
+            "bad_request", f"The address of {model} holds a user or password. Keys are given by {names}."
+        )
     return Endpoint(
         url=base if base.endswith("/chat/completions") else f"{base}/chat/completions",
         model=name,
@@ -106,11 +106,6 @@ def find_key(provider: str, model: str, *, has_own_base: bool) -> str:
     if key is None and not has_own_base:
         raise TransportError("auth", f"{model} needs a key: set {' or '.join(names)}.")
     return key or NO_KEY
-
-
-def first_set(names: tuple[str, ...]) -> str | None:
-    """Return the first of these environment variables that holds anything."""
-    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
 
 
 def _proxy_for(base: str) -> str | None:
