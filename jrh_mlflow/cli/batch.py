@@ -125,7 +125,7 @@ def _print_import(summary: ImportSummary) -> None:
     ):
         if count or text.startswith("answers"):
             click.echo(f"{count:7d} {text}")
-    click.echo(f"booked: {'n/a (no price, or no usage)' if summary.cost_usd is None else f'${summary.cost_usd:.6f}'}")
+    click.echo(f"booked: {'n/a (no price)' if summary.cost_usd is None else f'${summary.cost_usd:.6f}'}")
     _warn("ids that no exported request has", summary.unknown)
     _warn("lines that are no result", summary.unreadable)
     _warn("last lines cut short: fetch the file again", summary.cut_short)

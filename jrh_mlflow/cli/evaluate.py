@@ -155,6 +155,9 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
 
 def _end(evaluations: list[Evaluation]) -> None:
     """Say how to continue a truncated run, or that no call gave an answer, and end with the code of the reason."""
+    from jrh_mlflow.engine.budget import BUDGET
+    from jrh_mlflow.evaluation.evaluate import MEND_PRICE
+
     dead = [one for one in evaluations if not one.calls["outcome"].isin(USABLE).any()]
     for one in dead:
         click.echo(f"{one.judge.label}: no call gave an answer, e.g. {one.calls['error'].iloc[0]!r}.", err=True)
@@ -162,6 +165,7 @@ def _end(evaluations: list[Evaluation]) -> None:
         click.get_current_context().exit(JudgeError.exit_code)
     truncated = [one for one in evaluations if one.truncated]
     for one in truncated:
-        click.echo(f"{one.judge.label}: truncated ({one.truncated}). Raise --max-usd and run it again.", err=True)
+        advice = MEND_PRICE if str(one.truncated).startswith(f"{BUDGET},") else "Raise --max-usd and run it again."
+        click.echo(f"{one.judge.label}: truncated ({one.truncated}). {advice}", err=True)
     if truncated:
         click.get_current_context().exit(BudgetError.exit_code)

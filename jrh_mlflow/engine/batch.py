@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from jrh_mlflow.engine.budget import Budget
 from jrh_mlflow.engine.calls import plan_calls
-from jrh_mlflow.engine.client import PERHAPS_BILLED
+from jrh_mlflow.engine.endings import failure_micro
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import run_coroutine
 from jrh_mlflow.engine.sessions import NOT_SERVED, looked_up
@@ -92,7 +92,7 @@ class ImportSummary:
     cut_short: tuple[str, ...]
     """Last lines without an end: the file was copied before it was complete."""
     cost_usd: float | None
-    """Booked by this import; None when the cost of one of its results is unknown."""
+    """Booked by this import, worst cases included; None when one of its results has no price."""
 
 
 def export_batch(
@@ -401,16 +401,7 @@ def _file_errors(path: Path) -> Iterator[None]:
         raise RecipeError(f"{path} cannot be used: {error.strerror or error}.") from error
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BatchFailure:
-    """A request that got no response."""
-
-    reason: str
-    perhaps_billed: bool
-    """The provider may have worked on it, and bill it."""
-
-
-BatchOutcome: TypeAlias = Response | BatchFailure
+BatchOutcome: TypeAlias = Response | TransportError
 
 
 @dataclass(kw_only=True, slots=True)
@@ -418,7 +409,7 @@ class BatchResults:
     """What result files say."""
 
     outcomes: dict[str, list[BatchOutcome]] = field(default_factory=dict)
-    """By `custom_id`; several where a provider failed first and answered later."""
+    """By `custom_id`: a response, or why there is none; several where a provider failed first and answered later."""
     repeated: int = 0
     unknown: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
@@ -444,10 +435,14 @@ def read_results(files: Iterable[Path], known: Container[str]) -> BatchResults:
 
 def _add(found: BatchResults, key: str, outcome: BatchOutcome) -> None:
     before = found.outcomes.setdefault(key, [])
-    if outcome in before:
+    if any(_is_same(outcome, other) for other in before):
         found.repeated += 1
     else:
         before.append(outcome)
+
+
+def _is_same(one: BatchOutcome, other: BatchOutcome) -> bool:
+    return one == other or (isinstance(one, TransportError) and str(one) == str(other))
 
 
 def read_result(line: Mapping[str, Any]) -> BatchOutcome:
@@ -458,15 +453,15 @@ def read_result(line: Mapping[str, Any]) -> BatchOutcome:
 
     Example:
         >>> expired = {"code": "batch_expired", "message": "Not executed in time."}
-        >>> read_result({"custom_id": "a", "response": None, "error": expired}).reason
+        >>> str(read_result({"custom_id": "a", "response": None, "error": expired}))
         'server: batch_expired: Not executed in time.'
     """
     try:
         return _response(line.get("response"), line.get("error"))
     except TransportError as failure:
-        return BatchFailure(reason=str(failure), perhaps_billed=failure.kind in PERHAPS_BILLED)
+        return failure.with_traceback(None)
     except RecursionError:
-        return BatchFailure(reason="malformed: The result is nested too deeply.", perhaps_billed=True)
+        return TransportError("malformed", "The result is nested too deeply.")
 
 
 def _response(given: object, error: object) -> Response:
@@ -479,15 +474,15 @@ def _response(given: object, error: object) -> Response:
         failure = next((part for part in (body, error) if part is not None), given)
         return read_error(status, {}, encode(failure if isinstance(failure, Mapping) else {"message": str(failure)}))
     if body is None and is_error(error):
-        raise _never_answered(error)
+        raise _never_answered(error, status)
     return read_completion(body, status)
 
 
-def _never_answered(error: object) -> TransportError:
+def _never_answered(error: object, status: int | None = None) -> TransportError:
     parts = error if isinstance(error, Mapping) else {"message": error}
     code, message = str(parts.get("code") or "failed"), parts.get("message") or "no reason given"
     kind: FailureKind = "timeout" if code == _RAN_OUT_OF_TIME else "server"
-    return TransportError(kind, f"{code}: {message}")
+    return TransportError(kind, f"{code}: {message}", status)
 
 
 class BatchImporter:
@@ -513,44 +508,48 @@ class BatchImporter:
         if self._journal.get(key) is not None:
             self.counts["already"] += 1
             return
+        worst = self._worst(request)
         for outcome in outcomes:
-            if isinstance(outcome, BatchFailure):
-                cost = self._worst(request) if outcome.perhaps_billed else 0
-                await self._fail(key, request, outcome.reason, cost=cost)
+            if isinstance(outcome, TransportError):
+                micro, is_known = failure_micro(outcome, self._price, worst)
+                await self._fail(key, request, str(outcome), micro, is_known=is_known)
+                continue
+            cost = response_micro(self._price, outcome)
             # Whether there is an answer at all does not depend on what the prompt calls the answers.
-            elif (problem := read(outcome, {}).problem) in NOT_SERVED:
-                await self._fail(
-                    key, request, str(problem), cost=response_micro(self._price, outcome), response=outcome
-                )
+            if (problem := read(outcome, {}).problem) in NOT_SERVED:
+                micro = worst if cost is None else cost
+                await self._fail(key, request, str(problem), micro, is_known=cost is not None, response=outcome)
             elif self._journal.get(key) is None:
-                cost = response_micro(self._price, outcome)
-                # With its own price: a later run that reads it only knows the list's.
-                discounted = cost if self._is_discounted else None
-                kept = outcome if discounted is None else replace(outcome, cost_usd=discounted / 1_000_000)
-                await Budget(self._journal, None).answered(request, key, kept, cost_micro=cost)
-                self._count("answered", cost)
+                await self._answer(key, request, outcome, cost, worst)
+
+    async def _answer(self, key: str, request: Request, response: Response, cost: int | None, worst: int) -> None:
+        # With its own price: a later run that reads it only knows the list's.
+        discounted = cost if self._is_discounted else None
+        kept = response if discounted is None else replace(response, cost_usd=discounted / 1_000_000)
+        micro = worst if cost is None else cost
+        await Budget(self._journal, None).answered(request, key, kept, cost_micro=micro)
+        self._count("answered", micro, is_known=cost is not None)
 
     async def _fail(
-        self, key: str, request: Request, reason: str, *, cost: int | None, response: Response | None = None
+        self, key: str, request: Request, reason: str, micro: int, *, is_known: bool, response: Response | None = None
     ) -> None:
         budget = None
-        if cost:
+        if micro:
             # A budget with room for exactly this: when it is imported again it is spent, and nothing is booked.
             said = response.to_json() if response else reason
             budget = f"batch-{hashlib.sha256(f'{key} {said}'.encode()).hexdigest()}"
-            self._journal.open_budget(budget, cost)
-            if not await self._journal.reserve(key, budget=budget, worst_micro=cost, even_if_taken=True):
+            self._journal.open_budget(budget, micro)
+            if not await self._journal.reserve(key, budget=budget, worst_micro=micro):
                 self.counts["already"] += 1
                 return
-        await Budget(self._journal, budget).failed(request, key, reason, cost_micro=cost or 0, response=response)
-        self._count("refused" if response else "failed", cost)
+        await Budget(self._journal, budget).failed(request, key, reason, cost_micro=micro, response=response)
+        self._count("refused" if response else "failed", micro, is_known=is_known)
 
-    def _count(self, name: str, cost: int | None) -> None:
+    def _count(self, name: str, micro: int, *, is_known: bool) -> None:
         self.counts[name] += 1
-        self.counts["unpriced"] += cost is None
-        self.counts["micro"] += cost or 0
+        self.counts["unpriced"] += self._price is None and not is_known
+        self.counts["micro"] += micro
 
-    def _worst(self, request: Request) -> int | None:
-        if self._price is None:
-            return None
-        return worst_case_micro(self._price, prompt_size(request), request.max_tokens or 0)
+    def _worst(self, request: Request) -> int:
+        price = self._price
+        return 0 if price is None else worst_case_micro(price, prompt_size(request), request.max_tokens or 0)

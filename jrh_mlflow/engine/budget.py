@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 
@@ -12,6 +13,10 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.models.prices import Price
 from jrh_mlflow.schema.requests import Request, Response
 
+logger = logging.getLogger("jrh_mlflow")
+
+BUDGET = "budget"
+"""How the reason of a stop for money begins."""
 POLL_S = 0.1
 """How often is looked again while others hold a call, or all that is left of a budget."""
 SETTLE_DEAD_S = 5.0
@@ -20,8 +25,42 @@ PATIENCE_S = 900.0
 """Others that settle nothing for so long are not waited for any more."""
 
 
+CAREFUL_SHARE = 0.1
+"""Of what is left of a cap: what may be in flight before an answer has shown that worst cases hold."""
+
+
 class OutOfBudget(Exception):  # noqa: N818 - a signal, not a failure
-    """The cap does not cover the worst case of one more call."""
+    """The cap does not cover the worst case of one more call. Its text is why the run was stopped."""
+
+    def __init__(self, spent_micro: int = 0, held_micro: int = 0, need_micro: int = 0) -> None:
+        self.spent_micro = spent_micro
+        self.held_micro = held_micro
+        """By other processes."""
+        self.need_micro = need_micro
+        """The worst case of the call."""
+        super().__init__(spent_micro, held_micro, need_micro)
+
+    def __str__(self) -> str:
+        return BUDGET
+
+
+class Overrun(OutOfBudget):
+    """A call cost more than its worst case: from here on nothing is sure, so nothing more is sent."""
+
+    def __init__(self, cost_micro: int, worst_micro: int) -> None:
+        self.cost_micro, self.worst_micro = cost_micro, worst_micro
+        super().__init__()
+        self.args = (cost_micro, worst_micro)
+
+    @property
+    def what(self) -> str:
+        """Costs, and why that happens."""
+        cost, worst = self.cost_micro / 1e6, self.worst_micro / 1e6
+        why = "reasoning outside `max_tokens`, or a price that is out of date"
+        return f"a call cost ${cost:.6f}, but ${worst:.6f} was set aside as its worst case ({why})"
+
+    def __str__(self) -> str:
+        return f"{BUDGET}, because {self.what}"
 
 
 class AnsweredElsewhere(Exception):  # noqa: N818 - a signal, not a failure
@@ -37,8 +76,13 @@ class Budget:
 
     def __init__(self, journal: Journal, name: str | None) -> None:
         self._journal, self._name = journal, name
-        self._held = 0
-        """Reservations of this run that are not settled yet."""
+        self._held: dict[str, list[int]] = {}
+        """Reservations of this run that are not settled yet, by call."""
+        self._begun: list[int] = []
+        """Worst cases of the calls that hold a reservation or wait for one."""
+        self._careful_micro: float | None = None
+        """What may be in flight until an answer has shown that worst cases hold; infinite from then on."""
+        self._overrun: Overrun | None = None
         self._settled = asyncio.Event()
         """Set, and replaced, whenever one is."""
         self._latest: tuple[int, int] | None = None
@@ -55,6 +99,40 @@ class Budget:
             AnsweredElsewhere: Somebody has answered it; nothing was set aside.
             OutOfBudget: It does not fit, and nothing is in flight that may give room.
         """
+        await self._begin(worst_micro)
+        try:
+            await self._reserve(key, worst_micro, replaces_before=replaces_before)
+        except BaseException:
+            self._end(worst_micro)
+            raise
+        self._held.setdefault(key, []).append(worst_micro)
+
+    def check(self) -> None:
+        """Refuse to send anything once a call has cost more than its worst case.
+
+        Raises:
+            Overrun: One has.
+        """
+        if self._overrun is not None and self._name is not None:
+            raise self._overrun
+
+    async def _begin(self, worst_micro: int) -> None:
+        """Wait while too much would be in flight before anything is known of what calls really cost."""
+        if self._careful_micro is None:
+            left = math.inf if self._name is None else self._journal.left_micro(self._name)
+            self._careful_micro = CAREFUL_SHARE * left
+        self.check()
+        while self._begun and sum(self._begun) + worst_micro > self._careful_micro:
+            await self._settled.wait()
+            self.check()
+        self._begun.append(worst_micro)
+
+    def _end(self, worst_micro: int) -> None:
+        self._begun.remove(worst_micro)
+        self._settled.set()
+        self._settled = asyncio.Event()
+
+    async def _reserve(self, key: str, worst_micro: int, *, replaces_before: float | None) -> None:
         seen: tuple[int, int] | None = None
         give_up = math.inf
         while not (
@@ -67,13 +145,12 @@ class Budget:
             )
         ):
             if result is Reservation.NO_ROOM:
-                seen = await self._wait_for_room(seen)
+                seen = await self._wait_for_room(seen, worst_micro)
                 continue
             if result is Reservation.IS_ANSWERED and (kept := self.kept(key)):
                 raise AnsweredElsewhere(kept)
             give_up = min(give_up, time.monotonic() + PATIENCE_S)
             await self._give_a_moment()
-        self._held += 1
 
     def kept(self, key: str) -> Response | None:
         """Return the journalled answer of a call."""
@@ -93,13 +170,13 @@ class Budget:
             cost_micro=cost_micro,
             budget=self._name,
         )
-        self._give_back()
+        self._give_back(key, cost_micro, is_answer=True)
         return stands
 
     async def failed(
-        self, request: Request, key: str, reason: str, *, cost_micro: int, response: Response | None = None
+        self, request: Request, key: str, reason: str, *, cost_micro: int | None, response: Response | None = None
     ) -> None:
-        """Record a call that gave no usable answer."""
+        """Record a call that gave no usable answer; a cost of None is unknown and settles at the worst case."""
         await self._journal.failed(
             key,
             request_json=request.canonical(),
@@ -108,23 +185,37 @@ class Budget:
             cost_micro=cost_micro,
             budget=self._name,
         )
-        self._give_back()
+        self._give_back(key, cost_micro, is_answer=response is not None)
 
-    def _give_back(self) -> None:
-        self._held -= 1
-        self._settled.set()
-        self._settled = asyncio.Event()
+    def _give_back(self, key: str, cost_micro: int | None, *, is_answer: bool) -> None:
+        held = self._held.get(key)
+        if not held:  # the result of a batch, which nothing was set aside for
+            return
+        worst = held.pop()
+        if not held:
+            del self._held[key]
+        if cost_micro is not None and cost_micro > worst:
+            self._note_overrun(Overrun(cost_micro, worst))
+        elif is_answer:
+            self._careful_micro = math.inf
+        self._end(worst)
 
-    async def _wait_for_room(self, seen: tuple[int, int] | None) -> tuple[int, int] | None:
+    def _note_overrun(self, overrun: Overrun) -> None:
+        if self._overrun is None:
+            self._overrun = overrun
+            then = "Nothing more is sent." if self._name else "Without a cap nothing is stopped."
+            logger.warning("%s. %s", overrun.what.capitalize(), then)
+
+    async def _wait_for_room(self, seen: tuple[int, int] | None, worst_micro: int) -> tuple[int, int] | None:
         """Wait until something is settled, here or by another process."""
         assert self._name is not None  # without a cap there is always room
         if not self._held:
-            return await self._wait_for_others(self._name, seen)
-        settled = self._settled
-        await settled.wait()
+            return await self._wait_for_others(self._name, seen, worst_micro)
+        await self._settled.wait()
+        self.check()
         return seen
 
-    async def _wait_for_others(self, budget: str, seen: tuple[int, int] | None) -> tuple[int, int]:
+    async def _wait_for_others(self, budget: str, seen: tuple[int, int] | None, worst_micro: int) -> tuple[int, int]:
         """Give other processes a moment, but none that is dead or stuck; return what is spent and reserved.
 
         The caller hands that in the next time.
@@ -135,7 +226,7 @@ class Budget:
         now = self._journal.spent_micro(budget), self._journal.reserved_micro(budget)
         # Others may have settled between the refusal and this look: only a second refusal is final.
         if now == seen and (not now[1] or self._is_stuck(now)):
-            raise OutOfBudget
+            raise OutOfBudget(*now, worst_micro)
         if now[1]:
             await self._give_a_moment()
         return now

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget
+from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget, OutOfBudget
+from jrh_mlflow.engine.endings import failure_micro
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 logger = logging.getLogger("jrh_mlflow")
-
-PERHAPS_BILLED = frozenset({"timeout", "connection", "malformed"})
-"""The provider may have worked on these attempts, and bill them: they settle at their worst case."""
 
 WhyUnusable = Callable[[Response], "str | None"]
 """Says why a response holds nothing to keep (a refusal, no text), or None: it is recorded, but asked again."""
@@ -44,6 +42,42 @@ class ClientSettings:
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     transport: str | None = None
     """`direct`, `litellm` or a plugin; chosen from the model and its address when None."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Booking:
+    """The money of one call: what is set aside for its next attempt, and what those that failed have cost."""
+
+    budget: Budget
+    request: Request
+    key: str
+    price: Price | None
+    worst_micro: int
+    is_held: bool = False
+    cost_micro: int | None = 0
+    """Of the failed attempts; None once one of them settled at its worst case, which is a bound and no cost."""
+
+    async def reserve(self) -> None:
+        """Set the worst case of an attempt aside, unless that of the last one is left."""
+        if not self.is_held:
+            await self.budget.reserve(self.key, self.worst_micro)
+            self.is_held = True
+
+    async def settle(self, error: TransportError, attempt: int) -> None:
+        """Book a failed attempt; one that costs nothing leaves its reservation to the next."""
+        micro, is_known = failure_micro(error, self.price, self.worst_micro)
+        if is_known and not micro:
+            return
+        self.is_held = False
+        self.cost_micro = self.cost_micro + micro if is_known and self.cost_micro is not None else None
+        reason = f"attempt {attempt}: {error}"
+        await self.budget.failed(self.request, self.key, reason, cost_micro=micro)
+
+    async def end(self, reason: str) -> None:
+        """Give back what is still set aside."""
+        if self.is_held:
+            self.is_held = False
+            await self.budget.failed(self.request, self.key, reason, cost_micro=0)
 
 
 class ModelClient:
@@ -105,7 +139,10 @@ class ModelClient:
         size = prompt_size(request)
         if self._window is not None and size > BYTES_PER_TOKEN * self._window:
             # A text this long cannot fit, and is never cut to make it fit.
-            raise TransportError("too_long", f"about {size // BYTES_PER_TOKEN} tokens, the model takes {self._window}")
+            tokens = f"about {size // BYTES_PER_TOKEN} tokens, the model takes {self._window}"
+            error = TransportError("too_long", tokens)
+            error.cost_micro = 0
+            raise error
         self._circuit.check()
         try:
             _check_endpoint(request)
@@ -120,34 +157,35 @@ class ModelClient:
             if not stands and (kept := self.kept(key)):
                 raise AnsweredElsewhere(kept)
         else:
-            await self._budget.failed(request, key, problem, cost_micro=cost or 0, response=response)
+            await self._budget.failed(request, key, problem, cost_micro=cost, response=response)
         return response
 
     async def _send(self, request: Request, key: str, size: int) -> Response:
         price = self.settings.price
         worst = 0 if price is None else worst_case_micro(price, size, request.max_tokens or 0)
-        await self._budget.reserve(key, worst)
-
-        async def settle_attempt(error: TransportError, attempt: int) -> None:
-            if error.kind in PERHAPS_BILLED:
-                await self._budget.failed(request, key, f"attempt {attempt}: {error}", cost_micro=worst)
-                await self._budget.reserve(key, worst)
-
+        booking = Booking(budget=self._budget, request=request, key=key, price=price, worst_micro=worst)
+        await booking.reserve()
         try:
             return await send_with_retries(
                 lambda: self._send_once(request),
                 limits=self._limits,
                 policy=self.settings.policy,
                 rng=self._rng,
-                on_attempt_failed=settle_attempt,
+                on_attempt_failed=booking.settle,
+                before_retry=booking.reserve,
                 tokens=size / BYTES_PER_TOKEN + (request.max_tokens or 0),
                 tokens_used=_tokens_used,
             )
         except TransportError as error:
-            await self._budget.failed(request, key, str(error), cost_micro=0)
+            await booking.end(str(error))
+            error.cost_micro = booking.cost_micro
+            raise
+        except OutOfBudget:
+            await booking.end("not sent: the run was stopped")
             raise
 
     async def _send_once(self, request: Request) -> Response:
+        self._budget.check()
         response = await self._transport.send(request, timeout_s=self.settings.timeout_s)
         # A service may echo the key it was sent, in any field; from here on they go into files.
         text = response.to_json()

@@ -76,6 +76,7 @@ async def send_with_retries(
     policy: RetryPolicy,
     rng: random.Random,
     on_attempt_failed: OnAttemptFailed | None = None,
+    before_retry: Callable[[], Awaitable[None]] | None = None,
     tokens: float = 0,
     tokens_used: Callable[[T], float | None] | None = None,
 ) -> T:
@@ -91,6 +92,7 @@ async def send_with_retries(
         rng: Source of jitter.
         on_attempt_failed: Told about every failed attempt, the last one included, with its number from 1. What it
             raises ends the call.
+        before_retry: Awaited before every attempt but the first; what it raises ends the call.
         tokens: Estimated tokens of one attempt, for tokens per minute.
         tokens_used: Reads the true number from an answer; None when the provider did not say.
 
@@ -109,6 +111,8 @@ async def send_with_retries(
             if delay is None:
                 raise
         await asyncio.sleep(delay)
+        if before_retry is not None:
+            await before_retry()
 
 
 async def _attempt(

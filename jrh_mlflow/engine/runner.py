@@ -24,9 +24,6 @@ from jrh_mlflow.errors import JrhError, is_posix
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema.items import Call, CallRecord
 
-BUDGET = "budget"
-"""`WorkerPool.stopped` when the cap was reached."""
-
 _TURN = 256
 """Work items after which the event loop gets a turn, even if none of them had to wait."""
 
@@ -49,6 +46,8 @@ class WorkerPool(Generic[W, R]):
     def __init__(self, work: Iterable[W], *, workers: int, on_result: Callable[[R], str | None] | None = None) -> None:
         self.stopped: str | None = None
         """Why the pool ended before the last work item, or None."""
+        self.out_of_budget: OutOfBudget | None = None
+        """What the money was, where that ended it."""
         self._numbered = enumerate(work)
         self._workers, self._on_result = workers, on_result
         self._results: dict[int, R] = {}
@@ -78,8 +77,8 @@ class WorkerPool(Generic[W, R]):
             try:
                 result = do(item)
                 done: R = await result if isinstance(result, Awaitable) else result
-            except OutOfBudget:
-                self.stopped = self.stopped or BUDGET
+            except OutOfBudget as money:
+                self.stopped, self.out_of_budget = self.stopped or str(money), self.out_of_budget or money
                 return
             except JrhError as error:
                 # Nothing new is begun, but what is in flight is paid already and must be settled.
@@ -146,6 +145,8 @@ class Asked:
     """In the order of the calls; fewer than planned when it was stopped."""
     stopped: str | None = None
     """Why it ended before the last call, or None."""
+    out_of_budget: OutOfBudget | None = None
+    """What the money was, where that ended it."""
 
 
 def ask_calls(
@@ -192,7 +193,7 @@ def run_pool(
         pool = WorkerPool(work, workers=workers, on_result=on_result)
         async with within:
             records = await pool.run(ask)
-        return Asked(records=records, stopped=pool.stopped)
+        return Asked(records=records, stopped=pool.stopped, out_of_budget=pool.out_of_budget)
 
     return run_coroutine(run())
 

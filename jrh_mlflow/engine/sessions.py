@@ -301,6 +301,7 @@ class ModelSession(JudgeSession):
                 **identity(keyed.call),
                 outcome="error",
                 answer="",
+                cost_usd=None if error.cost_micro is None else error.cost_micro / 1_000_000,
                 latency_s=time.perf_counter() - started,
                 model=self.judge.model,
                 prompt_sha256=keyed.key,

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.engine import Asked, calls_frame
+from jrh_mlflow.engine.budget import OutOfBudget, Overrun
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.engine.runner import BUDGET, OnRecord, StopRule, calm_collector
+from jrh_mlflow.engine.runner import OnRecord, StopRule, calm_collector
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.measures.records import complete_pairs
@@ -26,7 +27,7 @@ from jrh_mlflow.reports.figures.canvas import Figures, figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
 from jrh_mlflow.reports.numbers import money_text, threshold_text
-from jrh_mlflow.resolve import prepare
+from jrh_mlflow.resolve import Prepared, prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import categorised
 from jrh_mlflow.schema.estimates import Estimate
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 Sheet = Datasheet | ReliabilityReport
 
+MEND_PRICE = "Give the price that is billed (`prices`, --price IN,OUT), or a larger `max_tokens`, and run it again."
+"""What to do when calls cost more than their worst case."""
 SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
 IN_THE_JOURNAL = "Every answer is in the journal: the same call again logs them without asking."
 IN_THE_ERROR = "They are in the memory of this process only: `error.calls`."
@@ -149,7 +152,7 @@ def evaluate(
         TrackingError: when MLflow cannot be reached. Before the first call nothing is lost; after the last one the
             calls are kept on disk, and the same call again (or `jrh evaluate --resume`) logs them without asking.
         JudgeError: when the judge's service fails for good.
-        BudgetError: when `max_usd` does not even cover one pair.
+        BudgetError: when `max_usd` is reached before one pair is complete.
     """
     checked_traces(traces)
     prepared = prepare(
@@ -188,7 +191,7 @@ def evaluate(
         measured = Measured(
             judge=facts,
             suite=prepared.suite,
-            calls=_measurable(answers, max_usd=max_usd),
+            calls=_measurable(answers, prepared),
             run={
                 "seed": seed,
                 "replicates": replicates,
@@ -302,17 +305,33 @@ def _progress_bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | N
         yield tick
 
 
-def _measurable(answers: Asked, *, max_usd: float | None) -> pd.DataFrame:
+def _measurable(answers: Asked, prepared: Prepared) -> pd.DataFrame:
     """Return the records as a table; of a run that was stopped, those pairs that have both orders."""
     frame = calls_frame(answers.records) if answers.records else None
     if answers.stopped is None and frame is not None:
         return frame
     whole = complete_pairs(frame) if frame is not None else None
     if whole is None or whole.empty:
-        if answers.stopped == BUDGET:
-            raise BudgetError(f"The cap of ${max_usd} does not cover one pair at its worst case. Raise it.")
+        if answers.out_of_budget is not None:
+            raise BudgetError(_no_money(answers.out_of_budget, prepared))
         raise SuiteError(f"Nothing to measure: asking was stopped ({answers.stopped}) before one pair was complete.")
     return whole
+
+
+def _no_money(reason: OutOfBudget, prepared: Prepared) -> str:
+    """Say what was spent of what, and what would be needed."""
+    if isinstance(reason, Overrun):
+        return f"Stopped for the {reason}. {MEND_PRICE}"
+    n_calls = max(len(item.orders) for item in prepared.suite.items)
+    what = "pair" if n_calls > 1 else "item"
+    cap, need = (money_text((micro or 0) / 1_000_000) for micro in (prepared.cap_micro, n_calls * reason.need_micro))
+    if not reason.spent_micro + reason.held_micro:
+        return f"The cap of {cap} does not cover one {what}, which may cost up to {need}. Raise it."
+    spent, held = (money_text(micro / 1_000_000) for micro in (reason.spent_micro, reason.held_micro))
+    return (
+        f"The cap of {cap} has {spent} spent and {held} held by calls in flight elsewhere, and one more {what} may "
+        f"cost up to {need}. Raise it: a higher cap continues, and what was answered is not paid again."
+    )
 
 
 def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jrh_mlflow.engine.budget import AnsweredElsewhere
-from jrh_mlflow.engine.client import PERHAPS_BILLED, ModelClient
+from jrh_mlflow.engine.client import ModelClient
 from jrh_mlflow.generation.outcomes import Reply, Usage
 from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Request, Response
@@ -115,7 +115,8 @@ class ModelQuestion(Question):
         except AnsweredElsewhere as answered:
             return self._reply(answered.response, self.read(answered.response), cached=True)
         except TransportError as error:
-            billed: Mapping[str, Any] = UNKNOWN_COST if error.kind in PERHAPS_BILLED else {}
+            micro = error.cost_micro
+            billed: Mapping[str, Any] = UNKNOWN_COST if micro is None else {"cost_usd": micro / 1_000_000}
             return Reply(problem=f"call failed: {error}", prompt_sha256=self.prompt_sha256, **billed)
         return self._reply(response, found[-1], cached=False)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from jrh_mlflow.engine.budget import BUDGET
 from jrh_mlflow.engine.calls import item_order
-from jrh_mlflow.engine.runner import BUDGET, StopRule
+from jrh_mlflow.engine.runner import StopRule
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
 from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
 from jrh_mlflow.judges import Judge

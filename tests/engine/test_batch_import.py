@@ -105,12 +105,19 @@ def test_usage_is_priced_with_the_discount(
     assert bring(answered(keys[2])).cost_usd == cost_micro(price, 100, 10) / 1e6, "litellm's table is the default"
 
 
-def test_a_cost_that_is_not_known_is_none_and_never_0(
+def test_an_answer_without_usage_is_booked_at_its_worst_case(
     bring: Callable[..., ImportSummary], journal: Journal, keys: list[str]
 ) -> None:
     without_usage = {**completion(), "usage": None}
-    assert bring(answered(keys[0], without_usage), answered(keys[1]), prices=PRICES).cost_usd is None
-    assert journal.summary().spent_micro == COST
+    done = bring(answered(keys[0], without_usage), answered(keys[1]), prices=PRICES)
+    assert done.cost_usd == journal.summary().spent_micro / 1e6 > 2 * COST / 1e6
+
+
+def test_without_a_price_the_cost_is_none_and_never_0(
+    bring: Callable[..., ImportSummary], keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jrh.PromptedJudge, "price", lambda *_: None)
+    assert bring(answered(keys[0])).cost_usd is None
 
 
 def test_an_answer_of_a_batch_keeps_its_discounted_price(

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jrh_mlflow.engine.batch import BatchFailure, read_result
+from jrh_mlflow.engine.batch import read_result
+from jrh_mlflow.engine.endings import ending_of
+from jrh_mlflow.models.transports import TransportError
 from jrh_mlflow.schema.requests import Response
 from tests.engine.batch_tools import Line, completion, http_error
 
 KEY = "sk-planted-secret-0123456789abcdef"
 
 
-def failure(**fields: Any) -> BatchFailure:
+def failure(**fields: Any) -> TransportError:
     outcome = read_result({"custom_id": "a", **fields})
-    assert isinstance(outcome, BatchFailure)
+    assert isinstance(outcome, TransportError)
     return outcome
 
 
@@ -57,9 +59,8 @@ def test_an_answer_is_read_in_every_form_it_comes_in(response: Line) -> None:
         ({}, "server: failed: no reason given"),
     ],
 )
-def test_a_failure_is_read_in_every_form_it_comes_in_and_costs_nothing(fields: Line, reason: str) -> None:
-    assert reason in failure(**fields).reason
-    assert not failure(**fields).perhaps_billed
+def test_a_failure_is_read_in_every_form_it_comes_in(fields: Line, reason: str) -> None:
+    assert reason in str(failure(**fields))
 
 
 @pytest.mark.parametrize(
@@ -67,12 +68,28 @@ def test_a_failure_is_read_in_every_form_it_comes_in_and_costs_nothing(fields: L
     [
         {"response": None, "error": {"code": "request_timeout", "message": "The model took too long."}},
         {"response": http_error(504, "Gateway timeout.")},
+        {"response": http_error(400, "Long.", "context_length_exceeded")},
+        {"response": {"status_code": 200, "body": {"error": {"message": "in 200"}}}},
         {"response": {"status_code": 200, "body": "not a completion"}},
         {"response": {"status_code": 200, "body": {"choices": "none"}}},
     ],
 )
-def test_what_the_model_may_have_worked_on_counts_as_perhaps_billed(fields: Line) -> None:
-    assert failure(**fields).perhaps_billed
+def test_what_the_model_may_have_worked_on_is_booked_at_its_worst_case(fields: Line) -> None:
+    assert ending_of(failure(**fields)).booked == "worst case"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response": http_error(500, "Down.")},
+        {"response": http_error(429, "Slow.")},
+        {"response": None, "error": {"code": "batch_expired", "message": "Late."}},
+        {"response": {"status_code": 0, "body": None}, "error": None},
+        {},
+    ],
+)
+def test_what_no_model_has_worked_on_is_booked_at_nothing(fields: Line) -> None:
+    assert ending_of(failure(**fields)).booked == "nothing"
 
 
 def test_filtered_and_cut_answers_that_come_as_errors_are_answers_of_the_model() -> None:
@@ -82,8 +99,8 @@ def test_filtered_and_cut_answers_that_come_as_errors_are_answers_of_the_model()
 
 def test_no_key_that_a_provider_repeats_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert KEY not in failure(response=http_error(401, f"Incorrect key {KEY}.")).reason
-    assert KEY not in failure(response=None, error=f"Bearer {KEY}").reason
+    assert KEY not in str(failure(response=http_error(401, f"Incorrect key {KEY}.")))
+    assert KEY not in str(failure(response=None, error=f"Bearer {KEY}"))
 
 
 TEXT = st.text('aé4 \x00\u2028\ud800{"', max_size=4)
@@ -105,4 +122,4 @@ ANY_JSON = st.recursive(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.fixed_dictionaries({}, optional={"response": ANY_JSON, "error": ANY_JSON}))
 def test_whatever_a_line_says_it_is_a_response_or_a_failure(line: Line) -> None:
-    assert isinstance(read_result(json.loads(json.dumps(line))), Response | BatchFailure)
+    assert isinstance(read_result(json.loads(json.dumps(line))), Response | TransportError)

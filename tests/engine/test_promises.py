@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import json
@@ -11,11 +12,13 @@ import shutil
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
@@ -23,16 +26,19 @@ from mlflow.exceptions import MlflowException
 import jrh_mlflow as jrh
 from jrh_mlflow import home as home_module
 from jrh_mlflow import resolve
-from jrh_mlflow.cli.main import main
-from jrh_mlflow.engine import ask_calls, plan_calls
+from jrh_mlflow.cli.main import group, main
+from jrh_mlflow.engine import Asked, ask_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.endings import ENDINGS
 from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.engine.runner import is_running
-from jrh_mlflow.errors import JudgeError, TrackingError
+from jrh_mlflow.errors import BudgetError, JudgeError, TrackingError
 from jrh_mlflow.evaluation.evaluate import price_evaluation, resume
+from jrh_mlflow.models.prices import prompt_size
 from jrh_mlflow.tracking.mlflow_server import running_server
 from tests.engine.journal_tools import BACKENDS, start_python
-from tests.loopback import LoopbackServer, Reply, verdict
+from tests.loopback import LoopbackServer, Reply, error_reply, verdict
 from tests.loopback_replies import Body
 from tests.test_example import free_port
 
@@ -67,13 +73,185 @@ def billed_micro(server: LoopbackServer) -> int:
     return server.bill_micro(*PRICES[MODEL])
 
 
+def booked_micro(journal: Path) -> int:
+    with open_journal(journal) as book:
+        return book.summary().spent_micro
+
+
+def ask_some(server: LoopbackServer, journal: Path, *, n: int, cap_micro: int, concurrency: int = 1) -> Asked:
+    """Ask the first calls of a suite once each, under a cap."""
+    judge = judge_at(server)
+    price = judge.price(PRICES)
+    policy = RetryPolicy(max_attempts=1, max_rejections=1)
+    settings = ClientSettings(concurrency=concurrency, budget="b", price=price, policy=policy, timeout_s=2)
+    with open_journal(journal) as book:
+        book.open_budget("b", cap_micro)
+        calls = list(plan_calls(SMALL, judge, replicates=1))[:n]
+        return ask_calls(judge, calls, concurrency=concurrency, journal=book, settings=settings)
+
+
+def worst_micro(server: LoopbackServer) -> int:
+    """The worst case of the first call, by the rule of the README."""
+    request = judge_at(server).request(next(iter(plan_calls(SMALL, judge_at(server), replicates=1))))
+    return prompt_size(request) + 4 * 64
+
+
 # 1 Reasoning tokens outside `completion_tokens`
+
+
+def reasoning(_: Body) -> Reply:
+    """Answer with reasoning that only the total counts, as xAI does: many times what `max_tokens` lets expect."""
+    usage = {"prompt_tokens": 700, "completion_tokens": 30, "total_tokens": 6730}
+    return Reply(text='{"reason": "r", "verdict": "A"}', usage_fields=usage)
+
+
+@pytest.mark.parametrize("transport", ["direct", "litellm"])
+def test_reasoning_outside_the_completion_is_booked_as_billed_and_stops_the_run_under_the_cap(
+    transport: str, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jrh_mlflow.engine.client.pick_transport", lambda *_: transport)
+    how = {"prices": PRICES, "max_usd": 0.2, "concurrency": 64, "journal": tmp_path / "j.db"}
+    with LoopbackServer(reply=reasoning, latency=0.05) as server:
+        done = jrh.evaluate(judge_at(server), tracking_uri=store_uri, **how)
+    assert 0 < booked_micro(tmp_path / "j.db") == billed_micro(server) <= 200_000
+    assert server.counts["requests"] < 16
+    assert done.truncated is not None
+    assert "budget, because a call cost $0.024820, but $0.00" in done.truncated
+    assert "reasoning outside `max_tokens`, or a price that is out of date" in done.truncated
+    assert run_of(done, store_uri).data.tags["jrh.truncated"] == done.truncated
+
+
+def test_a_run_that_costs_more_than_its_worst_case_ends_with_exit_code_3(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LoopbackServer(reply=reasoning) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        options = ["--api-base", server.url, "--max-tokens", "64", "--price", "1,4", "--max-usd", "0.2"]
+        command = ["evaluate", "--model", MODEL, *options, "--tracking-uri", store_uri]
+        ended = CliRunner().invoke(group, command)
+    assert ended.exit_code == 3, ended.output
+    assert "Give the price that is billed" in ended.output
+
+
+def test_one_that_costs_too_much_before_a_pair_is_complete_says_so(store_uri: str) -> None:
+    with (
+        LoopbackServer(reply=reasoning) as server,
+        pytest.raises(BudgetError, match=r"a call cost \$0\.024820, but \$0\.00"),
+    ):
+        jrh.evaluate(judge_at(server), SMALL, prices=PRICES, max_usd=0.005, concurrency=1, tracking_uri=store_uri)
+    assert server.counts["requests"] == 1
+
+
+@pytest.mark.parametrize(("cap_micro", "least", "most"), [(10_000_000, 6, 16), (100_000, 1, 5)])
+def test_a_tight_cap_waits_for_a_first_answer_and_a_generous_one_does_not(
+    cap_micro: int, least: int, most: int, tmp_path: Path
+) -> None:
+    answered: list[int] = []
+
+    def reply(_: Body) -> str:
+        answered.append(server.counts["answered"])
+        return '{"reason": "r", "verdict": "A"}'
+
+    with LoopbackServer(reply=reply, latency=0.2) as server:
+        ask_some(server, tmp_path / "j.db", n=40, cap_micro=cap_micro, concurrency=16)
+    assert least <= answered.count(0) <= most, "so many went out before the first answer came back"
+
+
+def test_the_providers_own_bill_is_booked(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 700, "completion_tokens": 30, "total_tokens": 730, "cost": 0.00123}
+    with LoopbackServer(reply=lambda _: Reply(text="A", usage_fields=usage)) as server:
+        asked = ask_some(server, tmp_path / "j.db", n=4, cap_micro=1_000_000)
+    assert booked_micro(tmp_path / "j.db") == 4 * 1230
+    assert {record.cost_usd for record in asked.records} == {0.00123}
 
 
 # 2 Unreachable costs nothing
 
 
+def test_a_server_that_is_down_costs_nothing_and_the_cap_is_whole_when_it_is_back(tmp_path: Path) -> None:
+    with LoopbackServer() as server:
+        pass
+    down = ask_some(server, tmp_path / "j.db", n=10, cap_micro=50_000)
+    assert {(record.outcome, record.cost_usd) for record in down.records} == {("error", 0.0)}
+    assert booked_micro(tmp_path / "j.db") == 0
+    with LoopbackServer(port=server.port) as server:
+        back = ask_some(server, tmp_path / "j.db", n=10, cap_micro=50_000)
+    assert [record.outcome for record in back.records] == ["verdict"] * 10
+
+
+def test_a_cap_that_ends_a_run_too_early_says_what_was_spent_of_what(store_uri: str, tmp_path: Path) -> None:
+    with LoopbackServer(reply=lambda _: Reply(text="A", usage=False)) as server:
+        worst = worst_micro(server) / 1e6
+        how = {"prices": PRICES, "journal": tmp_path / "j.db", "tracking_uri": store_uri, "concurrency": 1}
+        with pytest.raises(BudgetError, match=r"The cap of \$0\.00\d+ does not cover one pair, which may cost up to"):
+            jrh.evaluate(judge_at(server), SMALL, max_usd=0.5 * worst, **how)
+        with pytest.raises(BudgetError, match=r"has \$0\.00\d+ spent and \$0\.0000 held .* one more pair .* continues"):
+            jrh.evaluate(judge_at(server), SMALL, max_usd=1.5 * worst, **how)
+
+
 # 3 What each ending costs
+
+
+USAGE = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}
+TOLD = json.dumps({"error": {"message": "no"}, "usage": USAGE}).encode()
+
+
+@pytest.mark.parametrize(
+    ("reply", "books"),
+    [
+        (Reply(text='{"verdict": "A"}', usage_fields=USAGE), 128),
+        (Reply(refusal="I cannot.", usage_fields=USAGE), 128),
+        (Reply(text='{"verdict": "A"}', usage=False), "worst"),
+        (Reply(refusal="I cannot.", usage=False), "worst"),
+        (Reply(text="", usage=False), "worst"),
+        (Reply(choices=False, usage=False), "worst"),
+        (Reply(text=None, finish_reason="content_filter", usage=False), "worst"),
+        (Reply(raw=b'{"error": {"message": "upstream"}}'), "worst"),
+        (Reply(raw=b"not json"), "worst"),
+        (Reply(text="long " * 99, cut=True), "worst"),
+        (Reply(text="A", delay=3), "worst"),
+        (error_reply(400, "no"), "worst"),
+        (error_reply(400, "no", code="content_filter"), "worst"),
+        (error_reply(400, "no", code="context_length_exceeded"), "worst"),
+        (error_reply(413, "no"), "worst"),
+        (error_reply(422, "no"), "worst"),
+        (Reply(status=400, raw=TOLD), 128),
+        (error_reply(408, "no"), "worst"),
+        (error_reply(504, "no"), "worst"),
+        (error_reply(524, "no"), "worst"),
+        (error_reply(401, "no"), 0),
+        (error_reply(402, "no"), 0),
+        (error_reply(403, "no"), 0),
+        (error_reply(404, "no"), 0),
+        (error_reply(429, "no"), 0),
+        (error_reply(500, "no"), 0),
+        (error_reply(503, "no"), 0),
+        (Reply(status=500, raw=TOLD), 128),
+    ],
+)
+def test_each_ending_is_booked_as_the_table_says(reply: Reply, books: int | str, tmp_path: Path) -> None:
+    with LoopbackServer(reply=lambda _: reply) as server:
+        asked = ask_some(server, tmp_path / "j.db", n=1, cap_micro=1_000_000)
+        worst = worst_micro(server)
+    assert booked_micro(tmp_path / "j.db") == (worst if books == "worst" else books)
+    (record,) = asked.records
+    assert record.cost_usd == (None if books == "worst" else int(books) / 1e6)
+
+
+@pytest.mark.parametrize("silent", [Reply(refusal="I cannot.", usage=False), error_reply(400, "Filtered.")])
+def test_what_tells_no_usage_cannot_bill_more_than_the_cap(silent: Reply, tmp_path: Path) -> None:
+    reply = replace(silent, bills=(700, 64))
+    with LoopbackServer(reply=lambda _: reply) as server:
+        cap = 10 * worst_micro(server)
+        with contextlib.suppress(JudgeError):
+            ask_some(server, tmp_path / "j.db", n=40, cap_micro=cap, concurrency=8)
+    assert 0 < billed_micro(server) <= booked_micro(tmp_path / "j.db") <= cap
+
+
+def test_the_readme_shows_the_table_that_the_code_books_by() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    for ending in ENDINGS:
+        assert f"| {ending.what} | {ending.booked} | {ending.reason} |" in readme
 
 
 # 4 Answers that are all cut off, empty or unparsed
@@ -241,7 +419,13 @@ FULL = """
 import sys
 import tempfile
 import jrh_mlflow as jrh
-from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.cli.main import group
+from jrh_mlflow.engine import Asked, ask_calls, plan_calls
+from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.endings import ENDINGS
+from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.engine.retries import RetryPolicy
+from jrh_mlflow.errors import BudgetError, JudgeError, TrackingError
 
 suite, judge, asked = jrh.datasheet_suite(n_tasks=1, depth=1), jrh.scripted.Oracle(), []
 answer, temporary = type(judge).answer, tempfile.gettempdir()

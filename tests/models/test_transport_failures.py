@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import struct
+import threading
 import traceback
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -141,13 +143,62 @@ def test_an_answer_that_comes_too_late_is_a_timeout(transport: Transports, serve
     assert (error.kind, error.retryable) == ("timeout", True)
 
 
-def test_nobody_listening_is_a_connection_failure(transport: Transports) -> None:
+def failure_at(transport: Transports, base: str, *, timeout_s: float = 30) -> TransportError:
+    with pytest.raises(TransportError) as raised:
+        send(transport, Request(model=MODEL, messages=USER, api_base=base), timeout_s=timeout_s)
+    return raised.value
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        base = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        with pytest.raises(TransportError) as raised:
-            send(transport, Request(model=MODEL, messages=USER, api_base=base))
-    assert raised.value.kind == "connection"
+        yield unused.getsockname()[1]
+
+
+def test_a_refused_connection_is_unreachable(transport: Transports, closed_port: int) -> None:
+    assert failure_at(transport, f"http://127.0.0.1:{closed_port}/v1").kind == "unreachable"
+
+
+def test_a_host_that_does_not_exist_is_unreachable(transport: Transports) -> None:
+    assert failure_at(transport, "http://no-such-host.invalid/v1").kind == "unreachable"
+
+
+def test_a_server_without_tls_is_unreachable_by_https(transport: Transports, server: LoopbackServer) -> None:
+    assert failure_at(transport, server.url.replace("http:", "https:")).kind == "unreachable"
+
+
+def test_a_proxy_that_is_down_is_unreachable(
+    transport: Transports, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert failure_at(transport, "https://judge.example/v1").kind == "unreachable"
+
+
+def test_a_connection_that_is_not_made_in_time_is_unreachable(transport: Transports) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # never answers the greeting of TLS
+        base = f"https://127.0.0.1:{silent.getsockname()[1]}/v1"
+        send(transport, timeout_s=1)  # litellm takes its time to be imported
+        assert failure_at(transport, base, timeout_s=2).kind == "unreachable"
+
+
+def test_a_connection_that_breaks_once_the_request_is_sent_is_no_unreachable_one(transport: Transports) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def reset() -> None:
+            connection, _ = listening.accept()
+            connection.recv(100)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+        thread = threading.Thread(target=reset)
+        thread.start()
+        error = failure_at(transport, f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
+        thread.join()
+    assert error.kind == "connection"
 
 
 def test_an_address_that_is_none_is_a_bad_request(transport: Transports) -> None:

@@ -43,7 +43,7 @@ def request_to(server: LoopbackServer, **fields: Any) -> Request:
 
 def send(transport: Transports, *requests: Request, timeout_s: float = 30) -> list[Response]:
     async def run() -> list[Response]:
-        async with make_transport(transport, concurrency=len(requests)) as opened:
+        async with make_transport(transport, concurrency=len(requests) or 1) as opened:
             return await asyncio.gather(*(opened.send(request, timeout_s=timeout_s) for request in requests))
 
     return asyncio.run(run())

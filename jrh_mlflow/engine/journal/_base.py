@@ -83,7 +83,7 @@ class Journal(ABC):
         self._closed = False
         self._hits = 0
         self._damaged: set[str] = set()
-        self._budgets: set[str] = set()
+        self._budgets: dict[str, int | None] = {}
         self._held: dict[str, list[Held]] = {}
         self._reading = threading.Lock()
         # Entries reach the spool and the writer in one order, so that a commit covers a beginning of the spool.
@@ -217,10 +217,13 @@ class Journal(ABC):
         request_json: str,
         reason: str,
         response_json: str | None,
-        cost_micro: int,
+        cost_micro: int | None,
         budget: str | None,
     ) -> None:
-        """Record a call that gave no usable answer and settle its reservation. It is never served."""
+        """Record a call that gave no usable answer and settle its reservation, at the worst case for a cost of None.
+
+        It is never served.
+        """
         content = {"state": FAILED, "request": clean_text(request_json), "reason": clean_text(reason)}
         if response_json is not None:
             content["response"] = clean_text(response_json)
@@ -266,7 +269,12 @@ class Journal(ABC):
         if cap_micro is not None:
             demand_micro("cap_micro", cap_micro)
         self._do_rarely(lambda database: database.put_budget(clean_text(name), cap_micro))
-        self._budgets.add(name)
+        self._budgets[name] = cap_micro
+
+    def left_micro(self, name: str) -> float:
+        """Return what is neither spent nor reserved of the cap that a budget was opened with here."""
+        cap = self._budgets[name]
+        return math.inf if cap is None else cap - sum(self._sums(name))
 
     def spent_micro(self, name: str) -> int:
         """Return what a budget has spent."""

@@ -45,8 +45,16 @@ class TransportError(Exception):
     Its text says what the provider said, without control characters and without any key.
     """
 
+    cost_micro: int | None = None
+    """What all its attempts cost, where the client knows: an attempt that was perhaps billed leaves it unknown."""
+
     def __init__(
-        self, kind: FailureKind, text: str, status: int | None = None, retry_after: float | None = None
+        self,
+        kind: FailureKind,
+        text: str,
+        status: int | None = None,
+        retry_after: float | None = None,
+        usage: Response | None = None,
     ) -> None:
         if kind not in get_args(FailureKind):
             raise ValueError(f"`kind` must be one of {', '.join(get_args(FailureKind))}, but got {kind!r}.")
@@ -54,8 +62,10 @@ class TransportError(Exception):
         self.text = safe_text(text)
         self.status = status
         self.retry_after = retry_after
-        # All four, so that the error survives pickling on its way between processes.
-        super().__init__(kind, self.text, status, retry_after)
+        self.usage = usage
+        """The tokens or the cost that the failure's body tells, where it does."""
+        # All five, so that the error survives pickling on its way between processes.
+        super().__init__(kind, self.text, status, retry_after, usage)
 
     @property
     def retryable(self) -> bool:

@@ -102,13 +102,31 @@ def read_error(status: int, headers: Mapping[str, str], raw: bytes, *, kind: Fai
     """
     code, message = _error_parts(raw)
     if status == 400 and (code in _FILTERED or _FILTERED_TEXT.search(message)):
-        return Response(text=None, finish_reason="content_filter")
+        return Response(text=None, finish_reason="content_filter", **usage_in(raw))
     if status == 400 and _OUT_OF_ROOM in message.lower():
-        return Response(text="", finish_reason="length")
+        return Response(text="", finish_reason="length", **usage_in(raw))
     if status < 400:
         message = "the server redirects; give the final address as api_base."
     kind = kind or kind_of(status, code, message)
-    raise TransportError(kind, f"HTTP {status}: {message}{_ADVICE.get(kind, '')}", status, retry_after(headers))
+    text = f"HTTP {status}: {message}{_ADVICE.get(kind, '')}"
+    raise TransportError(kind, text, status, retry_after(headers), _billed(usage_in(raw)))
+
+
+def usage_in(raw: bytes) -> dict[str, Any]:
+    """Return what the body of an error tells of its usage."""
+    try:
+        data = decode(raw)
+    except ValueError:
+        data = None
+    outer = data if isinstance(data, Mapping) else {}
+    inner = outer.get("error")
+    return read_usage(outer.get("usage") or (inner.get("usage") if isinstance(inner, Mapping) else None))
+
+
+def _billed(usage: Mapping[str, Any]) -> Response | None:
+    """Return a usage as a response without text, or None when it tells nothing."""
+    told = usage["cost_usd"] is not None or None not in (usage["input_tokens"], usage["output_tokens"])
+    return Response(text=None, finish_reason=None, **usage) if told else None
 
 
 def kind_of(status: int, code: str, message: str) -> FailureKind:
@@ -131,15 +149,16 @@ def kind_of(status: int, code: str, message: str) -> FailureKind:
     return "too_long" if status == 413 or _TOO_LONG.search(f"{code} {message}") else "bad_request"
 
 
-def error_inside_200(error: object) -> TransportError:
+def error_inside_200(error: object, usage: object = None) -> TransportError:
     """Return the failure in a body sent with status 200, as OpenRouter does; one without a status is `server`."""
+    billed = _billed(read_usage(usage))
     parts = error if isinstance(error, Mapping) else {"message": error}
     status, message = parts.get("code"), parts.get("message")
     text = f"An error with status 200: {message if isinstance(message, str) else 'no message'}"
     # litellm fills in 422 where there is no code.
     if isinstance(status, int) and 400 <= status < 600 and status != 422:
-        return TransportError(kind_of(status, "", text), text, 200)
-    return TransportError("server", text, 200)
+        return TransportError(kind_of(status, "", text), text, 200, usage=billed)
+    return TransportError("server", text, 200, usage=billed)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -282,7 +301,7 @@ def read_completion(data: object, status: int = 200) -> Response:
     if not isinstance(data, Mapping):
         raise TransportError("malformed", f"The body is not a completion but {type(data).__name__}.", status)
     if is_error(data.get("error")):
-        raise error_inside_200(data["error"])
+        raise error_inside_200(data["error"], data.get("usage"))
     choices = data.get("choices")
     if not isinstance(choices, list):
         raise TransportError("malformed", f"The body has no list of choices, but {_names(data)}.", status)

@@ -55,6 +55,11 @@ class Endpoint:
         return urllib.parse.urlsplit(self.url).netloc.rpartition("@")[2]
 
 
+def connect_s(timeout_s: float) -> float:
+    """Return the seconds for a connection: fewer than for the answer, so that the two timeouts are told apart."""
+    return min(30.0, 0.8 * timeout_s)
+
+
 def resolve(model: str, api_base: str | None) -> Endpoint:
     """Find address and key of a model.
 
@@ -176,12 +181,14 @@ class DirectTransport(Transport):
                 address.url,
                 data=body,
                 headers={"Authorization": f"Bearer {address.key}"},
-                timeout=aiohttp.ClientTimeout(total=timeout_s),
+                timeout=aiohttp.ClientTimeout(total=timeout_s, connect=connect_s(timeout_s)),
                 allow_redirects=False,
                 proxy=address.proxy,
                 ssl=_certificates() if address.url.startswith("https:") else True,
             ) as response:
                 return response.status, response.headers, await response.read()
+        except never_connected() as error:
+            failure = TransportError("unreachable", f"{address.host}: {type(error).__name__}: {error}")
         except asyncio.TimeoutError:
             failure = TransportError("timeout", f"{address.host} gave no answer within {timeout_s:g} s.")
         except aiohttp.InvalidURL:
@@ -190,6 +197,14 @@ class DirectTransport(Transport):
             failure = TransportError("connection", f"{address.host}: {type(error).__name__}: {error}")
         # Raised out here, so that no exception of the client, with headers in it, hangs on as context.
         raise failure
+
+
+@cache
+def never_connected() -> tuple[type[Exception], ...]:
+    """Return what aiohttp raises before a request is sent: refused, no such host, TLS, proxy, no connection in time."""
+    import aiohttp
+
+    return aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError
 
 
 @cache

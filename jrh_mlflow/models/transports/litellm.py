@@ -28,8 +28,9 @@ from jrh_mlflow.models.transports.dialect import (
     read_error,
     request_fields,
     retry_after,
+    usage_in,
 )
-from jrh_mlflow.models.transports.direct import find_key
+from jrh_mlflow.models.transports.direct import connect_s, find_key, never_connected
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import clean_text
 
@@ -56,7 +57,7 @@ class LiteLLMTransport(Transport):
 
     async def send(self, request: Request, *, timeout_s: float) -> Response:
         """Send one request; see `Transport.send`."""
-        arguments = self._arguments(request)
+        arguments = self._arguments(request, timeout_s)
         failure: Exception | None = None
         try:
             completion = await asyncio.wait_for(self._litellm.acompletion(**arguments), timeout_s)
@@ -71,7 +72,9 @@ class LiteLLMTransport(Transport):
             raise TransportError("timeout", f"{request.model} gave no answer within {timeout_s:g} s.")
         return read_failure(failure, request.model)
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
+    def _arguments(self, request: Request, timeout_s: float) -> dict[str, Any]:
+        import httpx
+
         provider, _ = split_model(request.model)
         arguments = request_fields(request)
         if provider in OPENAI_DIALECT:
@@ -88,7 +91,7 @@ class LiteLLMTransport(Transport):
             **arguments,
             "model": request.model,
             "messages": [{name: clean_text(text) for name, text in message.items()} for message in request.messages],
-            "timeout": _CLIENT_TIMEOUT_S,
+            "timeout": httpx.Timeout(_CLIENT_TIMEOUT_S, connect=connect_s(timeout_s)),
             "max_retries": 0,
             "num_retries": 0,
             "drop_params": False,
@@ -185,9 +188,10 @@ def read_failure(error: Exception, model: str) -> Response:
     """
     links = list(_chain(error))
     name = type(error).__name__
+    answer = _http_answer(links)
     if name == "ContentPolicyViolationError":
-        return Response(text=None, finish_reason="content_filter")
-    if (answer := _http_answer(links)) is not None:
+        return Response(text=None, finish_reason="content_filter", **usage_in(answer[2] if answer else b""))
+    if answer is not None:
         return read_error(*answer, kind=_KNOWN_BY_NAME.get(name))
     raise _network_failure(links) or _own_failure(links, model) or _sorted_by_litellm(error)
 
@@ -220,6 +224,8 @@ def _network_failure(links: list[BaseException]) -> TransportError | None:
     import aiohttp
     import httpx
 
+    if _is_unreachable(links):
+        return TransportError("unreachable", str(links[0]))
     known: dict[FailureKind, tuple[type[BaseException], ...]] = {
         "bad_request": (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL),
         "timeout": (httpx.TimeoutException, asyncio.TimeoutError),
@@ -229,6 +235,22 @@ def _network_failure(links: list[BaseException]) -> TransportError | None:
         if any(isinstance(link, types) for link in links):
             return TransportError(kind, str(links[0]))
     return None
+
+
+def _is_unreachable(links: list[BaseException]) -> bool:
+    """Whether no connection was made.
+
+    litellm's transport turns a connection that broke into httpx's `ConnectError`, too: what aiohttp said comes first.
+    """
+    import aiohttp
+    import httpx
+
+    if any(isinstance(link, never_connected()) for link in links):
+        return True
+    broke = any(isinstance(link, aiohttp.ClientError | asyncio.CancelledError) for link in links)
+    return not broke and any(
+        isinstance(link, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError) for link in links
+    )
 
 
 def _own_failure(links: list[BaseException], model: str) -> TransportError | None:
