@@ -7,7 +7,9 @@ A field holds an option's type, default, help text and the rule that an error na
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,6 +20,8 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.schema.criteria import Criterion
 
 Number: TypeAlias = int | float
+Moment: TypeAlias = str | date
+"""A date or moment as users give it: a `datetime` is a `date`."""
 AUTOMATIC = "pairwise"
 """The default prompt: for anything that is not a pair the built-in one that fits is taken."""
 ANSWER_STYLES: Mapping[str, tuple[str, str]] = {"letters": ("A", "B"), "digits": ("1", "2")}
@@ -198,11 +202,21 @@ class RunOptions(Options):
     requests_per_minute: Number | None = option(None, _AMOUNT, "Of the endpoint; delays, never drops.", gt=0)
     tokens_per_minute: Number | None = option(None, _AMOUNT, "Of the endpoint.", gt=0)
     timeout_s: Number = option(120, _AMOUNT, "Seconds for one attempt at a call.", flag="timeout", gt=0)
+    fresh_after: str | datetime | date | None = option(
+        None, "a date", "Ask again what the journal answered before this date, or moment; UTC.", metavar="DATE"
+    )
 
     @field_validator("prices")
     @classmethod
     def _pairs(cls, prices: dict[Any, Any] | None) -> dict[str, tuple[float, float]] | None:
         return None if prices is None else read_prices(prices)
+
+    @field_validator("fresh_after")
+    @classmethod
+    def _past(cls, moment: Moment | None) -> Moment | None:
+        if moment is not None:
+            read_moment(moment)
+        return moment
 
 
 NO_VALIDATOR = "none"
@@ -262,6 +276,29 @@ class GenerationSettings(Options):
     def suite_name(self) -> str:
         """The name that was given, the file's, or `reliability`."""
         return self.name or (Path(self.dataset).stem if isinstance(self.dataset, str | Path) else "reliability")
+
+
+def read_moment(given: Moment) -> datetime:
+    """Read a date (its first moment) or a moment, as text or as an object; without a zone it is UTC.
+
+    Raises:
+        RecipeError: It is none, or lies in the future.
+
+    Example:
+        >>> read_moment("2026-11-01").isoformat(), read_moment("2026-11-01T12:30:00+02:00").isoformat()
+        ('2026-11-01T00:00:00+00:00', '2026-11-01T10:30:00+00:00')
+    """
+    try:
+        # Python 3.10 does not read the Z.
+        text = given.isoformat() if isinstance(given, date) else re.sub("[zZ]$", "+00:00", given.strip())
+        moment = datetime.fromisoformat(text)
+        moment = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
+    except (AttributeError, OverflowError, TypeError, ValueError):
+        form = "a date such as 2026-11-01 or 2026-11-01T12:30"
+        raise RecipeError(f"`fresh_after` must be {form}, but is {given!r}.") from None
+    if moment > datetime.now(timezone.utc):
+        raise RecipeError(f"`fresh_after` must lie in the past, but {given} is to come (in UTC).")
+    return moment
 
 
 def read_prices(data: object) -> dict[str, tuple[float, float]]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.local.server import local_models, make_ready
+from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back
 from jrh_mlflow.tracking.outbox import outbox_key
@@ -58,6 +60,8 @@ class Prepared:
     """Where paid answers are kept, as the user gave it."""
     backend: Callable[..., Asked]
     """Asks calls in this process, or on a Ray cluster."""
+    fresh_after: datetime | None
+    """Answers in the journal of before this moment are asked again."""
     identity: tuple[object, ...]
     """The same for the same judge, suite and replicates: names budget and outbox, so that a restart continues."""
 
@@ -101,7 +105,12 @@ class Prepared:
             return Quote(calls=self.n_calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
         calls = plan_calls(self.suite, self.judge, replicates=self.replicates)
         with journal_at(self.journal) as journal:
-            return quote(self.judge, calls, journal, self.price)
+            return quote(self.judge, calls, journal, self.price, fresh_after=self.freshness)
+
+    @property
+    def freshness(self) -> float | None:
+        """`fresh_after` as the journal counts time: seconds since 1970."""
+        return None if self.fresh_after is None else self.fresh_after.timestamp()
 
 
 def prepare(
@@ -115,6 +124,7 @@ def prepare(
     journal: str | Path | Journal | None = None,
     backend: str = "local",
     tracking_uri: str | None = None,
+    fresh_after: Moment | None = None,
     dry: bool = False,
 ) -> Prepared:
     """Resolve what a user passed, and check all that can be wrong before the first call.
@@ -129,6 +139,7 @@ def prepare(
         journal: Where paid answers are kept.
         backend: `local` or `ray`.
         tracking_uri: MLflow store of the suite's run; the active one when None.
+        fresh_after: Answers in the journal that are older are asked again.
         dry: Nothing will be sent, so a model on this machine is neither fetched nor loaded.
 
     Raises:
@@ -156,6 +167,7 @@ def prepare(
         concurrency=concurrency,
         journal=journal,
         backend=asking(backend, journal=journal or default_journal(), cap_micro=cap),
+        fresh_after=None if fresh_after is None else read_moment(fresh_after),
         identity=(judge.fingerprint() or time.time_ns(), suite.sha256, replicates),
     )
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import click
 import numpy as np
 import pytest
+import yaml
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.evaluate import evaluate as evaluate_command
 from jrh_mlflow.cli.options import flag_of
-from jrh_mlflow.options import JudgeOptions, Options, RunOptions, option
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.options import JudgeOptions, Options, RunOptions, option, read_moment
 
 
 def defaults(function: Any) -> dict[str, Any]:
@@ -72,3 +75,17 @@ def test_a_value_that_breaks_its_rule_is_named_and_a_secret_one_is_not_shown(
 def test_only_what_was_given_is_given_and_numbers_of_numpy_are_numbers() -> None:
     assert Small.checked({}).given == {}
     assert Small.checked({"size": np.int64(3)}).given == {"size": 3}
+
+
+@pytest.mark.parametrize("text", ["2026-01-02", "2026-01-02T03:04:05Z", "'2026-01-02 03:04'"])
+def test_a_recipe_may_write_a_date_as_yaml_has_it(text: str) -> None:
+    given = yaml.safe_load(f"fresh_after: {text}")
+    assert RunOptions.checked(given).given == given
+    with pytest.raises(RecipeError, match="must lie in the past"):
+        RunOptions.checked({"fresh_after": date(2999, 1, 1)})
+
+
+def test_a_moment_without_a_zone_is_one_of_utc() -> None:
+    east = timezone(timedelta(hours=9))
+    moments = ["2026-01-02", date(2026, 1, 2), datetime(2026, 1, 2), datetime(2026, 1, 2, 9, tzinfo=east)]
+    assert {read_moment(one) for one in moments} == {datetime(2026, 1, 2, tzinfo=timezone.utc)}

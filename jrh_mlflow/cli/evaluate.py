@@ -27,7 +27,7 @@ run_options = together(
     from_model(RunOptions, "replicates", "max_usd"),
     click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."),
     limits,
-    from_model(RunOptions, "backend", "traces", "run_name"),
+    from_model(RunOptions, "fresh_after", "backend", "traces", "run_name"),
     click.option("--dry-run", is_flag=True, help="Print calls, tokens and dollars; send nothing."),
 )
 """How a judge is asked; the names are those of `jrh.evaluate`."""
@@ -140,7 +140,7 @@ def _own_judge(judge_text: str, arguments: dict[str, Any]) -> Judge:
 def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
     from jrh_mlflow.evaluation.evaluate import price_evaluation
 
-    known = ("replicates", "journal", "prices", "tracking_uri")
+    known = ("replicates", "journal", "prices", "tracking_uri", "fresh_after")
     given = {name: recipe.options[name] for name in known if name in recipe.options}
     quoted = price_evaluation(recipe.judge, recipe.suite, **given)
     if as_json:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.endings import failure_micro
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import run_coroutine
-from jrh_mlflow.engine.sessions import NOT_SERVED, looked_up
+from jrh_mlflow.engine.sessions import has_text, looked_up, why_not_served
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import read
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -505,7 +506,7 @@ class BatchImporter:
         await asyncio.gather(*(self._keep(*result) for result in waiting))
 
     async def _keep(self, key: str, request: Request, outcomes: list[BatchOutcome]) -> None:
-        if self._journal.get(key) is not None:
+        if self._is_answered(key):
             self.counts["already"] += 1
             return
         worst = self._worst(request)
@@ -516,10 +517,10 @@ class BatchImporter:
                 continue
             cost = response_micro(self._price, outcome)
             # Whether there is an answer at all does not depend on what the prompt calls the answers.
-            if (problem := read(outcome, {}).problem) in NOT_SERVED:
+            if problem := why_not_served(read(outcome, {})):
                 micro = worst if cost is None else cost
-                await self._fail(key, request, str(problem), micro, is_known=cost is not None, response=outcome)
-            elif self._journal.get(key) is None:
+                await self._fail(key, request, problem, micro, is_known=cost is not None, response=outcome)
+            elif not self._is_answered(key):
                 await self._answer(key, request, outcome, cost, worst)
 
     async def _answer(self, key: str, request: Request, response: Response, cost: int | None, worst: int) -> None:
@@ -527,8 +528,15 @@ class BatchImporter:
         discounted = cost if self._is_discounted else None
         kept = response if discounted is None else replace(response, cost_usd=discounted / 1_000_000)
         micro = worst if cost is None else cost
+        if self._journal.get(key) is not None:
+            # An empty answer that an older version kept makes way for the new one.
+            await self._journal.reserve(key, budget=None, worst_micro=0, replaces_before=time.time())
         await Budget(self._journal, None).answered(request, key, kept, cost_micro=micro)
         self._count("answered", micro, is_known=cost is not None)
+
+    def _is_answered(self, key: str) -> bool:
+        kept = self._journal.get(key)
+        return kept is not None and has_text(kept)
 
     async def _fail(
         self, key: str, request: Request, reason: str, micro: int, *, is_known: bool, response: Response | None = None

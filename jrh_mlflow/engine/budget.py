@@ -147,14 +147,14 @@ class Budget:
             if result is Reservation.NO_ROOM:
                 seen = await self._wait_for_room(seen, worst_micro)
                 continue
-            if result is Reservation.IS_ANSWERED and (kept := self.kept(key)):
+            if result is Reservation.IS_ANSWERED and (kept := self.kept(key, newer_than=replaces_before)):
                 raise AnsweredElsewhere(kept)
             give_up = min(give_up, time.monotonic() + PATIENCE_S)
             await self._give_a_moment()
 
-    def kept(self, key: str) -> Response | None:
+    def kept(self, key: str, *, newer_than: float | None = None) -> Response | None:
         """Return the journalled answer of a call."""
-        found = self._journal.get(key)
+        found = self._journal.get(key, newer_than=newer_than)
         return None if found is None else Response.from_json(found)
 
     async def answered(self, request: Request, key: str, response: Response, *, cost_micro: int | None) -> bool:

@@ -30,7 +30,7 @@ WhyUnusable = Callable[[Response], "str | None"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientSettings:
-    """How a model is asked; nothing in it can change an answer."""
+    """How a model is asked; nothing in it is part of a request."""
 
     concurrency: int = 32
     timeout_s: float = 120.0
@@ -40,6 +40,8 @@ class ClientSettings:
     """Name of a budget opened in the journal; None for no cap."""
     price: Price | None = None
     policy: RetryPolicy = field(default_factory=RetryPolicy)
+    fresh_after: float | None = None
+    """Answers in the journal of before this moment (seconds since 1970) are asked again."""
     transport: str | None = None
     """`direct`, `litellm` or a plugin; chosen from the model and its address when None."""
 
@@ -53,6 +55,8 @@ class Booking:
     key: str
     price: Price | None
     worst_micro: int
+    replaces_before: float | None
+    """An answer of before this moment makes way."""
     is_held: bool = False
     cost_micro: int | None = 0
     """Of the failed attempts; None once one of them settled at its worst case, which is a bound and no cost."""
@@ -60,7 +64,7 @@ class Booking:
     async def reserve(self) -> None:
         """Set the worst case of an attempt aside, unless that of the last one is left."""
         if not self.is_held:
-            await self.budget.reserve(self.key, self.worst_micro)
+            await self.budget.reserve(self.key, self.worst_micro, replaces_before=self.replaces_before)
             self.is_held = True
 
     async def settle(self, error: TransportError, attempt: int) -> None:
@@ -124,11 +128,19 @@ class ModelClient:
         await self._transport.__aexit__(*details)
 
     def kept(self, key: str) -> Response | None:
-        """Return the journalled answer of a call."""
-        return self._budget.kept(key)
+        """Return the journalled answer of a call, where it is fresh enough."""
+        return self._budget.kept(key, newer_than=self.settings.fresh_after)
 
-    async def send(self, request: Request, key: str, *, unusable: WhyUnusable) -> Response:
+    async def send(
+        self, request: Request, key: str, *, unusable: WhyUnusable, replaces_before: float | None = None
+    ) -> Response:
         """Send a request whose answer is not in the journal, and keep what comes back.
+
+        Args:
+            request: What to send.
+            key: Of the call.
+            unusable: Says of a response why there is nothing in it to keep.
+            replaces_before: An answer of before this moment makes way; `fresh_after` when None.
 
         Raises:
             AnsweredElsewhere: Another process, or another caller, has answered it in the meantime.
@@ -146,7 +158,8 @@ class ModelClient:
         self._circuit.check()
         try:
             _check_endpoint(request)
-            response = await self._send(request, key, size)
+            replaces_before = replaces_before or self.settings.fresh_after
+            response = await self._send(request, key, size, replaces_before=replaces_before)
         except TransportError as error:
             self._circuit.on_failure(error)
             raise
@@ -160,10 +173,17 @@ class ModelClient:
             await self._budget.failed(request, key, problem, cost_micro=cost, response=response)
         return response
 
-    async def _send(self, request: Request, key: str, size: int) -> Response:
+    async def _send(self, request: Request, key: str, size: int, *, replaces_before: float | None) -> Response:
         price = self.settings.price
         worst = 0 if price is None else worst_case_micro(price, size, request.max_tokens or 0)
-        booking = Booking(budget=self._budget, request=request, key=key, price=price, worst_micro=worst)
+        booking = Booking(
+            budget=self._budget,
+            request=request,
+            key=key,
+            price=price,
+            worst_micro=worst,
+            replaces_before=replaces_before,
+        )
         await booking.reserve()
         try:
             return await send_with_retries(

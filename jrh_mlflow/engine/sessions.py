@@ -7,6 +7,7 @@ called; for a model judge calls become requests and keys, and responses become r
 from __future__ import annotations
 
 import json
+import re
 import time
 from abc import abstractmethod
 from collections import Counter
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 NOT_SERVED = frozenset({"refusal", "empty_choices", "empty_content", "content_filter"})
 """Responses without an answer in them: recorded, but asked again when the run is repeated."""
+_NO_TEXT = re.compile(r'"text":(null|"(\\[nrt]|\s)*")')
+"""In the journal's form of a response: what an older version kept although nothing was answered."""
 _AHEAD = 256
 """Calls looked up in the journal at once: a warm run is then bound by reading, not by asking one by one."""
 WORKERS_PER_SLOT = 2
@@ -178,12 +181,25 @@ class Numbering:
         return request, request.key(number) if number else first
 
 
-def looked_up(judge: ModelJudge, calls: Iterable[Call], journal: Journal) -> Iterator[tuple[Request, str, bool]]:
+def why_not_served(reading: ParsedAnswer) -> str | None:
+    """Say why a response is asked for again when the run is repeated, or None: refused, filtered, or empty."""
+    is_cut_off = reading.problem == "truncated" and not (reading.text or "").strip()
+    return reading.problem if is_cut_off or reading.problem in NOT_SERVED else None
+
+
+def has_text(kept: str) -> bool:
+    """Whether an answer of the journal has a text, by its JSON: a quote of many calls should not have to read it."""
+    return _NO_TEXT.search(kept) is None
+
+
+def looked_up(
+    judge: ModelJudge, calls: Iterable[Call], journal: Journal, *, fresh_after: float | None = None
+) -> Iterator[tuple[Request, str, bool]]:
     """Yield each call's request, its key, and whether the journal answers it; nothing is asked or served."""
     numbering, rest = Numbering(judge), iter(calls)
     while chunk := [numbering.prepare(call) for call in islice(rest, _AHEAD)]:
-        answered = journal.holds([key for _, key in chunk])
-        yield from ((request, key, key in answered) for request, key in chunk)
+        answers = journal.peek([key for _, key in chunk], newer_than=fresh_after)
+        yield from ((request, key, key in answers and has_text(answers[key])) for request, key in chunk)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,10 +219,17 @@ class Quote:
     """What a cap would have to cover at most."""
 
 
-def quote(judge: ModelJudge, calls: Iterable[Call], journal: Journal, price: Price | None) -> Quote:
+def quote(
+    judge: ModelJudge,
+    calls: Iterable[Call],
+    journal: Journal,
+    price: Price | None,
+    *,
+    fresh_after: float | None = None,
+) -> Quote:
     """Say what the calls would send and cost, rendering every one of them but sending none."""
     n_calls = journalled = n_input = n_output = estimate = worst = 0
-    for request, _, answered in looked_up(judge, calls, journal):
+    for request, _, answered in looked_up(judge, calls, journal, fresh_after=fresh_after):
         n_calls += 1
         if answered:
             journalled += 1
@@ -234,14 +257,14 @@ class KeyedCall(NamedTuple):
     request: Request
     key: str
     kept: str | None
-    """Its answer in the journal, where there is one."""
+    """Its answer in the journal, where there is one, fresh enough and with a text."""
 
 
 class ModelSession(JudgeSession):
     """Asks a judge through a model client."""
 
     def __init__(self, judge: ModelJudge, journal: Journal, settings: ClientSettings) -> None:
-        self.judge, self._journal = judge, journal
+        self.judge, self._journal, self._fresh_after = judge, journal, settings.fresh_after
         self._client = ModelClient(judge.model, judge.api_base, journal, settings)
         self._numbering = Numbering(judge)
         self.workers = WORKERS_PER_SLOT * settings.concurrency
@@ -258,9 +281,9 @@ class ModelSession(JudgeSession):
         rest = iter(calls)
         while chunk := list(islice(rest, _AHEAD)):
             prepared = [(call, *self._numbering.prepare(call)) for call in chunk]
-            kept = self._journal.get_many([key for _, _, key in prepared])
+            kept = self._journal.get_many([key for _, _, key in prepared], newer_than=self._fresh_after)
             for call, request, key in prepared:
-                yield KeyedCall(call, request, key, kept.get(key))
+                yield KeyedCall(call, request, key, kept[key] if key in kept and has_text(kept[key]) else None)
 
     def watching(self, ask: Ask) -> Ask:
         """Look at the first answers, new or from the journal."""
@@ -281,19 +304,22 @@ class ModelSession(JudgeSession):
 
     async def _ask(self, keyed: KeyedCall) -> CallRecord:
         # Once more: another process may have answered since the calls were prepared.
-        kept = self._client.kept(keyed.key)
-        if kept is not None:
+        looked_at, kept = time.time(), self._client.kept(keyed.key)
+        if kept is not None and (kept.text or "").strip():
             return self._record(keyed, kept)
+        # An empty answer that an older version kept makes way for the new one.
+        replaces_before = None if kept is None else looked_at
         readings: list[ParsedAnswer] = []
 
         def unusable(response: Response) -> str | None:
             readings.append(self.judge.read(response, keyed.call))
-            problem = readings[-1].problem
-            return problem if problem in NOT_SERVED else None
+            return why_not_served(readings[-1])
 
         started = time.perf_counter()
         try:
-            response = await self._client.send(keyed.request, keyed.key, unusable=unusable)
+            response = await self._client.send(
+                keyed.request, keyed.key, unusable=unusable, replaces_before=replaces_before
+            )
         except AnsweredElsewhere as answered:
             return self._record(keyed, answered.response)
         except TransportError as error:

@@ -21,6 +21,7 @@ from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError, TrackingErro
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
+from jrh_mlflow.options import Moment
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files
@@ -115,6 +116,7 @@ def evaluate(
     requests_per_minute: float | None = None,
     tokens_per_minute: float | None = None,
     timeout_s: float = 120.0,
+    fresh_after: Moment | None = None,
     parent_run_id: str | None = None,
     shuffle: int | None = None,
     budget: str | None = None,
@@ -144,6 +146,8 @@ def evaluate(
         requests_per_minute: Of the endpoint; limits delay, never drop.
         tokens_per_minute: Of the endpoint.
         timeout_s: Of one attempt.
+        fresh_after: A date or moment (text or object, UTC unless it says otherwise): answers in the journal that are
+            older are asked again, and the new ones take their place.
         parent_run_id: Nest the run under this one.
         shuffle: Ask the items in the random order of this seed, so that a `stop` rule sees a random sample of them.
         budget: Name of a budget of the journal that `max_usd` caps together with other evaluations of that name.
@@ -165,9 +169,11 @@ def evaluate(
         journal=journal,
         backend=backend,
         tracking_uri=tracking_uri,
+        fresh_after=fresh_after,
     )
+    fresh = None if prepared.fresh_after is None else prepared.fresh_after.isoformat()
     store = Store(tracking_uri, experiment)
-    nested = (parent_run_id, parent_run_id and run_name)
+    nested = (parent_run_id, parent_run_id and run_name, *([fresh] if fresh else []))
     key = outbox.outbox_key(*prepared.identity, seed, store_place(store.uri), store.experiment_id, *nested)
     if (kept := outbox.oldest_kept(key)) is not None:
         print(f"Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
@@ -179,6 +185,7 @@ def evaluate(
         tokens_per_minute=tokens_per_minute,
         budget=prepared.budget(budget),
         price=prepared.price,
+        fresh_after=prepared.freshness,
     )
     facts, total = JudgeFacts.of(prepared.judge), prepared.n_calls
     opened = open_run(
@@ -198,6 +205,7 @@ def evaluate(
                 "concurrency": prepared.concurrency,
                 "max_usd": max_usd,
                 "journal": prepared.journal_place,
+                "fresh_after": fresh,
             },
             seconds=time.perf_counter() - started,
             cpu_seconds=clock.seconds(),
@@ -217,10 +225,18 @@ def price_evaluation(
     journal: str | Path | Journal | None = None,
     prices: Overrides | None = None,
     tracking_uri: str | None = None,
+    fresh_after: Moment | None = None,
 ) -> Quote:
     """Say what an evaluation would send and cost, without sending anything."""
     prepared = prepare(
-        judge, suite, replicates=replicates, journal=journal, prices=prices, tracking_uri=tracking_uri, dry=True
+        judge,
+        suite,
+        replicates=replicates,
+        journal=journal,
+        prices=prices,
+        tracking_uri=tracking_uri,
+        fresh_after=fresh_after,
+        dry=True,
     )
     if not prepared.judge.journalled:
         kind = f"{prepared.judge.name!r} is a {prepared.judge.kind} judge"

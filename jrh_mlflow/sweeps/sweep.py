@@ -19,6 +19,7 @@ from jrh_mlflow.engine import count_calls
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, TrackingError
+from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.resolve import opened_journal, prepare, resolve_judge, resolve_suite
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
@@ -258,9 +259,13 @@ def _measured_once(context: SweepContext, configuration: Configuration, *, stage
     return result
 
 
-def study_name(space: Space, suite: Suite, seed: int) -> str:
-    """Name a study by what it searches: the same space, suite and seed continue it."""
-    return f"jrh-{space.sha256[:12]}-{suite.sha256[:12]}-{seed}"
+def study_name(space: Space, suite: Suite, seed: int, *, fresh_after: Moment | None = None) -> str:
+    """Name a study by what it searches: the same space, suite and seed continue it.
+
+    One that demands fresh answers is one of its own: what another measured may be older.
+    """
+    fresh = "" if fresh_after is None else f"-{read_moment(fresh_after):%Y%m%dT%H%M%S}"
+    return f"jrh-{space.sha256[:12]}-{suite.sha256[:12]}-{seed}{fresh}"
 
 
 def halves(suite: Suite, *, seed: int) -> tuple[Suite, Suite]:
@@ -306,7 +311,7 @@ def set_up(
     search, holdout = halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates))
     _check_cap(space, max_usd, as_evaluate.get("prices"), pair=pair)
-    name = study_name(space, suite, seed)
+    name = study_name(space, suite, seed, fresh_after=as_evaluate.get("fresh_after"))
     store = Store(tracking_uri, experiment)
     directions = list(space.objectives.values())
     with open_study(name, storage or default_storage(name, store.uri), directions, create=not join) as (study, made):
@@ -415,6 +420,7 @@ def price_sweep(
     journal: Any = None,
     prices: Any = None,
     tracking_uri: str | None = None,
+    fresh_after: Moment | None = None,
 ) -> SweepQuote:
     """Price the whole grid and `n_trials` of it on the searched half, rendering every call but sending none.
 
@@ -432,7 +438,13 @@ def price_sweep(
     judges = list(by_judge.values())
     quotes = [
         prepare(
-            space.make_judge(one), search, replicates=_replicates(one), journal=journal, prices=prices, dry=True
+            space.make_judge(one),
+            search,
+            replicates=_replicates(one),
+            journal=journal,
+            prices=prices,
+            fresh_after=fresh_after,
+            dry=True,
         ).quote()
         for one in judges
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import itertools
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import zlib
 from dataclasses import replace
+from datetime import date, datetime, timezone
 from pathlib import Path
 from subprocess import PIPE
 
@@ -30,12 +32,15 @@ from jrh_mlflow.cli.main import group, main
 from jrh_mlflow.engine import Asked, ask_calls, plan_calls
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.endings import ENDINGS
-from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.engine.runner import is_running
-from jrh_mlflow.errors import BudgetError, JudgeError, TrackingError
+from jrh_mlflow.engine.sessions import looked_up
+from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.evaluation.evaluate import price_evaluation, resume
 from jrh_mlflow.models.prices import prompt_size
+from jrh_mlflow.resolve import journal_at
+from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.tracking.mlflow_server import running_server
 from tests.engine.journal_tools import BACKENDS, start_python
 from tests.loopback import LoopbackServer, Reply, error_reply, verdict
@@ -320,6 +325,45 @@ def test_a_sweep_goes_on_past_hopeless_trials_and_says_so_when_all_are(store_uri
         assert sum("None of the first 20 answers of m6" in note for note in found.notes) == 2
         with pytest.raises(JudgeError, match=r"No configuration could be measured.*None of the first 20 answers"):
             jrh.sweep({"models": models[1:]}, suite, tracking_uri=store_uri, concurrency=4)
+
+
+def test_an_empty_answer_that_was_cut_off_is_asked_again_and_never_served(store_uri: str) -> None:
+    tiny = jrh.Suite(name="tiny", items=SMALL.items[:3])
+    with LoopbackServer(reply=lambda _: CUT_OFF) as server:
+        judge = judge_at(server)
+        first = jrh.evaluate(judge, tiny, tracking_uri=store_uri)
+        assert first.calls["error"].str.startswith("truncated").all()
+        assert price_evaluation(judge, tiny).journalled == 0
+        server.reply = lambda _: '{"verdict": "A"}'
+        second = jrh.evaluate(judge, tiny, tracking_uri=store_uri)
+        assert set(second.calls["outcome"]) == {"verdict"}
+        assert (server.counts["requests"], price_evaluation(judge, tiny).journalled) == (12, 6)
+
+
+@pytest.mark.parametrize("text", [None, "", " \n"])
+def test_empty_answers_that_an_older_version_kept_make_way_for_new_ones(text: str | None, store_uri: str) -> None:
+    tiny = jrh.Suite(name="tiny", items=SMALL.items[:3])
+    empty = Response(text=text, finish_reason="length", input_tokens=9, output_tokens=64)
+    with LoopbackServer() as server:
+        judge = judge_at(server)
+        keep_as_answers(judge, tiny, empty)
+        assert price_evaluation(judge, tiny).journalled == 0
+        done = jrh.evaluate(judge, tiny, tracking_uri=store_uri)
+        assert set(done.calls["outcome"]) == {"verdict"}
+        again = jrh.evaluate(judge, tiny, tracking_uri=store_uri)
+        assert list(again.calls["answer"]) == list(done.calls["answer"])
+        assert again.calls["cached"].all()
+        assert server.counts["requests"] == 6
+
+
+def keep_as_answers(judge: jrh.PromptedJudge, suite: jrh.Suite, response: Response) -> None:
+    async def keep(journal: Journal) -> None:
+        for request, key, _ in list(looked_up(judge, plan_calls(suite, judge, replicates=1), journal)):
+            content = {"request_json": request.canonical(), "response_json": response.to_json()}
+            await journal.answered(key, **content, cost_micro=1, budget=None)
+
+    with journal_at(None) as journal:
+        asyncio.run(keep(journal))
 
 
 def test_the_reasoning_effort_goes_to_the_provider_and_is_logged(store_uri: str) -> None:
@@ -607,6 +651,56 @@ def test_a_process_whose_environment_names_another_server_asks_none(monkeypatch:
 
 
 # 12 Who really answered
+
+
+def test_answers_older_than_wanted_are_asked_again_and_replaced(store_uri: str) -> None:
+    turns = itertools.count()
+    with LoopbackServer(reply=lambda _: json.dumps({"verdict": "A" if next(turns) < n_calls() else "B"})) as server:
+        judge = judge_at(server)
+
+        def run(**options: object) -> jrh.Evaluation:
+            return jrh.evaluate(judge, SMALL, tracking_uri=store_uri, **options)
+
+        old = run()
+        moment = datetime.now(timezone.utc)
+        assert price_evaluation(judge, SMALL).journalled == n_calls()
+        assert price_evaluation(judge, SMALL, fresh_after=moment).journalled == 0
+        fresh = run(fresh_after=moment)
+        assert server.counts["requests"] == 2 * n_calls()
+        again, plain = run(fresh_after=moment.isoformat()), run()
+        assert server.counts["requests"] == 2 * n_calls()
+    assert set(old.calls["answer"]) == {"1"}
+    assert set(fresh.calls["answer"]) == set(again.calls["answer"]) == set(plain.calls["answer"]) == {"2"}
+    assert run_of(fresh, store_uri).data.params["run.fresh_after"] == moment.isoformat()
+    assert "run.fresh_after" not in run_of(plain, store_uri).data.params
+
+
+def test_answers_newer_than_wanted_are_served(store_uri: str) -> None:
+    with LoopbackServer() as server:
+        judge = judge_at(server)
+        for fresh_after in (None, "2026-01-01", date(2026, 1, 1), "2026-01-01T12:30:00Z"):
+            done = jrh.evaluate(judge, SMALL, tracking_uri=store_uri, fresh_after=fresh_after)
+        assert server.counts["requests"] == n_calls()
+    assert run_of(done, store_uri).data.params["run.fresh_after"] == "2026-01-01T12:30:00+00:00"
+
+
+@pytest.mark.parametrize("wrong", ["tomorrow", "2999-01-01", datetime(2999, 1, 1), 20260101, ""])
+def test_a_moment_that_is_none_or_to_come_is_refused_before_anything_is_asked(wrong: object, store_uri: str) -> None:
+    with LoopbackServer() as server:
+        with pytest.raises(RecipeError, match="`fresh_after` must"):
+            jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, fresh_after=wrong)
+        assert server.counts["requests"] == 0
+
+
+def test_a_sweep_that_wants_fresh_answers_measures_anew(store_uri: str) -> None:
+    suite = jrh.datasheet_suite(n_tasks=4, depth=2)
+    with LoopbackServer() as server:
+        space = {"models": [{"model": MODEL, "api_base": server.url, "max_tokens": 64}]}
+        jrh.sweep(space, suite, tracking_uri=store_uri, max_replicates=1)
+        asked, moment = server.counts["requests"], datetime.now(timezone.utc)
+        for fresh_after in (None, moment, moment):
+            jrh.sweep(space, suite, tracking_uri=store_uri, max_replicates=1, fresh_after=fresh_after)
+            assert server.counts["requests"] == (asked if fresh_after is None else 2 * asked)
 
 
 # 13 What is no verdict is not read as one

@@ -125,28 +125,29 @@ class Journal(ABC):
         """Return the rows that answer these keys, whole or not."""
         return self._read(lambda database: database.find_answers(keys))
 
-    def get_many(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return the responses of those calls that are answered. Failures, reservations and damaged rows are not."""
-        found = self._find(keys)
+    def get_many(self, keys: Sequence[str], *, newer_than: float | None = None) -> dict[str, str]:
+        """Return the responses of those calls that are answered. Failures, reservations and damaged rows are not.
+
+        Answers of before `newer_than` (seconds since 1970) are passed over.
+        """
+        found = self.peek(keys, newer_than=newer_than)
         self._hits += len(found)
         return found
 
-    def get(self, key: str) -> str | None:
+    def get(self, key: str, *, newer_than: float | None = None) -> str | None:
         """Return the response of an answered call, or None."""
-        return self.get_many([key]).get(key)
+        return self.get_many([key], newer_than=newer_than).get(key)
 
-    def holds(self, keys: Sequence[str]) -> set[str]:
-        """Return which of these calls are answered, without serving them: for a quote or an export."""
-        return set(self._find(keys))
-
-    def _find(self, keys: Sequence[str]) -> dict[str, str]:
+    def peek(self, keys: Sequence[str], *, newer_than: float | None = None) -> dict[str, str]:
+        """Return the same as `get_many`, but not as served: for a quote or an export."""
         self._demand_open()
         with self._errors(), self._reading:
             rows = self._find_rows(keys)
         for key in [key for key, row in rows.items() if not row.is_intact()]:
             self._note_damage(key)
             del rows[key]
-        return {key: row.response or "" for key, row in rows.items()}
+        oldest = -math.inf if newer_than is None else newer_than
+        return {key: row.response or "" for key, row in rows.items() if row.at >= oldest}
 
     def _note_damage(self, key: str) -> None:
         if not self._damaged:
