@@ -60,6 +60,8 @@ _PUNCTUATION = ("P", "Z", "C", "Sk", "Sm")
 """Unicode's categories of what may follow an answer: punctuation, blanks, controls, backticks and the like."""
 _LINE = 200
 """Characters before an object that are looked at for prose."""
+_MAX_KEPT = 20_000
+"""Characters of an answer's text or reason in a call's record: more than `max_tokens` of 4,096 gives."""
 _LEVEL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ROUNDING = 1e-3
 """By how much probabilities may sum past 1, as providers round them."""
@@ -156,8 +158,13 @@ class ParsedAnswer:
         """The problem with the raw text, for the column `error`."""
         if self.problem is None:
             return None
-        raw = f" Text: {self.text}" if self.text else ""
+        raw = f" Text: {_kept(self.text)}" if self.text else ""
         return f"{self.problem}: {self.detail or PROBLEMS[self.problem]}.{raw}"
+
+
+def _kept(text: str) -> str:
+    """Shorten a text for a record; the journal has all of it."""
+    return text if len(text) <= _MAX_KEPT else f"{text[:_MAX_KEPT]}… ({len(text):,} characters)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -236,7 +243,7 @@ def _read_text(
     if "verdict" not in fields:
         raise UnreadableError("missing_verdict")
     reason = fields.get("reason")
-    rationale = clean_text(reason) if isinstance(reason, str) else None
+    rationale = _kept(clean_text(reason)) if isinstance(reason, str) else None
     outcome, answer, why_not = _answer(fields["verdict"], names)
     if why_not is not None:
         return ParsedAnswer(

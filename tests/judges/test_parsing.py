@@ -229,6 +229,14 @@ def test_the_rationale_is_kept_even_when_the_verdict_is_no_answer():
     assert said('{"reason": 3, "verdict": "A"}').rationale is None
 
 
+def test_a_record_holds_no_endless_text():
+    reading = said("x" * 1_000_000)
+    assert reading.text == "x" * 1_000_000
+    assert str(reading.error).endswith("x… (1,000,000 characters)")
+    assert len(str(reading.error)) < 21_000
+    assert len(str(said('{"reason": "' + "x" * 1_000_000 + '", "verdict": "A"}').rationale)) < 21_000
+
+
 def test_lone_surrogates_do_not_survive_reading():
     assert said('{"reason": "\\ud800", "verdict": "A"}').rationale == "\ufffd"
     assert said("no verdict \udfff").text == "no verdict \ufffd"

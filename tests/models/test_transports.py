@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import tracemalloc
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from jrh_mlflow.models.prices import Price, cost_micro, response_micro
+from jrh_mlflow.models.transports import TransportError, bodies, make_transport
+from jrh_mlflow.models.transports.litellm import load_litellm
 from jrh_mlflow.schema.requests import Response
 from tests.loopback import LoopbackServer, Reply
 from tests.loopback_replies import count_prompt_tokens, count_tokens
@@ -250,3 +255,87 @@ def test_many_calls_at_once_each_get_their_own_answer(transport: Transports) -> 
         requests = [request_to(server, messages=({"role": "user", "content": text},)) for text in texts]
         assert [response.text for response in send(transport, *requests)] == texts
     assert server.counts["answered"] == server.counts["requests"] == 40
+
+
+def packed(size: int, packing: str = "gzip") -> Reply:
+    """An answer that is a few bytes on the wire and `size` when it is unpacked."""
+    raw = json.dumps({"choices": [{"message": {"content": " " * size}}]}).encode()
+    packer = zlib.compressobj(9, wbits=31 if packing == "gzip" else 15)
+    return Reply(raw=packer.compress(raw) + packer.flush(), headers={"Content-Encoding": packing})
+
+
+@pytest.mark.parametrize("packing", ["gzip", "deflate"])
+def test_a_packed_answer_is_read(transport: Transports, server: LoopbackServer, packing: str) -> None:
+    assert ask(transport, server, packed(1000, packing)).text == " " * 1000
+
+
+def test_a_body_without_end_is_malformed_and_its_connection_is_closed(
+    transport: Transports, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "MAX_BODY", 2**20)
+    large = Reply(raw=b'{"choices": [], "more": "' + b"x" * 2**23)
+    server.reply = lambda body: large if body["max_tokens"] == 1 else "A"
+
+    async def run() -> tuple[TransportError, Response]:
+        async with make_transport(transport, concurrency=1) as opened:
+            with pytest.raises(TransportError) as raised:
+                await opened.send(request_to(server, max_tokens=1), timeout_s=30)
+            # With a single connection, the next request finds no rest of the body before its answer.
+            return raised.value, await opened.send(request_to(server, max_tokens=2), timeout_s=30)
+
+    error, answer = asyncio.run(run())
+    assert (error.kind, error.status, answer.text) == ("malformed", 200, "A")
+    assert "larger than 1 MiB" in error.text
+
+
+def test_a_small_body_never_becomes_a_large_one(
+    transport: Transports, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(transport, server, "A")  # what is loaded once is not counted
+    monkeypatch.setattr(bodies, "MAX_BODY", 2**20)
+    bomb = packed(200 * 2**20)
+    tracemalloc.start()
+    try:
+        assert "larger than 1 MiB" in fail(transport, server, bomb).text
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_packing_nobody_asked_for_is_malformed(transport: Transports, server: LoopbackServer) -> None:
+    error = fail(transport, server, Reply(raw=b"x", headers={"Content-Encoding": "zstd"}))
+    assert (error.kind, "zstd" in error.text) == ("malformed", True)
+    error = fail(transport, server, Reply(raw=b"not packed", headers={"Content-Encoding": "gzip"}))
+    assert (error.kind, "unpacked" in error.text) == ("malformed", True)
+
+
+def test_an_error_with_a_body_without_end_is_still_that_error(
+    transport: Transports, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "MAX_BODY", 1000)
+    error = fail(transport, server, Reply(status=429, raw=b"x" * 2**20, headers={"Retry-After": "3"}))
+    assert (error.kind, error.status, error.retry_after) == ("rate_limited", 429, 3.0)
+
+
+def test_what_a_program_asks_of_litellm_by_itself_is_not_bounded(
+    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "MAX_BODY", 1000)
+    server.reply = lambda _: "A" * 5000
+    litellm = load_litellm()
+    asked = litellm.acompletion(
+        model="openai/gpt-4o-mini", messages=list(USER), api_base=server.url, api_key="x", max_retries=0
+    )
+
+    async def run() -> Any:
+        async with make_transport("litellm"):
+            return await asked
+
+    assert asyncio.run(run()).choices[0].message.content == "A" * 5000
+
+
+def test_the_probabilities_of_endless_tokens_are_left_out(transport: Transports, server: LoopbackServer) -> None:
+    token = {"token": "A", "logprob": -0.1, "top_logprobs": [{"token": "B", "logprob": -2}] * 100}
+    assert ask(transport, server, Reply(text="A", logprobs=[token])).logprobs[0]["top"] == [["B", -2.0]] * 20
+    plain = {"token": "A", "logprob": -0.1, "top_logprobs": []}
+    assert ask(transport, server, Reply(text="A", logprobs=[plain] * 50_001)).logprobs is None

@@ -226,6 +226,7 @@ USAGE_FIELDS = (
 )
 """What is read of a usage."""
 _MAX_LOGPROB = 1e6
+_MAX_LOGPROB_TOKENS, _MAX_TOPS = 50_000, 20
 _RESERVED_EXTRA = frozenset(
     {"model", "messages", "max_tokens", "max_completion_tokens", "n", "stream", "stream_options"}
     | {"api_key", "api_base", "base_url", "headers", "extra_headers", "extra_body"}
@@ -384,7 +385,7 @@ def _text(value: object) -> str | None:
 
 def _logprobs(given: object) -> tuple[Mapping[str, Any], ...] | None:
     tokens = given.get("content") if isinstance(given, Mapping) else None
-    if not isinstance(tokens, list) or not all(map(_is_token, tokens)):
+    if not isinstance(tokens, list) or len(tokens) > _MAX_LOGPROB_TOKENS or not all(map(_is_token, tokens)):
         return None
     return tuple(
         {
@@ -398,7 +399,7 @@ def _logprobs(given: object) -> tuple[Mapping[str, Any], ...] | None:
 
 def _tops(token: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     tops = token.get("top_logprobs")
-    return [top for top in tops if _is_token(top)] if isinstance(tops, list) else []
+    return [top for top in tops[:_MAX_TOPS] if _is_token(top)] if isinstance(tops, list) else []
 
 
 def _is_token(token: object) -> bool:

@@ -19,6 +19,7 @@ from jrh_mlflow.models.catalog import DIALECT_KEYS, address_variables, first_set
 from jrh_mlflow.models.local.server import served
 from jrh_mlflow.models.local.weights import PREFIX, is_local
 from jrh_mlflow.models.transports._base import Transport, TransportError
+from jrh_mlflow.models.transports.bodies import PACKINGS, BodyError, bounded
 from jrh_mlflow.models.transports.dialect import chat_body, encode, read_http
 from jrh_mlflow.schema.requests import Request, Response
 
@@ -138,7 +139,11 @@ class DirectTransport(Transport):
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jrh-mlflow"},
+            headers={
+                **{"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "jrh-mlflow"},
+                "Accept-Encoding": PACKINGS,
+            },
+            auto_decompress=False,
         )
         return self
 
@@ -171,7 +176,7 @@ class DirectTransport(Transport):
             self._addresses[key] = resolve(*key)
         return self._addresses[key]
 
-    async def _post(self, address: Endpoint, body: bytes, timeout_s: float) -> tuple[int, Mapping[str, str], bytes]:
+    async def _post(self, address: Endpoint, data: bytes, timeout_s: float) -> tuple[int, Mapping[str, str], bytes]:
         import aiohttp
 
         if self._session is None:
@@ -179,18 +184,22 @@ class DirectTransport(Transport):
         try:
             async with self._session.post(
                 address.url,
-                data=body,
+                data=data,
                 headers={"Authorization": f"Bearer {address.key}"},
                 timeout=aiohttp.ClientTimeout(total=timeout_s, connect=connect_s(timeout_s)),
                 allow_redirects=False,
                 proxy=address.proxy,
                 ssl=_certificates() if address.url.startswith("https:") else True,
             ) as response:
-                return response.status, response.headers, await response.read()
+                packing = response.headers.get("Content-Encoding", "")
+                body = bounded(response.content.iter_any(), packing, cut=response.status >= 300)
+                return response.status, response.headers, b"".join([piece async for piece in body])
         except never_connected() as error:
             failure = TransportError("unreachable", f"{address.host}: {type(error).__name__}: {error}")
         except asyncio.TimeoutError:
             failure = TransportError("timeout", f"{address.host} gave no answer within {timeout_s:g} s.")
+        except BodyError as error:
+            failure = TransportError("malformed", str(error), 200)
         except aiohttp.InvalidURL:
             failure = TransportError("bad_request", f"{address.host} is no valid address; check api_base.")
         except (aiohttp.ClientError, OSError) as error:

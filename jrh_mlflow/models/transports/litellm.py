@@ -15,11 +15,14 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.models.catalog import OPENAI_DIALECT, split_model
 from jrh_mlflow.models.transports._base import FailureKind, Transport, TransportError
+from jrh_mlflow.models.transports.bodies import PACKINGS, BodyError, bounded
 from jrh_mlflow.models.transports.dialect import (
     USAGE_FIELDS,
     error_inside_200,
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 _CLIENT_TIMEOUT_S = 3600.0
 """litellm keeps one client per timeout, so it always gets the same one; the transport's own clock ends a call."""
 _FLUSH_TIMEOUT_S = 5.0
+_BOUNDED: ContextVar[bool] = ContextVar("jrh_bounded", default=False)
+"""Set in the tasks that send our requests."""
 _HARMLESS = ("Pydantic serializer warnings", ".*`ReadOnly` qualifier.*", ".*conflict with protected namespace.*")
 
 
@@ -59,6 +64,7 @@ class LiteLLMTransport(Transport):
         """Send one request; see `Transport.send`."""
         arguments = self._arguments(request, timeout_s)
         failure: Exception | None = None
+        _BOUNDED.set(True)
         try:
             completion = await asyncio.wait_for(self._litellm.acompletion(**arguments), timeout_s)
         except asyncio.TimeoutError:
@@ -114,7 +120,42 @@ def load_litellm() -> Any:
     litellm.drop_params = False
     for message in _HARMLESS:
         warnings.filterwarnings("ignore", message=message, category=UserWarning)
+    _bound_bodies()
     return litellm
+
+
+@cache
+def _bound_bodies() -> None:
+    """Have litellm's clients read no body of ours without a limit; other calls in this process go on as they did.
+
+    A litellm that asks in another way, as it does with `disable_aiohttp_transport`, reads whole bodies.
+    """
+    import httpx
+
+    module: Any = importlib.import_module("litellm.llms.custom_httpx.aiohttp_transport")
+    ask = module.LiteLLMAiohttpTransport.handle_async_request
+
+    class Body(httpx.AsyncByteStream):
+        def __init__(self, response: httpx.Response) -> None:
+            stream, packing = response.stream, response.headers.pop("Content-Encoding", "")
+            assert isinstance(stream, httpx.AsyncByteStream)
+            self._stream, self._pieces = stream, bounded(stream, packing, cut=response.status_code >= 300)
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self._pieces
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    async def handle_async_request(self: Any, request: httpx.Request) -> httpx.Response:
+        if _BOUNDED.get():
+            request.headers["Accept-Encoding"] = PACKINGS
+        response: httpx.Response = await ask(self, request)
+        if _BOUNDED.get():
+            response.stream = Body(response)
+        return response
+
+    module.LiteLLMAiohttpTransport.handle_async_request = handle_async_request
 
 
 def as_dialect(completion: Any) -> dict[str, Any]:
@@ -191,6 +232,8 @@ def read_failure(error: Exception, model: str) -> Response:
     answer = _http_answer(links)
     if name == "ContentPolicyViolationError":
         return Response(text=None, finish_reason="content_filter", **usage_in(answer[2] if answer else b""))
+    if large := next((link for link in links if isinstance(link, BodyError)), None):
+        raise TransportError("malformed", str(large), 200)
     if answer is not None:
         return read_error(*answer, kind=_KNOWN_BY_NAME.get(name))
     raise _network_failure(links) or _own_failure(links, model) or _sorted_by_litellm(error)
