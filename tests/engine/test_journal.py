@@ -142,6 +142,19 @@ def test_a_call_in_flight_of_a_process_that_died_can_be_reserved(address: str) -
         assert asyncio.run(journal.reserve("b", budget=None, worst_micro=1)) is Reservation.IS_ANSWERED
 
 
+def test_a_call_whose_caller_was_aborted_can_be_reserved_again_by_the_same_journal(address: str) -> None:
+    async def again(journal: Journal) -> None:
+        assert await journal.reserve("k", budget="b", worst_micro=10) is Reservation.IS_IN_FLIGHT
+        assert await journal.reserve("k", budget="b", worst_micro=10) is Reservation.GRANTED
+        await journal.answered("k", request_json="{}", response_json="{}", cost_micro=1, budget="b")
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", 100)
+        assert asyncio.run(journal.reserve("k", budget="b", worst_micro=10))
+        asyncio.run(again(journal))
+        assert (journal.summary().answered, journal.summary().lost, journal.spent_micro("b")) == (1, 1, 11)
+
+
 def test_an_answer_older_than_wanted_makes_room_and_stays_on_record(address: str) -> None:
     async def scenario(journal: Journal) -> None:
         await ask(journal, "k", budget="b", cost=3)

@@ -85,6 +85,8 @@ class Journal(ABC):
         self._damaged: set[str] = set()
         self._budgets: dict[str, int | None] = {}
         self._held: dict[str, list[Held]] = {}
+        self._loops: dict[int, asyncio.AbstractEventLoop] = {}
+        """By the id of a reservation: where its caller is."""
         self._reading = threading.Lock()
         # Entries reach the spool and the writer in one order, so that a commit covers a beginning of the spool.
         self._ordering = threading.Lock()
@@ -195,7 +197,23 @@ class Journal(ABC):
         with self._ordering:
             if change.held:
                 self._held.setdefault(key, []).append(change.held)
+                self._loops[change.held.id] = asyncio.get_running_loop()
+        if change.reservation is Reservation.IS_IN_FLIGHT:
+            self._lose_orphan(key)
         return change.reservation
+
+    def _lose_orphan(self, key: str) -> None:
+        """Count a call as lost that a caller of this journal left when its event loop was aborted."""
+        with self._ordering:
+            held = next((held for held in self._held.get(key, ()) if self._loops[held.id].is_closed()), None)
+            if held is None:
+                return
+            self._held[key].remove(held)
+            del self._loops[held.id]
+            owner = self._spool.owner
+            row = seal(key=key, state=LOST, cost_micro=held.worst_micro, budget=held.budget, owner=owner)
+            # Not spooled: should this process die first, the call is lost just the same.
+            self._writer.submit(Change(ChangeKind.SETTLE, row=row, held=held))
 
     async def answered(
         self, key: str, *, request_json: str, response_json: str, cost_micro: int | None, budget: str | None
@@ -256,6 +274,7 @@ class Journal(ABC):
         held = waiting.pop(0)
         if not waiting:
             del self._held[key]
+        self._loops.pop(held.id, None)
         return held
 
     def _submit(self, change: Change) -> None:
