@@ -27,6 +27,7 @@ from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.callables import UserFunction
 from jrh_mlflow.judges.parsing import PROBLEMS, text_problem
 from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
+from jrh_mlflow.judges.thoughts import spoken_text
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.perturb import ReliabilityTest, Target
@@ -231,17 +232,17 @@ class ModelWriter(BriefedWriter):
             client=self._client,
             request=self._generator.request(brief, temperature=self.temperatures[attempt]),
             replicate=first + attempt,
-            read=_read_text,
+            read=lambda response: _read_text(response, brief),
             prompt_sha256=_sha256(brief),
         )
 
 
-def _read_text(response: Response) -> ReadResponse:
-    problem = text_problem(response)
+def _read_text(response: Response, brief: str) -> ReadResponse:
+    unusable = text_problem(response)
+    text = None if unusable else spoken_text(clean_text(response.text or ""), shown=brief)
+    problem = unusable or (None if text else "only_thoughts")
     return ReadResponse(
-        text=None if problem else clean_text(response.text or "").strip(),
-        problem=f"{problem}: {PROBLEMS[problem]}" if problem else None,
-        unusable=problem,
+        text=text or None, problem=f"{problem}: {PROBLEMS[problem]}" if problem else None, unusable=unusable
     )
 
 

@@ -199,7 +199,7 @@ def read(response: Response, names: Mapping[str, str], *, shown: Sequence[str] =
     if problem is not None:
         return ParsedAnswer(outcome="error" if problem in _ERRORS else "unparsed", problem=problem, text=raw)
     try:
-        reading = _read_text(response.text or "", names, response.logprobs, shown)
+        reading = _read_text(response, names, shown)
     except UnreadableError as unreadable:
         reading = ParsedAnswer(outcome="unparsed", problem=unreadable.code, detail=unreadable.detail)
     if reading.problem is None:
@@ -232,9 +232,8 @@ def _provider_problem(response: Response) -> str | None:
     return None
 
 
-def _read_text(
-    text: str, names: Mapping[str, str], logprobs: Sequence[Mapping[str, Any]] | None, shown: Sequence[str]
-) -> ParsedAnswer:
+def _read_text(response: Response, names: Mapping[str, str], shown: Sequence[str]) -> ParsedAnswer:
+    text, logprobs = response.text or "", response.logprobs
     spoken = without_thoughts(text, shown=shown)
     earlier, last = _objects(spoken, shown)
     if last.problem is not None:
@@ -250,7 +249,9 @@ def _read_text(
             outcome=outcome, rationale=rationale, problem="not_an_answer", detail=clean_text(why_not)[:200]
         )
     rivals = (name for name in (*names, ABSTAIN) if _answer(name, names)[:2] != (outcome, answer))
-    if not (_closes(spoken[last.end :]) or _is_remark(spoken, last, rivals)):
+    # Of a remark that was cut off nobody knows how it would have ended.
+    finished = _finish(response) not in _LENGTH
+    if not (_closes(spoken[last.end :]) or (finished and _is_remark(spoken, last, rivals))):
         return ParsedAnswer(outcome="unparsed", rationale=rationale, problem="trailing_text")
     others = (span for span in earlier if _said(text, span, names) not in (None, (outcome, answer)))
     if not all(_is_quotation(spoken, span, shown) for span in others):
@@ -274,7 +275,7 @@ def _objects(spoken: str, shown: Sequence[str]) -> tuple[list[Span], Span]:
 
 def _is_quotation(spoken: str, span: Span, shown: Sequence[str]) -> bool:
     """Whether an object stands behind prose in its line and is, but for blanks, part of what the judge was shown."""
-    if not _has_words(_line_before(spoken, span)):
+    if not span.start or not _has_words(_line_before(spoken, span)):
         return False
     said = "".join(spoken[span.start : span.end].split())
     return any(said in "".join(text.split()) for text in shown)
@@ -282,6 +283,8 @@ def _is_quotation(spoken: str, span: Span, shown: Sequence[str]) -> bool:
 
 def _closes(tail: str) -> bool:
     """Whether what follows an answer only ends it."""
+    if not tail:
+        return True
     rest = _CLOSING_MARK.sub("", tail)
     return all(unicodedata.category(character).startswith(_PUNCTUATION) for character in rest)
 

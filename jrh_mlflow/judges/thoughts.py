@@ -18,7 +18,6 @@ _OPENS = rf"<{_NAMES}(?:\s[^<>]*)?>|\[THINK\]|◁think▷"
 _OPENER = re.compile(_OPENS, re.IGNORECASE)
 _OPENER_OF_A_LINE = re.compile(rf"^[ \t*`_]*({_OPENS})", re.IGNORECASE | re.MULTILINE)
 _CLOSER = re.compile(rf"</{_NAMES}\s*>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>", re.IGNORECASE)
-_FIRST_CHARACTERS = "<[◁"
 FILLER = "\ufffc"
 """Unicode's stand-in for what is not shown: neither blank nor punctuation, and no letter."""
 _BEFORE_A_TAG = " \t\r\n*`_"
@@ -35,7 +34,7 @@ def without_thoughts(text: str, *, shown: Sequence[str] = ()) -> str:
         >>> without_thoughts('<think>A?</think>{"verdict": "B"}').lstrip(FILLER).split()
         ['{"verdict":', '"B"}']
     """
-    if not any(character in text for character in _FIRST_CHARACTERS):
+    if "<" not in text and "[" not in text and "◁" not in text:
         return text
     closers = deque(_CLOSER.finditer(text), maxlen=_MOST)
     start = closers[0].start() if len(closers) == _MOST else 0
@@ -48,6 +47,13 @@ def without_thoughts(text: str, *, shown: Sequence[str] = ()) -> str:
     rest = text[start:]
     end = _unclosed(rest, shown)
     return "".join([*parts, rest[:end], _filler(len(rest) - end)])
+
+
+def spoken_text(text: str, *, shown: str) -> str:
+    """Return a text without its thoughts; whole where the writer was shown such tags, for they may be its subject."""
+    if _OPENER.search(shown) or _CLOSER.search(shown):
+        return text.strip()
+    return without_thoughts(text).replace(FILLER, "").strip()
 
 
 def _first_closing(text: str, start: int) -> int | None:

@@ -84,6 +84,20 @@ def test_what_is_no_rewrite_is_set_aside_with_its_reason_and_never_passed_on(
     assert "Nothing could be made beyond the baselines" in note
 
 
+def test_what_a_generator_thinks_is_no_part_of_its_text(store_uri: str) -> None:
+    dataset, test = rows(2), ["semantic_paraphrase"]
+    player = Player(dataset, tests=test)
+
+    def thinks(body: dict[str, Any]) -> str | Reply:
+        said = player(body)
+        return said if "response_format" in body else f"<think>Shorter? No.</think>\n\n{said}"
+
+    with LoopbackServer(reply=thinks) as server:
+        items = run(dataset, server, store_uri, tests=test).suite.items
+    assert len(items) == 4
+    assert not any("think" in str(item.response) for item in items)
+
+
 def test_the_word_false_is_no_response_of_any_level(store_uri: str) -> None:
     dataset = rows(2, levels=("1", "3"))
     player = Player(dataset, tests="synthetic_ordinal", write=lambda *_: "False", scale=(1, 3))

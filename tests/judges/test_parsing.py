@@ -197,6 +197,7 @@ PROVIDER_TABLE = [
     (Response(text="Well, let me think", finish_reason="length"), "unparsed", "truncated"),
     (Response(text='{"verdict": "A"} no, {"reason": "x', finish_reason="length"), "unparsed", "truncated"),
     (Response(text='{"verdict": "A"}', finish_reason="length"), "verdict", None),
+    (Response(text='{"verdict": "A"}\nHowever, I', finish_reason="length"), "unparsed", "truncated"),
     (Response(text='{"verdict": "A"}', finish_reason="stop", refusal=""), "verdict", None),
     (Response(text='{"verdict": "A"}', finish_reason=None), "verdict", None),
 ]

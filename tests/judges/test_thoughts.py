@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.judges.parsing import read
-from jrh_mlflow.judges.thoughts import FILLER, without_thoughts
+from jrh_mlflow.judges.thoughts import FILLER, spoken_text, without_thoughts
 from jrh_mlflow.schema.requests import Response
 
 PAIR = {"A": "1", "B": "2", "tie": "tie"}
@@ -79,6 +79,16 @@ def test_confidence_is_found_behind_thinking():
     reading = read(Response(text=text, finish_reason="stop", logprobs=logprobs), PAIR)
     assert (reading.answer, reading.confidence) == ("2", pytest.approx(0.25))
     assert reading.probabilities == pytest.approx({"1": 0.7, "2": 0.25})
+
+
+def test_a_writers_text_is_what_it_says_after_thinking_unless_tags_are_its_subject():
+    assert spoken_text("<think>Hm.</think>\n\nA text.", shown="Write.") == "A text."
+    assert spoken_text("Hm.</think> A text.", shown="Write.") == "A text."
+    assert spoken_text("<think>Hm.", shown="Write.") == ""
+    assert spoken_text(" Use <b>bold</b> [1]. ", shown="Write.") == "Use <b>bold</b> [1]."
+    assert (
+        spoken_text("<think>Hm.</think> A text.", shown="Shorten: <think>Oh.</think>") == "<think>Hm.</think> A text."
+    )
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", DRAFT, ANSWER, "\n", " so ", '{"a": "', "[THINK]", "}"])))
