@@ -82,7 +82,7 @@ class Prepared:
     def ask(
         self, client: ClientSettings, *, on_record: OnRecord | None, stop: StopRule | None, shuffle: int | None
     ) -> Asked:
-        """Ask every call of the suite."""
+        """Ask every call of the suite; what ended it early is left in `failure`: first the answers are made safe."""
         if not self.n_calls:
             suite = f"the {len(self.suite)} items of suite {self.suite.name!r}"
             raise SuiteError(f"{self.judge.name} answers none of {suite}.")
@@ -97,6 +97,7 @@ class Prepared:
                 stop=stop,
                 journal=journal,
                 settings=client,
+                raising=False,
             )
 
     def quote(self) -> Quote:

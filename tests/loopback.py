@@ -37,7 +37,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -49,6 +49,7 @@ from tests.loopback_replies import (
     PRESETS,
     Body,
     Faults,
+    Outage,
     Reply,
     ReplyFunction,
     completion,
@@ -58,7 +59,7 @@ from tests.loopback_replies import (
     verdict,
 )
 
-__all__ = ["Faults", "LoopbackProcess", "LoopbackServer", "Reply", "error_reply", "verdict"]
+__all__ = ["Faults", "LoopbackProcess", "LoopbackServer", "Outage", "Reply", "error_reply", "verdict"]
 
 
 class LoopbackServer:
@@ -78,6 +79,8 @@ class LoopbackServer:
         key: str | None = None,
         models: tuple[str, ...] | None = None,
         context_window: int | None = None,
+        outage: Outage | None = None,
+        hold: Callable[[], Awaitable[None]] | None = None,
         port: int = 0,
     ) -> None:
         """Describe the server; it runs inside `with`.
@@ -94,17 +97,21 @@ class LoopbackServer:
             key: Refuse every other bearer key with 401, in a text that repeats the key.
             models: Refuse every other model with 404.
             context_window: Refuse longer prompts (in tokens) with 400 `context_length_exceeded`.
+            outage: A time without answers, once.
+            hold: Awaited before every answer.
             port: 0 takes a free one.
         """
         self.reply = PRESETS[reply] if isinstance(reply, str) else reply
         self.latency, self.faults, self.port = latency, faults or Faults(), port
         self.record, self.model_name, self.key, self.models = record, model_name, key, models
         self.requests_per_window, self.window_s, self.context_window = requests_per_window, window_s, context_window
+        self.outage, self.hold = outage, hold
         self.requests: list[dict[str, Any]] = []
         self.counts: Counter[str] = Counter()
         self._stream = random.Random(seed)
         self._arrivals: deque[float] = deque()
         self._in_flight = 0
+        self._down_until: float | None = None
 
     @property
     def url(self) -> str:
@@ -137,13 +144,37 @@ class LoopbackServer:
         app.router.add_get("/requests", self._show_requests)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
         await runner.setup()
+        self._runner = runner
         try:
-            await web.TCPSite(runner, "127.0.0.1", self.port, backlog=1024).start()
+            await self._open_port()
             self.port = runner.addresses[0][1]
             ready()
             await self._stop.wait()
         finally:
             await runner.cleanup()
+
+    async def _open_port(self) -> None:
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=1024)
+        await self._site.start()
+
+    def _is_down(self) -> bool:
+        """Whether the outage is on; begins it when its time has come."""
+        if self.outage is None or self.counts["answered"] < self.outage.after:
+            return False
+        if self._down_until is None:
+            self._down_until = time.monotonic() + self.outage.seconds
+            if self.outage.kind == "closed":
+                self._closing = asyncio.ensure_future(self._close_port(self.outage.seconds))
+        return time.monotonic() < self._down_until
+
+    async def _close_port(self, seconds: float) -> None:
+        await self._site.stop()
+        assert self._runner.server is not None
+        for handler in self._runner.server.connections:
+            if handler.transport is not None:
+                handler.transport.abort()
+        await asyncio.sleep(seconds)
+        await self._open_port()
 
     async def _show_counts(self, _: web.Request) -> web.Response:
         return web.json_response(dict(self.counts))
@@ -160,6 +191,8 @@ class LoopbackServer:
             reply = self._answer(body, request.headers.get("Authorization", ""))
             if self.record:
                 self.requests.append({"body": body, "headers": dict(request.headers), "status": reply.status})
+            if self.hold is not None:
+                await self.hold()
             if self.latency + reply.delay:
                 await asyncio.sleep(self.latency + reply.delay)
             return await self._send(request, reply)
@@ -168,6 +201,10 @@ class LoopbackServer:
 
     def _answer(self, body: Body, authorization: str) -> Reply:
         """Return a reply whose body is ready to be sent."""
+        if self._is_down() and self.outage is not None:
+            self.counts["outage"] += 1
+            down = error_reply(503, "The service is down.")
+            return replace(down, cut=self.outage.kind != "503", status=503 if self.outage.kind == "503" else 200)
         if refused := self._refuse(body, authorization):
             self.counts["refused"] += 1
             return refused
@@ -244,12 +281,14 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         prog="python -m tests.loopback", description="An OpenAI-dialect server on loopback."
     )
     numbers = {"latency": 0.0, "rate-429": 0.0, "rate-500": 0.0, "rate-slow": 0.0, "slow-seconds": 1.0}
-    numbers |= {"rate-cut": 0.0, "rate-malformed": 0.0, "window-seconds": 60.0}
+    numbers |= {"rate-cut": 0.0, "rate-malformed": 0.0, "window-seconds": 60.0, "outage-seconds": 60.0}
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=float, default=default, help=f"default: {default}")
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
     parser.add_argument("--seed", type=int, default=0, help="of the faults")
     parser.add_argument("--requests-per-window", type=int, help="more get 429")
+    parser.add_argument("--outage", choices=("503", "cut", "closed"), help="for `--outage-seconds`, once")
+    parser.add_argument("--outage-after", type=int, default=0, help="answers before the outage")
     parser.add_argument("--retry-after", default="0.05", help="of a drawn 429; default: 0.05")
     parser.add_argument("--model-name", help="answer in the name of this model")
     parser.add_argument("--reply", choices=sorted(PRESETS), default="verdict", help="default: verdict")
@@ -277,6 +316,7 @@ def _build(given: argparse.Namespace) -> LoopbackServer:
         record=given.record,
         requests_per_window=given.requests_per_window,
         window_s=given.window_seconds,
+        outage=given.outage and Outage(kind=given.outage, after=given.outage_after, seconds=given.outage_seconds),
         model_name=given.model_name,
         port=given.port,
     )

@@ -40,6 +40,17 @@ class Faults:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outage:
+    """A time in which nothing is answered."""
+
+    kind: str
+    """`503`, `cut` (each connection closes in the middle of the body) or `closed` (none is accepted or kept)."""
+    after: int
+    """Answers before it begins."""
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reply:
     """One answer in full; a reply function may return a plain text instead."""
 

@@ -10,7 +10,7 @@ import click
 
 from jrh_mlflow.cli.judging import judge_arguments, judge_options, price_from_option, prompted_judge
 from jrh_mlflow.cli.options import as_json, flag_of, from_model, limits, suite_option, together, tracking, typed
-from jrh_mlflow.cli.printing import print_evaluations
+from jrh_mlflow.cli.printing import print_evaluations, shown_when_stopped
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
 from jrh_mlflow.reports.numbers import quote_text
@@ -49,7 +49,7 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **optio
     """Measure one judge on one suite and log it as an MLflow run.
 
     The judge is a model (--model), a callable or scripted judge (--judge), or written down with the rest in a recipe.
-    Options override the recipe. Exit code 3: stopped by the cap, what was measured is logged.
+    Options override the recipe. Exit code 3: stopped by the cap, 130: by Ctrl-C; what was measured is logged.
 
     \b
     Example: jrh evaluate --model openai/gpt-4o-mini --max-usd 1 --dry-run
@@ -67,7 +67,8 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **optio
     if dry_run:
         _print_quote(recipe, as_json=as_json)
         return
-    result = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
+    with shown_when_stopped(as_json=as_json):
+        result = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
     print_evaluations([result], as_json=as_json)
     _end([result])
 
@@ -96,7 +97,8 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **o
         raise click.UsageError("A shift takes --criteria, once per arm.")
     recipe = _recipe(recipe_file, options)
     arms = criteria or recipe.criteria or ("allowed", "strict")
-    result = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
+    with shown_when_stopped(as_json=as_json):
+        result = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
     if as_json:
         facts = {"run_id": result.run_id, "arms": {name: one.run_id for name, one in result.arms.items()}}
         click.echo(json.dumps({**facts, "metrics": result.metrics, "link": result.link}, indent=1))

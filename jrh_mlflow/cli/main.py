@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
+from typing import TextIO
 
 import click
 
@@ -67,6 +70,27 @@ def group() -> None:
 def main() -> None:
     """Run the command line."""
     try:
+        _run()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            _flush(stream)
+
+
+def _flush(stream: TextIO) -> None:
+    """Write what is left; a terminal that is gone must not change the exit code."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def _run() -> None:
+    try:
         demand_posix()
         code = group(standalone_mode=False)
         # Without its standalone mode click returns the code of `Context.exit`.
@@ -77,12 +101,12 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("Stopped.", err=True)
+        _tell("Stopped: what was answered is kept; the same command continues.")
         sys.exit(130)
     except JrhError as error:
-        click.echo(f"jrh: {' '.join(str(error).split())}", err=True)
+        _tell(f"jrh: {' '.join(str(error).split())}")
         sys.exit(error.exit_code)
     except OSError as error:
         # A folder that cannot be written to, a full disk: nothing that a traceback explains better.
-        click.echo(f"jrh: {error}.", err=True)
+        _tell(f"jrh: {error}.")
         sys.exit(JrhError.exit_code)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,6 +44,23 @@ def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool) -> No
     click.echo("")
     for one in evaluations:
         click.echo(f"{one.judge.label}: {one.link}")
+
+
+@contextmanager
+def shown_when_stopped(*, as_json: bool) -> Iterator[None]:
+    """Where a signal ended an evaluation, print what was logged before it, and end with the signal's exit code."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as stop:
+        done: Evaluation | None = getattr(stop, "evaluation", None)
+        if done is None:
+            raise
+        far = f": {done.truncated.rpartition(': ')[2]}" if done.truncated else ""
+        more = "; the same command continues" if done.truncated and done.judge.settings["kind"] == "prompted" else ""
+        with suppress(OSError):  # the terminal may be gone
+            print_evaluations([done], as_json=as_json)
+            click.echo(f"Stopped{far}{more}.", err=True)
+        click.get_current_context().exit(getattr(stop, "code", 130))
 
 
 def print_comparison(evaluations: Sequence[Evaluation]) -> None:

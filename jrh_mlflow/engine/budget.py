@@ -152,6 +152,11 @@ class Budget:
             give_up = min(give_up, time.monotonic() + PATIENCE_S)
             await self._give_a_moment()
 
+    async def release(self, key: str) -> None:
+        """Take back what was set aside for a call that was never sent."""
+        await self._journal.release(key)
+        self._give_back(key, 0, is_answer=False)
+
     def kept(self, key: str, *, newer_than: float | None = None) -> Response | None:
         """Return the journalled answer of a call."""
         found = self._journal.get(key, newer_than=newer_than)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget, OutOfBudget
 from jrh_mlflow.engine.endings import failure_micro
+from jrh_mlflow.engine.interrupts import NotAsked, idle
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
@@ -64,7 +65,8 @@ class Booking:
     async def reserve(self) -> None:
         """Set the worst case of an attempt aside, unless that of the last one is left."""
         if not self.is_held:
-            await self.budget.reserve(self.key, self.worst_micro, replaces_before=self.replaces_before)
+            with idle():
+                await self.budget.reserve(self.key, self.worst_micro, replaces_before=self.replaces_before)
             self.is_held = True
 
     async def settle(self, error: TransportError, attempt: int) -> None:
@@ -76,6 +78,12 @@ class Booking:
         self.cost_micro = self.cost_micro + micro if is_known and self.cost_micro is not None else None
         reason = f"attempt {attempt}: {error}"
         await self.budget.failed(self.request, self.key, reason, cost_micro=micro)
+
+    async def release(self) -> None:
+        """Take back what is set aside for an attempt that is not made."""
+        if self.is_held:
+            self.is_held = False
+            await self.budget.release(self.key)
 
     async def end(self, reason: str) -> None:
         """Give back what is still set aside."""
@@ -145,6 +153,7 @@ class ModelClient:
         Raises:
             AnsweredElsewhere: Another process, or another caller, has answered it in the meantime.
             OutOfBudget: The cap does not cover this call; nothing was sent.
+            NotAsked: The run was stopped while this call had nothing in flight.
             JudgeError: The circuit has tripped: the service fails for good.
             TransportError: This call failed for good.
         """
@@ -162,6 +171,9 @@ class ModelClient:
             response = await self._send(request, key, size, replaces_before=replaces_before)
         except TransportError as error:
             self._circuit.on_failure(error)
+            if error.retryable:
+                # At once: the others that failed in the same way need not be tried to the end.
+                self._circuit.check()
             raise
         self._circuit.on_success()
         cost, problem = self.cost_micro(response), unusable(response)
@@ -202,6 +214,9 @@ class ModelClient:
             raise
         except OutOfBudget:
             await booking.end("not sent: the run was stopped")
+            raise
+        except NotAsked:
+            await booking.release()
             raise
 
     async def _send_once(self, request: Request) -> Response:

@@ -1,9 +1,10 @@
 """How many calls may be in flight, and when: limits delay, they never drop.
 
-Three things hold a call back, and one queue keeps the callers in their order, so that nobody is overtaken for ever:
+Four things hold a call back, and one queue keeps the callers in their order, so that nobody is overtaken for ever:
 
 - the number in flight (`Window`): doubles per window of calls up to the cap, halves once per episode of rejections;
 - a pause that all callers share, for as long as the provider asked;
+- an outage: when call after call fails and none is answered, one at a time tries, with pauses between, until one is;
 - requests and tokens per minute (`Bucket`), where the user set them.
 
 Nothing here polls and nothing runs in the background: a free slot is taken in a few comparisons, a full house is
@@ -19,6 +20,8 @@ import random
 from collections import deque
 from collections.abc import Callable
 
+from jrh_mlflow.engine.interrupts import check_stopped, idle
+
 Clock = Callable[[], float]
 
 TOLERANCE_S = 1e-9
@@ -27,6 +30,11 @@ TOLERATED_REJECTIONS = 0.2
 """Share of rejected calls that is noise (a shared quota, other users of the key): fewer in flight would not cure it."""
 MEMORY = 100
 """Calls over which the share of rejections is remembered."""
+OUTAGE_CALLS = 5
+"""So many different calls that fail in a row, none answered between them, are an outage and no accident."""
+FIRST_PROBE_S = 0.5
+LONGEST_PROBE_S = 5.0
+"""Between two tries during an outage: an outage that ends is noticed within this long."""
 
 
 class Bucket:
@@ -155,13 +163,14 @@ class Slot:
 
     async def __aenter__(self) -> Slot:
         limits = self._limits
+        check_stopped()
         # Behind those who wait already, even when there is room: a small call must not starve a large one.
         if limits._waiting or not limits._admit(self):
             await limits._wait(self)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._limits._release()
+        self._limits._release(self)
 
     def settle(self, tokens: float) -> None:
         """Correct the estimate once the provider said how many tokens were used."""
@@ -207,6 +216,18 @@ class Limits:
         self._timer: asyncio.TimerHandle | None = None
         self._pause_until = -math.inf
         self._rejected_since: float | None = None
+        self._answered = False
+        self._failing: set[int] = set()
+        """Calls that failed since the last answer."""
+        self._down_since: float | None = None
+        """When the outage began; None while there is none."""
+        self._last_before_outage = 0
+        """Number of the last slot that was in flight when it began."""
+        self._probe: Slot | None = None
+        """The one call that tries whether it is over."""
+        self._probes = 0
+        self._hopeless = False
+        """Whether the outage lasts too long to be waited for."""
         self._timed = bool(self._requests or self._tokens)
         """Whether the clock has a say at all: False on the usual path, which then never reads it."""
         self._window = Window(concurrency)
@@ -226,15 +247,28 @@ class Limits:
         """Seconds since the first rejection that no answer has followed; 0 when the last call was answered."""
         return 0.0 if self._rejected_since is None else self.now() - self._rejected_since
 
+    @property
+    def is_down(self) -> bool:
+        """Whether there is an outage."""
+        return self._down_since is not None
+
+    @property
+    def down_for(self) -> float:
+        """Seconds since the outage began; 0 when there is none."""
+        return 0.0 if self._down_since is None else self.now() - self._down_since
+
     def slot(self, tokens: float = 0) -> Slot:
         """Return a slot to enter with `async with`; `tokens` is the estimate for tokens per minute."""
         if not tokens >= 0:
             raise ValueError(f"`tokens >= 0` must hold, but got {tokens=}.")
         return Slot(self, tokens)
 
-    def on_success(self) -> None:
-        """Say that a call was answered, while its slot is held. Lets the limit grow."""
+    def on_success(self, slot: Slot | None = None) -> None:
+        """Say that a call was answered, while its slot is held. Lets the limit grow, and ends an outage."""
         self._rejected_since = None
+        self._answered = True
+        if self._failing or self._down_since is not None:
+            self.on_reached(slot)
         self._window.succeeded()
         self._after(self._window.ended())
 
@@ -255,10 +289,37 @@ class Limits:
             self._pause(retry_after + self._rng.uniform(0, min(1.0, retry_after / 10)))
         self._after(self._window.ended())
 
-    def on_server_error(self) -> None:
-        """Say that the service failed (5xx, timeout, lost connection). Pauses growth for one window, no more."""
+    def on_reached(self, slot: Slot | None = None) -> None:
+        """Say that the service answered, if only with a refusal: an outage is over, unless the call is an old one."""
+        self._failing.clear()
+        if self._down_since is not None and (slot is None or slot.number > self._last_before_outage):
+            self._down_since = self._probe = None
+
+    def on_server_error(
+        self, *, call: int | None = None, slot: Slot | None = None, longest_outage_s: float = math.inf
+    ) -> None:
+        """Say that the service failed (5xx, timeout, lost connection), while the call's slot is held.
+
+        Pauses growth for one window. Once the service has answered at all, an outage begins when `OUTAGE_CALLS`
+        different calls (`call` tells them apart; None does not count) failed since the last answer. One that lasts
+        longer than `longest_outage_s` is not waited for any more: then every call may find out by itself.
+        """
         self._window.hold = max(self._window.hold, self.in_flight)
+        if call is not None and self._answered:
+            self._failing.add(call)
+        if self._down_since is None and len(self._failing) >= OUTAGE_CALLS:
+            self._down_since, self._last_before_outage, self._probes = self.now(), self._admitted, 0
+            self._hopeless = False
+            self._pause_for_probe()
+        elif slot is not None and slot is self._probe:
+            self._probes += 1
+            self._hopeless = self.down_for > longest_outage_s
+            if not self._hopeless:
+                self._pause_for_probe()
         self._after(self._window.ended())
+
+    def _pause_for_probe(self) -> None:
+        self._pause(min(LONGEST_PROBE_S, FIRST_PROBE_S * 2**self._probes) * self._rng.uniform(0.5, 1))
 
     def _after(self, barren: int) -> None:
         """Wait longer and longer while whole episodes pass without one answer and the provider names no time."""
@@ -272,7 +333,7 @@ class Limits:
         self._timed = True
 
     def _admit(self, slot: Slot) -> bool:
-        if self.in_flight + 1 > self._window.limit:
+        if self.in_flight + 1 > self._window.limit or self._probe is not None:
             return False
         if self._timed:
             now = self.now()
@@ -282,6 +343,8 @@ class Limits:
         self.in_flight += 1
         self._admitted += 1
         slot.number = self._admitted
+        if self._down_since is not None and not self._hopeless:
+            self._probe = slot
         return True
 
     def _ready_at(self, slot: Slot) -> float:
@@ -301,8 +364,10 @@ class Limits:
         if self._tokens:
             self._tokens.take(slot.tokens, now)
 
-    def _release(self) -> None:
+    def _release(self, slot: Slot) -> None:
         self.in_flight -= 1
+        if slot is self._probe:
+            self._probe = None
         if self._waiting:
             self._wake()
 
@@ -310,14 +375,15 @@ class Limits:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((future, slot))
         self._wake()  # the house may have a free slot and only the clock against it: then a timer is needed
-        try:
-            await future
-        except asyncio.CancelledError:
-            if future.cancelled():
-                self._wake()  # Drops the entry, and the timer when it was the last.
-            else:
-                self._release()  # Admitted and cancelled in the same turn of the loop.
-            raise
+        with idle():
+            try:
+                await future
+            except asyncio.CancelledError:
+                if future.cancelled():
+                    self._wake()  # Drops the entry, and the timer when it was the last.
+                else:
+                    self._release(slot)  # Admitted and cancelled in the same turn of the loop.
+                raise
 
     def _wake(self) -> None:
         """Admit waiting callers in their order; set the timer when only the clock holds back the first."""
@@ -331,7 +397,7 @@ class Limits:
         if self._timer:
             self._timer.cancel()
             self._timer = None
-        if self._waiting and self.in_flight + 1 <= self._window.limit:
+        if self._waiting and self.in_flight + 1 <= self._window.limit and self._probe is None:
             delay = self._ready_at(self._waiting[0][1]) - self.now()
             self._timer = asyncio.get_running_loop().call_later(max(0.0, delay), self._wake)
 

@@ -12,8 +12,10 @@ import itertools
 import logging
 import os
 import pickle
+import signal
 import socket
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Iterable, Iterator
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jrh_mlflow.engine.budget import OutOfBudget
 from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.interrupts import NotAsked, Stop
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.runner import Asked, OnRecord, StopRule, ask_calls, is_running, run_pool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT, KeyedCall, session_for
@@ -58,7 +61,7 @@ class ActorResult(NamedTuple):
 
     number: int
     record: CallRecord | None
-    failure: JrhError | OutOfBudget | None = None
+    failure: JrhError | OutOfBudget | NotAsked | None = None
 
 
 class ActorPlace(NamedTuple):
@@ -112,6 +115,7 @@ class CallActor:
         self._ended: list[ActorResult] = []
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stop = Stop()
 
     async def open(self, given: ActorSettings, predecessor: ActorPlace | None) -> ActorPlace:
         """Load the judge and open the journal, which settles what a killed predecessor left in it.
@@ -133,10 +137,11 @@ class CallActor:
 
     async def exchange(self, calls: list[ActorCall]) -> list[ActorResult]:
         """Take new calls and give back those that have ended since the last exchange; waits for the first of them."""
-        for call in calls:
-            task = asyncio.create_task(self._settle(call))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        with self._stop.heeded():
+            for call in calls:
+                task = asyncio.create_task(self._settle(call))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
         if not self._ended:
             self._news.clear()
             try:
@@ -152,13 +157,17 @@ class CallActor:
             # Looks into the journal first: a call that a killed actor had answered is served, and not paid again.
             record = self._session.ask(call.work)
             ended = ActorResult(call.number, record if isinstance(record, CallRecord) else await record)
-        except (JrhError, OutOfBudget) as error:
+        except (JrhError, OutOfBudget, NotAsked) as error:
             ended = ActorResult(call.number, None, error)
         except Exception as error:
             # A defect of ours, not of the judge: it must reach the driver, and not end as a call that never returns.
             ended = ActorResult(call.number, None, JrhError(f"Ray worker: {type(error).__name__}: {error}"))
         self._ended.append(ended)
         self._news.set()
+
+    async def stop(self) -> None:
+        """Send nothing more; what is in flight is settled and handed over."""
+        self._stop.stop()
 
     async def close(self) -> None:
         """Close connections and the journal."""
@@ -224,6 +233,7 @@ def cluster() -> Iterator[Any]:
 def _connect(ray: Any) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    before = signal.getsignal(signal.SIGTERM)
     try:
         if os.environ.get("RAY_ADDRESS"):
             ray.init(**quiet)
@@ -231,6 +241,10 @@ def _connect(ray: Any) -> None:
             ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise JudgeError(f"The Ray cluster cannot be used: {' '.join(str(error).split())[:300]}") from error
+    finally:
+        # Ray takes SIGTERM for itself, and would end this process in the middle of what is paid.
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def journal_for_actors(ray: Any, address: str | os.PathLike[str]) -> str:
@@ -280,6 +294,7 @@ def ask_calls_on_ray(
     cap_micro: int | None = None,
     settings: ClientSettings | None = None,
     n_actors: int | None = None,
+    raising: bool = True,
 ) -> Asked:
     """Ask every call as `ask_calls` does, in actors on a Ray cluster.
 
@@ -300,6 +315,7 @@ def ask_calls_on_ray(
         cap_micro: Of the budget that `settings` names.
         settings: Limits for all actors together; each gets its share.
         n_actors: By default one per processor of the cluster, never more than `concurrency`.
+        raising: As for `ask_calls`.
 
     Raises:
         RecipeError: without Ray, for a judge that cannot be sent, and for a file as the journal of many machines.
@@ -309,7 +325,7 @@ def ask_calls_on_ray(
         raise ValueError(f"`concurrency, n_actors >= 1` must hold, but got {concurrency=}, {n_actors=}.")
     import_ray()
     if judge.inline:
-        return ask_calls(judge, calls, concurrency=concurrency, on_record=on_record, stop=stop)
+        return ask_calls(judge, calls, concurrency=concurrency, on_record=on_record, stop=stop, raising=raising)
     settings = settings or ClientSettings(concurrency=concurrency)
     fleet = Fleet(judge, settings=settings, journal=journal_address, cap_micro=cap_micro, n_actors=n_actors)
     if judge.journalled and journal_address is None:
@@ -321,7 +337,17 @@ def ask_calls_on_ray(
         return session.kept(work) or fleet.ask(work)
 
     work = session.prepare(calls)
-    return run_pool(work, session.watching(ask), within=fleet, workers=session.workers, on_record=on_record, stop=stop)
+    return run_pool(
+        work,
+        session.watching(ask),
+        within=fleet,
+        workers=session.workers,
+        on_record=on_record,
+        stop=stop,
+        may_pass=session.may_pass,
+        on_stop=fleet.stop,
+        raising=raising,
+    )
 
 
 class Fleet:
@@ -345,7 +371,9 @@ class Fleet:
         self.arrived = asyncio.Event()
         """Set while the queue holds a call."""
         self._stack = ExitStack()
-        self._couriers: list[asyncio.Task[None]] = []
+        self._couriers: list[_Courier] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = False
         self._broken: Exception | None = None
         self._deaths = 0
         """Actors that died since the last record came back."""
@@ -355,9 +383,9 @@ class Fleet:
 
     async def __aexit__(self, *details: Any) -> None:
         with self._stack:  # whatever happens, actors end and a cluster started here is shut down
-            for courier in self._couriers:
-                courier.cancel()
-            await asyncio.gather(*self._couriers, return_exceptions=True)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def ask(self, work: KeyedCall | Call) -> Awaitable[CallRecord]:
         """Queue a call for the next actor with room.
@@ -391,7 +419,15 @@ class Fleet:
             given = ActorSettings(
                 judge=packed, settings=share, journal=address, cap_micro=self._cap_micro, folder=str(Path.cwd())
             )
-            self._couriers.append(asyncio.create_task(_Courier(self, ray, given).run()))
+            self._couriers.append(_Courier(self, ray, given))
+            self._tasks.append(asyncio.create_task(self._couriers[-1].run()))
+
+    def stop(self) -> None:
+        """End the calls that no actor has yet, and have the actors send nothing more."""
+        self._stopped = True
+        self._end(self.draw(len(self._queue)), NotAsked())
+        for courier in self._couriers:
+            courier.stop()
 
     def draw(self, room: int) -> list[ActorCall]:
         """Take at most `room` calls from the queue."""
@@ -423,14 +459,20 @@ class Fleet:
             raise JudgeError(f"{self._deaths} Ray workers died in a row without an answer, the last: {why}")
 
     def give_back(self, calls: Iterable[ActorCall]) -> None:
-        """Queue the calls of an actor that died, before all others."""
+        """Queue the calls of an actor that died, before all others; after a stop they are not asked again."""
+        if self._stopped:
+            self._end(calls, NotAsked())
+            return
         self._queue.extendleft(reversed(list(calls)))
         self.arrived.set()
 
     def give_up(self, calls: Iterable[ActorCall], reason: Exception) -> None:
         """End the calls of one actor, and those that wait; what other actors have in flight is still settled."""
         self._broken = self._broken or reason
-        for call in (*calls, *self.draw(len(self._queue))):
+        self._end((*calls, *self.draw(len(self._queue))), reason)
+
+    def _end(self, calls: Iterable[ActorCall], reason: Exception) -> None:
+        for call in calls:
             future = self._futures.pop(call.number)
             if not future.done():
                 future.set_exception(reason)
@@ -446,6 +488,11 @@ class _Courier:
         self._actor: Any = None
         self._is_open = False
         self._place: ActorPlace | None = None
+
+    def stop(self) -> None:
+        """Have the actor send nothing more."""
+        if self._is_open:
+            self._actor.stop.remote()
 
     async def run(self) -> None:
         try:

@@ -1,7 +1,8 @@
 """Sending one call until it is answered or cannot be, and stopping a run whose every call fails.
 
 Back-off has full jitter and stays inside the limits. A rejection for rate (429) is a delay and not a failure: it has an
-allowance of its own, so that a busy provider costs time and never an item. What cannot succeed (a wrong key, an unknown
+allowance of its own, so that a busy provider costs time and never an item. So is an outage in the middle of a run: all
+calls wait for its end together, for minutes. What cannot succeed (a wrong key, an unknown
 model, a text too long) is sent once. The circuit breaker ends a run that would only burn time and money.
 """
 
@@ -14,7 +15,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from jrh_mlflow.engine.limits import Limits
+from jrh_mlflow.engine.interrupts import idle
+from jrh_mlflow.engine.limits import Limits, Slot
 from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.models.transports import TransportError
 
@@ -24,6 +26,10 @@ OnAttemptFailed = Callable[[TransportError, int], Awaitable[None] | None]
 RATE_LIMITED = "rate_limited"
 SERVICE_KINDS = frozenset({"server", "timeout", "unreachable", "connection"})
 """Failures of the service as a whole: the number of calls in flight must not grow into them."""
+WAITED_FOR = SERVICE_KINDS - {"timeout"}
+"""During an outage none of these uses up an attempt. A timeout does: it may be billed, and takes its time."""
+SUSPECT_AFTER = 3
+"""A call that failed so often while others were answered may be at fault itself: it is no sign of an outage."""
 
 AT_ONCE = frozenset({"auth", "not_found"})
 """Before the first answer these say that the configuration is wrong; every further call would end the same way."""
@@ -55,13 +61,15 @@ class RetryPolicy:
     max_backoff_s: float = 10.0
     longest_wait_s: float = 600.0
     """A provider that asks for more, or that rejected every call for so long, has no quota left: the call fails."""
+    longest_outage_s: float = 600.0
+    """A service that has answered before and then fails every call is waited for this long."""
     deadline_s: float | None = None
     """A call is not tried again when that would start later than this after it was first asked for."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1 or self.max_rejections < 1:
             raise ValueError(f"At least one attempt must be allowed, but got {self!r}.")
-        if not (self.base_s >= 0 and self.max_backoff_s >= 0 and self.longest_wait_s >= 0):
+        if not min(self.base_s, self.max_backoff_s, self.longest_wait_s, self.longest_outage_s) >= 0:
             raise ValueError(f"Waiting times must not be negative, but got {self!r}.")
 
     def retries(self, error: TransportError) -> bool:
@@ -83,7 +91,7 @@ async def send_with_retries(
     """Send until there is an answer, and return it.
 
     Each attempt holds a slot only while it is sent: never during a back-off, and never while `on_attempt_failed` runs.
-    Cancelling gives the slot back.
+    Cancelling gives the slot back. Where the run is stopped, no further attempt is made.
 
     Args:
         send: Makes one attempt; raises `TransportError` when it fails. Any other exception passes through untouched.
@@ -98,19 +106,21 @@ async def send_with_retries(
 
     Raises:
         TransportError: The last failure, when it cannot or may not be tried again.
+        NotAsked: The run was stopped while nothing was in flight.
     """
     tries = _Tries(policy=policy, rng=rng, started=limits.now())
     while True:
         try:
-            return await _attempt(send, limits=limits, policy=policy, tokens=tokens, tokens_used=tokens_used)
+            return await _attempt(send, tries=tries, limits=limits, tokens=tokens, tokens_used=tokens_used)
         except TransportError as error:
-            tries.count(error)
+            tries.count(error, limits)
             # Before the decision: an attempt that was perhaps billed must be booked even when it was the last.
             await _tell(on_attempt_failed, error, tries.attempts)
             delay = tries.delay(error, limits)
             if delay is None:
                 raise
-        await asyncio.sleep(delay)
+        with idle():
+            await asyncio.sleep(delay)
         if before_retry is not None:
             await before_retry()
 
@@ -118,8 +128,8 @@ async def send_with_retries(
 async def _attempt(
     send: Callable[[], Awaitable[T]],
     *,
+    tries: _Tries,
     limits: Limits,
-    policy: RetryPolicy,
     tokens: float,
     tokens_used: Callable[[T], float | None] | None,
 ) -> T:
@@ -129,12 +139,9 @@ async def _attempt(
             answer = await send()
         except TransportError as error:
             # Inside the slot: the window must know how many were in flight when this one ended.
-            if error.kind in SERVICE_KINDS:
-                limits.on_server_error()
-            elif error.kind == RATE_LIMITED and policy.retries(error):
-                limits.on_rate_limited(_wait_asked(error), slot=slot)
+            tries.tell(error, limits, slot)
             raise
-        limits.on_success()
+        limits.on_success(slot)
         used = tokens_used(answer) if tokens_used else None
         if used is not None:
             slot.settle(used)
@@ -149,15 +156,29 @@ class _Tries:
     rng: random.Random
     started: float
     rejections: int = 0
+    waits: int = 0
+    """Attempts that failed during an outage."""
     failures: int = 0
 
     @property
     def attempts(self) -> int:
-        return self.rejections + self.failures
+        return self.rejections + self.waits + self.failures
 
-    def count(self, error: TransportError) -> None:
+    def tell(self, error: TransportError, limits: Limits, slot: Slot) -> None:
+        """Tell the limits how an attempt ended."""
+        if error.kind in SERVICE_KINDS:
+            call = id(self) if self.failures < SUSPECT_AFTER else None
+            limits.on_server_error(call=call, slot=slot, longest_outage_s=self.policy.longest_outage_s)
+            return
+        limits.on_reached(slot)
+        if error.kind == RATE_LIMITED and self.policy.retries(error):
+            limits.on_rate_limited(_wait_asked(error), slot=slot)
+
+    def count(self, error: TransportError, limits: Limits) -> None:
         if error.kind == RATE_LIMITED:
             self.rejections += 1
+        elif _is_outage(error, limits):
+            self.waits += 1
         else:
             self.failures += 1
 
@@ -172,6 +193,8 @@ class _Tries:
 
     def _used_up(self, error: TransportError, limits: Limits) -> bool:
         policy = self.policy
+        if _is_outage(error, limits):
+            return limits.down_for > policy.longest_outage_s
         if error.kind != RATE_LIMITED:
             return self.failures >= policy.max_attempts
         return self.rejections >= policy.max_rejections or limits.rejected_for > policy.longest_wait_s
@@ -184,8 +207,12 @@ class _Tries:
             return asked + self.rng.uniform(0, self.policy.base_s)
         n = self.rejections if error.kind == RATE_LIMITED else self.failures
         # From zero, not from half: calls that failed together must not come back together.
-        longest = min(self.policy.max_backoff_s, self.policy.base_s * 2.0 ** min(n - 1, 60))
+        longest = min(self.policy.max_backoff_s, self.policy.base_s * 2.0 ** min(max(n, 1) - 1, 60))
         return asked + self.rng.uniform(0, longest)
+
+
+def _is_outage(error: TransportError, limits: Limits) -> bool:
+    return error.kind in WAITED_FOR and limits.is_down
 
 
 def _wait_asked(error: TransportError) -> float:

@@ -6,11 +6,9 @@ import asyncio
 import concurrent.futures
 import gc
 import os
-import signal
-import sys
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar
 
@@ -18,11 +16,15 @@ import pandas as pd
 
 from jrh_mlflow.engine.budget import OutOfBudget
 from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.interrupts import Interrupts, NotAsked, Stop, ended_by, hearing_interrupts, say
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.sessions import session_for
-from jrh_mlflow.errors import JrhError, is_posix
+from jrh_mlflow.errors import is_posix
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema.items import Call, CallRecord
+
+INTERRUPTED = "interrupted"
+"""`WorkerPool.stopped` after Ctrl-C, SIGTERM or a hang-up."""
 
 _TURN = 256
 """Work items after which the event loop gets a turn, even if none of them had to wait."""
@@ -41,87 +43,159 @@ class WorkerPool(Generic[W, R]):
         work: Drawn one by one, in order.
         workers: How many work items are under way at most.
         on_result: Told about every result as it comes; what it returns, if anything, is why no further work is begun.
+        may_pass: Says of a result that the same work may end better later: it is done once more when all else is done,
+            and `on_result` is told how that ended.
+        on_stop: Called once when the pool is stopped, for those who work elsewhere.
     """
 
-    def __init__(self, work: Iterable[W], *, workers: int, on_result: Callable[[R], str | None] | None = None) -> None:
+    def __init__(
+        self,
+        work: Iterable[W],
+        *,
+        workers: int,
+        on_result: Callable[[R], str | None] | None = None,
+        may_pass: Callable[[R], bool] | None = None,
+        on_stop: Callable[[], object] | None = None,
+    ) -> None:
         self.stopped: str | None = None
         """Why the pool ended before the last work item, or None."""
         self.out_of_budget: OutOfBudget | None = None
         """What the money was, where that ended it."""
+        self.failure: BaseException | None = None
+        """What ended it, where that must be raised once the results are safe."""
         self._numbered = enumerate(work)
-        self._workers, self._on_result = workers, on_result
+        self._workers, self._on_result, self._may_pass, self._on_stop = workers, on_result, may_pass, on_stop
         self._results: dict[int, R] = {}
-        self._failure: BaseException | None = None
+        self._later: dict[int, W] = {}
+        """Work that is done once more, by its number."""
+        self._stop = Stop()
+
+    @property
+    def results(self) -> list[R]:
+        """What came of the work so far, in its order."""
+        return [self._results[index] for index in sorted(self._results)]
 
     async def run(self, do: Callable[[W], R | Awaitable[R]]) -> list[R]:
         """Do all the work, or as much as there is until something stops it; return results in the order of the work.
 
-        A result that is there already, without an await, costs no turn of the event loop.
-
         Raises:
-            JrhError: the first that `do` raised, once what was under way has ended. `OutOfBudget` only stops the pool.
-            KeyboardInterrupt: after the first Ctrl-C, likewise.
+            Exception: the first that `do` or `on_result` raised, once what was under way has ended. `OutOfBudget` only
+                stops the pool.
+            KeyboardInterrupt: after the first Ctrl-C, likewise; `SystemExit` after another signal.
         """
-        with _hearing_interrupts(self._interrupted):
-            await asyncio.gather(*(self._work(do) for _ in range(self._workers)))
-        if self._failure is not None:
-            raise self._failure
-        return [self._results[index] for index in sorted(self._results)]
+        await self.settle(do)
+        if self.failure is not None:
+            raise self.failure
+        return self.results
 
-    async def _work(self, do: Callable[[W], R | Awaitable[R]]) -> None:
+    async def settle(self, do: Callable[[W], R | Awaitable[R]]) -> None:
+        """Do the same, but leave what would be raised in `failure`.
+
+        A result that is there already, without an await, costs no turn of the event loop.
+        """
+        loop = asyncio.get_running_loop()
+        with (
+            hearing_interrupts() as interrupts,
+            interrupts.calling(lambda: loop.call_soon_threadsafe(self._interrupted, interrupts)),
+            self._stop.heeded(),
+        ):
+            await self._do_all(do, self._numbered)
+            # Where everything failed, nothing says that it would be otherwise now.
+            if self._later and len(self._later) < len(self._results):
+                await self._do_all(do, iter(list(self._later.items())))
+        for index in self._later:
+            self._tell(self._results[index])
+
+    async def _do_all(self, do: Callable[[W], R | Awaitable[R]], numbered: Iterator[tuple[int, W]]) -> None:
+        await asyncio.gather(*(self._work(do, numbered) for _ in range(self._workers)))
+
+    async def _work(self, do: Callable[[W], R | Awaitable[R]], numbered: Iterator[tuple[int, W]]) -> None:
         while self.stopped is None:
             try:
-                index, item = next(self._numbered)
-            except StopIteration:
-                return
-            try:
+                index, item = next(numbered)
                 result = do(item)
                 done: R = await result if isinstance(result, Awaitable) else result
+            except (StopIteration, NotAsked):
+                return
             except OutOfBudget as money:
-                self.stopped, self.out_of_budget = self.stopped or str(money), self.out_of_budget or money
+                self.out_of_budget = self.out_of_budget or money
+                self._end(str(money))
                 return
-            except JrhError as error:
+            except (asyncio.CancelledError, GeneratorExit):
+                raise
+            except BaseException as error:
                 # Nothing new is begun, but what is in flight is paid already and must be settled.
-                self.stopped, self._failure = self.stopped or "failure", self._failure or error
+                self._fail(error)
                 return
-            self._results[index] = done
-            if self._on_result and (reason := self._on_result(done)):
-                self.stopped = self.stopped or reason
+            self._keep(index, item, done)
             if index % _TURN == 0:
                 await asyncio.sleep(0)  # so that Ctrl-C is heard in a long row of results that are there already
 
-    def _interrupted(self) -> None:
-        self.stopped, self._failure = self.stopped or "interrupted", KeyboardInterrupt()
+    def _keep(self, index: int, item: W, done: R) -> None:
+        self._results[index] = done
+        is_second = self._later.pop(index, None) is not None
+        if not is_second and self._may_pass and self._may_pass(done):
+            self._later[index] = item
+        else:
+            self._tell(done)
 
+    def _tell(self, done: R) -> None:
+        if self._on_result is None:
+            return
+        try:
+            reason = self._on_result(done)
+        except BaseException as error:
+            self._on_result = None
+            self._fail(error)
+        else:
+            self._end(reason)
 
-@contextmanager
-def _hearing_interrupts(stop: Callable[[], None]) -> Iterator[None]:
-    """Turn the first Ctrl-C into a clean end, by calling `stop`; the second is Python's own again."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGINT"):
-        yield
-        return
-    loop = asyncio.get_running_loop()
+    def _interrupted(self, interrupts: Interrupts) -> None:
+        assert interrupts.first is not None
+        self._fail(ended_by(interrupts.first))
+        say("\nStopping: calls in flight are settled first; Ctrl-C again aborts.")
 
-    def interrupted() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        stop()
-        print("\nStopping: calls in flight are settled first; Ctrl-C again aborts.", file=sys.stderr)
+    def _fail(self, error: BaseException) -> None:
+        self.failure = self.failure or error
+        self._end(type(error).__name__ if isinstance(error, Exception) else INTERRUPTED)
 
-    loop.add_signal_handler(signal.SIGINT, interrupted)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
+    def _end(self, reason: str | None) -> None:
+        """Begin nothing more, and let go of what only waits."""
+        if reason is None or self.stopped is not None:
+            return
+        self.stopped = reason
+        self._stop.stop()
+        if self._on_stop:
+            self._on_stop()
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, R]) -> R:
     """Run a coroutine from sync code, whether or not this thread already runs a loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
+    with hearing_interrupts():
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(coroutine)
+        return _run_in_thread(coroutine)
+
+
+def _run_in_thread(coroutine: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine in a loop of its own, and end it when the waiting for it is ended."""
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+    async def watched() -> R:
+        running.append((asyncio.get_running_loop(), asyncio.current_task()))
+        return await coroutine
+
     with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="jrh-loop") as pool:
-        return pool.submit(asyncio.run, coroutine).result()
+        done = pool.submit(copy_context().run, asyncio.run, watched())
+        try:
+            return done.result()
+        except BaseException:
+            for loop, task in running:
+                if task is not None and not loop.is_closed():
+                    loop.call_soon_threadsafe(task.cancel)
+            raise
 
 
 @contextmanager
@@ -147,6 +221,8 @@ class Asked:
     """Why it ended before the last call, or None."""
     out_of_budget: OutOfBudget | None = None
     """What the money was, where that ended it."""
+    failure: BaseException | None = None
+    """What ended it, where the caller asked not to have it raised before the records are safe."""
 
 
 def ask_calls(
@@ -158,18 +234,37 @@ def ask_calls(
     stop: StopRule | None = None,
     journal: Journal | None = None,
     settings: ClientSettings | None = None,
+    raising: bool = True,
 ) -> Asked:
     """Ask every call, with at most `concurrency` in flight.
 
     Works inside a running event loop too (a notebook): the calls then run in a thread with a loop of its own.
-    On the first Ctrl-C no new call is made and those in flight are settled; a second one aborts.
+    On the first Ctrl-C (or SIGTERM, or hang-up) no new call and no new attempt is made, and those in flight are
+    settled; a second one aborts. Calls that failed in a way that may pass are asked once more at the end.
+
+    Args:
+        judge: The judge.
+        calls: In the order of the plan.
+        concurrency: Most calls in flight.
+        on_record: Told about every record.
+        stop: Told about every record; returns why no further call should be made.
+        journal: For a prompted judge.
+        settings: Limits, prices and the budget.
+        raising: False returns an interrupt, or what `stop` or `on_record` raised, as `failure`, beside the records.
     """
     if concurrency < 1:
         raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
     session = session_for(judge, journal, settings or ClientSettings(concurrency=concurrency))
     work = session.prepare(calls)
     return run_pool(
-        work, session.watching(session.ask), within=session, workers=session.workers, on_record=on_record, stop=stop
+        work,
+        session.watching(session.ask),
+        within=session,
+        workers=session.workers,
+        on_record=on_record,
+        stop=stop,
+        may_pass=session.may_pass,
+        raising=raising,
     )
 
 
@@ -181,6 +276,9 @@ def run_pool(
     workers: int,
     on_record: OnRecord | None,
     stop: StopRule | None,
+    may_pass: Callable[[CallRecord], bool],
+    on_stop: Callable[[], object] | None = None,
+    raising: bool = True,
 ) -> Asked:
     """Ask for every piece of work by a pool of workers, inside the block of `within`."""
 
@@ -190,12 +288,15 @@ def run_pool(
         return stop(record) if stop else None
 
     async def run() -> Asked:
-        pool = WorkerPool(work, workers=workers, on_result=on_result)
+        pool = WorkerPool(work, workers=workers, on_result=on_result, may_pass=may_pass, on_stop=on_stop)
         async with within:
-            records = await pool.run(ask)
-        return Asked(records=records, stopped=pool.stopped, out_of_budget=pool.out_of_budget)
+            await pool.settle(ask)
+        return Asked(records=pool.results, stopped=pool.stopped, failure=pool.failure, out_of_budget=pool.out_of_budget)
 
-    return run_coroutine(run())
+    asked = run_coroutine(run())
+    if raising and asked.failure is not None:
+        raise asked.failure
+    return asked
 
 
 def calls_frame(records: list[CallRecord]) -> pd.DataFrame:

@@ -32,7 +32,7 @@ from jrh_mlflow.models.prices import (
     prompt_size,
     worst_case_micro,
 )
-from jrh_mlflow.models.transports import TransportError
+from jrh_mlflow.models.transports import RETRYABLE, TransportError
 from jrh_mlflow.schema.items import Call, CallRecord
 from jrh_mlflow.schema.presentation import Answer, Presentation
 from jrh_mlflow.schema.requests import Request, Response
@@ -72,6 +72,10 @@ class JudgeSession(AbstractAsyncContextManager["JudgeSession"]):
     def watching(self, ask: Ask) -> Ask:
         """Return a way of asking that ends a run whose answers all cannot be read."""
         return ask
+
+    def may_pass(self, record: CallRecord) -> bool:
+        """Whether a call failed in a way that may pass, so that it is worth asking again."""
+        return False
 
 
 def session_for(judge: Judge, journal: Journal | None, settings: ClientSettings) -> JudgeSession:
@@ -292,6 +296,10 @@ class ModelSession(JudgeSession):
     def kept(self, work: KeyedCall) -> CallRecord | None:
         """Read the journalled answer that `prepare` found."""
         return None if work.kept is None else self._record(work, Response.from_json(work.kept))
+
+    def may_pass(self, record: CallRecord) -> bool:
+        """Whether the transport says so: its failures begin with their kind."""
+        return record.outcome == "error" and (record.error or "").partition(":")[0] in RETRYABLE
 
     def ask(self, work: KeyedCall) -> CallRecord | Awaitable[CallRecord]:
         """Serve a call's journalled answer at once, or ask for it.

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from jrh_mlflow.engine import Asked, calls_frame
 from jrh_mlflow.engine.budget import OutOfBudget, Overrun
 from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import OnRecord, StopRule, calm_collector
 from jrh_mlflow.engine.sessions import Quote
-from jrh_mlflow.errors import BudgetError, RecipeError, SuiteError, TrackingError
+from jrh_mlflow.errors import BudgetError, JrhError, RecipeError, SuiteError, TrackingError
+from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
@@ -157,6 +159,9 @@ def evaluate(
             calls are kept on disk, and the same call again (or `jrh evaluate --resume`) logs them without asking.
         JudgeError: when the judge's service fails for good.
         BudgetError: when `max_usd` is reached before one pair is complete.
+        KeyboardInterrupt: after Ctrl-C, once calls in flight are settled and what was asked is logged as truncated: the
+            evaluation is its `.evaluation`. SIGTERM and a hung-up terminal raise `SystemExit`, an exception in `stop`
+            itself, in the same way. The run is KILLED when not one pair was complete, and on a second signal.
     """
     checked_traces(traces)
     prepared = prepare(
@@ -191,30 +196,41 @@ def evaluate(
     opened = open_run(
         store, "evaluate", run_name or facts.label, simulated=facts.simulated, tags=tags, parent=parent_run_id
     )
-    with calm_collector(), opened as run_id:
-        started, clock = time.perf_counter(), ModelClock(local_models(prepared.judge))
-        with _progress_bar(facts.name, total=total, show=progress) as tick:
-            answers = prepared.ask(client, on_record=tick, stop=stop, shuffle=shuffle)
-        measured = Measured(
-            judge=facts,
-            suite=prepared.suite,
-            calls=_measurable(answers, prepared),
-            run={
-                "seed": seed,
-                "replicates": replicates,
-                "concurrency": prepared.concurrency,
-                "max_usd": max_usd,
-                "journal": prepared.journal_place,
-                "fresh_after": fresh,
-            },
-            seconds=time.perf_counter() - started,
-            cpu_seconds=clock.seconds(),
-            tags=dict(tags or {}),
-            truncated=f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None,
-            traces=traces,
-        )
-    elsewhere = IN_THE_JOURNAL if prepared.judge.journalled else IN_THE_ERROR
-    return _keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
+    # From here on the first signal stops the asking, and what is there is logged before it is raised.
+    with hearing_interrupts() as interrupts, interrupts.waiting():
+        with calm_collector(), opened as run_id:
+            started, clock = time.perf_counter(), ModelClock(local_models(prepared.judge))
+            with _progress_bar(facts.name, total=total, show=progress) as tick:
+                answers = prepared.ask(client, on_record=tick, stop=stop, shuffle=shuffle)
+            truncated = f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None
+            if answers.failure is not None and not _is_worth_logging(answers, prepared.judge):
+                _tag_truncated(store, run_id, truncated)
+                raise answers.failure
+            measured = Measured(
+                judge=facts,
+                suite=prepared.suite,
+                calls=_measurable(answers, prepared),
+                run={
+                    "seed": seed,
+                    "replicates": replicates,
+                    "concurrency": prepared.concurrency,
+                    "max_usd": max_usd,
+                    "journal": prepared.journal_place,
+                    "fresh_after": fresh,
+                },
+                seconds=time.perf_counter() - started,
+                cpu_seconds=clock.seconds(),
+                tags=dict(tags or {}),
+                truncated=truncated,
+                traces=traces,
+            )
+        with _not_instead_of(answers.failure):
+            elsewhere = IN_THE_JOURNAL if prepared.judge.journalled else IN_THE_ERROR
+            done = _keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
+    failure = answers.failure or interrupts.failure
+    if failure is not None:
+        raise _with_evaluation(failure, done)
+    return done
 
 
 def price_evaluation(
@@ -348,6 +364,46 @@ def _no_money(reason: OutOfBudget, prepared: Prepared) -> str:
         f"The cap of {cap} has {spent} spent and {held} held by calls in flight elsewhere, and one more {what} may "
         f"cost up to {need}. Raise it: a higher cap continues, and what was answered is not paid again."
     )
+
+
+def _is_worth_logging(answers: Asked, judge: Judge) -> bool:
+    """Whether a run that something ended has a whole pair, and is not one whose service failed: that is continued."""
+    if isinstance(answers.failure, JrhError) and judge.journalled:
+        return False
+    return bool(answers.records) and not complete_pairs(calls_frame(answers.records)).empty
+
+
+def _tag_truncated(store: Store, run_id: str, truncated: str | None) -> None:
+    """Say on a run that is about to end without numbers how far it came."""
+    try:
+        with store.errors("The run has no reason on it."):
+            store.client.set_tag(run_id, keys.TAG_TRUNCATED, truncated)
+    except TrackingError as error:
+        say(str(error))
+
+
+@contextmanager
+def _not_instead_of(failure: BaseException | None) -> Iterator[None]:
+    """Where a run was ended by something, let that be raised, and tell beside it what went wrong while logging."""
+    try:
+        yield
+    except Exception as error:
+        if failure is None:
+            raise
+        raise _noted(failure, str(error)) from error
+
+
+def _with_evaluation(failure: BaseException, evaluation: Evaluation) -> BaseException:
+    """Give what ended a run the evaluation that was logged all the same, as `.evaluation`."""
+    failure.evaluation = evaluation  # type: ignore[attr-defined]
+    far = f" ({evaluation.truncated})" if evaluation.truncated else ""
+    return _noted(failure, f"Logged what was asked{far}: {evaluation.link}")
+
+
+def _noted(failure: BaseException, note: str) -> BaseException:
+    # As `add_note`, which Python 3.10 does not have.
+    failure.__notes__ = [*getattr(failure, "__notes__", ()), note]  # type: ignore[attr-defined]
+    return failure
 
 
 def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:

@@ -45,12 +45,15 @@ class UserFunction:
         if self._is_async:
             yield
             return
-        with ThreadPoolExecutor(concurrency, thread_name_prefix=self._thread_name) as threads:
-            self._threads = threads
-            try:
-                yield
-            finally:
-                self._threads = None
+        self._threads = threads = ThreadPoolExecutor(concurrency, thread_name_prefix=self._thread_name)
+        is_whole = False
+        try:
+            yield
+            is_whole = True
+        finally:
+            self._threads = None
+            # A thread cannot be ended: whoever aborts does not wait for it.
+            threads.shutdown(wait=is_whole, cancel_futures=not is_whole)
 
 
 class CallableJudge(AnsweringJudge):

@@ -10,7 +10,6 @@ import logging
 import os
 import random
 import re
-import sys
 import tempfile
 import textwrap
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.spool import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.reports.markdown import shortened
@@ -368,26 +368,35 @@ def open_run(
     parent: str | None = None,
 ) -> Iterator[str]:
     """Create a run and give its id; it is marked as failed or killed when the block does not come to its end."""
-    run_id = store.create_run(name, tags=first_tags(kind, simulated=simulated, tags=tags), parent=parent)
-    with ending(store, run_id):
-        yield run_id
+    with hearing_interrupts() as interrupts:
+        # A signal while it is made must not leave a run that nobody knows the id of.
+        with interrupts.waiting():
+            run_id = store.create_run(name, tags=first_tags(kind, simulated=simulated, tags=tags), parent=parent)
+        with ending(store, run_id):
+            interrupts.check()
+            yield run_id
 
 
 @contextmanager
 def ending(store: Store, run_id: str) -> Iterator[None]:
-    """Mark a run as failed or killed when the work inside does not come to its end."""
-    try:
-        yield
-    except BaseException as error:
-        status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        if (problem := _not_ended(store, run_id, status, after=error)) is None:
+    """Mark a run as failed or killed when the work inside does not come to its end; SIGTERM and hang-ups, too."""
+    with hearing_interrupts() as interrupts:
+        try:
+            yield
+        except BaseException as error:
+            with interrupts.ignored():
+                _end_after(store, run_id, error)
             raise
-        if not isinstance(error, TrackingError):
-            print(problem, file=sys.stderr)
-        # In the one line that is printed: the second failure is nearly always the first one again.
-        elif "stays open" not in str(error):
-            error.args = (f"{error} The run stays open.",)
-        raise
+
+
+def _end_after(store: Store, run_id: str, error: BaseException) -> None:
+    status = "FAILED" if isinstance(error, Exception) else "KILLED"
+    problem = _not_ended(store, run_id, status, after=error)
+    if problem is not None and not isinstance(error, TrackingError):
+        say(problem)
+    # In the one line that is printed: the second failure is nearly always the first one again.
+    elif problem is not None and "stays open" not in str(error):
+        error.args = (f"{error} The run stays open.",)
 
 
 def _not_ended(store: Store, run_id: str, status: str, *, after: BaseException) -> str | None:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
 import itertools
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import termios
+import threading
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -29,7 +35,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow import home as home_module
 from jrh_mlflow import resolve
 from jrh_mlflow.cli.main import group, main
-from jrh_mlflow.engine import Asked, ask_calls, plan_calls
+from jrh_mlflow.engine import Asked, ask_calls, limits, plan_calls, runner
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.endings import ENDINGS
 from jrh_mlflow.engine.journal import Journal, open_journal
@@ -39,11 +45,13 @@ from jrh_mlflow.engine.sessions import looked_up
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.evaluation.evaluate import price_evaluation, resume
 from jrh_mlflow.models.prices import prompt_size
-from jrh_mlflow.resolve import journal_at
+from jrh_mlflow.resolve import journal_at, resolve_judge
+from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.tracking.mlflow_server import running_server
+from jrh_mlflow.tracking.store import Store
 from tests.engine.journal_tools import BACKENDS, start_python
-from tests.loopback import LoopbackServer, Reply, error_reply, verdict
+from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
 from tests.loopback_replies import Body
 from tests.test_example import free_port
 
@@ -451,10 +459,325 @@ def test_a_call_that_is_refused_is_asked_once_by_each_of_two_processes(tmp_path:
 # 7 Interrupts in a notebook, SIGTERM, a hung-up terminal
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EXIT_CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+def signal_at(n: int, number: signal.Signals = signal.SIGINT) -> Callable[[Body], str]:
+    """Answer, and send this process a signal with the n-th answer."""
+    asked = itertools.count(1)
+
+    def reply(_: Body) -> str:
+        if next(asked) == n:
+            os.kill(os.getpid(), number)
+        return '{"verdict": "A"}'
+
+    return reply
+
+
+def in_a_notebook(work: Callable[[], object]) -> None:
+    async def cell() -> None:
+        work()
+
+    asyncio.run(cell())
+
+
+def interrupted(work: Callable[[], object], *, notebook: bool = False) -> BaseException:
+    """Do something that a signal ends, and return what it raised; handlers are those of before."""
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with pytest.raises((KeyboardInterrupt, SystemExit)) as raised:
+        in_a_notebook(work) if notebook else work()
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+    return raised.value
+
+
+def nothing_is_held(path: str | Path = "journal.db") -> bool:
+    with open_journal(path) as journal:
+        summary = journal.summary()
+    return (summary.in_flight, summary.lost) == (0, 0)
+
+
+def latest_run(store_uri: str, name: str) -> Run:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(store_uri)
+    ids = [experiment.experiment_id for experiment in client.search_experiments()]
+    return client.search_runs(ids, f"attributes.run_name = '{name}'")[0]
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_stops_new_calls_settles_those_in_flight_and_logs_what_is_there(
+    store_uri: str, number: signal.Signals, notebook: bool
+) -> None:
+    with LoopbackServer(reply=signal_at(20, number), latency=0.02) as server:
+        judge, how = judge_at(server), {"tracking_uri": store_uri, "journal": "journal.db", "concurrency": 4}
+        stop = interrupted(lambda: jrh.evaluate(judge, SMALL, **how), notebook=notebook)
+        sent = server.counts["requests"]
+        whole = jrh.evaluate(judge, SMALL, **how)
+    assert getattr(stop, "code", None) == EXIT_CODES.get(number)
+    assert 20 <= sent < 20 + 4
+    assert stop.evaluation.truncated == f"interrupted: {sent} of {n_calls()} calls"
+    assert 0 < stop.evaluation.metrics["calls/total"] <= sent
+    run = run_of(stop.evaluation, store_uri)
+    assert (run.info.status, run.data.tags["jrh.truncated"]) == ("FINISHED", stop.evaluation.truncated)
+    assert nothing_is_held()
+    # The same call continues: nothing is paid twice.
+    assert (whole.truncated, server.counts["requests"]) == (None, n_calls())
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_a_second_signal_aborts_at_once_and_leaves_no_run_open(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch, notebook: bool
+) -> None:
+    monkeypatch.setattr(runner, "say", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    answer = signal_at(1)
+    # Nobody could wait for these answers.
+    with LoopbackServer(reply=lambda body: Reply(text=answer(body), delay=3600)) as server:
+        how = {"tracking_uri": store_uri, "run_name": f"aborted {notebook}", "timeout_s": 7200}
+        stop = interrupted(lambda: jrh.evaluate(judge_at(server), SMALL, **how), notebook=notebook)
+    assert isinstance(stop, KeyboardInterrupt)
+    assert latest_run(store_uri, how["run_name"]).info.status == "KILLED"
+
+
+def test_a_signal_before_one_pair_is_complete_kills_the_run_with_the_reason(store_uri: str) -> None:
+    with LoopbackServer(reply=signal_at(1)) as server:
+        how = {"tracking_uri": store_uri, "run_name": "too early", "concurrency": 1}
+        interrupted(lambda: jrh.evaluate(judge_at(server), SMALL, **how))
+    run = latest_run(store_uri, "too early")
+    assert (run.info.status, run.data.metrics) == ("KILLED", {})
+    assert run.data.tags["jrh.truncated"] == f"interrupted: 1 of {n_calls()} calls"
+    assert server.counts["requests"] == 1
+
+
+def test_a_signal_while_logging_waits_for_the_end_and_a_second_one_kills_the_run(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_batch, signals = Store.log_batch, [1, 2, 0]
+
+    def interrupted_batch(*given: Any, **named: Any) -> None:
+        for _ in range(signals[0]):
+            os.kill(os.getpid(), signal.SIGTERM)
+        log_batch(*given, **named)
+
+    monkeypatch.setattr(Store, "log_batch", interrupted_batch)
+    with LoopbackServer() as server:
+        judge, how = judge_at(server), {"tracking_uri": store_uri, "run_name": "while logging"}
+        once = interrupted(lambda: jrh.evaluate(judge, SMALL, **how))
+        assert run_of(once.evaluation, store_uri).info.status == "FINISHED"
+        assert once.evaluation.truncated is None
+        signals.pop(0)
+        twice = interrupted(lambda: jrh.evaluate(judge, SMALL, **how))
+        assert twice.code == 143
+        assert latest_run(store_uri, "while logging").info.status == "KILLED"
+        signals.pop(0)
+        assert jrh.evaluate(judge, SMALL, **how).truncated is None
+    assert server.counts["requests"] == n_calls()
+
+
+def test_the_command_line_prints_what_is_there_and_how_to_continue(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with LoopbackServer(reply=signal_at(20), latency=0.02) as server:
+        options = f"--model {MODEL} --api-base {server.url} --suite datasheet-short --concurrency 4"
+        monkeypatch.setattr(sys, "argv", ["jrh", "evaluate", *options.split(), "--tracking-uri", store_uri])
+        stop = interrupted(main)
+    printed = capsys.readouterr()
+    assert stop.code == 130
+    assert "Judge datasheet" in printed.out
+    assert f"Stopped: {server.counts['requests']} of {n_calls()} calls; the same command continues." in printed.err
+
+
+JRH = "from jrh_mlflow.cli.main import main; main()"
+
+
+@pytest.mark.parametrize("nohup", [False, True])
+def test_a_terminal_that_is_gone_costs_nothing_and_nohup_goes_on(store_uri: str, nohup: bool) -> None:
+    master, slave = os.openpty()
+
+    def own_terminal() -> None:
+        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
+
+    asked = threading.Semaphore(0)
+
+    def reply(_: Body) -> str:
+        asked.release()
+        return '{"verdict": "A"}'
+
+    with LoopbackServer(reply=reply, latency=0.05) as server:
+        options = f"--model {MODEL} --api-base {server.url} --suite datasheet-short --concurrency 4".split()
+        where = ["--tracking-uri", store_uri, "--run-name", "hung up"]
+        child = subprocess.Popen(
+            [sys.executable, "-c", JRH, "evaluate", *options, *where],
+            stdin=slave,
+            stdout=subprocess.DEVNULL if nohup else slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=own_terminal,  # noqa: PLW1509 - the child has one thread
+        )
+        os.close(slave)
+        for _ in range(10):
+            assert asked.acquire(timeout=60)
+        os.close(master)
+        code = child.wait(timeout=60)
+    run = latest_run(store_uri, "hung up")
+    assert (run.info.status, code) == ("FINISHED", 0 if nohup else 129)
+    assert ("jrh.truncated" in run.data.tags) is not nohup
+    assert (server.counts["requests"] == n_calls()) is nohup
+
+
 # 8 After Ctrl-C nothing new goes out
 
 
+class Gate:
+    """Answers nothing until it is opened, and from then on as told."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.opened, self.arrived, self._reply = threading.Event(), threading.Semaphore(0), reply
+
+    def __call__(self, _: Body) -> Reply:
+        return self._reply
+
+    async def hold(self) -> None:
+        self.arrived.release()
+        while not self.opened.is_set():
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize(
+    "reply", [error_reply(503, "Overloaded."), Reply(text="{", raw=b"{"), Reply(text="x", cut=True)]
+)
+def test_after_an_interrupt_no_new_attempt_goes_out_and_what_was_never_sent_is_released(
+    monkeypatch: pytest.MonkeyPatch, reply: Reply
+) -> None:
+    gate = Gate(reply)
+    monkeypatch.setattr(runner, "say", lambda _: gate.opened.set())
+    with LoopbackServer(reply=gate, hold=gate.hold) as server, open_journal("journal.db") as journal:
+
+        def interrupt() -> None:
+            for _ in range(8):
+                assert gate.arrived.acquire(timeout=60)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=interrupt).start()
+        judge = judge_at(server)
+        journal.open_budget("b", 10**9)
+        settings = ClientSettings(concurrency=8, budget="b", price=judge.price(PRICES))
+        calls = plan_calls(SMALL, judge, replicates=1)
+        interrupted(lambda: ask_calls(judge, calls, concurrency=8, journal=journal, settings=settings))
+        assert journal.reserved_micro("b") == 0
+        assert journal.spent_micro("b") >= billed_micro(server)
+    assert server.counts["requests"] == 8
+    assert nothing_is_held()
+
+
+@pytest.mark.parametrize("error", [ValueError("a bug in the rule"), KeyboardInterrupt()])
+def test_what_a_stop_rule_raises_keeps_the_answers_of_a_callable(store_uri: str, error: BaseException) -> None:
+    seen = itertools.count(1)
+
+    def rule(_: CallRecord) -> str | None:
+        if next(seen) == 12:
+            raise error
+        return None
+
+    with pytest.raises(type(error)) as raised:
+        jrh.evaluate(lambda shown: "1", SMALL, stop=rule, concurrency=2, tracking_uri=store_uri)
+    done = raised.value.evaluation
+    why = "interrupted" if isinstance(error, KeyboardInterrupt) else "ValueError"
+    assert done.truncated.startswith(f"{why}: 1")
+    assert done.truncated.endswith(f" of {n_calls()} calls")
+    assert any(done.run_id in note for note in raised.value.__notes__)
+    run = run_of(done, store_uri)
+    assert (run.info.status, run.data.tags["jrh.truncated"]) == ("FINISHED", done.truncated)
+    assert next(seen) == 13, "the rule is asked no more"
+
+
+def test_an_interrupt_keeps_the_answers_of_a_callable(store_uri: str) -> None:
+    answer = signal_at(15)
+    stop = interrupted(lambda: jrh.evaluate(lambda _: answer({})[13], SMALL, concurrency=1, tracking_uri=store_uri))
+    assert 15 <= len(stop.evaluation.calls) + 1 <= 17
+    assert run_of(stop.evaluation, store_uri).info.status == "FINISHED"
+
+
+def test_what_on_record_raises_loses_no_answer() -> None:
+    judge = resolve_judge(lambda shown: "1")
+
+    def broken(_: CallRecord) -> None:
+        raise OSError("the bar is gone")
+
+    calls = plan_calls(SMALL, judge, replicates=1)
+    asked = ask_calls(judge, calls, concurrency=3, on_record=broken, raising=False)
+    assert isinstance(asked.failure, OSError)
+    assert 1 <= len(asked.records) <= 3
+    assert {record.outcome for record in asked.records} == {"verdict"}
+
+
 # 9 An outage of a minute
+
+
+@pytest.fixture
+def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage is tried a hundred times as often, so that one of seconds counts as one of minutes."""
+    monkeypatch.setattr(limits, "FIRST_PROBE_S", 0.005)
+    monkeypatch.setattr(limits, "LONGEST_PROBE_S", 0.01)
+
+
+def asked_outcomes(server: LoopbackServer) -> list[str]:
+    judge, settings = judge_at(server), ClientSettings(concurrency=4, policy=RetryPolicy(base_s=0.01))
+    with open_journal("journal.db") as journal:
+        calls = plan_calls(SMALL, judge, replicates=1)
+        asked = ask_calls(judge, calls, concurrency=4, journal=journal, settings=settings)
+    return [record.outcome for record in asked.records]
+
+
+@pytest.mark.usefixtures("quick_probes")
+@pytest.mark.parametrize("fault", [error_reply(503, "Overloaded."), Reply(text="x", cut=True)])
+def test_an_outage_in_the_middle_loses_nothing(fault: Reply) -> None:
+    asked = itertools.count(1)
+    # More failures than all workers together have attempts.
+    with LoopbackServer(reply=lambda _: fault if 20 < next(asked) <= 120 else '{"verdict": "A"}') as server:
+        assert asked_outcomes(server) == ["verdict"] * n_calls()
+    assert next(asked) > 120
+
+
+@pytest.mark.usefixtures("quick_probes")
+def test_a_server_that_restarts_in_the_middle_loses_nothing() -> None:
+    with LoopbackServer(latency=0.01, outage=Outage(kind="closed", after=20, seconds=1.0)) as server:
+        assert asked_outcomes(server) == ["verdict"] * n_calls()
+
+
+def test_a_call_that_failed_is_asked_once_more_before_the_run_is_measured() -> None:
+    heard: list[str] = []
+    failing = itertools.chain([True] * 6, itertools.repeat(False))
+
+    def reply(body: Body) -> str | Reply:
+        # One text fails for as long as a call is tried; all others are answered.
+        is_first = str(body["messages"]) == first and next(failing)
+        return error_reply(500, "Oh.") if is_first else '{"verdict": "A"}'
+
+    with LoopbackServer(reply=reply) as server, open_journal("journal.db") as journal:
+        judge = judge_at(server)
+        calls = list(plan_calls(SMALL, judge, replicates=1))
+        first = str([dict(message) for message in judge.request(calls[0]).messages])
+        asked = ask_calls(
+            judge,
+            calls,
+            journal=journal,
+            on_record=lambda record: heard.append(record.outcome),
+            settings=ClientSettings(policy=RetryPolicy(base_s=0.01)),
+        )
+    assert [record.outcome for record in asked.records] == ["verdict"] * len(calls) == heard
+    assert server.counts["requests"] == len(calls) + 6
+
+
+def test_a_server_that_is_down_from_the_start_ends_the_run_soon(store_uri: str) -> None:
+    with LoopbackServer(reply=lambda _: error_reply(503, "Down.")) as server:
+        judge = judge_at(server)
+        with pytest.raises(JudgeError, match="20 times in a row") as raised:
+            jrh.evaluate(judge, SMALL, tracking_uri=store_uri, run_name="down")
+    assert raised.value.exit_code == 4
+    assert latest_run(store_uri, "down").info.status == "FAILED"
 
 
 # 10 Disk full while logging

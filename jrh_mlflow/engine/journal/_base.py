@@ -215,6 +215,17 @@ class Journal(ABC):
             # Not spooled: should this process die first, the call is lost just the same.
             self._writer.submit(Change(ChangeKind.SETTLE, row=row, held=held))
 
+    async def release(self, key: str) -> None:
+        """Take back the reservation of a call that was never sent; it leaves no trace."""
+        change = Change(ChangeKind.WITHDRAW, future=asyncio.get_running_loop().create_future())
+        with self._ordering:
+            self._demand_open()
+            change.held = self._take(clean_text(key))
+            change.withdrawn = Change(ChangeKind.RESERVE, held=change.held)
+            self._writer.submit(change)
+        assert change.future is not None
+        await change.future
+
     async def answered(
         self, key: str, *, request_json: str, response_json: str, cost_micro: int | None, budget: str | None
     ) -> bool:
