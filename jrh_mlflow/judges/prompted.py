@@ -179,7 +179,8 @@ class PromptedJudge(ModelJudge):
 
     def read(self, response: Response, call: Call) -> ParsedAnswer:
         """Read what came back for a call."""
-        return read(response, self._names(call.presentation), shown=rendering.shown_texts(call.presentation))
+        shown = [*rendering.shown_texts(call.presentation), self.rubric or "", self.template.text]
+        return read(response, self._names(call.presentation), shown=shown)
 
     def settings(self) -> dict[str, object]:
         """Everything that makes this judge this one, and no key."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from jrh_mlflow.judges.json_objects import spans
 
-_NAMES = "(?:seed:)?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad)"
+_NAMES = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad)"
 _OPENS = rf"<{_NAMES}(?:\s[^<>]*)?>|\[THINK\]|◁think▷"
 _OPENER = re.compile(_OPENS, re.IGNORECASE)
 _OPENER_OF_A_LINE = re.compile(rf"^[ \t*`_]*({_OPENS})", re.IGNORECASE | re.MULTILINE)

@@ -335,3 +335,13 @@ def test_a_reasoning_effort_that_is_given_twice_or_is_no_word_is_refused():
     for wrong in ("", "very low", 3):
         with pytest.raises(ValueError, match="`reasoning_effort` must be a word such as low"):
             PromptedJudge(MODEL, reasoning_effort=wrong)
+
+
+def test_an_example_in_the_prompt_or_the_rubric_may_be_quoted():
+    example = '{"reason": "...", "verdict": "A"}'
+    text = f'The form is {example}, so I say\n{{"reason": "x", "verdict": "B"}}'
+    for settings in ({"prompt": f"Like this: {example}\n{{candidates}}"}, {"rubric": f"Like this: {example}"}):
+        judge = PromptedJudge(MODEL, **settings)
+        assert judge.read(Response(text=text, finish_reason="stop"), call_of(judge)).answer == "2"
+    plain = PromptedJudge(MODEL)
+    assert plain.read(Response(text=text, finish_reason="stop"), call_of(plain)).problem == "conflicting"

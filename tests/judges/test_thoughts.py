@@ -21,6 +21,7 @@ THOUGHT = [
     f"<thinking>{DRAFT}</thinking>\n{ANSWER}",
     f"<reasoning effort='high'>{DRAFT}</reasoning>\n{ANSWER}",
     f"<seed:think>{DRAFT}</seed:think>{ANSWER}",
+    f"<thinking>{DRAFT}</thinking>{ANSWER}",
     f"[THINK]{DRAFT}[/THINK]{ANSWER}",
     f"◁think▷{DRAFT}◁/think▷{ANSWER}",
     f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>final<|message|>{ANSWER}",

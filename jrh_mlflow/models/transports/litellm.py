@@ -45,7 +45,7 @@ _CLIENT_TIMEOUT_S = 3600.0
 """litellm keeps one client per timeout, so it always gets the same one; the transport's own clock ends a call."""
 _FLUSH_TIMEOUT_S = 5.0
 _BOUNDED: ContextVar[bool] = ContextVar("jrh_bounded", default=False)
-"""Set in the tasks that send our requests."""
+"""Set while a request of ours is sent."""
 _HARMLESS = ("Pydantic serializer warnings", ".*`ReadOnly` qualifier.*", ".*conflict with protected namespace.*")
 
 
@@ -64,7 +64,7 @@ class LiteLLMTransport(Transport):
         """Send one request; see `Transport.send`."""
         arguments = self._arguments(request, timeout_s)
         failure: Exception | None = None
-        _BOUNDED.set(True)
+        token = _BOUNDED.set(True)
         try:
             completion = await asyncio.wait_for(self._litellm.acompletion(**arguments), timeout_s)
         except asyncio.TimeoutError:
@@ -73,6 +73,8 @@ class LiteLLMTransport(Transport):
             failure = error
         else:
             return read_completion(as_dialect(completion))
+        finally:
+            _BOUNDED.reset(token)
         # Raised out here, so that no exception of litellm, with a key in it, hangs on as context.
         if failure is None:
             raise TransportError("timeout", f"{request.model} gave no answer within {timeout_s:g} s.")
