@@ -116,6 +116,21 @@ def start_python(script: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def run_at_once(script: str, *arguments: str, n: int) -> list[str]:
+    """Run a script that prints `ready` and then waits for a line in several processes; return what they print."""
+    children = [start_python(script, *arguments) for _ in range(n)]
+    for child in children:
+        assert child.stdout
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    outputs = [child.communicate()[0] for child in children]
+    assert [child.returncode for child in children] == [0] * n
+    return outputs
+
+
 RECEIVER = """
 import asyncio, os, sys
 from jrh_mlflow.engine.journal import open_journal

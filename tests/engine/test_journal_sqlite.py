@@ -16,7 +16,7 @@ import pytest
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.journal.spool import spool_owners
 from jrh_mlflow.errors import JournalError
-from tests.engine.journal_tools import ask
+from tests.engine.journal_tools import ask, run_at_once
 
 N_ANSWERS = 200
 LONG = "long enough for overflow pages " * 200
@@ -158,7 +158,27 @@ def test_a_row_whose_content_changed_is_absent_counted_and_can_be_answered_again
         assert journal.get("k1") == '"k1!"'
 
 
-def test_another_schema_version_is_refused_and_untouched(filled: Path) -> None:
+OPENER = """
+import sys
+from jrh_mlflow.engine.journal import open_journal
+print("ready", flush=True)
+sys.stdin.readline()
+with open_journal(sys.argv[1]) as journal:
+    print(journal.summary().answered, journal.get("k1"), flush=True)
+"""
+
+
+def test_a_journal_of_the_first_version_is_upgraded_by_whoever_opens_it_first(filled: Path) -> None:
+    with closing(sqlite3.connect(filled)) as connection:
+        connection.execute("DROP TABLE hits")
+        connection.execute("PRAGMA user_version = 0")
+    said = run_at_once(OPENER, str(filled), n=3)
+    assert said == [f'{N_ANSWERS} "1 "\n'] * 3
+    with open_journal(filled) as journal:
+        assert journal.summary().hits == 3
+
+
+def test_a_later_schema_version_is_refused_and_untouched(filled: Path) -> None:
     with closing(sqlite3.connect(filled)) as connection:
         connection.execute("PRAGMA user_version = 2")
     before = filled.read_bytes()

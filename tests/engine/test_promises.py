@@ -50,7 +50,7 @@ from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.tracking.mlflow_server import running_server
 from jrh_mlflow.tracking.store import Store
-from tests.engine.journal_tools import BACKENDS, start_python
+from tests.engine.journal_tools import BACKENDS, run_at_once
 from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
 from tests.loopback_replies import Body
 from tests.test_example import free_port
@@ -415,16 +415,7 @@ for record in asked.records:
 
 def evaluate_twice_at_once(server: LoopbackServer, journal: str) -> list[list[list[str]]]:
     """Return the records of two processes that ask the same calls at the same moment: key, outcome, answer, cached."""
-    children = [start_python(EVALUATE, server.url, journal) for _ in range(2)]
-    for child in children:
-        assert child.stdout
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        assert child.stdin
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    outputs = [child.communicate()[0] for child in children]
-    assert [child.returncode for child in children] == [0, 0]
+    outputs = run_at_once(EVALUATE, server.url, journal, n=2)
     return [[line.split("\t") for line in output.splitlines()] for output in outputs]
 
 

@@ -261,9 +261,19 @@ def _check(path: Path) -> bool:
             return True
         if not ({"calls", "budgets", "owners"} <= names and _passes_check(connection, path)):
             return False
-        if "hits" not in names:
-            database.create_hits()
+        _upgrade(database, names)
         return True
+
+
+def _upgrade(database: SqliteDatabase, tables: set[str]) -> None:
+    """Bring a journal of an earlier version up to this one, whole or not at all."""
+    ((version,),) = database.fetch("PRAGMA user_version")
+    if "hits" in tables and version == _SCHEMA_VERSION:
+        return
+    with database.transaction():
+        if "hits" not in tables:
+            database.create_hits()
+        database.connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
 def _is_new(connection: sqlite3.Connection, path: Path, tables: set[str]) -> bool:
