@@ -200,6 +200,7 @@ def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
             "output": output,
             "tests": {name: asdict(counts) for name, counts in made.tests.items()},
             "cost_usd": made.usage.cost_usd,
+            "unknown_costs": made.usage.unknown_costs,
             "truncated": done.truncated,
             "notes": list(made.notes),
             "metrics": done.metrics,
@@ -215,7 +216,7 @@ def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
         click.echo(f"… and {len(made.set_aside) - 5} more, in the run's set_aside.jsonl")
     if not made.total("items"):
         click.echo("Nothing could be made beyond the baselines.")
-    dollars = spent_text(made.usage.cost_usd)
+    dollars = spent_text(made.usage.cost_usd, unknown_calls=made.usage.unknown_costs)
     click.echo(f"\ncalls {made.usage.calls} ({made.usage.cached} from the journal), dollars {dollars}")
     click.echo(f"{done.suite.name}: {len(done.suite)} items, sha256 {done.suite.sha256}, in {output}")
     click.echo(done.link)

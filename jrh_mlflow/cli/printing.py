@@ -27,6 +27,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: i
 
 def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool) -> None:
     """Print what was measured: one table for several judges, the whole datasheet for one."""
+    from jrh_mlflow.reports.numbers import at_least_text
     from jrh_mlflow.results import Datasheet
 
     if as_json:
@@ -41,6 +42,8 @@ def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool) -> No
     for one in evaluations:
         for axis, reason in one.withheld.items():
             click.echo(f"withheld: {one.judge.label}: {axis}: {reason}")
+        if one.cost_usd is not None and one.unknown_costs:
+            click.echo(f"{one.judge.label}: {at_least_text(one.cost_usd, one.unknown_costs)}")
     click.echo("")
     for one in evaluations:
         click.echo(f"{one.judge.label}: {one.link}")
@@ -121,5 +124,6 @@ def _facts(one: Evaluation) -> dict[str, Any]:
         "metrics": one.metrics,
         "withheld": one.withheld,
         "cost_usd": one.cost_usd,
+        "unknown_costs": one.unknown_costs,
         "link": one.link,
     }

@@ -97,4 +97,6 @@ def failure_micro(error: TransportError, price: Price | None, worst_micro: int) 
     told = response_micro(price, error.usage) if error.usage is not None else None
     if ending.booked == "nothing":
         return 0, True
-    return (worst_micro, False) if told is None else (told, True)
+    if told is not None:
+        return told, True
+    return worst_micro, price is not None and not worst_micro

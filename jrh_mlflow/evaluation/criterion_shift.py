@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.errors import BudgetError, RecipeError
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.evaluation.evaluate import SIMULATED_NOTE, Evaluation, evaluate
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.criterion import criterion_axes
@@ -20,7 +20,7 @@ from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.outbox import JudgeFacts
+from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
 from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 
 
@@ -82,17 +82,15 @@ def criterion_shift(
 def _evaluate_arms(
     arms: Sequence[Judge], suite: Suite, *, max_usd: float | None, **as_evaluate: Any
 ) -> dict[str, Evaluation]:
-    """Evaluate one arm after the other; each may spend what those before it have left of the cap."""
-    evaluations: dict[str, Evaluation] = {}
-    for arm in arms:
-        spent = sum(one.cost_usd or 0.0 for one in evaluations.values())
-        if max_usd is not None and 0 < max_usd <= spent:
-            raise BudgetError(f"The first {len(evaluations)} of {len(arms)} arms spent the cap of ${max_usd}.")
-        name = arm.tie_criterion.name
-        left = None if max_usd is None else max_usd - spent
-        run_name = f"{JudgeFacts.of(arm).label}: {name}"
-        evaluations[name] = evaluate(arm, suite, run_name=run_name, max_usd=left, **as_evaluate)
-    return evaluations
+    """Evaluate one arm after the other, all on one budget of the journal: what a call may have cost counts as well."""
+    identity = (*(arm.fingerprint() for arm in arms), suite.sha256, as_evaluate.get("replicates", 1))
+    as_evaluate = {"budget": outbox_key("shift", *identity), "max_usd": max_usd, **as_evaluate}
+    return {
+        arm.tie_criterion.name: evaluate(
+            arm, suite, run_name=f"{JudgeFacts.of(arm).label}: {arm.tie_criterion.name}", **as_evaluate
+        )
+        for arm in arms
+    }
 
 
 def _content(

@@ -29,7 +29,7 @@ from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
-from jrh_mlflow.reports.numbers import money_text, threshold_text
+from jrh_mlflow.reports.numbers import at_least_text, money_text, threshold_text
 from jrh_mlflow.resolve import Prepared, prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import categorised
@@ -74,8 +74,13 @@ class Evaluation:
 
     @cached_property
     def cost_usd(self) -> float | None:
-        """Dollars of all calls, or None when a price is unknown."""
+        """Dollars of the calls whose cost is known, or None when none is; `unknown_costs` counts the others."""
         return keys.known_total(self.calls, "cost_usd")
+
+    @property
+    def unknown_costs(self) -> int:
+        """Calls whose cost is unknown: with any, `cost_usd` is a lower bound."""
+        return keys.unknown_costs(self.calls)
 
     @property
     def datasheet(self) -> Datasheet:
@@ -474,7 +479,7 @@ def _price_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
     """What a point of accuracy costs, where both are known."""
     if isinstance(sheet, Datasheet):
         return []
-    accuracy, cost = sheet.estimates.get("all/accuracy"), keys.known_total(measured.calls, "cost_usd")
+    accuracy, cost = sheet.estimates.get("all/accuracy"), keys.whole_total(measured.calls, "cost_usd")
     if cost is None or not isinstance(accuracy, Estimate):
         return []
     return keys.price_points(usd_per_accuracy_point(cost, accuracy.value))
@@ -483,16 +488,16 @@ def _price_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
 def _facts(measured: Measured, prices: Sequence[keys.Point]) -> Mapping[str, str]:
     """Return suite, calls, cost and time as the page shows them; unknown is never 0."""
     suite, calls = measured.suite, measured.calls
-    cost = keys.known_total(calls, "cost_usd")
+    cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
     facts = {
         "suite": f"{suite.name} ({len(suite):,} items)",
         "sha256": suite.sha256[:16],
         "calls": f"{len(calls):,}",
-        "cost": money_text(cost),
+        "cost": at_least_text(cost, unknown),
         "time": f"{measured.seconds:,.1f} s",
     }
     if cost:
-        facts["per 1,000 calls"] = money_text(1000 * cost / len(calls))
+        facts["per 1,000 calls"] = money_text(1000 * cost / (len(calls) - unknown))
     if prices:
         facts["per accuracy point"] = money_text(prices[0].value)
     return facts
@@ -514,4 +519,6 @@ def _caption(path: str) -> str:
 def _notes(measured: Measured) -> list[str]:
     notes = [SIMULATED_NOTE] if measured.judge.simulated else []
     notes += [f"Truncated ({measured.truncated}): measured on what was asked."] if measured.truncated else []
+    cost, unknown = keys.known_total(measured.calls, "cost_usd"), keys.unknown_costs(measured.calls)
+    notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []
     return notes

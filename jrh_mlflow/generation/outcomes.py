@@ -72,13 +72,15 @@ class SetAside:
 
 @dataclass(kw_only=True, slots=True)
 class Usage:
-    """Calls, tokens and dollars of generator and validator together; a sum with an unknown part is None."""
+    """Calls, tokens and dollars of generator and validator together; sums are of what is known."""
 
     calls: int = 0
     cached: int = 0
-    input_tokens: int | None = 0
-    output_tokens: int | None = 0
-    cost_micro: int | None = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micro: int = 0
+    unknown_costs: int = 0
+    """Calls whose cost is unknown: with any, `cost_usd` is a lower bound."""
 
     def add(self, call: Reply) -> None:
         """Count a call."""
@@ -86,15 +88,15 @@ class Usage:
             return
         self.calls += 1
         self.cached += call.cached
-        self.input_tokens = _sum(self.input_tokens, call.input_tokens)
-        self.output_tokens = _sum(self.output_tokens, call.output_tokens)
-        micro = None if call.cost_usd is None else round(call.cost_usd * 1_000_000)
-        self.cost_micro = _sum(self.cost_micro, micro)
+        self.input_tokens += call.input_tokens or 0
+        self.output_tokens += call.output_tokens or 0
+        self.cost_micro += round((call.cost_usd or 0.0) * 1_000_000)
+        self.unknown_costs += call.cost_usd is None
 
     @property
     def cost_usd(self) -> float | None:
-        """Dollars, or None when a price or a usage is unknown."""
-        return None if self.cost_micro is None else self.cost_micro / 1_000_000
+        """Dollars of the calls whose cost is known, or None when none is that was not free."""
+        return None if self.unknown_costs and not self.cost_micro else self.cost_micro / 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,10 +133,6 @@ class Made:
     def total(self, name: str) -> int:
         """Sum one count over all tests."""
         return sum(getattr(counts, name) for counts in self.tests.values())
-
-
-def _sum(total: int | None, part: int | None) -> int | None:
-    return None if total is None or part is None else total + part
 
 
 PARTIAL_FILE = "items.partial.jsonl"

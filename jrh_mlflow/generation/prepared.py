@@ -38,6 +38,7 @@ from jrh_mlflow.models.prices import (
     prompt_size,
     worst_case_micro,
 )
+from jrh_mlflow.models.surcharges import refuse_surcharges
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.perturb import AgentTest, NotApplicable, Rewrite
 from jrh_mlflow.resolve import resolve_judge
@@ -184,6 +185,8 @@ def _cap(
         return None
     if writes is not None and not isinstance(writes, Generator):
         raise RecipeError("A cap needs calls that are priced beforehand, and the generator is a function.")
+    if writes is not None:
+        refuse_surcharges(writes.extra or {})
     asked = [(writes.as_judge() if writes else None, price), validator]
     caps = [checked_cap(max_usd, judge, price) for judge, price in asked if judge]
     return caps[0] if caps else None

@@ -63,6 +63,7 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
             keys.INPUT_TOKENS: made.usage.input_tokens,
             keys.OUTPUT_TOKENS: made.usage.output_tokens,
             keys.COST: made.usage.cost_usd,
+            keys.UNKNOWN_COSTS: (made.usage.cost_usd is not None and made.usage.unknown_costs) or None,
             keys.CPU_SECONDS: made.cpu_seconds,
         },
         seconds=made.seconds,
@@ -192,7 +193,7 @@ def _cost(made: Made) -> str:
     usage = made.usage
     if not usage.calls:
         return "No model was asked."
-    dollars = spent_text(usage.cost_usd, unknown="cost unknown")
+    dollars = spent_text(usage.cost_usd, unknown_calls=usage.unknown_costs, unknown="cost unknown")
     return f"Calls: {usage.calls} ({usage.cached} from the journal), {dollars}, generator and validator together."
 
 

@@ -21,12 +21,14 @@ from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template
 from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, first_set, reasons, takes_schema
 from jrh_mlflow.models.local.weights import canonical, is_local, shown_name
+from jrh_mlflow.models.surcharges import refuse_surcharges
 from jrh_mlflow.options import AUTOMATIC, JudgeOptions
 from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.schema.requests import Request, Response
 
 if TYPE_CHECKING:
+    from jrh_mlflow.models.prices import Price
     from jrh_mlflow.schema.items import Call
     from jrh_mlflow.suites.suite import Suite
 
@@ -131,6 +133,11 @@ class PromptedJudge(ModelJudge):
         self.answer_style, self.logprobs = answer_style, logprobs
         self.used: tuple[Template, ...] = (self.template,)
         """Templates that the suite needs; known after `begin`."""
+
+    def check_cap(self, price: Price | None) -> None:
+        """Demand a price, a longest answer, and nothing in `extra` that makes calls dearer than both say."""
+        super().check_cap(price)
+        refuse_surcharges(self.extra)
 
     def begin(self, suite: Suite) -> None:
         """Check that the prompt fits every item, before anything is paid."""

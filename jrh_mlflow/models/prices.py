@@ -127,14 +127,20 @@ def response_micro(price: Price | None, response: Response) -> int | None:
 
 
 def prompt_size(request: Request) -> int:
-    """Return an upper bound of a request's input tokens: all its bytes, the answer's schema included, plus overhead."""
+    """Return an upper bound of a request's input tokens: all its bytes, schema and `extra` included, plus overhead."""
     size = REQUEST_OVERHEAD_TOKENS
     for message in request.messages:
         size += MESSAGE_OVERHEAD_TOKENS + sum(len(text.encode("utf-8", "replace")) for text in message.values())
     if request.response_schema is not None:
-        schema = json.dumps(request.response_schema, ensure_ascii=False)
-        size += SCHEMA_OVERHEAD_TOKENS + len(schema.encode("utf-8", "replace"))
+        size += SCHEMA_OVERHEAD_TOKENS + _n_bytes(request.response_schema)
+    if request.extra:
+        # Tools and schemas in it are put before the model like the prompt, with as much text around them.
+        size += _n_bytes(request.extra) + (SCHEMA_OVERHEAD_TOKENS if "tools" in request.extra else 0)
     return size
+
+
+def _n_bytes(data: Mapping[str, Any]) -> int:
+    return len(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _from_override(name: str, given: tuple[float, float]) -> Price:

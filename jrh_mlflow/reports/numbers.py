@@ -66,9 +66,19 @@ def money_text(usd: float | None) -> str:
     return "unknown" if usd is None else f"${usd:.4f}" if usd >= 0.01 or usd == 0 else f"${usd:.2g}"
 
 
-def spent_text(usd: float | None, *, unknown: str = "unknown") -> str:
+def at_least_text(usd: float | None, unknown_calls: int) -> str:
+    """Write a sum that leaves out calls of unknown cost: `at least $0.1234; 3 calls unknown`."""
+    return _at_least(money_text(usd), 0 if usd is None else unknown_calls)
+
+
+def spent_text(usd: float | None, *, unknown_calls: int = 0, unknown: str = "unknown") -> str:
     """Write dollars that were spent, always to four places."""
-    return unknown if usd is None else f"${usd:.4f}"
+    return unknown if usd is None else _at_least(f"${usd:.4f}", unknown_calls)
+
+
+def _at_least(dollars: str, unknown_calls: int) -> str:
+    calls = f"{unknown_calls:,} {'call' if unknown_calls == 1 else 'calls'} unknown"
+    return f"at least {dollars}; {calls}" if unknown_calls else dollars
 
 
 def quote_text(usd: float | None, worst_usd: float | None, *, unknown: str) -> str:

@@ -95,7 +95,7 @@ def picked(metrics: Mapping[str, float], name: str) -> float:
         RecipeError: when the run has none of that name, with the nearest one.
     """
     if name not in metrics:
-        if name == COST:
+        if name == COST or keys.UNKNOWN_COSTS in metrics:
             raise RecipeError(
                 "The cost of a call is unknown, so its objective is too. Give the model's price "
                 "(`prices`), or answers that carry `cost_usd`."

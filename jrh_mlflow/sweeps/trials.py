@@ -149,7 +149,7 @@ class SweepContext:
         with self.store.errors("The evaluation is logged; its choices are not. The same sweep again logs them."):
             choices = keys.grouped_params({"choice": configuration.params})
             self.store.log_batch(done.run_id, points=points, params=choices)
-        metrics = {**done.metrics, **keys.last_values(points)}
+        metrics = {**keys.without_partial(done.metrics), **keys.last_values(points)}
         metrics |= {} if isinstance(composite, NotEstimable) else {RELIABILITY: composite.value}
         metrics |= {} if usd is None else {COST: usd}
         whole = done.truncated is None

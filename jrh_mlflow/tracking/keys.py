@@ -61,6 +61,9 @@ CALLS_CACHED = "calls/cached"
 INPUT_TOKENS = "tokens/input"
 OUTPUT_TOKENS = "tokens/output"
 COST = "cost/usd"
+COST_PER_1K_CALLS = "cost/usd_per_1k_calls"
+UNKNOWN_COSTS = "cost/unknown_calls"
+"""Calls whose cost is unknown, where that of others is known: then totals are of those others, and a lower bound."""
 COST_PER_1K_JUDGMENTS = "cost/usd_per_1k_judgments"
 """A goal of sweeps; trials log it as `sweep/usd_per_1k_judgments`."""
 SECONDS = "time/seconds"
@@ -185,7 +188,7 @@ def _curve_points(estimates: Mapping[str, Reading]) -> list[Point]:
 
 
 def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | None = None) -> list[Point]:
-    """Counts by outcome, tokens, cost and time; a total that is not known for every call is left out."""
+    """Counts by outcome, tokens, cost and time; totals are of the calls where they are known."""
     counts = calls["outcome"].value_counts()
     values: dict[str, float | None] = {
         CALLS_TOTAL: len(calls),
@@ -197,9 +200,10 @@ def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | Non
         SECONDS: seconds,
         CPU_SECONDS: cpu_seconds,
     }
-    cost = values[COST]
+    cost, unknown = values[COST], unknown_costs(calls)
     if cost is not None:
-        values["cost/usd_per_1k_calls"] = 1000 * cost / len(calls)
+        values[COST_PER_1K_CALLS] = 1000 * cost / (len(calls) - unknown)
+        values[UNKNOWN_COSTS] = unknown or None
     return known_points(values)
 
 
@@ -209,9 +213,30 @@ def price_points(usd_per_point: float | None) -> list[Point]:
 
 
 def known_total(calls: pd.DataFrame, column: str) -> float | None:
-    """Sum a column over all calls, or None when any of them is unknown: unknown is never free."""
+    """Sum a column over the calls where it is known; None when it is for none.
+
+    Nothing but calls that failed for free, beside others of unknown cost, is no total either: unknown is never free.
+    """
     values = pd.to_numeric(calls[column], errors="coerce").to_numpy(float)
-    return None if np.isnan(values).any() else float(values.sum())
+    known = values[~np.isnan(values)]
+    is_told = known.any() or len(known) == len(values)
+    return float(known.sum()) if is_told and len(known) else None
+
+
+def whole_total(calls: pd.DataFrame, column: str) -> float | None:
+    """Sum a column over all calls; None when it is unknown for one: for what is compared or derived."""
+    return None if calls[column].isna().any() else known_total(calls, column)
+
+
+def unknown_costs(calls: pd.DataFrame) -> int:
+    """Count the calls whose cost is unknown."""
+    return int(calls["cost_usd"].isna().sum())
+
+
+def without_partial(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return metrics without those that are sums over some of the calls: an objective must not prefer the unknown."""
+    partial = (COST, COST_PER_1K_CALLS, INPUT_TOKENS, OUTPUT_TOKENS) if UNKNOWN_COSTS in metrics else ()
+    return {name: value for name, value in metrics.items() if name not in partial}
 
 
 def sweep_points(readings: Mapping[str, Reading], *, usd_per_1k: float | None, calls_per_judgment: int) -> list[Point]:

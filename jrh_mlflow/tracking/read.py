@@ -56,8 +56,8 @@ class LoggedRun:
 
     @property
     def cost_usd(self) -> float | None:
-        """Dollars of all calls, or None when a price is unknown."""
-        return keys.known_total(self.calls, "cost_usd")
+        """Dollars of all calls, or None when the cost of one is unknown."""
+        return keys.whole_total(self.calls, "cost_usd")
 
     @property
     def facts(self) -> dict[str, object]:

@@ -36,6 +36,7 @@ from jrh_mlflow import home as home_module
 from jrh_mlflow import resolve
 from jrh_mlflow.cli.main import group, main
 from jrh_mlflow.engine import Asked, ask_calls, limits, plan_calls, runner
+from jrh_mlflow.engine.batch import export_batch, import_batch
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.endings import ENDINGS
 from jrh_mlflow.engine.journal import Journal, open_journal
@@ -44,15 +45,17 @@ from jrh_mlflow.engine.runner import is_running
 from jrh_mlflow.engine.sessions import looked_up
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.evaluation.evaluate import price_evaluation, resume
-from jrh_mlflow.models.prices import prompt_size
+from jrh_mlflow.models.prices import price_of, prompt_size
 from jrh_mlflow.resolve import journal_at, resolve_judge
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.schema.requests import Response
+from jrh_mlflow.sweeps.goals import picked
+from jrh_mlflow.tracking.keys import without_partial
 from jrh_mlflow.tracking.mlflow_server import running_server
 from jrh_mlflow.tracking.store import Store
 from tests.engine.journal_tools import BACKENDS, run_at_once
 from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
-from tests.loopback_replies import Body
+from tests.loopback_replies import Body, ReplyFunction
 from tests.test_example import free_port
 
 MODEL = "openai/gpt-4o-mini"
@@ -390,6 +393,101 @@ def test_the_quote_of_a_model_that_reasons_shows_its_longer_answers() -> None:
 
 
 # 5 Costs that are known are logged
+
+
+def silent_now_and_then() -> ReplyFunction:
+    """Leave the usage out of every tenth answer."""
+    numbers = itertools.count()
+    return lambda _: Reply(text='{"reason": "r", "verdict": "A"}', usage=next(numbers) % 10 != 3)
+
+
+def test_calls_of_unknown_cost_leave_the_cost_of_the_others_to_be_logged(store_uri: str) -> None:
+    with LoopbackServer(reply=silent_now_and_then()) as server:
+        done = jrh.evaluate(judge_at(server), SMALL, prices=PRICES, tracking_uri=store_uri)
+        told = PRICES[MODEL][0] * server.counts["input_tokens"] + PRICES[MODEL][1] * server.counts["output_tokens"]
+    unknown = len(range(3, n_calls(), 10))
+    metrics = run_of(done, store_uri).data.metrics
+    assert metrics["cost/usd"] == pytest.approx(told / 1e6) == pytest.approx(done.cost_usd)
+    assert metrics["cost/unknown_calls"] == unknown == done.unknown_costs
+    assert metrics["cost/usd_per_1k_calls"] == pytest.approx(1000 * done.cost_usd / (n_calls() - unknown))
+    assert metrics["tokens/input"] == server.counts["input_tokens"]
+    client = MlflowClient(store_uri)
+    for page in ("datasheet.html", "datasheet.md"):
+        text = Path(client.download_artifacts(done.run_id, page)).read_text(encoding="utf-8")
+        assert f"at least ${done.cost_usd:.4f}; {unknown} calls unknown" in text
+
+
+def test_a_run_whose_every_cost_is_known_says_nothing_of_unknown_ones(store_uri: str) -> None:
+    with LoopbackServer() as server:
+        done = jrh.evaluate(judge_at(server), SMALL, prices=PRICES, tracking_uri=store_uri)
+    assert "cost/unknown_calls" not in done.metrics
+    assert done.unknown_costs == 0
+
+
+def test_a_partial_cost_is_no_objective_of_a_sweep() -> None:
+    partial = {"cost/usd": 1.0, "cost/unknown_calls": 2.0, "calls/total": 9.0}
+    assert without_partial(partial) == {"cost/unknown_calls": 2.0, "calls/total": 9.0}
+    with pytest.raises(RecipeError, match="cost of a call is unknown"):
+        picked(without_partial(partial), "cost/usd")
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"service_tier": "priority"},
+        {"serviceTier": "flex"},
+        {"web_search_options": {}},
+        {"search_parameters": {"mode": "on"}},
+        {"models": ["openai/gpt-5"]},
+        {"plugins": [{"id": "web"}]},
+        {"provider": {"sort": "throughput"}},
+        {"tools": [{"type": "web_search"}]},
+        {"tools": [{"googleSearch": {}}]},
+        {"max_output_tokens": 9999},
+        {"generationConfig": {"maxOutputTokens": 9999}},
+        {"best_of": 8},
+        {"modalities": ["text", "audio"]},
+    ],
+)
+def test_with_a_cap_what_changes_the_price_is_refused_before_anything_is_sent(
+    extra: dict[str, object], store_uri: str
+) -> None:
+    how = {"prices": PRICES, "max_usd": 1.0, "tracking_uri": store_uri}
+    with LoopbackServer() as server:
+        judge = judge_at(server, extra=extra)
+        with pytest.raises(RecipeError, match=r"`extra` has .* and a cap cannot hold with it"):
+            jrh.evaluate(judge, SMALL, **how)
+        writer = jrh.Generator(MODEL, api_base=server.url, extra=extra)
+        frame = pd.DataFrame({"instruction": ["Do."] * 2, "response": ["One.", "Two."], "label": ["yes", "no"]})
+        with pytest.raises(RecipeError, match="a cap cannot hold with it"):
+            jrh.generate(
+                frame, tests="rubric_paraphrase", rubric="Is it?", generator=writer, tracking_uri=store_uri, **how
+            )
+    assert server.counts["requests"] == 0
+
+
+def test_what_else_stands_in_extra_counts_as_prompt() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "description": "d" * 5000}}]
+    calls = plan_calls(SMALL, jrh.PromptedJudge(MODEL), replicates=1)
+    call = next(iter(calls))
+    plain, longer = (jrh.PromptedJudge(MODEL, extra=extra).request(call) for extra in ({}, {"tools": tools}))
+    jrh.PromptedJudge(MODEL, extra={"tools": tools}).check_cap(price_of(MODEL))
+    assert prompt_size(longer) > prompt_size(plain) + 5000
+
+
+def test_an_answer_of_a_batch_is_counted_at_the_batchs_price_by_a_later_run(store_uri: str, tmp_path: Path) -> None:
+    judge = jrh.PromptedJudge(MODEL, max_tokens=64)
+    body = {"model": "m", "choices": [{"message": {"content": '{"reason": "r", "verdict": "A"}'}}]}
+    body["usage"] = {"prompt_tokens": 100, "completion_tokens": 25, "total_tokens": 125}
+    with open_journal(tmp_path / "j.db") as journal:
+        (requests,) = export_batch(judge, SMALL, journal, tmp_path / "requests.jsonl").files
+        keys = [json.loads(line)["custom_id"] for line in requests.read_text().splitlines()]
+        lines = [json.dumps({"custom_id": key, "response": {"status_code": 200, "body": body}}) for key in keys]
+        (tmp_path / "results.jsonl").write_text("\n".join(lines) + "\n")
+        import_batch(requests, tmp_path / "results.jsonl", journal, judge, prices=PRICES, discount=0.5)
+        done = jrh.evaluate(judge, SMALL, journal=journal, prices=PRICES, tracking_uri=store_uri)
+    assert done.metrics["calls/cached"] == n_calls()
+    assert done.cost_usd == pytest.approx(n_calls() * 100e-6)
 
 
 # 6 Two processes on the same calls
@@ -783,7 +881,7 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.endings import ENDINGS
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.retries import RetryPolicy
-from jrh_mlflow.errors import BudgetError, JudgeError, TrackingError
+from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, TrackingError
 
 suite, judge, asked = jrh.datasheet_suite(n_tasks=1, depth=1), jrh.scripted.Oracle(), []
 answer, temporary = type(judge).answer, tempfile.gettempdir()
