@@ -311,8 +311,8 @@ class ModelSession(JudgeSession):
         return self.kept(work) or self._ask(work)
 
     async def _ask(self, keyed: KeyedCall) -> CallRecord:
-        # Once more: another process may have answered since the calls were prepared.
-        looked_at, kept = time.time(), self._client.kept(keyed.key)
+        # Where nothing was kept when the calls were prepared, reserving tells what others answered since.
+        looked_at, kept = time.time(), None if keyed.kept is None else self._client.kept(keyed.key)
         if kept is not None and (kept.text or "").strip():
             return self._record(keyed, kept)
         # An empty answer that an older version kept makes way for the new one.
