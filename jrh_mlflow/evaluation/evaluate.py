@@ -292,10 +292,12 @@ def _keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, el
     """Log an evaluation; `elsewhere` says where its answers are when no disk can keep them."""
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
     with ending(store, run_id), outbox.keep(measured, key=key, target=store.address(run_id)) as kept:
-        return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere)
+        return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True)
 
 
-def _log(store: Store, measured: Measured, run_id: str, *, kept: Kept, elsewhere: str = "") -> Evaluation:
+def _log(
+    store: Store, measured: Measured, run_id: str, *, kept: Kept, elsewhere: str = "", is_new: bool = False
+) -> Evaluation:
     what_now = f"Nothing is lost: `jrh evaluate --resume {kept.folder}`, or the same call again, logs it."
     if kept.folder is None:
         what_now = f"No disk takes the calls either ({kept.problem}). {elsewhere}"
@@ -303,7 +305,8 @@ def _log(store: Store, measured: Measured, run_id: str, *, kept: Kept, elsewhere
         sheet = measure(measured.calls, seed=int(measured.run["seed"]), labels=measured.suite.labels)
         sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=int(measured.run["seed"]))
         try:
-            metrics = publish(store, run_id, evaluation_content(measured, sheet), what_now=what_now)
+            content = evaluation_content(measured, sheet)
+            metrics = publish(store, run_id, content, what_now=what_now, is_new=is_new)
         except TrackingError as error:
             error.calls = measured.calls
             raise

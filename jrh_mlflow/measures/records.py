@@ -120,7 +120,11 @@ def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
             return str(int(value))
         return str(value)
 
-    return column.map(text).astype(object)
+    if column.dtype == object:  # where 1, 1.0 and True are cells of their own
+        return column.map(text).astype(object)
+    codes, cells = pd.factorize(column, use_na_sentinel=False)
+    texts = np.array([text(cell) for cell in cells], dtype=object)
+    return pd.Series(texts[codes], index=column.index, name=column.name, dtype=object)
 
 
 def _as_number(frame: pd.DataFrame, column: str) -> pd.Series[float]:

@@ -100,13 +100,38 @@ def _resampled_crossings(
     k = len(correct)
     weights = rng.multinomial(k, np.full(k, 1 / k), size=n_resamples).astype(float)
     sums, sizes = weights @ correct, weights @ n
-    censored = {"left": -np.inf, "right": np.inf}
-    values = np.empty(n_resamples)
-    for row in range(n_resamples):
+    values, whole = np.empty(n_resamples), (sizes > 0).all(axis=1)
+    values[whole] = _crossings(steps, sums[whole], sizes[whole], target=target)
+    for row in np.flatnonzero(~whole):  # a step that no drawn cluster has
         used = sizes[row] > 0
-        found = crossing(steps[used], sums[row][used], sizes[row][used], target=target)
-        values[row] = found.value if found.censored is None else censored[found.censored]
+        (values[row],) = _crossings(steps[used], sums[row : row + 1, used], sizes[row : row + 1, used], target=target)
     return values
+
+
+def _crossings(steps: Array, correct: Array, n: Array, *, target: float) -> Array:
+    """`crossing` of many curves at once, one per row; -inf and inf where it is censored."""
+    fitted = _isotonic(correct, n)
+    reached = fitted >= target - _TOLERANCE
+    rows, first = np.arange(len(fitted)), reached.argmax(axis=1)
+    left = np.maximum(first - 1, 0)
+    rise = np.where(first > left, fitted[rows, first] - fitted[rows, left], 1.0)
+    share = np.minimum(1.0, (target - fitted[rows, left]) / rise)
+    values = np.where(first == 0, -np.inf, steps[left] + share * (steps[first] - steps[left]))
+    return np.where(reached.any(axis=1), values, np.inf)
+
+
+def _isotonic(correct: Array, n: Array) -> Array:
+    """Isotonic fit of `correct / n` weighted by n, row by row: max over starts of the min over ends of block means."""
+    zero = np.zeros((len(n), 1))
+    sums, sizes = (np.concatenate([zero, np.cumsum(counts, axis=1)], axis=1) for counts in (correct, n))
+    fitted = np.full(n.shape, -np.inf)
+    for start in range(n.shape[1]):
+        means = (sums[:, start + 1 :] - sums[:, start : start + 1]) / (
+            sizes[:, start + 1 :] - sizes[:, start : start + 1]
+        )
+        lowest = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
+        fitted[:, start:] = np.maximum(fitted[:, start:], lowest)
+    return fitted
 
 
 def d_prime(correct: float, n: int) -> float:

@@ -401,7 +401,7 @@ def _end_after(store: Store, run_id: str, error: BaseException) -> None:
 
 def _not_ended(store: Store, run_id: str, status: str, *, after: BaseException) -> str | None:
     """End a run that is still open; return why that could not be done."""
-    if (lost := _lost_connection(after)) is not None:
+    if isinstance(after, TrackingError) and (lost := _lost_connection(after)) is not None:
         return lost  # a server that is gone is not waited for twice
     try:
         with store.errors("The run stays open."):
@@ -413,7 +413,7 @@ def _not_ended(store: Store, run_id: str, status: str, *, after: BaseException) 
     return None
 
 
-def publish(store: Store, run_id: str, content: RunContent, *, what_now: str) -> dict[str, float]:
+def publish(store: Store, run_id: str, content: RunContent, *, what_now: str, is_new: bool = False) -> dict[str, float]:
     """Write a run's content, mark the run as finished, and return the metrics as MLflow shows them.
 
     Artifacts come first, the numbers after them in one batch, so a run has all of its numbers or none; traces come
@@ -428,8 +428,8 @@ def publish(store: Store, run_id: str, content: RunContent, *, what_now: str) ->
         with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
             write_artifacts(Path(folder), content)
             store.client.log_artifacts(run_id, folder)
-        # An evaluation that is resumed may have its numbers already: a second point of each would change its charts.
-        if keys.CALLS_TOTAL not in store.client.get_run(run_id).data.metrics:
+        # A run that is published again may have its numbers already: a second point of each would change its charts.
+        if is_new or keys.CALLS_TOTAL not in store.client.get_run(run_id).data.metrics:
             if content.suite is not None:
                 store.log_dataset(run_id, content.suite)
             store.log_batch(

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -238,18 +239,23 @@ def failures(calls: pd.DataFrame, criterion: Criterion) -> list[str]:
     Empty where a call met its expectation, or had none.
     """
     names = (*_EXPECTED_BY, "outcome", "answer")
-    columns = (calls[name].astype(object).where(calls[name].notna(), "").astype(str) for name in names)
-    found = []
-    for *cells, outcome, answer in zip(*columns, strict=True):
-        shown = dict(zip(_EXPECTED_BY, cells, strict=True))
-        wanted = expectation(**shown, offers_tie=criterion.offers_tie)
-        if outcome in USABLE and (wanted is None or (answer or outcome) in wanted[1]):
-            found.append("")
-        elif outcome != "verdict":
-            found.append(outcome)
-        else:
-            found.append("worse content" if shown["better"] else "preference" if shown["order"] else "wrong label")
-    return found
+    rows = list(
+        zip(*(["" if pd.isna(cell) else str(cell) for cell in calls[name].tolist()] for name in names), strict=True)
+    )
+    # Thousands of calls, but few that differ in what is expected and answered.
+    kinds = {row: _failure(*row, offers_tie=criterion.offers_tie) for row in set(rows)}
+    return [kinds[row] for row in rows]
+
+
+def _failure(
+    condition: str, order: str, better: str, expected: str, outcome: str, answer: str, *, offers_tie: bool
+) -> str:
+    wanted = expectation(condition=condition, order=order, better=better, expected=expected, offers_tie=offers_tie)
+    if outcome in USABLE and (wanted is None or (answer or outcome) in wanted[1]):
+        return ""
+    if outcome != "verdict":
+        return outcome
+    return "worse content" if better else "preference" if order else "wrong label"
 
 
 def examples(seconds: float) -> int:
@@ -259,11 +265,20 @@ def examples(seconds: float) -> int:
 
 def sample(failed: pd.DataFrame, *, few: int) -> pd.DataFrame:
     """Take `few` failures of each kind, the same ones every time, spread over the steps of the ladder."""
-    identity = zip(failed["suite_item"], failed["order"], failed["replicate"], strict=True)
-    drawn = failed.assign(draw=[digest_of(*map(str, parts)) for parts in identity]).sort_values("draw")
-    drawn["turn"] = drawn.groupby(["condition", "failure", "delta"], dropna=False, sort=False).cumcount()
-    taken = drawn.sort_values(["turn", "draw"]).groupby(["condition", "failure"], sort=False).head(few)
-    in_order: pd.DataFrame = taken.sort_values("position")
+    # As lists: sorting and grouping a frame takes as long as writing some of the traces.
+    identity = (failed[name].tolist() for name in ("suite_item", "order", "replicate"))
+    draws = [digest_of(*map(str, parts)) for parts in zip(*identity, strict=True)]
+    kinds = [*zip(*(map(str, failed[name].tolist()) for name in ("condition", "failure", "delta")), strict=True)]
+    turns, taken, chosen = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), []
+    order = []
+    for place in sorted(range(len(draws)), key=draws.__getitem__):
+        order.append((turns[kinds[place]], draws[place], place))
+        turns[kinds[place]] += 1
+    for _, _, place in sorted(order):
+        taken[kinds[place][:2]] += 1
+        if taken[kinds[place][:2]] <= few:
+            chosen.append(place)
+    in_order: pd.DataFrame = failed.iloc[chosen].sort_values("position")
     return in_order
 
 

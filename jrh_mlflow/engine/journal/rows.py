@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 _PIECE = 2047
-"""Bytes hashed at once. For more Python lets go of its lock, and a busy event loop waits milliseconds to get it back."""
+"""Bytes hashed at once: for more, Python lets go of its lock, and the event loop waits until it has it back."""
 RESERVED, ANSWERED, FAILED, LOST = "reserved", "answered", "failed", "lost"
 
 

@@ -30,8 +30,12 @@ def figure_files(figures: Figures) -> dict[str, bytes]:
 
 def png(figure: Figure) -> bytes:
     """Draw a figure as a PNG file."""
+    import matplotlib as mpl
+
     drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
+    # Hinting the glyphs takes a seventh of the time, and nobody sees it.
+    with mpl.rc_context({"text.hinting": "none"}):
+        figure.savefig(drawn, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
     return drawn.getvalue()
 
 
