@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
 from jrh_mlflow.stats.proportions import cluster_wilson
-from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval
+from jrh_mlflow.stats.psychometrics import Crossing, _crossings, _isotonic, band_crossing, crossing, crossing_interval
 from tests.readings import PROPERTY
 
 STEPS = np.arange(1.0, 6.0)
@@ -174,3 +175,16 @@ def test_the_band_crosses_where_the_edges_of_the_clustered_intervals_do():
     assert low is not None
     assert high is not None
     assert low < crossing(STEPS, correct.sum(axis=0), SIZES.sum(axis=0)).value < high
+
+
+def test_fits_of_many_curves_at_once_are_those_of_one_at_a_time() -> None:
+    rng = np.random.default_rng(0)
+    for n_steps in range(1, 9):
+        n = rng.integers(1, 30, (50, n_steps)).astype(float)
+        correct = np.floor(rng.random(n.shape) * (n + 1))
+        single = [isotonic_regression(row / size, weights=size).x for row, size in zip(correct, n, strict=True)]
+        np.testing.assert_allclose(_isotonic(correct, n), single, atol=1e-12)
+        steps, censored = np.arange(n_steps) + 1.0, {"left": -np.inf, "right": np.inf}
+        found = [crossing(steps, row, size) for row, size in zip(correct, n, strict=True)]
+        wanted = [one.value if one.censored is None else censored[one.censored] for one in found]
+        np.testing.assert_allclose(_crossings(steps, correct, n, target=0.75), wanted, atol=1e-12)
