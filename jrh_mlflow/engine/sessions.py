@@ -287,15 +287,17 @@ class ModelSession(JudgeSession):
             prepared = [(call, *self._numbering.prepare(call)) for call in chunk]
             kept = self._journal.get_many([key for _, _, key in prepared], newer_than=self._fresh_after)
             for call, request, key in prepared:
-                yield KeyedCall(call, request, key, kept[key] if key in kept and has_text(kept[key]) else None)
+                yield KeyedCall(call, request, key, kept.get(key))
 
     def watching(self, ask: Ask) -> Ask:
         """Look at the first answers, new or from the journal."""
         return FirstAnswers(self.judge).watching(ask)
 
     def kept(self, work: KeyedCall) -> CallRecord | None:
-        """Read the journalled answer that `prepare` found."""
-        return None if work.kept is None else self._record(work, Response.from_json(work.kept))
+        """Read the journalled answer that `prepare` found, if it has a text."""
+        if work.kept is None or not has_text(work.kept):
+            return None
+        return self._record(work, Response.from_json(work.kept))
 
     def may_pass(self, record: CallRecord) -> bool:
         """Whether the transport says so: its failures begin with their kind."""
@@ -311,7 +313,7 @@ class ModelSession(JudgeSession):
         return self.kept(work) or self._ask(work)
 
     async def _ask(self, keyed: KeyedCall) -> CallRecord:
-        # Where nothing was kept when the calls were prepared, reserving tells what others answered since.
+        # Where nothing was kept when the calls were prepared, reserving tells what others have answered since.
         looked_at, kept = time.time(), None if keyed.kept is None else self._client.kept(keyed.key)
         if kept is not None and (kept.text or "").strip():
             return self._record(keyed, kept)
