@@ -124,7 +124,8 @@ def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
         return column.map(text).astype(object)
     codes, cells = pd.factorize(column, use_na_sentinel=False)
     texts = np.array([text(cell) for cell in cells], dtype=object)
-    return pd.Series(texts[codes], index=column.index, name=column.name, dtype=object)
+    read: pd.Series[Any] = pd.Series(texts[codes], index=column.index, name=column.name, dtype=object)
+    return read
 
 
 def _as_number(frame: pd.DataFrame, column: str) -> pd.Series[float]:
