@@ -362,6 +362,7 @@ class ModelSession(JudgeSession):
             latency_s=seconds,
             cached=cached,
             model=response.model or self.judge.model,
+            system_fingerprint=response.system_fingerprint,
             prompt_sha256=keyed.key,
             error=reading.error,
             confidence=reading.confidence,

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ from jrh_mlflow.engine.runner import OnRecord, StopRule, calm_collector
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import BudgetError, JrhError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerers, are_several
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
@@ -416,7 +418,9 @@ def _noted(failure: BaseException, note: str) -> BaseException:
 
 def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
     """Return what the run of one judge on one suite holds."""
-    judge, suite, notes = measured.judge, measured.suite, _notes(measured)
+    judge, suite, answered = measured.judge, measured.suite, _answerers(measured)
+    settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
+    notes = _notes(measured, answered)
     title = f"Judge {'datasheet' if isinstance(sheet, Datasheet) else 'reliability'}: {judge.label}"
     spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
     prices = _price_points(measured, sheet)
@@ -429,7 +433,7 @@ def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
         worst = worst_items(measured.calls, {item.id: item for item in suite.items})
         markdown = sheet.to_markdown(title=title, note=note, worst=worst)
         sections = report_sections(sheet.estimates, sheet.scores, sheet.categories)
-    described = {"name": judge.name, **judge.settings}
+    described = {"name": judge.name, **settings}
     figures = figure_files(_figures(measured, sheet))
     page = datasheet_page(
         sections,
@@ -446,15 +450,20 @@ def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
     )
     return RunContent(
         points=[*keys.sheet_points(sheet), *spent, *prices],
-        params={"judge": judge.settings, "suite": keys.suite_facts(suite), "run": measured.run},
+        params={"judge": settings, "suite": keys.suite_facts(suite), "run": measured.run},
         description=markdown,
         described_in=keys.DATASHEET_MARKDOWN,
-        tags=_tags(measured, sheet),
+        tags=_tags(measured, sheet, answered),
         artifacts={
             keys.CALLS_FILE: measured.calls,
             keys.PROMPT_FILE: judge.prompt,
             keys.JUDGE_FILE: described,
-            keys.DATASHEET_JSON: {"judge": judge.label, "suite_sha256": suite.sha256, **sheet.to_dict()},
+            keys.DATASHEET_JSON: {
+                "judge": judge.label,
+                "suite_sha256": suite.sha256,
+                **({"answered_by": [asdict(one) for one in answered]} if answered else {}),
+                **sheet.to_dict(),
+            },
             keys.DATASHEET_MARKDOWN: markdown,
             **figures,
             keys.DATASHEET_PAGE: page,
@@ -464,7 +473,12 @@ def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
     )
 
 
-def _tags(measured: Measured, sheet: Sheet) -> dict[str, str]:
+def _answerers(measured: Measured) -> list[Answerer]:
+    """Return which models answered; only those of a prompted judge name themselves."""
+    return answerers(measured.calls) if measured.judge.settings.get("kind") == PromptedJudge.kind else []
+
+
+def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dict[str, str]:
     tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags}
     if generated := measured.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
@@ -473,6 +487,8 @@ def _tags(measured: Measured, sheet: Sheet) -> dict[str, str]:
         tags[keys.TAG_THRESHOLD] = threshold_text(threshold)
     if measured.truncated:
         tags[keys.TAG_TRUNCATED] = measured.truncated
+    if are_several(answered):
+        tags[keys.TAG_ANSWERED_BY] = answered_by_text(answered)
     if sheet.withheld:
         tags[keys.TAG_WITHHELD] = ", ".join(sheet.withheld)
     return tags
@@ -519,9 +535,11 @@ def _caption(path: str) -> str:
     return path.rpartition("/")[2].removesuffix(".png").replace("_", " ").capitalize()
 
 
-def _notes(measured: Measured) -> list[str]:
+def _notes(measured: Measured, answered: Sequence[Answerer]) -> list[str]:
     notes = [SIMULATED_NOTE] if measured.judge.simulated else []
     notes += [f"Truncated ({measured.truncated}): measured on what was asked."] if measured.truncated else []
     cost, unknown = keys.known_total(measured.calls, "cost_usd"), keys.unknown_costs(measured.calls)
     notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []
+    if are_several(answered):
+        notes.append(f"Answered by more than one model or system: {answered_by_text(answered)}.")
     return notes

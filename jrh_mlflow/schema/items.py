@@ -143,6 +143,8 @@ class CallRecord:
     latency_s: float | None = None
     cached: bool = False
     model: str | None = None
+    system_fingerprint: str | None = None
+    """What the provider says of the system behind the model, where it says it."""
     prompt_sha256: str | None = None
     error: str | None = None
     """Why there is no usable answer, with the raw text where there was one."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
+import mlflow
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -36,6 +37,7 @@ from jrh_mlflow import home as home_module
 from jrh_mlflow import resolve
 from jrh_mlflow.cli.main import group, main
 from jrh_mlflow.engine import Asked, ask_calls, limits, plan_calls, runner
+from jrh_mlflow.engine import client as client_module
 from jrh_mlflow.engine.batch import export_batch, import_batch
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.endings import ENDINGS
@@ -291,7 +293,7 @@ def test_a_run_whose_first_answers_all_cannot_be_read_stops_and_says_what_to_do(
     with LoopbackServer(reply=lambda _: reply, latency=0.01) as server:
         with pytest.raises(JudgeError, match=re.escape(advice)) as stopped:
             jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, concurrency=4, run_name=ending)
-        assert 20 <= server.counts["requests"] <= 20 + 2 * 4
+        assert 20 <= server.counts["requests"] <= 20 + 4
     assert stopped.value.exit_code == 4
     assert "None of the first 20 answers" in str(stopped.value)
     (run,) = MlflowClient(store_uri).search_runs(experiments(store_uri), f"attributes.run_name = '{ending}'")
@@ -303,7 +305,7 @@ def test_answers_that_cannot_be_read_stay_in_the_journal_and_end_the_next_run_un
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"None of the first 20 answers .* \(20 no_json\)"):
                 jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri, concurrency=2)
-            assert 20 <= server.counts["requests"] <= 20 + 2 * 2
+            assert 20 <= server.counts["requests"] <= 20 + 2
 
 
 def test_one_readable_answer_among_the_first_and_the_run_goes_on(store_uri: str) -> None:
@@ -1063,6 +1065,97 @@ def test_a_process_whose_environment_names_another_server_asks_none(monkeypatch:
 
 
 # 12 Who really answered
+
+
+def answering(*systems: tuple[object, object]) -> ReplyFunction:
+    """A provider that answers in the name of one system after the other."""
+    turns = itertools.cycle(systems)
+
+    def reply(_: Body) -> Reply:
+        model, fingerprint = next(turns)
+        return Reply(text='{"verdict": "A"}', body_fields={"model": model, "system_fingerprint": fingerprint})
+
+    return reply
+
+
+@pytest.mark.parametrize("transport", ["direct", "litellm"])
+def test_a_run_names_the_model_and_the_system_that_answered(
+    transport: str, store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "pick_transport", lambda *_: transport)
+    with LoopbackServer(reply=answering(("gpt-4o-mini-2024-07-18", "fp_1"))) as server:
+        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+    run = run_of(done, store_uri)
+    assert run.data.params["judge.answered_by"] == f"gpt-4o-mini-2024-07-18 (fp_1): {n_calls()}"
+    assert "jrh.answered_by" not in run.data.tags
+    assert set(done.calls["system_fingerprint"]) == {"fp_1"}
+    artifacts = artifacts_of(done, store_uri)
+    found = {"model": "gpt-4o-mini-2024-07-18", "system_fingerprint": "fp_1", "calls": n_calls()}
+    assert json.loads((artifacts / "datasheet.json").read_text())["answered_by"] == [found]
+    assert json.loads((artifacts / "judge/judge.json").read_text())["answered_by"].endswith(f"(fp_1): {n_calls()}")
+
+
+@pytest.mark.parametrize("other", [("gpt-4o-mini-2024-07-18", "fp_2"), ("gpt-4o-2024-08-06", "fp_1")])
+def test_several_models_or_systems_are_told_in_the_datasheet_and_a_tag(other: tuple[str, str], store_uri: str) -> None:
+    systems = [("gpt-4o-mini-2024-07-18", "fp_1"), other]
+    with LoopbackServer(reply=answering(*systems)) as server:
+        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+    run, artifacts = run_of(done, store_uri), artifacts_of(done, store_uri)
+    half = n_calls() // 2
+    text = ", ".join(f"{model} ({system}): {half}" for model, system in sorted(systems))
+    assert run.data.params["judge.answered_by"] == run.data.tags["jrh.answered_by"] == text
+    for told in (run.data.tags["mlflow.note.content"], *map(text_of(artifacts), ("datasheet.md", "datasheet.html"))):
+        assert f"Answered by more than one model or system: {text}." in told
+
+
+def test_names_from_a_hostile_server_are_cleaned_and_counted_without_end(store_uri: str) -> None:
+    systems = [(f"<script>{number}</script>" + "x" * 9999, f"fp\n|\x00{number}") for number in range(n_calls())]
+    with LoopbackServer(reply=answering(*systems)) as server:
+        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+    text = run_of(done, store_uri).data.params["judge.answered_by"]
+    assert text.endswith(f", {n_calls() - 10} others: {n_calls() - 10}")
+    assert len(text) < 2000
+    assert not set("<>\n|\x00") & set(text)
+
+
+def test_a_provider_that_names_nobody_is_no_news(store_uri: str) -> None:
+    with LoopbackServer(reply=answering((None, None), (7, {"x": 1}))) as server:
+        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+    run = run_of(done, store_uri)
+    assert run.data.params["judge.answered_by"] == f"{MODEL}: {n_calls()}"
+    assert "jrh.answered_by" not in run.data.tags
+
+
+def test_a_kept_evaluation_names_the_same_models_when_it_is_logged_later(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise TrackingError("MLflow is away.")
+
+    with LoopbackServer(reply=answering(("one", "fp_1"), ("two", None))) as server:
+        with monkeypatch.context() as away:
+            away.setattr("jrh_mlflow.evaluation.evaluate.publish", unreachable)
+            with pytest.raises(TrackingError, match="away"):
+                jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+        done = jrh.evaluate(judge_at(server), SMALL, tracking_uri=store_uri)
+        assert server.counts["requests"] == n_calls()
+    half, run = n_calls() // 2, run_of(done, store_uri)
+    assert run.data.params["judge.answered_by"] == f"one (fp_1): {half}, two: {half}"
+    assert run.data.tags["jrh.answered_by"] == run.data.params["judge.answered_by"]
+
+
+def test_a_judge_that_is_no_model_is_answered_by_nobody(store_uri: str) -> None:
+    done = jrh.evaluate(jrh.scripted.AlwaysTie(), SMALL, tracking_uri=store_uri)
+    assert "judge.answered_by" not in run_of(done, store_uri).data.params
+    assert "answered_by" not in text_of(artifacts_of(done, store_uri))("datasheet.json")
+
+
+def artifacts_of(done: jrh.Evaluation, store_uri: str) -> Path:
+    return Path(mlflow.artifacts.download_artifacts(run_id=done.run_id, tracking_uri=store_uri))
+
+
+def text_of(folder: Path) -> Callable[[str], str]:
+    return lambda name: (folder / name).read_text(encoding="utf-8")
 
 
 def test_answers_older_than_wanted_are_asked_again_and_replaced(store_uri: str) -> None:

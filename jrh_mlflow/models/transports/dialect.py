@@ -307,9 +307,9 @@ def read_completion(data: object, status: int = 200) -> Response:
     if not isinstance(choices, list):
         raise TransportError("malformed", f"The body has no list of choices, but {_names(data)}.", status)
     usage = read_usage(data.get("usage"))
-    model = _text(data.get("model"))
+    answerer: dict[str, Any] = {name: _text(data.get(name)) for name in ("model", "system_fingerprint")}
     if not choices:
-        return Response(text=None, finish_reason="empty_choices", model=model, **usage)
+        return Response(text=None, finish_reason="empty_choices", **answerer, **usage)
     choice = choices[0]
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping) or not isinstance(message.get("content"), str | None):
@@ -320,7 +320,7 @@ def read_completion(data: object, status: int = 200) -> Response:
         text=_text(message.get("content")),
         finish_reason=_text(choice.get("finish_reason")),
         refusal=_text(message.get("refusal")) or None,
-        model=model,
+        **answerer,
         **usage,
         logprobs=_logprobs(choice.get("logprobs")),
     )

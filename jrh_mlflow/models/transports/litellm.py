@@ -165,6 +165,7 @@ def as_dialect(completion: Any) -> dict[str, Any]:
     usage = getattr(completion, "usage", None)
     return {
         "model": completion.model,
+        "system_fingerprint": getattr(completion, "system_fingerprint", None),
         "choices": [_choice(choice) for choice in completion.choices[:1]],
         # Not litellm's own reckoning of the cost: that is its table again, not the provider's bill.
         "usage": usage and {name: getattr(usage, name, None) for name in USAGE_FIELDS},
