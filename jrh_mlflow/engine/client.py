@@ -124,7 +124,7 @@ class ModelClient:
         name = settings.transport or pick_transport(model, api_base)
         self._transport = make_transport(name, concurrency=settings.concurrency)
         self._secrets = known_secrets()
-        self._warned = False
+        self._warned = self._stopped = False
         self._rng = random.Random()  # noqa: S311 - jitter, not a secret
         self._window = context_window(model)
 
@@ -219,8 +219,14 @@ class ModelClient:
             await booking.release()
             raise
 
+    def stop_sending(self) -> None:
+        """Send nothing more: calls that only wait end as `NotAsked`."""
+        self._stopped = True
+
     async def _send_once(self, request: Request) -> Response:
         self._budget.check()
+        if self._stopped:
+            raise NotAsked
         response = await self._transport.send(request, timeout_s=self.settings.timeout_s)
         # A service may echo the key it was sent, in any field; from here on they go into files.
         text = response.to_json()

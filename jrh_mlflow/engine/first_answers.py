@@ -44,44 +44,46 @@ class FirstAnswers:
 
     def __init__(self, judge: ModelJudge) -> None:
         self._judge = judge
-        self._problems: Counter[str] | None = Counter()
-        """None once an answer was read: from then on nothing is counted."""
+        self._problems: dict[str, str] | None = {}
+        """By the key of the call; None once an answer was read: from then on nothing is counted."""
+        self._reason: str | None = None
 
     def watching(self, ask: Ask) -> Ask:
         """Return the same way of asking, which raises once the run is hopeless."""
 
         async def later(waiting: Awaitable[CallRecord]) -> CallRecord:
-            return self.checked(await waiting)
+            return self._checked(await waiting)
 
         def asked(work: Any) -> CallRecord | Awaitable[CallRecord]:
             answer = ask(work)
-            return self.checked(answer) if isinstance(answer, CallRecord) else later(answer)
+            return self._checked(answer) if isinstance(answer, CallRecord) else later(answer)
 
         return asked
 
-    def checked(self, record: CallRecord) -> CallRecord:
-        """Return a record as it is.
-
-        Raises:
-            JudgeError: It is the twentieth answer, and none could be read.
-        """
-        if self._problems is None:
-            return record
-        problem = (record.error or "").partition(":")[0]
-        if record.outcome in USABLE:
-            self._problems = None
-        elif problem in PROBLEMS:
-            self._problems[problem] += 1
-            if self._problems.total() >= ENOUGH:
-                raise JudgeError(self._explanation(record))
+    def _checked(self, record: CallRecord) -> CallRecord:
+        self.note(str(record.prompt_sha256), record.outcome, record.error)
+        if self._reason is not None:
+            raise JudgeError(self._reason)
         return record
 
-    def _explanation(self, record: CallRecord) -> str:
-        assert self._problems is not None
-        (commonest, _), *_ = counts = self._problems.most_common()
+    def note(self, key: str, outcome: str, error: str | None) -> bool:
+        """Count how a call ended, each call once; return whether nothing more should be sent."""
+        if self._problems is None or self._reason is not None:
+            return self._reason is not None
+        problem = (error or "").partition(":")[0]
+        if outcome in USABLE:
+            self._problems = None
+        elif problem in PROBLEMS:
+            self._problems[key] = problem
+            if len(self._problems) >= ENOUGH:
+                self._reason = self._explanation(Counter(self._problems.values()).most_common(), str(error))
+        return self._reason is not None
+
+    def _explanation(self, counts: list[tuple[str, int]], example: str) -> str:
         found = ", ".join(f"{count} {problem}" for problem, count in counts)
-        advice = _ADVICE.get(commonest, _UNREAD).format(max_tokens=self._judge.max_tokens or "the provider's own")
+        limit = self._judge.max_tokens or "the provider's own"
+        advice = _ADVICE.get(counts[0][0], _UNREAD).format(max_tokens=limit)
         return (
-            f"None of the first {self._problems.total()} answers of {self._judge.name} can be read ({found}), "
-            f"e.g. {safe_text(record.error or '')[:_LONGEST_EXAMPLE]!r}. {advice} What was answered is in the journal."
+            f"None of the first {ENOUGH} answers of {self._judge.name} can be read ({found}), "
+            f"e.g. {safe_text(example)[:_LONGEST_EXAMPLE]!r}. {advice} What was answered is in the journal."
         )

@@ -271,6 +271,7 @@ class ModelSession(JudgeSession):
         self.judge, self._journal, self._fresh_after = judge, journal, settings.fresh_after
         self._client = ModelClient(judge.model, judge.api_base, journal, settings)
         self._numbering = Numbering(judge)
+        self._first: FirstAnswers | None = None
         self.workers = WORKERS_PER_SLOT * settings.concurrency
 
     async def __aenter__(self) -> Self:
@@ -291,7 +292,8 @@ class ModelSession(JudgeSession):
 
     def watching(self, ask: Ask) -> Ask:
         """Look at the first answers, new or from the journal."""
-        return FirstAnswers(self.judge).watching(ask)
+        self._first = FirstAnswers(self.judge)
+        return self._first.watching(ask)
 
     def kept(self, work: KeyedCall) -> CallRecord | None:
         """Read the journalled answer that `prepare` found, if it has a text."""
@@ -322,8 +324,12 @@ class ModelSession(JudgeSession):
         readings: list[ParsedAnswer] = []
 
         def unusable(response: Response) -> str | None:
-            readings.append(self.judge.read(response, keyed.call))
-            return why_not_served(readings[-1])
+            reading = self.judge.read(response, keyed.call)
+            readings.append(reading)
+            # On receipt: while an answer is made durable, others would be sent.
+            if self._first and self._first.note(keyed.key, reading.outcome, reading.error):
+                self._client.stop_sending()
+            return why_not_served(reading)
 
         started = time.perf_counter()
         try:
