@@ -547,7 +547,8 @@ class BatchImporter:
             said = response.to_json() if response else reason
             budget = f"batch-{hashlib.sha256(f'{key} {said}'.encode()).hexdigest()}"
             self._journal.open_budget(budget, micro)
-            if not await self._journal.reserve(key, budget=budget, worst_micro=micro):
+            # Whatever others do with this call meanwhile: it is booked, not sent.
+            if not await self._journal.reserve(key, budget=budget, worst_micro=micro, even_if_taken=True):
                 self.counts["already"] += 1
                 return
         await Budget(self._journal, budget).failed(request, key, reason, cost_micro=micro, response=response)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.models.prices import cost_micro, price_of, response_micro
 from jrh_mlflow.schema.requests import Response
 from tests.engine.batch_tools import Line, answered, completion, http_error, read, write
+from tests.engine.journal_tools import give_back
 
 MODEL = "openai/gpt-4o-mini"
 PRICES = {MODEL: (1000.0, 2000.0)}
@@ -92,6 +94,17 @@ def test_importing_again_changes_nothing_and_books_nothing(
     assert (again.answered, again.refused, again.failed, again.already) == (0, 0, 0, 3)
     assert (journal.summary().spent_micro, journal.summary().failed) == (spent, counted)
     assert again.cost_usd == 0
+
+
+def test_a_refusal_is_booked_while_a_live_run_has_the_same_call_in_flight(
+    bring: Callable[..., ImportSummary], journal: Journal, keys: list[str], tmp_path: Path
+) -> None:
+    with open_journal(tmp_path / "journal.db") as live:
+        assert asyncio.run(live.reserve(keys[0], budget=None, worst_micro=7))
+        done = bring(answered(keys[0], completion(None, refusal="I cannot.")), prices=PRICES)
+        assert (done.refused, done.already, done.cost_usd) == (1, 0, COST / 1e6)
+        asyncio.run(give_back(live, keys[0], budget=None))
+    assert journal.summary().spent_micro == COST
 
 
 def test_usage_is_priced_with_the_discount(
