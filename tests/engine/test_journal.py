@@ -287,6 +287,18 @@ def test_the_summary_counts_entries_hits_and_money(address: str) -> None:
         assert summary.size_bytes > 0
 
 
+def test_answers_older_than_a_moment_are_passed_over(address: str) -> None:
+    with open_journal(address) as journal:
+        asyncio.run(ask(journal, "old"))
+        moment = time.time()
+        asyncio.run(ask(journal, "new"))
+        assert set(journal.peek(["old", "new"], newer_than=moment)) == {"new"}
+        assert set(journal.get_many(["old", "new"], newer_than=moment)) == {"new"}
+        assert journal.get("old", newer_than=moment) is None
+        assert journal.get("old") == '"old!"'
+        assert journal.summary().hits == 2
+
+
 def test_hits_are_kept_over_processes_and_a_look_is_not_a_hit(address: str) -> None:
     with open_journal(address) as journal:
         asyncio.run(ask(journal, "a"))

@@ -340,6 +340,16 @@ def test_a_sweep_goes_on_past_hopeless_trials_and_says_so_when_all_are(store_uri
             jrh.sweep({"models": models[1:]}, suite, tracking_uri=store_uri, concurrency=4)
 
 
+def test_an_arm_that_cannot_be_read_fails_and_the_shift_with_it(store_uri: str) -> None:
+    with LoopbackServer(reply="prose") as server, pytest.raises(JudgeError, match="None of the first 20 answers"):
+        jrh.criterion_shift(judge_at(server), SMALL, tracking_uri=store_uri, run_name="unreadable arms")
+    client = MlflowClient(store_uri)
+    (parent,) = client.search_runs(experiments(store_uri), "attributes.run_name = 'unreadable arms'")
+    inside = f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
+    (arm,) = client.search_runs(experiments(store_uri), inside)
+    assert (parent.info.status, arm.info.status) == ("FAILED", "FAILED")
+
+
 def test_an_empty_answer_that_was_cut_off_is_asked_again_and_never_served(store_uri: str) -> None:
     tiny = jrh.Suite(name="tiny", items=SMALL.items[:3])
     with LoopbackServer(reply=lambda _: CUT_OFF) as server:

@@ -213,6 +213,14 @@ def test_ctrl_c_settles_what_is_in_flight(small: jrh.Suite, tmp_path: Path) -> N
             assert 10 <= journal.summary().answered == server.counts["billed"] < 4 * 2 * len(small)
 
 
+def test_answers_that_cannot_be_read_end_the_run_wherever_they_were_asked(small: jrh.Suite, tmp_path: Path) -> None:
+    with LoopbackServer(reply="prose", latency=0.02) as server:
+        with pytest.raises(JudgeError, match="None of the first 20 answers"):
+            ask(server, small, tmp_path / "journal.db", concurrency=4)
+        # Two actors have at most twice their share of the calls in hand.
+        assert 20 <= server.counts["requests"] <= 20 + 2 * 4
+
+
 def test_a_service_that_refuses_the_key_ends_the_run(small: jrh.Suite, tmp_path: Path) -> None:
     with LoopbackServer(key="another") as server, pytest.raises(JudgeError, match="Check the API key") as raised:
         ask(server, small, tmp_path / "journal.db")
