@@ -23,6 +23,8 @@ SETTLE_DEAD_S = 5.0
 """How often, while waiting, what dead processes hold is looked for."""
 PATIENCE_S = 900.0
 """Others that settle nothing for so long are not waited for any more."""
+TELL_S = 10.0
+"""Who waits longer than this for calls of others says so, once."""
 
 
 CAREFUL_SHARE = 0.1
@@ -88,6 +90,7 @@ class Budget:
         self._latest: tuple[int, int] | None = None
         """Spent and reserved, when that changed the last time while others were waited for."""
         self._changed_at = self._looked_at = time.monotonic()
+        self._told = False
 
     async def reserve(self, key: str, worst_micro: int, *, replaces_before: float | None = None) -> None:
         """Set the worst case aside. While it does not fit, calls in flight anywhere may still give most of theirs back.
@@ -150,7 +153,13 @@ class Budget:
             if result is Reservation.IS_ANSWERED and (kept := self.kept(key, newer_than=replaces_before)):
                 raise AnsweredElsewhere(kept)
             give_up = min(give_up, time.monotonic() + PATIENCE_S)
+            self._tell_waiting(since=give_up - PATIENCE_S)
             await self._give_a_moment()
+
+    def _tell_waiting(self, *, since: float) -> None:
+        if not self._told and time.monotonic() - since > TELL_S:
+            self._told = True
+            logger.warning("Waiting for calls that another process has in flight: they are not paid twice.")
 
     async def release(self, key: str) -> None:
         """Take back what was set aside for a call that was never sent."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.home import home
+from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import read_message, saved_message
 from jrh_mlflow.suites.validity import check_suite
@@ -211,7 +211,8 @@ def mark_hash(sha256: str, state: str | None, *, result: str = "") -> None:
     if state is None:
         file.unlink(missing_ok=True)
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
+    writable_home()
+    file.parent.mkdir(exist_ok=True)
     _replace(file, json.dumps({"review": state, "review_result": result}))
 
 

@@ -157,9 +157,10 @@ def test_a_call_of_a_process_that_was_killed_is_taken_over(tmp_path: Path, monke
 
 
 def test_a_call_that_another_holds_for_ever_is_asked_here_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(budgets, "PATIENCE_S", 4 * budgets.POLL_S)
+    monkeypatch.setattr(budgets, "TELL_S", budgets.POLL_S)
 
     async def run(one: Journal, other: Journal) -> None:
         mine, theirs = shared(one), shared(other)
@@ -168,6 +169,7 @@ def test_a_call_that_another_holds_for_ever_is_asked_here_in_the_end(
         await until_waiting(waiting)
         await asyncio.wait_for(waiting, 60)
         assert one.reserved_micro("b") == 20
+        assert caplog.text.count("Waiting for calls that another process has in flight") == 1
 
     with open_journal(tmp_path / "journal.db") as one, open_journal(tmp_path / "journal.db") as other:
         asyncio.run(run(one, other))
