@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, nargs="+", default=[2000, 20000])
     parser.add_argument("--clients", nargs="+", default=list(CLIENTS), choices=CLIENTS)
     options = parser.parse_args()
-    row = "{:>7} {:14} {:>8} {:>8} {:>9} {:>8} {:>9} {:>9}"
+    row = "{:>7} {:18} {:>8} {:>8} {:>9} {:>8} {:>9} {:>9}"
     print(row.format("calls", "client", "wall s", "÷ limit", "CPU ms", "peak MB", "logged s", "warm s"))
     for n_calls in options.calls:
         limit = n_calls * LATENCY_S / IN_FLIGHT
