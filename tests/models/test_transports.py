@@ -339,3 +339,22 @@ def test_the_probabilities_of_endless_tokens_are_left_out(transport: Transports,
     assert ask(transport, server, Reply(text="A", logprobs=[token])).logprobs[0]["top"] == [["B", -2.0]] * 20
     plain = {"token": "A", "logprob": -0.1, "top_logprobs": []}
     assert ask(transport, server, Reply(text="A", logprobs=[plain] * 50_001)).logprobs is None
+
+
+def test_whoever_listens_to_litellm_still_hears_of_every_call(
+    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    litellm = load_litellm()
+    heard: list[str] = []
+
+    class Listener(litellm.integrations.custom_logger.CustomLogger):  # type: ignore[misc, name-defined]
+        async def async_log_success_event(self, kwargs: dict[str, Any], **rest: object) -> None:
+            heard.append(kwargs["model"])
+
+    ask("litellm", server, "A")
+    assert not heard
+    for name in ("callbacks", "success_callback", "_async_success_callback"):
+        monkeypatch.setattr(litellm, name, [])
+    monkeypatch.setattr(litellm, "callbacks", [Listener()])
+    ask("litellm", server, "A")
+    assert heard == ["gpt-4o-mini"]

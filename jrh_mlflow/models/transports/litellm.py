@@ -46,6 +46,7 @@ _CLIENT_TIMEOUT_S = 3600.0
 _FLUSH_TIMEOUT_S = 5.0
 _BOUNDED: ContextVar[bool] = ContextVar("jrh_bounded", default=False)
 """Set while a request of ours is sent."""
+_LISTENERS = ("callbacks", "success_callback", "failure_callback", "_async_success_callback", "_async_failure_callback")
 _HARMLESS = ("Pydantic serializer warnings", ".*`ReadOnly` qualifier.*", ".*conflict with protected namespace.*")
 
 
@@ -54,6 +55,7 @@ class LiteLLMTransport(Transport):
 
     async def __aenter__(self) -> Self:
         self._litellm = load_litellm()
+        self._unlogged = _unlogged(self._litellm)
         return self
 
     async def __aexit__(self, *details: Any) -> None:
@@ -65,6 +67,7 @@ class LiteLLMTransport(Transport):
         arguments = self._arguments(request, timeout_s)
         failure: Exception | None = None
         token = _BOUNDED.set(True)
+        unlogged = self._unlogged.set(True) if self._unlogged else None
         try:
             completion = await asyncio.wait_for(self._litellm.acompletion(**arguments), timeout_s)
         except asyncio.TimeoutError:
@@ -75,6 +78,8 @@ class LiteLLMTransport(Transport):
             return read_completion(as_dialect(completion))
         finally:
             _BOUNDED.reset(token)
+            if self._unlogged and unlogged:
+                self._unlogged.reset(unlogged)
         # Raised out here, so that no exception of litellm, with a key in it, hangs on as context.
         if failure is None:
             raise TransportError("timeout", f"{request.model} gave no answer within {timeout_s:g} s.")
@@ -86,8 +91,12 @@ class LiteLLMTransport(Transport):
         provider, _ = split_model(request.model)
         arguments = request_fields(request)
         if provider in OPENAI_DIALECT:
-            if request.extra:
-                arguments["extra_body"] = dict(request.extra)
+            extra = dict(request.extra)
+            if provider == "openai" and "response_format" in arguments:
+                # Sent as it is: else litellm and OpenAI's client walk through every node of it, for each call.
+                extra = {"response_format": arguments.pop("response_format"), **extra}
+            if extra:
+                arguments["extra_body"] = extra
             if request.api_base:
                 arguments["api_key"] = find_key(provider, request.model, has_own_base=True)
         else:
@@ -158,6 +167,20 @@ def _bound_bodies() -> None:
         return response
 
     module.LiteLLMAiohttpTransport.handle_async_request = handle_async_request
+
+
+def _unlogged(litellm: Any) -> ContextVar[bool] | None:
+    """Return what tells litellm not to log a call; None where somebody listens, or in a litellm that has no such mark.
+
+    Its log takes a tenth of a call's time, with nobody to read it.
+    """
+    if any(getattr(litellm, name, None) for name in _LISTENERS):
+        return None
+    try:
+        mark: ContextVar[bool] = importlib.import_module("litellm._internal_context").is_internal_call
+    except (ImportError, AttributeError):
+        return None
+    return mark
 
 
 def as_dialect(completion: Any) -> dict[str, Any]:
