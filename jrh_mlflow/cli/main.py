@@ -63,7 +63,7 @@ def group() -> None:
 
     Example: jrh demo
 
-    Exit codes: 0 done, 1 gate failed, 2 bad input, 3 stopped by budget, 4 judge or service failed, 130 stopped by Ctrl-C.
+    Exit codes: 0 done, 1 gate failed, 2 bad input, 3 stopped by budget, 4 judge or service failed, 130 Ctrl-C.
     """
 
 

@@ -228,9 +228,16 @@ class Trials:
             if proposed is None:
                 return False
             self.study.enqueue_trial(dict(proposed.params))
-        self.study.optimize(
-            lambda trial: self._objective(trial, run, limit), n_trials=1, catch=(Duplicate, TrialFailed)
-        )
+        self._terminated: SystemExit | None = None
+        try:
+            self.study.optimize(
+                lambda trial: self._objective(trial, run, limit), n_trials=1, catch=(Duplicate, TrialFailed)
+            )
+        except KeyboardInterrupt:
+            if self._terminated is None:
+                raise
+        if self._terminated is not None:
+            raise self._terminated
         return True
 
     def _objective(
@@ -253,6 +260,10 @@ class Trials:
             trial.set_user_attr(FAILED, str(reason))
             self.failed[configuration.key] = str(reason)
             raise
+        except SystemExit as stop:
+            # Optuna ends its trial for Ctrl-C only; one that SIGTERM ended must not stay open either.
+            self._terminated = stop
+            raise KeyboardInterrupt from None
 
     def _take_turn(self, trial: Trial) -> int:
         """Say who runs a trial, and draw a number higher than all that are out (Lamport's bakery)."""

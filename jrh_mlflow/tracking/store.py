@@ -150,7 +150,7 @@ def _is_full(error: BaseException) -> bool:
 def _chain(error: BaseException) -> list[BaseException]:
     """Return an error and those it came from."""
     causes = [error]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
         causes.append(cause)
     return causes
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.sweeps.study import Trials, open_study, quiet
 from jrh_mlflow.sweeps.sweep import study_name
+from tests.sweeps.plain_runs import without_figures
 from tests.sweeps.slow_landscape import MODELS, options, space, suite
 from tests.sweeps.test_sweep import nested
 from tests.waiting import wait_until
@@ -63,6 +70,41 @@ def test_two_processes_share_a_sweep_and_when_both_are_killed_it_goes_on_where_i
     assert others
     assert set(others) == {"KILLED"}
     check_trials(storage, space(str(file), slow=0.0))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_sweep_with_no_run_left_open_and_the_same_sweep_goes_on(
+    tmp_path: Path, store_uri: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, file = f"sqlite:///{tmp_path}/study.db", tmp_path / "calls.txt"
+    append, calls = Path.open, itertools.count(1)
+
+    def counted(path: Path, *given: Any, **named: Any) -> Any:
+        if path == file and next(calls) == 40:
+            os.kill(os.getpid(), number)
+        return append(path, *given, **named)
+
+    monkeypatch.setattr(Path, "open", counted)
+    given = {"max_replicates": 1, **options(storage, store_uri)}
+    with without_figures():
+        with pytest.raises((KeyboardInterrupt, SystemExit)) as raised:
+            jrh.sweep(space(str(file), slow=0.01), suite(), **given)
+        stopped_at = len(asked(file))
+        statuses = statuses_of(store_uri)
+        done = jrh.sweep(space(str(file), slow=0.0), suite(), **given)
+    assert getattr(raised.value, "code", None) == (143 if number == signal.SIGTERM else None)
+    assert 40 <= stopped_at < 40 + 4
+    assert "RUNNING" not in statuses
+    assert "KILLED" in statuses
+    assert "RUNNING" not in statuses_of(store_uri)
+    assert sorted(one.configuration.params["model"] for one in done.members) == sorted(MODELS)
+    check_trials(storage, space(str(file), slow=0.0))
+
+
+def statuses_of(store_uri: str) -> set[str]:
+    client = MlflowClient(store_uri)
+    experiment = client.get_experiment_by_name("sweeps")
+    return {run.info.status for run in client.search_runs([experiment.experiment_id])}
 
 
 def check_trials(storage: str, own: jrh.Space) -> None:
