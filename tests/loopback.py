@@ -269,8 +269,9 @@ class LoopbackServer:
             self.counts["answered"] += reply.status == 200
             return web.Response(status=reply.status, body=raw, headers=headers)
         response = web.StreamResponse(status=reply.status, headers={**headers, "Content-Length": str(len(raw))})
-        await response.prepare(request)
-        await response.write(raw[: len(raw) // 2])
+        with contextlib.suppress(ConnectionResetError):  # the port was closed meanwhile
+            await response.prepare(request)
+            await response.write(raw[: len(raw) // 2])
         if request.transport is not None:
             request.transport.close()
         return response
