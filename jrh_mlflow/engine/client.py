@@ -16,7 +16,7 @@ from jrh_mlflow.engine.limits import Limits
 from jrh_mlflow.engine.retries import Circuit, RetryPolicy, send_with_retries
 from jrh_mlflow.models.catalog import context_window, endpoint_of
 from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Price, prompt_size, response_micro, worst_case_micro
-from jrh_mlflow.models.transports import TransportError, known_secrets, make_transport, pick_transport
+from jrh_mlflow.models.transports import FailureKind, TransportError, known_secrets, make_transport, pick_transport
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets
 
@@ -160,10 +160,7 @@ class ModelClient:
         size = prompt_size(request)
         if self._window is not None and size > BYTES_PER_TOKEN * self._window:
             # A text this long cannot fit, and is never cut to make it fit.
-            tokens = f"about {size // BYTES_PER_TOKEN} tokens, the model takes {self._window}"
-            error = TransportError("too_long", tokens)
-            error.cost_micro = 0
-            raise error
+            raise _not_sent("too_long", f"about {size // BYTES_PER_TOKEN} tokens, the model takes {self._window}")
         self._circuit.check()
         try:
             _check_endpoint(request)
@@ -254,7 +251,13 @@ def _check_endpoint(request: Request) -> None:
     if here != request.endpoint:
         told = f"{request.model} was to be asked at {request.endpoint or 'its usual address'}"
         way = "Set the same address in the environment of every process, or give api_base."
-        raise TransportError("bad_request", f"{told}, but here the environment says {here or 'nothing'}. {way}")
+        raise _not_sent("bad_request", f"{told}, but here the environment says {here or 'nothing'}. {way}")
+
+
+def _not_sent(kind: FailureKind, text: str) -> TransportError:
+    error = TransportError(kind, text)
+    error.cost_micro = 0
+    return error
 
 
 def _tokens_used(response: Response) -> float | None:

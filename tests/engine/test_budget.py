@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from pathlib import Path
 
 import pytest
 
 from jrh_mlflow.engine import budget as budgets
-from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget, OutOfBudget
+from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget, OutOfBudget, Overrun
 from jrh_mlflow.engine.journal import Journal, open_journal
-from jrh_mlflow.schema.requests import Response
+from jrh_mlflow.schema.requests import Request, Response
 from tests.engine.journal_tools import give_back, start_python
 
+REQUEST = Request(model="m", messages=())
 DYING = """
 import asyncio, os, sys
 from jrh_mlflow.engine.journal import open_journal
@@ -173,3 +175,56 @@ def test_a_call_that_another_holds_for_ever_is_asked_here_in_the_end(
 
     with open_journal(tmp_path / "journal.db") as one, open_journal(tmp_path / "journal.db") as other:
         asyncio.run(run(one, other))
+
+
+def test_before_a_first_answer_no_more_than_a_tenth_of_the_cap_is_set_aside(tmp_path: Path) -> None:
+    async def run(journal: Journal) -> None:
+        mine = shared(journal)
+        await mine.reserve("first", 6)
+        waiting = asyncio.create_task(mine.reserve("second", 6))
+        await until_waiting(waiting)
+        await mine.answered(REQUEST, "first", Response(text="A", finish_reason="stop"), cost_micro=6)
+        await waiting
+        await mine.reserve("third", 6)
+        assert journal.reserved_micro("b") == 12
+
+    with open_journal(tmp_path / "journal.db") as journal:
+        asyncio.run(run(journal))
+
+
+def test_a_failure_that_cost_nothing_does_not_show_what_answers_cost(tmp_path: Path) -> None:
+    async def run(journal: Journal) -> None:
+        mine = shared(journal)
+        await mine.reserve("first", 20)
+        waiting = [asyncio.create_task(mine.reserve(key, 20)) for key in ("second", "third")]
+        await until_waiting(waiting[0])
+        await mine.failed(REQUEST, "first", "rate_limited", cost_micro=0)
+        await waiting[0]
+        await until_waiting(waiting[1])
+        await mine.answered(REQUEST, "second", Response(text="A", finish_reason="stop"), cost_micro=1)
+        await waiting[1]
+
+    with open_journal(tmp_path / "journal.db") as journal:
+        asyncio.run(run(journal))
+
+
+def test_after_a_call_above_its_worst_case_nothing_is_set_aside_and_those_who_wait_are_told(tmp_path: Path) -> None:
+    async def run(journal: Journal) -> None:
+        mine = shared(journal)
+        await mine.reserve("first", 20)
+        waiting = asyncio.create_task(mine.reserve("second", 20))
+        await until_waiting(waiting)
+        await mine.answered(REQUEST, "first", Response(text="A", finish_reason="stop"), cost_micro=21)
+        for attempt in (waiting, mine.reserve("third", 1)):
+            with pytest.raises(Overrun, match=r"a call cost \$0\.000021, but \$0\.000020 was set aside"):
+                await attempt
+        assert (journal.spent_micro("b"), journal.reserved_micro("b")) == (21, 0)
+
+    with open_journal(tmp_path / "journal.db") as journal:
+        asyncio.run(run(journal))
+
+
+def test_why_a_run_was_stopped_survives_the_way_between_processes() -> None:
+    for reason in (OutOfBudget(1, 2, 3), Overrun(5, 4)):
+        again = pickle.loads(pickle.dumps(reason))
+        assert (type(again), str(again), vars(again)) == (type(reason), str(reason), vars(reason))

@@ -472,9 +472,7 @@ def test_with_a_cap_what_changes_the_price_is_refused_before_anything_is_sent(
         writer = jrh.Generator(MODEL, api_base=server.url, extra=extra)
         frame = pd.DataFrame({"instruction": ["Do."] * 2, "response": ["One.", "Two."], "label": ["yes", "no"]})
         with pytest.raises(RecipeError, match="a cap cannot hold with it"):
-            jrh.generate(
-                frame, tests="rubric_paraphrase", rubric="Is it?", generator=writer, tracking_uri=store_uri, **how
-            )
+            jrh.generate(frame, tests="rubric_paraphrase", rubric="Is it?", generator=writer, **how)
     assert server.counts["requests"] == 0
 
 

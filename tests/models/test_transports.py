@@ -175,14 +175,11 @@ def test_usage_gives_the_same_cost_on_both_transports(server: LoopbackServer) ->
     assert costs == {45}
 
 
-@pytest.mark.parametrize(
-    ("told", "made"),
-    [({"total_tokens": 1630}, 930), ({"total_tokens": 730}, 30), ({"total_tokens": 10**30}, 30), ({}, 30)],
-)
+@pytest.mark.parametrize(("total", "made"), [(1630, 930), (730, 30), (10**30, 30), (10**8, 30), (0, 30)])
 def test_reasoning_that_only_the_total_counts_was_made(
-    transport: Transports, server: LoopbackServer, told: dict[str, int], made: int
+    transport: Transports, server: LoopbackServer, total: int, made: int
 ) -> None:
-    usage = {"prompt_tokens": 700, "completion_tokens": 30, **told}
+    usage = {"prompt_tokens": 700, "completion_tokens": 30, "total_tokens": total}
     response = ask(transport, server, Reply(text="A", usage_fields=usage))
     assert (response.input_tokens, response.output_tokens) == (700, made)
 

@@ -211,6 +211,8 @@ def _error_parts(raw: bytes) -> tuple[str, str]:
 
 TOP_LOGPROBS = 5
 _MAX_TOKENS = 10**9
+_MAX_HIDDEN = 2**20
+"""Tokens that only a total counts: no model thinks for longer, so what says more is no total."""
 _MAX_COST_USD = 1000.0
 """Of one call; what says more is no bill."""
 _TICKS_PER_USD = 10**10
@@ -339,7 +341,7 @@ def read_usage(usage: object) -> dict[str, Any]:
     given, made, total = (_count(told.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
     if not given:
         given = made = None
-    elif total is not None and total > given:
+    elif total is not None and 0 < total - given <= _MAX_HIDDEN:
         made = max(made or 0, total - given)
     return {"input_tokens": given, "output_tokens": made, "cost_usd": _own_cost(told)}
 

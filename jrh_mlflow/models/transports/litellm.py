@@ -344,7 +344,8 @@ def _sorted_by_litellm(error: Exception) -> TransportError:
     """Fall back on litellm's own sorting, for providers whose client does not speak HTTP through httpx."""
     status, text = _status(error), f"{type(error).__name__}: {error}"
     known: dict[str, FailureKind] = {"Timeout": "timeout", "APIConnectionError": "connection", **_KNOWN_BY_NAME}
-    kind = known.get(type(error).__name__) or kind_of(status or 500, "", text)
+    # Without a status nobody knows how far the call came: it may have been billed.
+    kind = known.get(type(error).__name__) or ("connection" if status is None else kind_of(status, "", text))
     return TransportError(kind, text, status, retry_after(getattr(error, "litellm_response_headers", None) or {}))
 
 
