@@ -16,6 +16,7 @@ from jrh_mlflow.engine.journal.postgres import read_address
 from jrh_mlflow.engine.journal.rows import digest
 from jrh_mlflow.engine.journal.spool import spool_owners
 from jrh_mlflow.errors import JournalError
+from jrh_mlflow.resolve import journal_place
 from tests import postgres
 from tests.engine.journal_tools import BACKENDS, ask, give_back, kill_before_commit
 
@@ -324,3 +325,10 @@ def test_a_role_that_may_not_make_a_schema_uses_the_one_made_for_it(address: str
     with open_journal(as_role) as journal:
         asyncio.run(ask(journal, "k"))
         assert journal.get("k") == '"k!"'
+
+
+def test_what_a_run_logs_of_its_journal_holds_no_password(address: str) -> None:
+    with open_journal(address) as journal:
+        assert journal_place(address) == journal_place(journal) == journal.place
+    assert "word" in address
+    assert "word" not in journal.place
