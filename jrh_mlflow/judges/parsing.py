@@ -6,7 +6,8 @@ answer is the JSON object at the end of the text:
 - Thinking between tags is no part of the text (`thoughts.py`).
 - Prose may go before the object. After it come at most punctuation, a Markdown fence, closing tags (`</answer>`) and
   marks of the end of a turn (`<|im_end|>`). Words after it may take it back, so they make it no answer
-  (`trailing_text`), unless it stands on lines of its own and they name no other answer (`I hope this helps.`).
+  (`trailing_text`). Only a short remark in English below lines of its own (`I hope this helps.`) is passed over, if
+  it neither names another answer nor has a word that could take one back.
 - An object that the judge was shown and repeats in a line of prose is a quotation, and no verdict. On a line of its own
   it counts, for a judge may say what it was told to say.
 - An earlier object with another verdict, a draft say, makes it no answer (`conflicting`), unless it is a quotation.
@@ -58,6 +59,13 @@ _VALUE_START = re.compile(r'[ \t\n\r":]*([^",}]*)([",}]?)')
 _CLOSING_MARK = re.compile(r"</[\w:-]+>|<\|\w+\|>|\[/\w+\]")
 _PUNCTUATION = ("P", "Z", "C", "Sk", "Sm")
 """Unicode's categories of what may follow an answer: punctuation, blanks, controls, backticks and the like."""
+_LONGEST_REMARK = 120
+_DOUBT = re.compile(
+    r"\b(first|second|former|latter|other|neither|both|equal|wait|actually|however|but|instead|rather|though|unless|no|not"
+    r"|wrong|correct\w*|ignore\w*|reconsider\w*|reflection|thought|chang\w+|revis\w+|verdict)\b",
+    re.IGNORECASE,
+)
+"""Words that could take an answer back, or speak of another one."""
 _LINE = 200
 """Characters before an object that are looked at for prose."""
 _MAX_KEPT = 20_000
@@ -290,11 +298,13 @@ def _closes(tail: str) -> bool:
 
 
 def _is_remark(spoken: str, span: Span, others: Iterable[str]) -> bool:
-    """Whether an object stands on lines of its own, and the words after them name none of the other answers."""
+    """Whether an object stands on lines of its own, with nothing after them but a remark that says nothing of it."""
     line, _, words = spoken[span.end :].partition("\n")
-    if not _closes(line) or _has_words(_line_before(spoken, span)) or FILLER in words:
+    if not _closes(line) or _has_words(_line_before(spoken, span)):
         return False
-    return not any(_named(name).search(words) for name in others)
+    # In another language nobody here could tell whether it takes the answer back.
+    is_short = len(words.strip()) <= _LONGEST_REMARK and words.isascii()
+    return is_short and not _DOUBT.search(words) and not any(_named(name).search(words) for name in others)
 
 
 @lru_cache(maxsize=256)
