@@ -443,6 +443,15 @@ def test_a_partial_cost_is_no_objective_of_a_sweep() -> None:
         picked(without_partial(partial), "cost/usd")
 
 
+def test_the_arms_of_a_shift_share_one_cap_though_their_calls_tell_no_usage(store_uri: str, tmp_path: Path) -> None:
+    with LoopbackServer(reply=lambda _: Reply(text='{"reason": "r", "verdict": "A"}', usage=False)) as server:
+        cap = 1.5 * n_calls() * worst_micro(server) / 1e6
+        how = {"prices": PRICES, "max_usd": cap, "journal": tmp_path / "j.db", "tracking_uri": store_uri}
+        done = jrh.criterion_shift(judge_at(server), SMALL, **how)
+    assert [bool(arm.truncated) for arm in done.arms.values()] == [False, True]
+    assert 0.9 * cap < booked_micro(tmp_path / "j.db") / 1e6 <= cap
+
+
 @pytest.mark.parametrize(
     "extra",
     [
