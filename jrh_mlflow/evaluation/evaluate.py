@@ -294,7 +294,13 @@ def _keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, el
     """Log an evaluation; `elsewhere` says where its answers are when no disk can keep them."""
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
     with ending(store, run_id), outbox.keep(measured, key=key, target=store.address(run_id)) as kept:
-        return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True)
+        try:
+            return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True)
+        except (KeyboardInterrupt, SystemExit):
+            # Stopped, and aborted while that was logged: the same call goes on with what the journal has.
+            if measured.truncated and elsewhere == IN_THE_JOURNAL:
+                kept.forget()
+            raise
 
 
 def _log(

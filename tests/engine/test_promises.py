@@ -683,6 +683,19 @@ def test_a_signal_while_logging_waits_for_the_end_and_a_second_one_kills_the_run
     assert server.counts["requests"] == n_calls()
 
 
+def test_a_run_that_was_stopped_and_aborted_while_that_was_logged_is_continued(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LoopbackServer(reply=signal_at(20), latency=0.02) as server:
+        judge, how = judge_at(server), {"tracking_uri": store_uri, "run_name": "twice", "concurrency": 4}
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "log_batch", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+            interrupted(lambda: jrh.evaluate(judge, SMALL, **how))
+        assert latest_run(store_uri, "twice").info.status == "KILLED"
+        assert jrh.evaluate(judge, SMALL, **how).truncated is None
+    assert server.counts["requests"] == n_calls()
+
+
 def test_the_command_line_prints_what_is_there_and_how_to_continue(
     store_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.engine import Asked, ask_calls, plan_calls
+from jrh_mlflow.engine import Asked, ask_calls, plan_calls, runner
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray
@@ -25,7 +26,7 @@ from jrh_mlflow.models.prices import price_of, prompt_size, worst_case_micro
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.items import CallRecord
 from tests.engine.journal_tools import BACKENDS, backend_of
-from tests.loopback import LoopbackServer, Reply
+from tests.loopback import LoopbackServer, Reply, error_reply
 from tests.waiting import wait_until
 
 MODEL = "openai/gpt-4o-mini"
@@ -219,6 +220,32 @@ def test_answers_that_cannot_be_read_end_the_run_wherever_they_were_asked(small:
             ask(server, small, tmp_path / "journal.db", concurrency=4)
         # Two actors have at most twice their share of the calls in hand.
         assert 20 <= server.counts["requests"] <= 20 + 2 * 4
+
+
+def test_after_ctrl_c_actors_make_no_further_attempt(
+    small: jrh.Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived, told, path = threading.Semaphore(0), threading.Event(), tmp_path / "journal.db"
+    monkeypatch.setattr(runner, "say", lambda _: told.set())
+
+    async def hold() -> None:
+        arrived.release()
+        while not told.is_set():
+            await asyncio.sleep(0.005)
+
+    def interrupt() -> None:
+        for _ in range(4):
+            assert arrived.acquire(timeout=120)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with LoopbackServer(reply=lambda _: error_reply(503, "Overloaded."), hold=hold) as server:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            ask(server, small, path, concurrency=4, n_actors=2, cap_micro=10**9)
+    # The word travels to the actors: an attempt whose back-off is over before it comes still goes out.
+    assert server.counts["requests"] <= 2 * 4
+    with open_journal(path) as journal:
+        assert (journal.reserved_micro("b"), journal.summary().lost) == (0, 0)
 
 
 def test_a_service_that_refuses_the_key_ends_the_run(small: jrh.Suite, tmp_path: Path) -> None:
