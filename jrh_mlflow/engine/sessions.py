@@ -283,8 +283,10 @@ class ModelSession(JudgeSession):
 
     def prepare(self, calls: Iterable[Call]) -> Iterator[KeyedCall]:
         """Prepare calls in the order of the plan, looking some of them up in the journal at once."""
-        rest = iter(calls)
-        while chunk := list(islice(rest, _AHEAD)):
+        # Few at first, so that the first request need not wait for the rendering of all of them.
+        rest, ahead = iter(calls), _AHEAD // 8
+        while chunk := list(islice(rest, ahead)):
+            ahead = min(2 * ahead, _AHEAD)
             prepared = [(call, *self._numbering.prepare(call)) for call in chunk]
             kept = self._journal.get_many([key for _, _, key in prepared], newer_than=self._fresh_after)
             for call, request, key in prepared:

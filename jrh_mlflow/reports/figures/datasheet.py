@@ -60,7 +60,7 @@ def psychometric(sheets: Sheets) -> Figure | None:
     axes.set_xticks(sorted({step for points in curves.values() for step, _ in points}))
     axes.set(xlabel="quality difference δ (requirements met)", ylabel="share of calls choosing the better")
     axes.set_ylim(-0.02, 1.03)
-    axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left")
+    axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left", y=1)
     axes.legend(loc="lower right", frameon=True)
     return figure
 
@@ -90,7 +90,7 @@ def decomposition(sheets: Sheets) -> Figure | None:
     axes.set_yticks(range(len(rows)), [f"{short(name)}\nn = {n}" for name, n in zip(rows, pairs, strict=True)])
     axes.invert_yaxis()
     axes.set(xlim=(0, 1), xlabel="share of equal-quality pairs")
-    axes.set_title("What a judge does when both answers are equally good", loc="left")
+    axes.set_title("What a judge does when both answers are equally good", loc="left", y=1)
     figure.legend(loc="lower center", ncol=2, frameon=False)
     axes.grid(visible=False)
     return figure
@@ -117,7 +117,9 @@ def axes_map(sheets: Sheets) -> Figure | None:
         axes.errorbar(values, list(points), xerr=bars, linestyle="none", label=short(name), capsize=4, **marks(index))
     label_rows(axes, list(shown.values()))
     axes.set(xlim=(-0.02, 1.02), xlabel="share (bars: 95 % by task)")
-    axes.set_title("Metrology axes" if with_legend else f"Metrology axes of {short(next(iter(sheets)))}", loc="left")
+    axes.set_title(
+        "Metrology axes" if with_legend else f"Metrology axes of {short(next(iter(sheets)))}", loc="left", y=1
+    )
     if with_legend:
         figure.legend(loc="upper right", frameon=False)
     return figure
