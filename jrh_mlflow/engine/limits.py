@@ -32,6 +32,8 @@ MEMORY = 100
 """Calls over which the share of rejections is remembered."""
 OUTAGE_CALLS = 5
 """So many different calls that fail in a row, none answered between them, are an outage and no accident."""
+FEW_CALLS_S = 120.0
+"""How long the end of an outage is waited for that fewer calls tell of, being the last ones: they may be at fault."""
 FIRST_PROBE_S = 0.5
 LONGEST_PROBE_S = 5.0
 """Between two tries during an outage: an outage that ends is noticed within this long."""
@@ -211,6 +213,8 @@ class Limits:
         self.now: Clock = clock or _loop_time
         self.in_flight = 0
         """Calls that hold a slot."""
+        self.trying = 0
+        """Calls that are not over yet: in flight, waiting, or between two attempts."""
         self._admitted = 0
         self._waiting: deque[tuple[asyncio.Future[None], Slot]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -226,6 +230,8 @@ class Limits:
         self._probe: Slot | None = None
         """The one call that tries whether it is over."""
         self._probes = 0
+        self._few = False
+        """Whether fewer calls than usual tell of the outage."""
         self._hopeless = False
         """Whether the outage lasts too long to be waited for."""
         self._timed = bool(self._requests or self._tokens)
@@ -256,6 +262,10 @@ class Limits:
     def down_for(self) -> float:
         """Seconds since the outage began; 0 when there is none."""
         return 0.0 if self._down_since is None else self.now() - self._down_since
+
+    def is_too_long(self, longest_outage_s: float) -> bool:
+        """Whether the outage has lasted too long to be waited for."""
+        return self.down_for > (min(longest_outage_s, FEW_CALLS_S) if self._few else longest_outage_s)
 
     def slot(self, tokens: float = 0) -> Slot:
         """Return a slot to enter with `async with`; `tokens` is the estimate for tokens per minute."""
@@ -296,24 +306,31 @@ class Limits:
             self._down_since = self._probe = None
 
     def on_server_error(
-        self, *, call: int | None = None, slot: Slot | None = None, longest_outage_s: float = math.inf
+        self,
+        *,
+        call: int | None = None,
+        slot: Slot | None = None,
+        longest_outage_s: float = math.inf,
+        is_plain: bool = False,
     ) -> None:
         """Say that the service failed (5xx, timeout, lost connection), while the call's slot is held.
 
         Pauses growth for one window. Once the service has answered at all, an outage begins when `OUTAGE_CALLS`
-        different calls (`call` tells them apart; None does not count) failed since the last answer. One that lasts
-        longer than `longest_outage_s` is not waited for any more: then every call may find out by itself.
+        different calls (`call` tells them apart; None does not count) failed since the last answer, or all that are
+        left, where the failure is `is_plain`: nobody there, or a service that says so. One that lasts longer than
+        `longest_outage_s` is not waited for any more: then every call may find out by itself.
         """
         self._window.hold = max(self._window.hold, self.in_flight)
         if call is not None and self._answered:
             self._failing.add(call)
-        if self._down_since is None and len(self._failing) >= OUTAGE_CALLS:
+        needed = min(OUTAGE_CALLS, max(1, self.trying)) if is_plain else OUTAGE_CALLS
+        if self._down_since is None and len(self._failing) >= needed:
             self._down_since, self._last_before_outage, self._probes = self.now(), self._admitted, 0
-            self._hopeless = False
+            self._few, self._hopeless = len(self._failing) < OUTAGE_CALLS, False
             self._pause_for_probe()
         elif slot is not None and slot is self._probe:
             self._probes += 1
-            self._hopeless = self.down_for > longest_outage_s
+            self._hopeless = self.is_too_long(longest_outage_s)
             if not self._hopeless:
                 self._pause_for_probe()
         self._after(self._window.ended())

@@ -28,6 +28,8 @@ SERVICE_KINDS = frozenset({"server", "timeout", "unreachable", "connection"})
 """Failures of the service as a whole: the number of calls in flight must not grow into them."""
 WAITED_FOR = SERVICE_KINDS - {"timeout"}
 """During an outage none of these uses up an attempt. A timeout does: it may be billed, and takes its time."""
+PLAIN = frozenset({502, 503, 529})
+"""Statuses by which a service, or what stands before it, says that it is down for everybody."""
 SUSPECT_AFTER = 3
 """A call that failed so often while others were answered may be at fault itself: it is no sign of an outage."""
 
@@ -109,20 +111,24 @@ async def send_with_retries(
         NotAsked: The run was stopped while nothing was in flight.
     """
     tries = _Tries(policy=policy, rng=rng, started=limits.now())
-    while True:
-        try:
-            return await _attempt(send, tries=tries, limits=limits, tokens=tokens, tokens_used=tokens_used)
-        except TransportError as error:
-            tries.count(error, limits)
-            # Before the decision: an attempt that was perhaps billed must be booked even when it was the last.
-            await _tell(on_attempt_failed, error, tries.attempts)
-            delay = tries.delay(error, limits)
-            if delay is None:
-                raise
-        with idle():
-            await asyncio.sleep(delay)
-        if before_retry is not None:
-            await before_retry()
+    limits.trying += 1
+    try:
+        while True:
+            try:
+                return await _attempt(send, tries=tries, limits=limits, tokens=tokens, tokens_used=tokens_used)
+            except TransportError as error:
+                tries.count(error, limits)
+                # Before the decision: an attempt that was perhaps billed must be booked even when it was the last.
+                await _tell(on_attempt_failed, error, tries.attempts)
+                delay = tries.delay(error, limits)
+                if delay is None:
+                    raise
+            with idle():
+                await asyncio.sleep(delay)
+            if before_retry is not None:
+                await before_retry()
+    finally:
+        limits.trying -= 1
 
 
 async def _attempt(
@@ -168,7 +174,12 @@ class _Tries:
         """Tell the limits how an attempt ended."""
         if error.kind in SERVICE_KINDS:
             call = id(self) if self.failures < SUSPECT_AFTER else None
-            limits.on_server_error(call=call, slot=slot, longest_outage_s=self.policy.longest_outage_s)
+            limits.on_server_error(
+                call=call,
+                slot=slot,
+                longest_outage_s=self.policy.longest_outage_s,
+                is_plain=error.kind == "unreachable" or error.status in PLAIN,
+            )
             return
         limits.on_reached(slot)
         if error.kind == RATE_LIMITED and self.policy.retries(error):
@@ -194,7 +205,7 @@ class _Tries:
     def _used_up(self, error: TransportError, limits: Limits) -> bool:
         policy = self.policy
         if _is_outage(error, limits):
-            return limits.down_for > policy.longest_outage_s
+            return limits.is_too_long(policy.longest_outage_s)
         if error.kind != RATE_LIMITED:
             return self.failures >= policy.max_attempts
         return self.rejections >= policy.max_rejections or limits.rejected_for > policy.longest_wait_s

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from jrh_mlflow.engine.limits import LONGEST_PROBE_S, Limits
+from jrh_mlflow.engine.limits import FEW_CALLS_S, LONGEST_PROBE_S, Limits
 from jrh_mlflow.engine.retries import RetryPolicy, send_with_retries
 from jrh_mlflow.models.transports import FailureKind, TransportError
 from tests.engine.virtual_time import now, run
@@ -65,6 +65,35 @@ def test_an_outage_in_the_middle_delays_every_call_and_loses_none(
     assert ended == ["answer"] * 60 * concurrency
     # Noticed within one pause, and reopened for all at once.
     assert seconds <= 2 + 60 * minutes + LONGEST_PROBE_S + 1 + 2 * 60 * 0.1
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_an_outage_at_the_very_end_loses_none_of_the_few_calls_that_are_left(n: int) -> None:
+    service = Service("unreachable", down=(1.0, 61.0))
+
+    async def scenario() -> list[str]:
+        limits = Limits(8, rng=random.Random(1))
+        policy = RetryPolicy()
+        await send_with_retries(service, limits=limits, policy=policy, rng=random.Random(0))
+        await asyncio.sleep(1)
+        last = (send_with_retries(service, limits=limits, policy=policy, rng=random.Random(i)) for i in range(n))
+        return await asyncio.gather(*last)
+
+    assert run(scenario()) == ["answer"] * n
+
+
+def test_a_few_calls_that_always_find_a_service_down_do_not_hold_a_run_for_ten_minutes() -> None:
+    service = Service("unreachable", down=(1.0, 1e9))
+
+    async def scenario() -> float:
+        limits = Limits(8, rng=random.Random(1))
+        await send_with_retries(service, limits=limits, policy=RetryPolicy(), rng=random.Random(0))
+        await asyncio.sleep(1)
+        with contextlib.suppress(TransportError):
+            await send_with_retries(service, limits=limits, policy=RetryPolicy(), rng=random.Random(0))
+        return now()
+
+    assert 60 < run(scenario()) < FEW_CALLS_S + 20
 
 
 def test_during_an_outage_one_call_at_a_time_tries_and_less_and_less_often() -> None:
