@@ -180,12 +180,16 @@ def hearing_interrupts() -> Iterator[Interrupts]:
 def _handlers() -> dict[int, Any]:
     """Return the signals that nobody else has chosen a handler for, with what they do now."""
     found = {number: signal.getsignal(number) for number in map(_number, _NAMES) if number is not None}
-    return {number: handler for number, handler in found.items() if handler in _DEFAULTS or _is_of_loop(handler)}
+    return {number: handler for number, handler in found.items() if handler in _DEFAULTS or _is_of_library(handler)}
 
 
-def _is_of_loop(handler: object) -> bool:
-    """Whether `asyncio.run` put it there: it cancels a task, which cannot happen while the loop waits for us."""
-    return getattr(getattr(handler, "func", None), "__module__", "") == "asyncio.runners"
+def _is_of_library(handler: object) -> bool:
+    """Whether `asyncio.run` or `ray.init` put it there, not the user.
+
+    The first cancels a task, which cannot happen while the loop waits for us; the second ends the process at once.
+    """
+    module = getattr(getattr(handler, "func", handler), "__module__", "")
+    return module in ("asyncio.runners", "ray._private.worker")
 
 
 def _number(name: str) -> int | None:

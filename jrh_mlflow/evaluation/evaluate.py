@@ -280,7 +280,7 @@ def _log_kept(kept: Kept, *, tracking_uri: str | None) -> Evaluation:
         measured, target = kept.read()
         kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
         store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
-        with ending(store, target["run_id"]):
+        with ending(store, target["run_id"], keeps_finished=True):
             return _log(store, measured, target["run_id"], kept=kept)
 
 
@@ -293,7 +293,10 @@ def log_measured(store: Store, measured: Measured, *, run_name: str) -> Evaluati
 def _keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, elsewhere: str) -> Evaluation:
     """Log an evaluation; `elsewhere` says where its answers are when no disk can keep them."""
     # On disk before MLflow is spoken to: from here on nothing that was asked can be lost.
-    with ending(store, run_id), outbox.keep(measured, key=key, target=store.address(run_id)) as kept:
+    with (
+        ending(store, run_id, keeps_finished=True),
+        outbox.keep(measured, key=key, target=store.address(run_id)) as kept,
+    ):
         try:
             return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True)
         except (KeyboardInterrupt, SystemExit):

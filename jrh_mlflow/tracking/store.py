@@ -378,20 +378,22 @@ def open_run(
 
 
 @contextmanager
-def ending(store: Store, run_id: str) -> Iterator[None]:
-    """Mark a run as failed or killed when the work inside does not come to its end; SIGTERM and hang-ups, too."""
+def ending(store: Store, run_id: str, *, keeps_finished: bool = False) -> Iterator[None]:
+    """Mark a run as failed or killed when the work inside does not come to its end; SIGTERM and hang-ups, too.
+
+    With `keeps_finished` what fails after the end, such as a trace, takes nothing from a finished run.
+    """
     with hearing_interrupts() as interrupts:
         try:
             yield
         except BaseException as error:
             with interrupts.ignored():
-                _end_after(store, run_id, error)
+                _end_after(store, run_id, error, keeps_finished=keeps_finished)
             raise
 
 
-def _end_after(store: Store, run_id: str, error: BaseException) -> None:
-    status = "FAILED" if isinstance(error, Exception) else "KILLED"
-    problem = _not_ended(store, run_id, status, after=error)
+def _end_after(store: Store, run_id: str, error: BaseException, *, keeps_finished: bool) -> None:
+    problem = _not_ended(store, run_id, after=error, keeps_finished=keeps_finished)
     if problem is not None and not isinstance(error, TrackingError):
         say(problem)
     # In the one line that is printed: the second failure is nearly always the first one again.
@@ -399,15 +401,14 @@ def _end_after(store: Store, run_id: str, error: BaseException) -> None:
         error.args = (f"{error} The run stays open.",)
 
 
-def _not_ended(store: Store, run_id: str, status: str, *, after: BaseException) -> str | None:
-    """End a run that is still open; return why that could not be done."""
+def _not_ended(store: Store, run_id: str, *, after: BaseException, keeps_finished: bool) -> str | None:
+    """End a run; return why that could not be done."""
     if isinstance(after, TrackingError) and (lost := _lost_connection(after)) is not None:
         return lost  # a server that is gone is not waited for twice
     try:
         with store.errors("The run stays open."):
-            # What fails after the end, such as a trace, takes nothing from a finished run.
-            if store.client.get_run(run_id).info.status == "RUNNING":
-                store.client.set_terminated(run_id, status)
+            if not keeps_finished or store.client.get_run(run_id).info.status == "RUNNING":
+                store.client.set_terminated(run_id, "FAILED" if isinstance(after, Exception) else "KILLED")
     except TrackingError as error:
         return str(error)
     return None

@@ -41,6 +41,7 @@ from jrh_mlflow.engine import client as client_module
 from jrh_mlflow.engine.batch import export_batch, import_batch
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.endings import ENDINGS
+from jrh_mlflow.engine.interrupts import hearing_interrupts
 from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.engine.retries import RetryPolicy
 from jrh_mlflow.engine.runner import is_running
@@ -588,6 +589,21 @@ def in_a_notebook(work: Callable[[], object]) -> None:
         work()
 
     asyncio.run(cell())
+
+
+def test_a_handler_that_a_library_put_there_gives_way_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_ray(*_: object) -> None:
+        raise AssertionError("the process would end at once")
+
+    monkeypatch.setattr(of_ray, "__module__", "ray._private.worker")
+    before = signal.signal(signal.SIGTERM, of_ray)
+    try:
+        with hearing_interrupts() as interrupts, interrupts.waiting():
+            signal.raise_signal(signal.SIGTERM)
+        assert interrupts.first == signal.SIGTERM
+        assert signal.getsignal(signal.SIGTERM) is of_ray
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def interrupted(work: Callable[[], object], *, notebook: bool = False) -> BaseException:
