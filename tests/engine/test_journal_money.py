@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.engine.journal import Journal, open_journal
+from jrh_mlflow.engine.journal.writer import Change, ChangeKind
 from tests.engine.journal_tools import BACKENDS, ask, give_back, start_python
 
 
@@ -152,6 +154,34 @@ def test_a_reservation_that_is_cancelled_while_it_waits_is_given_back(address: s
         journal.open_budget("b", None)
         asyncio.run(scenario(journal))
         assert journal.summary().in_flight == 0
+
+
+def test_who_is_cancelled_while_reserving_ends_only_when_it_is_given_back(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was stopped holds nothing once it has ended, however slowly the disk writes."""
+
+    async def scenario(journal: Journal) -> None:
+        commit = journal._writer._commit
+
+        def slowly(changes: list[Change]) -> None:
+            if any(change.kind is ChangeKind.WITHDRAW for change in changes):
+                time.sleep(0.3)
+            commit(changes)
+
+        monkeypatch.setattr(journal._writer, "_commit", slowly)
+        task = asyncio.ensure_future(journal.reserve("k", budget="b", worst_micro=10))
+        await asyncio.sleep(0)
+        while not journal.reserved_micro("b"):
+            time.sleep(0.001)  # without a turn of the loop: granted, but the task does not know yet
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+        assert journal.reserved_micro("b") == 0
+
+    with open_journal(address) as journal:
+        journal.open_budget("b", None)
+        asyncio.run(scenario(journal))
 
 
 def test_calls_in_flight_when_the_journal_is_closed_count_as_lost(

@@ -191,8 +191,9 @@ class Journal(ABC):
             await change.future
         except asyncio.CancelledError:
             # The caller will never know, so it cannot release what may yet be granted. A closed journal has settled it.
+            # Waited for: a run that has ended holds nothing any more.
             with suppress(JournalError):
-                self._submit(Change(ChangeKind.WITHDRAW, withdrawn=change))
+                await self._withdraw(change)
             raise
         with self._ordering:
             if change.held:
@@ -217,14 +218,15 @@ class Journal(ABC):
 
     async def release(self, key: str) -> None:
         """Take back the reservation of a call that was never sent; it leaves no trace."""
-        change = Change(ChangeKind.WITHDRAW, future=asyncio.get_running_loop().create_future())
         with self._ordering:
             self._demand_open()
-            change.held = self._take(clean_text(key))
-            change.withdrawn = Change(ChangeKind.RESERVE, held=change.held)
-            self._writer.submit(change)
-        assert change.future is not None
-        await change.future
+            held = self._take(clean_text(key))
+        await self._withdraw(Change(ChangeKind.RESERVE, held=held))
+
+    async def _withdraw(self, reserving: Change) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._submit(Change(ChangeKind.WITHDRAW, withdrawn=reserving, future=future))
+        await future
 
     async def answered(
         self, key: str, *, request_json: str, response_json: str, cost_micro: int | None, budget: str | None
