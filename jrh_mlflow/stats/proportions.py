@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
 
-from jrh_mlflow.stats import Array, Interval
+from jrh_mlflow.stats import Array, Codes, Interval
 
 
 @lru_cache(maxsize=65536)
@@ -90,6 +90,147 @@ def cluster_wilson(successes: Array, sizes: Array, *, level: float = 0.95) -> In
     shrink = (_normal_quantile(level) / _t_quantile(k - 1, level)) ** 2
     n_eff = total / design_effect(successes, sizes) * shrink
     return wilson_share(float(successes.sum()) / total, n_eff, level=level)
+
+
+def cluster_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> Interval | None:
+    """Interval for a share over clusters: the hull of `cluster_wilson` and `beta_binomial_interval`.
+
+    The first rests on the spread between clusters alone, whatever its shape, and is too narrow where few clusters hold
+    all the mistakes (or none is seen); the second assumes a shape (beta) and asks how large the share may be for every
+    intraclass correlation (ICC) that the counts allow. Each covers where the other fails.
+
+    Replicates of one presentation are no units: give their mean, `collapse_replicates`. Counts may be fractions.
+
+    Coverage of the 95 % interval with 10, 14, 28 and 30 clusters of 2, 4 and 12 units, ICC 0, .1, .3 and .6, rates .005
+    to .995 (exact sums over all counts; importance sampling for 12 units): at least .937, be the clusters
+    beta-binomial, all-or-none or of a rate that is either 0 or q; `cluster_wilson` alone falls to .40. The mean width
+    grows by 4 to 9 % with 2 units, 18 % with 4, 24 to 37 % with 12; most where nothing is clustered (there it covers
+    .98 on average), least at ICC .6. It does not hold for an ICC near 1: .93 at .8, .89 at .95 (rates .08 to .2).
+
+    Reference:
+        Korn & Graubard (1998), Surv. Methodol. 24:193-201; Franco, Little, Louis & Slud (2019), J. Surv. Stat.
+        Methodol. 7:334-364 (comparison of such intervals under clustering).
+
+    Returns:
+        The interval, or None with fewer than two clusters: one task says nothing of the spread between tasks.
+
+    Example:
+        >>> [round(end, 3) for end in cluster_interval(np.zeros(10), np.full(10, 12.0)) or ()]
+        [0.0, 0.166]
+    """
+    outer = cluster_wilson(successes, sizes, level=level)
+    if outer is None:
+        return None
+    inner = beta_binomial_interval(successes, sizes, level=level)
+    return min(outer[0], inner[0]), max(outer[1], inner[1])
+
+
+def beta_binomial_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> Interval:
+    """Posterior interval for the mean of a beta-binomial, its intraclass correlation integrated out.
+
+    Cluster i has `x_i ~ Binomial(m_i, q_i)`, `q_i ~ Beta` with mean p and ICC rho, so up to a constant
+    `log L(p, rho) = sum_i [ sum_{j<x_i} log(p (1-rho) + j rho) + sum_{j<m_i-x_i} log((1-p) (1-rho) + j rho)
+    - sum_{j<m_i} log(1-rho + j rho) ]`. A fraction of a success takes that fraction of its term.
+    Prior of rho at a rate p: Beta(1/2 + 3/2 |1 - 2p|, 3/2). Near 0 and 1, where the counts can hardly show a
+    correlation, it keeps away from 0; in the middle, where they can, it lets it be small.
+    The lower end is the quantile (1 - level) / 2 under the prior Beta(0.1, 0.9) of p, the upper end (1 + level) / 2
+    under Beta(0.9, 0.1). Beta(1/2, 1/2) for both would be Jeffreys' interval, Beta(0, 1) and Beta(1, 0) that of Clopper
+    and Pearson. The priors were chosen by coverage, not belief: do not read the posterior as one.
+
+    Reference:
+        Skellam (1948), J. R. Stat. Soc. B 10:257-261 (the model); Brown, Cai & DasGupta (2001), Stat. Sci. 16:101-133
+        (posterior quantiles as intervals, their coverage at the edges).
+
+    Returns:
+        The two ends, by midpoint sums on a grid that is laid twice: over all rates, then over those with any weight.
+        Exactly 0 or 1 at an end that no success or failure speaks against.
+    """
+    used = sizes > 0
+    x, m = successes[used], sizes[used]
+    if not len(m) or (x < 0).any() or (x > m).any():
+        raise ValueError(f"`0 <= successes <= sizes` and a size over 0 must hold, but got {successes=}, {sizes=}.")
+    first = _angles(0.0, math.pi / 2, n=_N_RATES // 4)
+    weight = _marginal_likelihood(np.square(np.sin(first)), x, m)
+    inside = np.flatnonzero(weight > _NO_WEIGHT * weight.max())
+    # A cell more at each side: the likelihood has its top between midpoints.
+    margin = 1.5 * float(first[1] - first[0])
+    start, stop = max(0.0, float(first[inside[0]]) - margin), min(math.pi / 2, float(first[inside[-1]]) + margin)
+    angles = _angles(start, stop, n=_N_RATES)
+    rates = np.square(np.sin(angles))
+    weight = _marginal_likelihood(rates, x, m)
+    tail = (1 - level) / 2
+    low, high = (
+        _grid_quantile(weight * rates ** (a - 0.5) * (1 - rates) ** (b - 0.5), at, start, stop)
+        for (a, b), at in ((_RATE_PRIOR, tail), (_RATE_PRIOR[::-1], 1 - tail))
+    )
+    return 0.0 if not x.any() else low, 1.0 if (x == m).all() else high
+
+
+_RATE_PRIOR = (0.1, 0.9)
+"""Beta prior of the rate for the lower end; mirrored for the upper end."""
+_NO_WEIGHT = 1e-9
+_N_RATES, _N_ICCS = 160, 20
+# Squares of even steps: dense near 0, where the likelihood changes fastest.
+_ICCS: Array = np.square((np.arange(_N_ICCS) + 0.5) / _N_ICCS)
+
+
+def _angles(start: float, stop: float, *, n: int) -> Array:
+    """Midpoints on the scale arcsin(sqrt(rate)), on which Jeffreys' prior is flat."""
+    angles: Array = start + (np.arange(n) + 0.5) / n * (stop - start)
+    return angles
+
+
+def _marginal_likelihood(rates: Array, x: Array, m: Array) -> Array:
+    """Beta-binomial likelihood of each rate, averaged over the prior of the ICC; the largest term is 1."""
+    j = np.arange(math.ceil(float(m.max())))
+    # How many clusters have a j-th success, failure, unit: all that the likelihood needs to know of the counts.
+    won, lost, tried = (np.clip(counts[:, None] - j, 0, 1).sum(axis=0) for counts in (x, m - x, m))
+    yes, no = np.outer(rates, 1 - _ICCS), np.outer(1 - rates, 1 - _ICCS)
+    logs = np.zeros((len(rates), _N_ICCS))
+    for at in j:
+        if won[at]:
+            logs += won[at] * np.log(yes + at * _ICCS)
+        if lost[at]:
+            logs += lost[at] * np.log(no + at * _ICCS)
+        logs -= tried[at] * np.log(1 - _ICCS + at * _ICCS)
+    weight: Array = (np.exp(logs - logs.max()) * _icc_prior(rates)).sum(axis=1)
+    return weight
+
+
+def _icc_prior(rates: Array) -> Array:
+    """Weights of the grid of ICCs at each rate; the root is the width of a step of the grid."""
+    power = 1.5 * np.abs(1 - 2 * rates) - 0.5
+    prior: Array = np.sqrt(_ICCS) * _ICCS ** power[:, None] * np.sqrt(1 - _ICCS)
+    prior /= prior.sum(axis=1, keepdims=True)
+    return prior
+
+
+def _grid_quantile(weight: Array, at: float, start: float, stop: float) -> float:
+    """Rate under which the share `at` of the weight lies; weights belong to even cells of angles."""
+    below = np.concatenate([[0.0], np.cumsum(weight)])
+    borders = np.linspace(start, stop, len(below))
+    return float(np.sin(np.interp(at * below[-1], below, borders)) ** 2)
+
+
+def collapse_replicates(hits: Array, presentation: Codes, cluster: Codes) -> tuple[Array, Array]:
+    """Successes and sizes per cluster, with the replicates of one presentation counted as one unit, their mean.
+
+    Asked five times, a judge that always gives the same answer has told nothing new about the next task: five equal
+    answers count as one. Answers that differ enter as a fraction. Codes are 0, 1, …; a presentation is of one cluster.
+
+    Example:
+        >>> hits = np.array([1.0, 1.0, 0.0, 1.0])
+        >>> collapse_replicates(hits, np.array([0, 0, 1, 1]), np.array([0, 0, 0, 0]))
+        (array([1.5]), array([2.]))
+    """
+    n = np.bincount(presentation)
+    asked = n > 0
+    home = np.zeros(len(n), dtype=np.intp)
+    home[presentation] = cluster
+    shares = np.bincount(presentation, weights=hits)[asked] / n[asked]
+    n_clusters = int(cluster.max()) + 1 if len(cluster) else 0
+    successes: Array = np.bincount(home[asked], weights=shares, minlength=n_clusters).astype(float)
+    return successes, np.bincount(home[asked], minlength=n_clusters).astype(float)
 
 
 def newcombe(share_a: float, a: Interval, share_b: float, b: Interval) -> Interval:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import cache
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
-from jrh_mlflow.stats.proportions import cluster_wilson, design_effect, newcombe, wilson, wilson_share
+from jrh_mlflow.stats.proportions import (
+    beta_binomial_interval,
+    cluster_interval,
+    cluster_wilson,
+    collapse_replicates,
+    design_effect,
+    newcombe,
+    wilson,
+    wilson_share,
+)
 from tests.readings import PROPERTY
 
 
@@ -183,3 +194,97 @@ def test_a_difference_lies_in_its_interval_and_turns_with_its_sides(a, b):
     assert -1 <= low <= share_b - share_a <= high <= 1
     assert low < high
     assert newcombe(share_b, wilson(*b), share_a, wilson(*a)) == pytest.approx((-high, -low))
+
+
+@PROPERTY
+@given(clustered())
+def test_the_hull_holds_the_clustered_wilson_interval_and_mirrors_itself(sample):
+    hits, sizes = sample
+    interval, wider = cluster_wilson(hits, sizes), cluster_interval(hits, sizes)
+    mirrored = cluster_interval(sizes - hits, sizes)
+    assert interval is not None
+    assert wider is not None
+    assert mirrored is not None
+    assert 0 <= wider[0] <= interval[0] < interval[1] <= wider[1] <= 1
+    assert mirrored == pytest.approx((1 - wider[1], 1 - wider[0]), abs=1e-9)
+
+
+def test_one_cluster_has_no_hull_either():
+    assert cluster_interval(np.array([3.0, 0.0]), np.array([5.0, 0.0])) is None
+
+
+def test_clusters_of_one_make_the_posterior_that_of_a_binomial():
+    """The correlation drops out: Beta(0.1 + x, 0.9 + n - x) for the lower end, Beta(0.9 + x, 0.1 + n - x) above."""
+    low, high = beta_binomial_interval(np.repeat([0.0, 1.0], [25, 5]), np.ones(30))
+    assert low == pytest.approx(stats.beta.ppf(0.025, 5.1, 25.9), abs=1e-3)
+    assert high == pytest.approx(stats.beta.ppf(0.975, 5.9, 25.1), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("hits", "sizes"),
+    [([0, 0, 1, 4, 2, 0], [4, 4, 4, 4, 4, 4]), ([1, 0, 3, 11, 2], [1, 2, 5, 12, 9]), ([12, 0, 0, 0], [12, 12, 12, 12])],
+)
+def test_the_posterior_is_the_integral_of_the_beta_binomial_likelihood(hits, sizes):
+    """scipy's own pmf, on a grid ten times finer in both directions."""
+    angles = (np.arange(1600) + 0.5) / 1600 * np.pi / 2
+    roots = (np.arange(200) + 0.5) / 200
+    rates, iccs = np.sin(angles)[:, None] ** 2, roots[None, :] ** 2
+    a, b = rates * (1 - iccs) / iccs, (1 - rates) * (1 - iccs) / iccs
+    likelihood = np.exp(sum(stats.betabinom.logpmf(x, m, a, b) for x, m in zip(hits, sizes, strict=True)))
+    prior = roots * iccs ** (1.5 * np.abs(1 - 2 * rates) - 0.5) * np.sqrt(1 - iccs)
+    weight = (likelihood * prior / prior.sum(axis=1, keepdims=True)).sum(axis=1)
+    expected = []
+    for power, at in ((-0.4, 0.025), (0.4, 0.975)):
+        below = np.cumsum(weight * (rates / (1 - rates))[:, 0] ** power)
+        expected.append(rates[np.searchsorted(below, at * below[-1]), 0])
+    assert beta_binomial_interval(np.array(hits, float), np.array(sizes, float)) == pytest.approx(expected, abs=4e-3)
+
+
+def test_a_fraction_of_a_success_lies_between_the_whole_ones():
+    sizes = np.full(12, 4.0)
+    ends = [beta_binomial_interval(np.array([x, *[1.0] * 11]), sizes) for x in (1.0, 1.5, 2.0)]
+    assert ends[0][0] < ends[1][0] < ends[2][0]
+    assert ends[0][1] < ends[1][1] < ends[2][1]
+
+
+def test_replicates_that_agree_change_nothing():
+    """28 tasks of four presentations, each asked once or five times by a judge without noise."""
+    answers = np.tile([0.0, 0.0, 1.0, 0.0], 28)
+    presentation, task = np.arange(112), np.repeat(np.arange(28), 4)
+    once = collapse_replicates(answers, presentation, task)
+    often = collapse_replicates(*(np.repeat(each, 5) for each in (answers, presentation, task)))
+    np.testing.assert_array_equal(once, often)
+    np.testing.assert_array_equal(once[1], np.full(28, 4.0))
+
+
+def test_a_task_without_answers_keeps_its_place():
+    successes, sizes = collapse_replicates(np.array([1.0, 0.0]), np.array([0, 3]), np.array([0, 2]))
+    np.testing.assert_array_equal(successes, [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(sizes, [1.0, 0.0, 1.0])
+
+
+def test_impossible_counts_are_refused():
+    with pytest.raises(ValueError, match="0 <= successes <= sizes"):
+        beta_binomial_interval(np.array([3.0, 1.0]), np.array([2.0, 2.0]))
+
+
+@pytest.mark.parametrize(("n_tasks", "size"), [(10, 2), (30, 2), (10, 4), (14, 4)])
+@pytest.mark.parametrize("rate", [0.005, 0.02, 0.05, 0.1, 0.3, 0.5])
+def test_the_hull_covers_at_every_correlation(n_tasks, size, rate):
+    """Exact: every histogram of counts over the tasks, with its multinomial probability."""
+    histograms, ends = _all_intervals(n_tasks, size)
+    inside = (ends[:, 0] <= rate) & (rate <= ends[:, 1])
+    ways = special.gammaln(n_tasks + 1) - special.gammaln(histograms + 1).sum(axis=1)
+    for icc in (1e-6, 0.1, 0.3, 0.6):
+        scale = (1 - icc) / icc
+        log_pmf = stats.betabinom.logpmf(np.arange(size + 1), size, rate * scale, (1 - rate) * scale)
+        assert np.exp(ways + histograms @ log_pmf)[inside].sum() >= 0.94
+
+
+@cache
+def _all_intervals(n_tasks: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    tasks = combinations_with_replacement(range(size + 1), n_tasks)
+    hits = np.array(list(tasks), float)
+    sizes = np.full(n_tasks, float(size))
+    histograms = (hits[:, :, None] == np.arange(size + 1)).sum(axis=1)
+    return histograms, np.array([cluster_interval(each, sizes) for each in hits])
