@@ -23,7 +23,8 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.resolve import resolve_judge
 
-_SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle")
+_SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
+_SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle", *_SHORTCUTS)
 
 
 def judge_from_text(text: str) -> Judge:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jrh_mlflow.cli.options import as_json, read_pairs
 from jrh_mlflow.cli.printing import print_table
 
+if TYPE_CHECKING:
+    from jrh_mlflow.evaluation.suite_audit import SuiteAudit
+
 
 @click.group()
 def suite() -> None:
-    """Build, check and show suites and tasks.
+    """Build, check, audit and show suites and tasks.
 
     Example: jrh suite build --half-steps -o my_suite
     """
@@ -81,6 +84,64 @@ def show(path_or_uri: str, as_json: bool) -> None:
     for key in ("name", "sha256", "n_items", "n_calls", "n_tasks"):
         click.echo(f"{key:10s} {manifest[key]}")
     print_table(["condition", "items"], [[name, str(count)] for name, count in manifest["conditions"].items()])
+
+
+@suite.command()
+@click.argument("path_or_uri", metavar="SUITE")
+@click.option(
+    "--condition",
+    "conditions",
+    multiple=True,
+    help="Where no shortcut may pay, instead of ladder_matched; may be repeated.",
+)
+@click.option("--seed", default=0, show_default=True, help="Of the coin between equal scores.")
+@as_json
+def audit(path_or_uri: str, conditions: tuple[str, ...], seed: int, as_json: bool) -> None:
+    """Show what judges that only count (words of the instruction, digits, length) read on a suite of pairs.
+
+    Each runs in both directions over the pairs with a better content. Fails (exit code 1) when on the matched ladder
+    an interval by task lies wholly outside 0.40-0.60, and names the pairs and sentences that give it away most.
+
+    Example: jrh suite audit my_suite
+    """
+    from jrh_mlflow.errors import GateError
+    from jrh_mlflow.evaluation.suite_audit import HIGH, LOW, audit_suite
+    from jrh_mlflow.resolve import load_suite
+
+    done = audit_suite(load_suite(path_or_uri), conditions=conditions or None, seed=seed)
+    if as_json:
+        click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False))
+    else:
+        _print_audit(done)
+    if done.failed:
+        first = done.failed[0]
+        raise GateError(
+            f"{len(done.failed)} reading(s) of shortcuts lie outside {LOW:.2f}-{HIGH:.2f}, "
+            f"first {first.shortcut} ({first.direction}) on {first.condition}: {first.estimate.value:.3f}."
+        )
+
+
+def _print_audit(done: SuiteAudit) -> None:
+    from jrh_mlflow.evaluation.suite_audit import HIGH, LOW
+    from jrh_mlflow.reports.numbers import with_interval
+
+    cells: dict[tuple[str, str], list[str]] = {}
+    for reading in done.readings:
+        mark = " !" if reading.fails else "  " if reading.judged else ""
+        cells.setdefault((reading.shortcut, reading.direction), []).append(with_interval(reading.estimate) + mark)
+    rows = [[*shortcut, *columns] for shortcut, columns in cells.items()]
+    print_table(["shortcut", "prefers", *done.conditions], rows, left=2)
+    click.echo(f"\nShare of pairs of {done.suite} in which the better content is preferred; intervals by task.")
+    for giveaway in done.giveaways:
+        click.echo(f"\n{giveaway.shortcut} ({giveaway.direction}) pays on {giveaway.condition}. Most in the pairs")
+        click.echo(f"  {', '.join(f'{pair.item} (by {pair.margin:.3g})' for pair in giveaway.pairs)}")
+        for place in giveaway.sentences:
+            click.echo(f"  {place.task}: {place.share:.1%} of what it wins, in {place.n_pairs} pair(s)")
+            click.echo(f"    better: {place.better or '(nothing)'}\n    worse:  {place.worse or '(nothing)'}")
+    if not done.judged:
+        click.echo("There is no matched ladder in it: nothing is judged. --condition NAME judges another one.")
+    elif not done.failed:
+        click.echo(f"No interval lies wholly outside {LOW:.2f}-{HIGH:.2f} on {', '.join(done.judged)}.")
 
 
 @suite.command("export-inspect")

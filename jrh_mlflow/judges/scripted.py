@@ -1,4 +1,4 @@
-"""Scripted judges: calibration weights with known readings, tagged and shown as simulated.
+"""Scripted judges: calibration weights with known readings, tagged and shown as simulated. Shortcut judges among them.
 
 Draws are a hash of what they are for, so a run is repeatable call by call, whatever the order. The profiles are the
 judges of the Judge Datasheet paper, scripted from its published counts (arXiv 2606.15610, Tables 3, 4, 6).
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
@@ -16,7 +15,24 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.judges._base import AnsweringJudge
+from jrh_mlflow.judges._scripted import Looking, Scripted, uniform
+from jrh_mlflow.judges.shortcuts import (
+    SHORTCUTS,
+    CapitalCount,
+    CharacterCount,
+    CharacterNgrams,
+    Compression,
+    DigitCount,
+    HedgeCount,
+    NegationCount,
+    RareWords,
+    RubricOverlap,
+    SentenceCount,
+    Shortcut,
+    TfidfCosine,
+    TypeTokenRatio,
+    WordOverlap,
+)
 from jrh_mlflow.perturb import written_by
 from jrh_mlflow.schema.criteria import Criterion, criterion
 from jrh_mlflow.schema.items import BASELINE, DELTA_0, DELTA_0_SAME, LADDER, VACUUM, Call, Item
@@ -25,49 +41,38 @@ from jrh_mlflow.schema.presentation import Presentation
 if TYPE_CHECKING:
     from jrh_mlflow.suites.suite import Suite
 
-
-def uniform(*parts: object) -> float:
-    """Return a number in [0, 1) that depends on the parts alone."""
-    digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64
-
-
-class Scripted(AnsweringJudge):
-    """A judge whose readings are known beforehand."""
-
-    kind = "scripted"
-    simulated = True
-    inline = True
-
-    def __init__(self) -> None:
-        self.name = type(self).__name__
-
-    @abstractmethod
-    def answer(self, call: Call) -> str:
-        """Answer one call."""
-
-    async def ask(self, call: Call) -> object:
-        """Answer at once."""
-        return self.answer(call)
-
-    def fingerprint(self) -> str | None:
-        """Identify by name and settings."""
-        return hashlib.sha256(repr(sorted(self.settings().items())).encode()).hexdigest()
-
-
-class _Looking(Scripted):
-    """A scripted judge that needs the presentation only, and can be called with one."""
-
-    @abstractmethod
-    def __call__(self, presentation: Presentation) -> str:
-        """Answer one presentation."""
-
-    def answer(self, call: Call) -> str:
-        """Answer from the presentation alone."""
-        return self(call.presentation)
+__all__ = [
+    "SHORTCUTS",
+    "AlwaysFirst",
+    "AlwaysTie",
+    "CapitalCount",
+    "CharacterCount",
+    "CharacterNgrams",
+    "Compression",
+    "DigitCount",
+    "Grader",
+    "HedgeCount",
+    "LongerWins",
+    "NegationCount",
+    "Noisy",
+    "Oracle",
+    "Profile",
+    "RareWords",
+    "RubricOverlap",
+    "Scripted",
+    "SentenceCount",
+    "Shortcut",
+    "TfidfCosine",
+    "TypeTokenRatio",
+    "WordOverlap",
+    "profile",
+    "published",
+    "slot_of",
+    "uniform",
+]
 
 
-class AlwaysFirst(_Looking):
+class AlwaysFirst(Looking):
     """Prefers slot 1: dark current 1, positional 1, target sensitivity 0.5. Alone it gives the first label."""
 
     def __call__(self, presentation: Presentation) -> str:
@@ -75,7 +80,7 @@ class AlwaysFirst(_Looking):
         return presentation.answers[0]
 
 
-class AlwaysTie(_Looking):
+class AlwaysTie(Looking):
     """Never prefers: dark current 0, no preference 1, miss-by-tie 1. Where there is no pair it abstains."""
 
     def __call__(self, presentation: Presentation) -> str:
@@ -83,7 +88,7 @@ class AlwaysTie(_Looking):
         return "tie" if presentation.kind == "pair" else "abstain"
 
 
-class LongerWins(_Looking):
+class LongerWins(Looking):
     """Prefers the longer text: blind on the length-matched ladder, filler preference 1.
 
     Alone a text climbs one label for every 40 words.

@@ -1,0 +1,51 @@
+"""What scripted judges share: draws that are hashes, and answers at once."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+
+from jrh_mlflow.judges._base import AnsweringJudge
+from jrh_mlflow.schema.items import Call
+from jrh_mlflow.schema.presentation import Presentation
+
+
+def uniform(*parts: object) -> float:
+    """Return a number in [0, 1) that depends on the parts alone."""
+    digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
+class Scripted(AnsweringJudge):
+    """A judge whose readings are known beforehand."""
+
+    kind = "scripted"
+    simulated = True
+    inline = True
+
+    def __init__(self) -> None:
+        self.name = type(self).__name__
+
+    @abstractmethod
+    def answer(self, call: Call) -> str:
+        """Answer one call."""
+
+    async def ask(self, call: Call) -> object:
+        """Answer at once."""
+        return self.answer(call)
+
+    def fingerprint(self) -> str | None:
+        """Identify by name and settings."""
+        return hashlib.sha256(repr(sorted(self.settings().items())).encode()).hexdigest()
+
+
+class Looking(Scripted):
+    """A scripted judge that needs the presentation only, and can be called with one."""
+
+    @abstractmethod
+    def __call__(self, presentation: Presentation) -> str:
+        """Answer one presentation."""
+
+    def answer(self, call: Call) -> str:
+        """Answer from the presentation alone."""
+        return self(call.presentation)
