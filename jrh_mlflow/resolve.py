@@ -38,8 +38,9 @@ BACKENDS = ("local", "ray")
 """Where the calls of an evaluation run: in this process, or in actors on a Ray cluster."""
 BUILT_IN: dict[str, Callable[[], Suite]] = {
     "datasheet": datasheet_suite,
-    "datasheet-short": lambda: datasheet_suite(n_tasks=2, depth=2, name="datasheet-short"),
-    "datasheet-half-steps": lambda: datasheet_suite(half_steps=True, name="datasheet-half-steps"),
+    "datasheet-paper": lambda: datasheet_suite(design="paper", name="datasheet-paper"),
+    "datasheet-short": lambda: datasheet_suite(n_tasks=12, depth=2, design="short", name="datasheet-short"),
+    "datasheet-half-steps": lambda: datasheet_suite(design="paper", half_steps=True, name="datasheet-half-steps"),
 }
 
 

@@ -36,7 +36,7 @@ TABLE_6 = {  # how the two orders of equal-quality pairs combine
 
 def measured(name: str) -> jrh.Datasheet:
     """Measure one scripted judge of the paper, with no MLflow."""
-    suite, judge = jrh.datasheet_suite(), jrh.scripted.profile(name)
+    suite, judge = jrh.load_suite("datasheet-paper"), jrh.scripted.profile(name)
     judge.begin(suite)
     sheet = jrh.measure(calls_frame(ask_calls(judge, plan_calls(suite, judge, replicates=1)).records))
     assert isinstance(sheet, jrh.Datasheet)

@@ -26,9 +26,16 @@ def suite() -> None:
 
 @suite.command()
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
-@click.option("--n-tasks", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--n-tasks", type=click.IntRange(1), help="All of them when left out.")
 @click.option("--depth", type=click.IntRange(1), default=5, show_default=True, help="Requirements per task.")
 @click.option("--half-steps", is_flag=True, help="Also pairs half a step apart.")
+@click.option(
+    "--design",
+    type=click.Choice(["spread", "paper", "short"]),
+    default="spread",
+    show_default=True,
+    help="A few pairs of many tasks, every pair of the paper's ten, or five pairs of each task.",
+)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--tasks", type=click.Path(), help="Your own tasks: a YAML file or a folder of them.")
 @click.option("--name", help="Of the suite.")

@@ -23,7 +23,7 @@ from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.measures.axes import AXES, Axis, Event, declared, delta_key, step_of
 from jrh_mlflow.results import measure
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDER, VACUUM
+from jrh_mlflow.schema.items import DELTA_0, FILLER, LADDERS, VACUUM
 from jrh_mlflow.suites import Suite, datasheet_suite
 
 LOW, HIGH = 0.93, 0.975
@@ -122,12 +122,15 @@ def truths() -> dict[str, float]:
     known: dict[str, float] = {}
     pairs = _simulated_pairs()
     for axis in AXES:
-        if axis.hits and axis.by_step and LADDER in axis.stimuli.conditions:
+        if axis.hits and axis.by_step and axis.stimuli.conditions[0] in LADDERS:
             known |= {f"{axis.name}/{key}": _truth(axis, _ladder_pairs(right)) for key, right in step_keys.items()}
         elif axis.hits and axis.stimuli.conditions[0] in pairs:
             known[axis.name] = _truth(axis, pairs[axis.stimuli.conditions[0]])
     known |= {f"d_prime/{key}": 2 * float(ndtri(right)) for key, right in step_keys.items()}
-    return known | {"threshold_75": float(np.interp(0.75, list(CURVE.values()), list(CURVE)))}
+    # The judge is the same on both ladders.
+    known |= {f"reading_gap/{key}": 0.0 for key in step_keys}
+    crossing = float(np.interp(0.75, list(CURVE.values()), list(CURVE)))
+    return known | {"threshold_75": crossing, "matched_threshold_75": crossing}
 
 
 def _simulated_pairs() -> dict[str, Judgments]:

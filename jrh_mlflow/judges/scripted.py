@@ -35,7 +35,7 @@ from jrh_mlflow.judges.shortcuts import (
 )
 from jrh_mlflow.perturb import written_by
 from jrh_mlflow.schema.criteria import Criterion, criterion
-from jrh_mlflow.schema.items import BASELINE, DELTA_0, DELTA_0_SAME, LADDER, VACUUM, Call, Item
+from jrh_mlflow.schema.items import BASELINE, DELTA_0, DELTA_0_SAME, LADDER, LADDERS, VACUUM, Call, Item
 from jrh_mlflow.schema.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -153,6 +153,7 @@ class Noisy(Scripted):
         positional: float = 0.2,
         one_sided: float = 0.1,
         sensitivity: Mapping[float, float] | None = None,
+        matched: Mapping[float, float] | None = None,
         tie: float = 0.1,
         filler: float = 0.5,
         unparsed: float = 0.0,
@@ -167,6 +168,7 @@ class Noisy(Scripted):
             positional: Chance that it gets the same slot twice.
             one_sided: Chance that it gets a preference in one order only.
             sensitivity: Step to the chance of choosing the better content.
+            matched: The same on the matched ladder; as on the ladder when None.
             tie: Share of the remaining ladder calls that are ties; the rest are wrong choices.
             filler: Chance of choosing the padded content.
             unparsed: Chance that a call ends as `unparsed`.
@@ -177,8 +179,9 @@ class Noisy(Scripted):
         self.dark_current, self.filler, self.unparsed = dark_current, filler, unparsed
         self.delta_0 = (stable, positional, one_sided, 1 - stable - positional - one_sided)
         self.sensitivity = dict(sensitivity or {1.0: 0.6, 2.0: 0.7, 3.0: 0.8, 4.0: 0.88, 5.0: 0.94})
+        self.matched = dict(matched or self.sensitivity)
         self.tie, self.icc, self.seed = tie, icc, seed
-        rates = (dark_current, filler, unparsed, tie, *self.delta_0, *self.sensitivity.values())
+        rates = (dark_current, filler, unparsed, tie, *self.delta_0, *self.sensitivity.values(), *self.matched.values())
         if not all(0 <= rate <= 1 for rate in rates) or not 0 <= icc < 1:
             raise ValueError(f"Rates must lie in [0, 1] and their sum on delta 0 too, but got {rates=}, {icc=}.")
 
@@ -191,6 +194,7 @@ class Noisy(Scripted):
             "positional": positional,
             "one_sided": one_sided,
             "sensitivity": ", ".join(f"{step:g}: {rate:g}" for step, rate in self.sensitivity.items()),
+            "matched": ", ".join(f"{step:g}: {rate:g}" for step, rate in self.matched.items()),
             "tie": self.tie,
             "filler": self.filler,
             "unparsed": self.unparsed,
@@ -209,7 +213,7 @@ class Noisy(Scripted):
             return coin if self._draw(call, "vacuum") < rate else "tie"
         if item.condition in DELTA_0:
             return self._equal_quality(call)
-        if item.condition == LADDER:
+        if item.condition in LADDERS:
             return self._ladder(call)
         if item.better is not None:
             raise ValueError(f"Noisy has no rate for condition {item.condition!r}.")
@@ -229,11 +233,11 @@ class Noisy(Scripted):
 
     def _ladder(self, call: Call) -> str:
         item = call.item
-        right = self.sensitivity.get(item.delta or 0.0)
+        right = (self.sensitivity if item.condition == LADDER else self.matched).get(item.delta or 0.0)
         if right is None:
             raise ValueError(f"Noisy has no sensitivity for delta {item.delta}.")
         ties = (1 - right) * self.tie
-        right, ties, _ = self._rates(item.task, f"ladder {item.delta}", (right, ties, 1 - right - ties))
+        right, ties, _ = self._rates(item.task, f"{item.condition} {item.delta}", (right, ties, 1 - right - ties))
         draw = self._draw(call, "ladder")
         if right <= draw < right + ties:
             return "tie"
@@ -348,7 +352,7 @@ def profile(name: str) -> Profile:
 class Profile(Scripted):
     """Gives the published number of each answer, spread evenly over the items of a condition.
 
-    On the default suite the counts are the published ones; on another size the rates are. What the paper did not
+    On `datasheet-paper` the counts are the published ones; on another size the rates are. What the paper did not
     ask (the vacuum and steps 2 to 4 of the strict arm, the controls) is not covered, so it is reported as not measured.
     """
 

@@ -19,9 +19,10 @@ from scipy.special import ndtri
 from jrh_mlflow.errors import suggest
 from jrh_mlflow.measures.records import CallTable, PairTable, pair_table
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic, intervals
-from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, NATURAL, VACUUM
+from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, LADDER_MATCHED, NATURAL, VACUUM
 from jrh_mlflow.scoring.ledger import Resampling, estimate_share, interval_method, refuse, share
 from jrh_mlflow.stats import Array, Mask, Texts
+from jrh_mlflow.stats.proportions import newcombe, share_correlation
 from jrh_mlflow.stats.psychometrics import band_crossing, crossing, crossing_interval, d_prime
 
 EXPECTED = "expected/"
@@ -194,6 +195,8 @@ class Basis:
     """Those of its stimuli; of one step where it is read step by step."""
     what: str
     """What they are, for reasons: `ladder calls`."""
+    every: CallTable
+    """Those of all stimuli; of the same step where it is read step by step."""
     found: Mapping[str, Reading]
     """Axis, without its step, to the reading: of the same step, or of no step."""
     resampling: Resampling
@@ -265,6 +268,49 @@ def d_prime_of(target: Reading) -> Reading:
     )
 
 
+def reading_gap(basis: Basis) -> Reading:
+    """P_all on the ladder − P_all on the matched ladder, at one step.
+
+    The intervals are those of the two shares, squared and added (`newcombe`); the one by task takes the correlation
+    of the two shares over the tasks into account, because both ladders stand on the same tasks.
+    """
+    ladder, matched = (basis.reading(name) for name in ("target_sensitivity", "matched_sensitivity"))
+    for part, name in ((ladder, LADDER), (matched, LADDER_MATCHED)):
+        if isinstance(part, NotEstimable):
+            return replace(part, reason=f"{name}: {part.reason}")
+    assert isinstance(ladder, Estimate)
+    assert isinstance(matched, Estimate)
+    counts: list[Array] = []
+    for condition in (LADDER_MATCHED, LADDER):
+        own = basis.every.usable & (basis.every.condition == condition)
+        hits = own & (basis.every.choice == basis.every.better)
+        counts += [
+            np.bincount(basis.every.task[each], minlength=basis.every.n_tasks).astype(float) for each in (hits, own)
+        ]
+    shared = int(((counts[1] > 0) & (counts[3] > 0)).sum())
+    both = (
+        (matched.interval, ladder.interval, 0.0),
+        (matched.cluster_interval, ladder.cluster_interval, share_correlation(*counts)),
+    )
+    plain, clustered = (
+        newcombe(matched.value, a, ladder.value, b, correlation=correlation) if a and b else None
+        for a, b, correlation in both
+    )
+    bounds = (ladder.bound_low, ladder.bound_high, matched.bound_low, matched.bound_high)
+    low, high, matched_low, matched_high = (0.0 if end is None else end for end in bounds)
+    return Estimate(
+        value=ladder.value - matched.value,
+        n=min(ladder.n, matched.n),
+        excluded=ladder.excluded + matched.excluded,
+        **intervals(plain, clustered),
+        n_clusters=shared,
+        method=interval_method("difference of two shares, paired by task (square and add)", shared),
+        left_out={name: n + matched.left_out.get(name, 0) for name, n in ladder.left_out.items()},
+        bound_low=low - matched_high,
+        bound_high=high - matched_low,
+    )
+
+
 def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
     """Smallest step at which the isotonic curve of choosing the better content reaches `target`."""
     units = basis.calls.units(basis.what)
@@ -322,6 +368,9 @@ _EQUAL = Stimuli(
     name=DELTA_0_SAME, conditions=(DELTA_0_SAME,), section="Equal quality (delta 0, same requirements met)"
 )
 _LADDER = Stimuli(name=LADDER, conditions=(LADDER,), section="Quality ladder")
+_MATCHED = Stimuli(
+    name=LADDER_MATCHED, conditions=(LADDER_MATCHED,), section="Matched ladder (same words, wrong facts)", optional=True
+)
 _FILLER = Stimuli(name=FILLER, conditions=(FILLER,), section="Controls")
 _DIFFERENT = Stimuli(name=DELTA_0_DIFFERENT, conditions=(DELTA_0_DIFFERENT,), section="Controls")
 _NATURAL = Stimuli(name=NATURAL, conditions=(NATURAL,), section="Natural pairs", optional=True)
@@ -330,6 +379,7 @@ CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", opt
 
 _equal_pairs = partial(Axis, stimuli=_EQUAL, unit="pair")
 _ladder_steps = partial(Axis, stimuli=_LADDER, by_step=True)
+_matched_steps = partial(Axis, stimuli=_MATCHED, by_step=True)
 _natural_pairs = partial(Axis, stimuli=_NATURAL, unit="pair")
 _confidence_value = partial(Axis, stimuli=CONFIDENCE, statistic="value")
 
@@ -485,6 +535,36 @@ AXES: tuple[Axis, ...] = (
         meaning="Smallest quality difference at which 75 % of the calls choose the better content; lower is better.",
         direction="lower",
         column="Δ75",
+    ),
+    _matched_steps(
+        name="matched_sensitivity",
+        label="chooses the better",
+        hits=chooses_better,
+        meaning="Share of calls that choose the better content where the other has the same words; 1 is right.",
+        direction="higher",
+        curve=True,
+        column="better δ=1, matched",
+        figure="chooses the better,\none step, same words",
+    ),
+    _matched_steps(
+        name="reading_gap",
+        label="ladder − matched ladder",
+        derived=reading_gap,
+        statistic="value",
+        meaning="How much more often the better is chosen where its words tell it; 0 is a judge that reads.",
+        direction="lower",
+        column="reading gap δ=1",
+    ),
+    Axis(
+        name="matched_threshold_75",
+        label="threshold (75 % choose the better)",
+        stimuli=_MATCHED,
+        unit="curve",
+        derived=threshold,
+        statistic="value",
+        meaning="Smallest quality difference at which 75 % choose the better content, with the same words in both.",
+        direction="lower",
+        column="Δ75, matched",
     ),
     Axis(
         name="filler_preference",

@@ -45,13 +45,19 @@ def datasheet_axes(calls: CallTable, resampling: Resampling) -> dict[str, Readin
         own = calls.where(asked[stimuli])
         stepwise = [axis for axis in axes if axis.by_step]
         for delta in np.unique(own.delta) if stepwise else ():
-            _add(estimates, stepwise, own.where(own.delta == delta), f"/{delta_key(delta)}", resampling)
-        _add(estimates, [axis for axis in axes if not axis.by_step], own, "", resampling)
+            every = calls.where(calls.delta == delta)
+            _add(estimates, stepwise, own.where(own.delta == delta), f"/{delta_key(delta)}", resampling, every)
+        _add(estimates, [axis for axis in axes if not axis.by_step], own, "", resampling, calls)
     return estimates
 
 
 def _add(
-    estimates: dict[str, Reading], axes: Sequence[Axis], calls: CallTable, step: str, resampling: Resampling
+    estimates: dict[str, Reading],
+    axes: Sequence[Axis],
+    calls: CallTable,
+    step: str,
+    resampling: Resampling,
+    every: CallTable,
 ) -> None:
     """Measure shares first, then what is derived from them; `step` is the end of their keys."""
     tables: dict[str, CallTable | PairTable] = {"call": calls}
@@ -65,7 +71,7 @@ def _add(
     for axis in axes:
         if axis.derived:
             key = f"{axis.name}{step}"
-            basis = Basis(calls=calls, what=axis.what(key), found=found, resampling=resampling)
+            basis = Basis(calls=calls, what=axis.what(key), every=every, found=found, resampling=resampling)
             estimates[key] = found[axis.name] = replace(axis.derived(basis), statistic=axis.statistic)
 
 

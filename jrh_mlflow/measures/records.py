@@ -13,7 +13,7 @@ from jrh_mlflow.errors import CallsError, suggest
 from jrh_mlflow.schema.items import (
     DELTA_0,
     FORMER_NAMES,
-    LADDER,
+    LADDERS,
     OUTCOMES,
     PAIR_CONDITIONS,
     REQUIRED_COLUMNS,
@@ -168,14 +168,14 @@ def _pair_rules(frame: pd.DataFrame) -> _Rules:
         (~outcome.isin(OUTCOMES), f"`outcome` must be one of {', '.join(OUTCOMES)}"),
         (frame["replicate"] < 0, "`replicate` must be 0, 1, …"),
         (~frame["order"].isin(("uv", "vu")), "`order` must be uv or vu for pairs"),
-        ((condition == LADDER) & ~(delta > 0), "`delta` must be above 0 in condition ladder"),
+        (condition.isin(LADDERS) & ~(delta > 0), "`delta` must be above 0 in the conditions ladder and ladder_matched"),
         (
             delta_0 & delta.notna() & (delta != 0),
             "`delta` must be 0 in the conditions delta_0_same and delta_0_different",
         ),
         (
             with_better & ~frame["better"].isin(("u", "v")),
-            "`better` must be u or v in the conditions ladder and natural",
+            f"`better` must be u or v in the conditions {', '.join(WITH_BETTER[:-1])} and {WITH_BETTER[-1]}",
         ),
         (~with_better & (frame["better"] != ""), "`better` must be empty where neither content is better"),
         (verdict & ~frame["answer"].isin(("1", "2")), "`answer` must be 1 or 2 where `outcome` is verdict"),

@@ -18,12 +18,15 @@ DELTA_0_SAME = "delta_0_same"
 DELTA_0_DIFFERENT = "delta_0_different"
 FILLER = "filler"
 LADDER = "ladder"
+LADDER_MATCHED = "ladder_matched"
+"""The same chains, with what is not met written in the words of what is: counting words cannot tell the level."""
 NATURAL = "natural"
 
-PAIR_CONDITIONS = (*VACUUM, DELTA_0_SAME, DELTA_0_DIFFERENT, FILLER, LADDER, NATURAL)
+PAIR_CONDITIONS = (*VACUUM, DELTA_0_SAME, DELTA_0_DIFFERENT, FILLER, LADDER, LADDER_MATCHED, NATURAL)
 """Every condition whose items are canonical pairs, judged in both presentation orders."""
 DELTA_0 = (DELTA_0_SAME, DELTA_0_DIFFERENT)
-WITH_BETTER = (LADDER, NATURAL)
+LADDERS = (LADDER, LADDER_MATCHED)
+WITH_BETTER = (*LADDERS, NATURAL)
 """Conditions in which one content is better by construction or by a known label."""
 
 BASELINE = "baseline"

@@ -233,18 +233,58 @@ def collapse_replicates(hits: Array, presentation: Codes, cluster: Codes) -> tup
     return successes, np.bincount(home[asked], minlength=n_clusters).astype(float)
 
 
-def newcombe(share_a: float, a: Interval, share_b: float, b: Interval) -> Interval:
+def newcombe(share_a: float, a: Interval, share_b: float, b: Interval, *, correlation: float = 0.0) -> Interval:
     """Interval of `share_b - share_a` from the two shares' own intervals (square and add).
 
-    Never of zero width. On the same items both shares tend to move together, so it is on the wide side.
+    With x and y the distances of the shares to the ends that matter, the distance of the difference to its end is
+    `sqrt(x² - 2 r x y + y²)`, r the `correlation` of the two estimates. Never of zero width while r < 1 or x ≠ y. On
+    the same items both shares tend to move together, so with r = 0 it is on the wide side.
 
     Reference:
-        Newcombe (1998), Stat. Med. 17:873-890, method 10.
+        Newcombe (1998), Stat. Med. 17:873-890, method 10, and 17:2635-2650 for paired shares;
+        Zou & Donner (2008), Stat. Med. 27:1693-1702.
+
+    Example:
+        >>> [round(end, 3) for end in newcombe(0.5, (0.4, 0.6), 0.7, (0.6, 0.8))]
+        [0.059, 0.341]
+        >>> [round(end, 3) for end in newcombe(0.5, (0.4, 0.6), 0.7, (0.6, 0.8), correlation=0.5)]
+        [0.1, 0.3]
     """
+    if not -1 <= correlation <= 1:
+        raise ValueError(f"`-1 <= correlation <= 1` must hold, but got {correlation}.")
+
+    def distance(x: float, y: float) -> float:
+        return math.sqrt(max(0.0, x * x - 2 * correlation * x * y + y * y))
+
     difference = share_b - share_a
-    low = difference - math.hypot(share_b - b[0], a[1] - share_a)
-    high = difference + math.hypot(b[1] - share_b, share_a - a[0])
+    low = difference - distance(share_b - b[0], a[1] - share_a)
+    high = difference + distance(b[1] - share_b, share_a - a[0])
     return max(-1.0, low), min(1.0, high)
+
+
+def share_correlation(successes_a: Array, sizes_a: Array, successes_b: Array, sizes_b: Array) -> float:
+    """Correlation of two shares measured on the same clusters, one value per cluster in each array.
+
+    `sum(r s) / sqrt(sum(r²) sum(s²))`, r and s the residuals `successes - share * size` of the clusters, times
+    `k / (k + 2)`: two shares that go together in all of k clusters do so in the next one with no certainty, and the
+    interval of their difference keeps a width. 0 where one of the shares does not vary over the clusters, or with fewer
+    than three of them: then nothing is known of it.
+
+    Example:
+        >>> round(share_correlation(np.array([0.0, 1, 2]), np.full(3, 2.0), np.array([0.0, 2, 2]), np.full(3, 2.0)), 3)
+        0.52
+    """
+    k = int(((sizes_a > 0) & (sizes_b > 0)).sum())
+    if k < 3:
+        return 0.0
+    residuals = [
+        successes - successes.sum() / sizes.sum() * sizes
+        for successes, sizes in ((successes_a, sizes_a), (successes_b, sizes_b))
+    ]
+    scale = math.sqrt(float((residuals[0] ** 2).sum() * (residuals[1] ** 2).sum()))
+    if scale < 1e-9:
+        return 0.0
+    return float(np.clip((residuals[0] * residuals[1]).sum() / scale, -1.0, 1.0)) * k / (k + 2)
 
 
 @lru_cache

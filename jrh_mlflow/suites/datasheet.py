@@ -1,19 +1,35 @@
-"""The Judge Datasheet's suite: vacuum, quality ladder, equal-quality pairs and controls, from tasks."""
+"""The Judge Datasheet's suite: vacuum, quality ladders, equal-quality pairs and controls, from tasks.
+
+Three designs take their pairs from the same chains. `spread` asks little of many tasks, because calls on one task are
+not independent: 19 pairs of each. `paper` is the published design, every pair of ten tasks. `short` is a first look.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
+from typing import Literal
 
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, Item
+from jrh_mlflow.schema.items import (
+    DELTA_0_DIFFERENT,
+    DELTA_0_SAME,
+    FILLER,
+    LADDER,
+    LADDER_MATCHED,
+    LADDERS,
+    VACUUM,
+    Item,
+)
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.suites.tasks import (
     Candidate,
     States,
+    T,
     Task,
+    Unmet,
     built_in_tasks,
     candidates,
     digest,
@@ -26,80 +42,169 @@ from jrh_mlflow.suites.tasks import (
     surface_pair,
 )
 
+Design = Literal["spread", "paper", "short"]
+
+PAPER_TASKS = (
+    "bug_report",
+    "contract_summary",
+    "event_announcement",
+    "lab_protocol",
+    "lesson_plan",
+    "meeting_followup",
+    "patient_leaflet",
+    "product_comparison",
+    "release_note",
+    "sql_explanation",
+)
+"""Tasks behind the published readings: frozen, so that a task more in the library moves none of them."""
+
 _WHITESPACE = (" ", "\n\n\t ")
 
 
 def datasheet_suite(
     *,
-    n_tasks: int = 10,
+    n_tasks: int | None = None,
     depth: int = 5,
     half_steps: bool = False,
     seed: int = 0,
     tasks: str | Path | Sequence[Task] | None = None,
     name: str | None = None,
+    design: Design = "spread",
 ) -> Suite:
     """Build the datasheet suite; the same arguments give the same hash on every machine.
 
     Args:
-        n_tasks: Tasks to use, chosen by `seed` when there are more.
+        n_tasks: Tasks to use, chosen by `seed` when there are more; all of them when None.
         depth: Requirements per task, so levels run from 0 to `depth`.
         half_steps: Also ladder pairs half a step apart, so that thresholds under 1 can be resolved.
         seed: Chooses tasks, the order in which requirements are satisfied, wordings and slots.
         tasks: A YAML file or folder, or parsed tasks; the package's own library when None.
         name: Of the suite; tells the arguments when None.
+        design: `spread`: of each task one pair per kind of vacuum, control and step of either ladder, two of equal
+            pairs and of step 1. `paper`: every pair of the chain, without the matched ladder; of the package's library
+            only the ten tasks of the published readings. `short`: five pairs of each task, steps 1 and 2 only.
     """
-    if n_tasks < 1 or depth < 1:
+    if (n_tasks is not None and n_tasks < 1) or depth < 1:
         raise ValueError(f"`n_tasks >= 1` and `depth >= 1` must hold, but got {n_tasks=}, {depth=}.")
-    source = built_in_tasks() if tasks is None else tasks
-    library = load_tasks(source) if isinstance(source, str | Path) else list(source)
+    if design not in ("spread", "paper", "short"):
+        raise ValueError(f"`design` must be spread, paper or short, but got {design!r}.")
+    library = _library(tasks, design)
+    n_tasks = len(library) if n_tasks is None else n_tasks
     if len(library) < n_tasks:
         raise SuiteError(f"{n_tasks} tasks were asked for, but there are {len(library)}. Lower n_tasks or add tasks.")
     chosen = rank(sorted(task.id for task in library), seed, "task")[:n_tasks]
     by_id = {task.id: task for task in library}
-    items = [
-        item
+    makers = [
+        _TaskItems(by_id[task_id], index=index, depth=depth, half_steps=half_steps, seed=seed)
         for index, task_id in enumerate(chosen)
-        for item in _TaskItems(by_id[task_id], index=index, depth=depth, half_steps=half_steps, seed=seed)
     ]
+    items = [item for maker in makers for item in (maker.every_pair() if design == "paper" else maker.drawn(design))]
     origin = {
         "builder": "datasheet",
+        "design": design,
         "n_tasks": n_tasks,
         "depth": depth,
         "half_steps": half_steps,
         "seed": seed,
         "tasks": "built-in" if tasks is None else "own",
     }
+    kind = "datasheet" if design == "spread" else f"datasheet-{design}"
     more = ("-half" if half_steps else "") + ("" if tasks is None else "-own")
-    return Suite(name=name or f"datasheet-{n_tasks}x{depth}{more}-s{seed}", items=items, origin=origin)
+    return Suite(name=name or f"{kind}-{n_tasks}x{depth}{more}-s{seed}", items=items, origin=origin)
+
+
+def _library(tasks: str | Path | Sequence[Task] | None, design: Design) -> list[Task]:
+    if tasks is None:
+        return [task for task in built_in_tasks() if design != "paper" or task.id in PAPER_TASKS]
+    return load_tasks(tasks) if isinstance(tasks, str | Path) else list(tasks)
 
 
 class _TaskItems:
-    """Items of one task, iterated in the protocol's order."""
+    """Items of one task."""
 
     def __init__(self, task: Task, *, index: int, depth: int, half_steps: bool, seed: int) -> None:
         ids = [requirement.id for requirement in task.requirements]
         if len(ids) < depth:
             raise SuiteError(f"Task {task.id!r} has {len(ids)} requirements, but {depth=}. Lower depth or add some.")
-        self.task, self.seed, self.depth = task, seed, depth
+        self.task, self.index, self.seed, self.depth, self.half_steps = task, index, seed, depth, half_steps
         self.climb = rank(ids, seed, task.id, "climb")[:depth]
         """Requirements in the order in which the ladder satisfies them."""
         steps = 2 * depth + 1 if half_steps else depth + 1
         self.levels = [level * (0.5 if half_steps else 1.0) for level in range(steps)]
-        self.pools = {level: candidates(task, self.climb, self._states(level)) for level in self.levels}
-        self.target = mean(len(candidate.text) for pool in self.pools.values() for candidate in pool)
-        # Neighbouring tasks take opposite orders of length, so that over both of them the longer candidate is the
-        # better one in exactly half of the pairs at every step.
-        order = rank(self.levels, seed, "length", index // 2)
-        self.rungs = ladder(self.pools, order=order if index % 2 == 0 else order[::-1], target=self.target)
+        self.pools = self._pools(self.levels, "neutral")
+        self.target = _mean_length(self.pools)
+        self.rungs = {LADDER: self._rungs(self.pools)}
         listed = [f"- {requirement.text}" for requirement in task.requirements if requirement.id in self.climb]
         self.instruction = "\n".join([task.instruction, "", "The answer should:", *listed])
 
-    def __iter__(self) -> Iterator[Item]:
-        yield from self._vacuum()
-        yield from self._ladder()
-        yield from self._delta_0_same()
-        yield from self._delta_0_different()
-        yield from self._filler()
+    def _pools(self, levels: Sequence[float], unmet: Unmet) -> dict[float, list[Candidate]]:
+        return {level: candidates(self.task, self.climb, self._states(level), unmet=unmet) for level in levels}
+
+    def _rungs(self, pools: Mapping[float, Sequence[Candidate]]) -> dict[float, Candidate]:
+        # Neighbouring tasks take opposite orders of length, so that over both of them the longer candidate is the
+        # better one in exactly half of the pairs at every step.
+        order = rank(list(pools), self.seed, "length", self.index // 2)
+        return ladder(pools, order=order if self.index % 2 == 0 else order[::-1], target=_mean_length(pools))
+
+    def every_pair(self) -> Iterator[Item]:
+        """Return every pair of the chain in the protocol's order: the published design."""
+        for condition in VACUUM:
+            yield from (self._vacuum(condition, variant) for variant in (0, 1))
+        for low, high in itertools.combinations(self.levels, 2):
+            delta = high - low
+            if delta == 0.5 or (delta.is_integer() and low.is_integer()):
+                yield self._step(LADDER, low, high)
+        yield from (self._same(level) for level in range(self.depth + 1))
+        yield from (self._different(count) for count in range(1, self.depth))
+        yield from (self._filler(level) for level in self._filler_levels())
+
+    def drawn(self, design: Design) -> Iterator[Item]:
+        """Return a few pairs of every kind, drawn so that over the tasks all levels and variants take their turn."""
+        ladders = LADDERS if self.task.has_matched else (LADDER,)
+        if LADDER_MATCHED in ladders:
+            whole = [float(level) for level in range(self.depth + 1)]
+            self.rungs[LADDER_MATCHED] = self._rungs(self._pools(whole, "matched"))
+        yield from self._short(ladders) if design == "short" else self._spread(ladders)
+
+    def _spread(self, ladders: Sequence[str]) -> Iterator[Item]:
+        for condition in VACUUM:
+            yield from (self._vacuum(condition, variant) for variant in self._turns((0, 1), condition))
+        for condition in ladders:
+            if self.half_steps and condition == LADDER:
+                yield from self._steps(condition, 0.5, n=2)
+            for delta in range(1, self.depth + 1):
+                yield from self._steps(condition, delta, n=2 if delta == 1 else 1)
+        yield from (self._same(level) for level in self._turns(range(self.depth + 1), DELTA_0_SAME, n=2))
+        yield from (self._different(count) for count in self._turns(range(1, self.depth), DELTA_0_DIFFERENT))
+        yield from (self._filler(level) for level in self._turns(self._filler_levels(), FILLER))
+
+    def _short(self, ladders: Sequence[str]) -> Iterator[Item]:
+        for condition in self._turns(VACUUM, "vacuum"):
+            yield self._vacuum(condition, self.index // len(VACUUM) % 2)
+        if self.half_steps:
+            yield from self._steps(LADDER, 0.5)
+        for condition in ladders:
+            yield from self._steps(condition, 1)
+        yield from (self._same(level) for level in self._turns(range(self.depth + 1), DELTA_0_SAME))
+        # Two neighbouring tasks share a turn, as they share the balance of lengths.
+        extra = [*(ladders if self.depth > 1 else ()), FILLER]
+        turn = extra[self.index // 2 % len(extra)]
+        if turn == FILLER:
+            yield from (self._filler(level) for level in self._turns(self._filler_levels(), FILLER))
+        else:
+            yield from self._steps(turn, 2)
+
+    def _turns(self, choices: Sequence[T], *key: object, n: int = 1, turn: int | None = None) -> list[T]:
+        """Return the `n` choices whose turn it is: task by task through all of them, in a seeded order."""
+        order, first = rank(choices, self.seed, *key), n * (self.index if turn is None else turn)
+        return [order[(first + place) % len(order)] for place in range(min(n, len(order)))]
+
+    def _steps(self, condition: str, delta: float, *, n: int = 1) -> Iterator[Item]:
+        # Both ladders take the same levels, so that the two are compared on the same steps; neighbouring tasks do
+        # too, so that lengths stay balanced within a step.
+        lows = [level for level in self.levels if level + delta <= self.depth and (delta < 1 or level.is_integer())]
+        for low in self._turns(lows, "step", delta, n=n, turn=self.index // 2):
+            yield self._step(condition, low, low + delta)
 
     def _states(self, level: float) -> States:
         full = int(level)
@@ -108,20 +213,19 @@ class _TaskItems:
             states[self.climb[full]] = "half"
         return states  # type: ignore[return-value]  # dict is invariant in its literal values
 
-    def _vacuum(self) -> Iterator[Item]:
-        rungs = (self.rungs[float(self.depth // 2)].text, self.rungs[float(self.depth)].text)
-        contents = {"vacuum_empty": ("", ""), "vacuum_whitespace": _WHITESPACE, "vacuum_identical": rungs}
-        for condition, variants in contents.items():
-            for variant, content in enumerate(variants):
-                yield Item(
-                    id=f"{self.task.id}.{condition}.{variant}",
-                    task=self.task.id,
-                    condition=condition,
-                    instruction=self.task.instruction if variant else self.instruction,
-                    u=content,
-                    v=content,
-                    meta={"variant": variant},
-                )
+    def _vacuum(self, condition: str, variant: int) -> Item:
+        rungs = self.rungs[LADDER]
+        identical = (rungs[float(self.depth // 2)].text, rungs[float(self.depth)].text)
+        content = dict(zip(VACUUM, (("", ""), _WHITESPACE, identical), strict=True))[condition][variant]
+        return Item(
+            id=f"{self.task.id}.{condition}.{variant}",
+            task=self.task.id,
+            condition=condition,
+            instruction=self.task.instruction if variant else self.instruction,
+            u=content,
+            v=content,
+            meta={"variant": variant},
+        )
 
     def _pair(
         self, condition: str, name: str, u: Candidate, v: Candidate, *, delta: float | None, better: str | None = None
@@ -138,34 +242,34 @@ class _TaskItems:
             meta={state: {"u": u.ids(state), "v": v.ids(state)} for state in ("satisfied", "half")},
         )
 
-    def _ladder(self) -> Iterator[Item]:
-        for low, high in itertools.combinations(self.levels, 2):
-            delta = high - low
-            if delta != 0.5 and not (delta.is_integer() and low.is_integer()):
-                continue
-            name = f"{low:g}-{high:g}"
-            pair = (self.rungs[low], self.rungs[high])
-            v_better = int(digest(self.seed, self.task.id, name)[0], 16) % 2 == 0
-            u, v = pair if v_better else pair[::-1]
-            yield self._pair(LADDER, name, u, v, delta=delta, better="v" if v_better else "u")
+    def _step(self, condition: str, low: float, high: float) -> Item:
+        name = f"{low:g}-{high:g}"
+        pair = (self.rungs[condition][low], self.rungs[condition][high])
+        v_better = int(digest(self.seed, self.task.id, name)[0], 16) % 2 == 0
+        u, v = pair if v_better else pair[::-1]
+        return self._pair(condition, name, u, v, delta=high - low, better="v" if v_better else "u")
 
-    def _delta_0_same(self) -> Iterator[Item]:
-        for level in range(self.depth + 1):
-            u, v = surface_pair(self.pools[float(level)], self.seed, self.task.id, level)
-            yield self._pair(DELTA_0_SAME, str(level), u, v, delta=0.0)
+    def _same(self, level: int) -> Item:
+        u, v = surface_pair(self.pools[float(level)], self.seed, self.task.id, level)
+        return self._pair(DELTA_0_SAME, str(level), u, v, delta=0.0)
 
-    def _delta_0_different(self) -> Iterator[Item]:
-        for count in range(1, self.depth):
-            both = (self.climb[:count], self.climb[-count:])
-            pools = [candidates(self.task, self.climb, dict.fromkeys(ids, "satisfied")) for ids in both]
-            first, last = (nearest(pool, self.target, self.seed, *ids) for pool, ids in zip(pools, both, strict=True))
-            yield self._pair(DELTA_0_DIFFERENT, str(count), first, last, delta=0.0)
+    def _different(self, count: int) -> Item:
+        both = (self.climb[:count], self.climb[-count:])
+        pools = [candidates(self.task, self.climb, dict.fromkeys(ids, "satisfied")) for ids in both]
+        first, last = (nearest(pool, self.target, self.seed, *ids) for pool, ids in zip(pools, both, strict=True))
+        return self._pair(DELTA_0_DIFFERENT, str(count), first, last, delta=0.0)
 
-    def _filler(self) -> Iterator[Item]:
-        for level in sorted({0, (self.depth + 1) // 2, self.depth}):
-            plain = self.rungs[float(level)]
-            parts = sentences(self.task, self.climb, plain.states, plain.wording)
-            spread = itertools.zip_longest(parts[1:-1], self.task.filler)
-            body = [text for both in spread for text in both if text is not None]
-            padded = Candidate(text=join([parts[0], *body, parts[-1]]), states=plain.states, wording=plain.wording)
-            yield self._pair(FILLER, str(level), plain, padded, delta=None)
+    def _filler_levels(self) -> list[int]:
+        return sorted({0, (self.depth + 1) // 2, self.depth})
+
+    def _filler(self, level: int) -> Item:
+        plain = self.rungs[LADDER][float(level)]
+        parts = sentences(self.task, self.climb, plain.states, plain.wording)
+        spread = itertools.zip_longest(parts[1:-1], self.task.filler)
+        body = [text for both in spread for text in both if text is not None]
+        padded = Candidate(text=join([parts[0], *body, parts[-1]]), states=plain.states, wording=plain.wording)
+        return self._pair(FILLER, str(level), plain, padded, delta=None)
+
+
+def _mean_length(pools: Mapping[float, Sequence[Candidate]]) -> float:
+    return mean(len(candidate.text) for pool in pools.values() for candidate in pool)

@@ -13,8 +13,12 @@ The YAML of one task (`jrh suite tasks --example` prints a whole one):
         satisfied: [wording, wording]
         half: [wording, wording]
         neutral: [wording, wording]
+        matched: [wording, wording]
     closing: [wording, wording]
     filler: [sentence, sentence, …]
+
+A matched sentence holds the facts, numbers and words of the satisfied one of the same place, assigned wrongly, so that
+the requirement is not met. A task may leave `matched` out of all its requirements; then it has no matched ladder.
 """
 
 from __future__ import annotations
@@ -32,15 +36,21 @@ import yaml
 
 from jrh_mlflow.errors import SuiteError, suggest
 
-State = Literal["satisfied", "half", "neutral"]
-STATES: tuple[State, ...] = ("satisfied", "half", "neutral")
+State = Literal["satisfied", "half", "neutral", "matched"]
+STATES: tuple[State, ...] = ("satisfied", "half", "neutral", "matched")
+OPTIONAL_STATES: tuple[State, ...] = ("matched",)
+Unmet = Literal["neutral", "matched"]
+"""How a requirement that is not met is written."""
 Wordings = tuple[str, str]
 States = Mapping[str, State]
-"""Requirement id to state; a requirement that is not named is neutral."""
+"""Requirement id to state; a requirement that is not named is not met."""
 T = TypeVar("T")
 
 MAX_SENTENCE_RATIO = 1.35
 """Longest over shortest sentence of one requirement: beyond it length would tell the level."""
+
+_FARTHEST = 40
+"""Characters by which the common length of a task's candidates may leave their mean."""
 
 _LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml where it is built in: ten times as quick."""
@@ -57,17 +67,22 @@ class _File(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Requirement:
-    """One thing an answer should do, as sentences that do it, half do it, or do not."""
+    """One thing an answer should do, as sentences that do it, half do it, do not, or get it wrong."""
 
     id: str
     text: str
     satisfied: Wordings
     half: Wordings
     neutral: Wordings
+    matched: Wordings | None = None
+    """The facts and words of `satisfied`, wording by wording, assigned wrongly."""
 
     def wordings(self, state: State) -> Wordings:
         """Return the two wordings of a state."""
-        return {"satisfied": self.satisfied, "half": self.half, "neutral": self.neutral}[state]
+        found: Wordings | None = getattr(self, state)
+        if found is None:
+            raise ValueError(f"Requirement {self.id!r} has no {state} sentences.")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +96,11 @@ class Task:
     requirements: tuple[Requirement, ...]
     closing: Wordings
     filler: tuple[str, ...]
+
+    @property
+    def has_matched(self) -> bool:
+        """Whether a matched ladder can be made of it."""
+        return all(requirement.matched is not None for requirement in self.requirements)
 
 
 def built_in_tasks() -> list[Task]:
@@ -134,6 +154,9 @@ def parse_task(data: object, *, where: str) -> Task:
     ids = [requirement.id for requirement in requirements]
     if len(set(ids)) < len(ids):
         raise SuiteError(f"{where}: requirement ids must be unique, but got {', '.join(ids)}.")
+    without = [requirement.id for requirement in requirements if requirement.matched is None]
+    if 0 < len(without) < len(requirements):
+        raise SuiteError(f"{where}: all requirements need `matched` or none, but {', '.join(without)} lack(s) it.")
     filler = fields["filler"]
     if not _is_sentences(filler):
         raise SuiteError(f"{where}: `filler` must be a list of at least one sentence.")
@@ -149,13 +172,14 @@ def parse_task(data: object, *, where: str) -> Task:
 
 
 def _requirement(data: object, *, where: str) -> Requirement:
-    fields = _mapping(data, ("id", "text", *STATES), where=f"{where}, a requirement")
+    keys = ("id", "text", *STATES)
+    fields = _mapping(data, keys, where=f"{where}, a requirement", optional=OPTIONAL_STATES)
     name = _text(fields, "id", where=where)
     where = f"{where}, requirement {name!r}"
-    wordings = {state: _wordings(fields, state, where=where) for state in STATES}
+    wordings = {state: _wordings(fields, state, where=where) for state in STATES if state in fields}
     sentences = [sentence for pair in wordings.values() for sentence in pair]
     if len(set(sentences)) < len(sentences):
-        raise SuiteError(f"{where}: the six sentences must differ; a repeated one would blur the states.")
+        raise SuiteError(f"{where}: its {len(sentences)} sentences must differ; a repeated one would blur the states.")
     lengths = [len(sentence) for sentence in sentences]
     if max(lengths) > MAX_SENTENCE_RATIO * min(lengths):
         raise SuiteError(
@@ -165,13 +189,13 @@ def _requirement(data: object, *, where: str) -> Requirement:
     return Requirement(id=name, text=_text(fields, "text", where=where), **wordings)
 
 
-def _mapping(data: object, keys: tuple[str, ...], *, where: str) -> Mapping[str, Any]:
+def _mapping(data: object, keys: Sequence[str], *, where: str, optional: Sequence[str] = ()) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise SuiteError(f"{where}: a mapping with the keys {', '.join(keys)} was expected, not {type(data).__name__}.")
     unknown = [str(key) for key in data if key not in keys]
     if unknown:
         raise SuiteError(f"{where}: unknown key {unknown[0]!r}.{suggest(unknown[0], keys)}")
-    missing = [key for key in keys if key not in data]
+    missing = [key for key in keys if key not in data and key not in optional]
     if missing:
         raise SuiteError(f"{where}: the key(s) {', '.join(missing)} are missing.")
     return data
@@ -221,11 +245,13 @@ def digest(*parts: object) -> str:
     return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()
 
 
-def sentences(task: Task, depth_ids: Sequence[str], candidate_states: States, wording: Sequence[int]) -> list[str]:
+def sentences(
+    task: Task, depth_ids: Sequence[str], candidate_states: States, wording: Sequence[int], *, unmet: Unmet = "neutral"
+) -> list[str]:
     """Return opening, one sentence per requirement of `depth_ids`, closing."""
     kept = [requirement for requirement in task.requirements if requirement.id in depth_ids]
     body = [
-        requirement.wordings(candidate_states.get(requirement.id, "neutral"))[choice]
+        requirement.wordings(candidate_states.get(requirement.id, unmet))[choice]
         for requirement, choice in zip(kept, wording[1:-1], strict=True)
     ]
     return [task.opening[wording[0]], *body, task.closing[wording[-1]]]
@@ -236,11 +262,11 @@ def join(parts: Sequence[str]) -> str:
     return "\n\n".join([parts[0], " ".join(parts[1:-1]), parts[-1]])
 
 
-def candidates(task: Task, depth_ids: Sequence[str], states: States) -> list[Candidate]:
+def candidates(task: Task, depth_ids: Sequence[str], states: States, *, unmet: Unmet = "neutral") -> list[Candidate]:
     """Assemble every mix of wordings of one quality."""
     n_sentences = len(depth_ids) + 2
     return [
-        Candidate(text=join(sentences(task, depth_ids, states, wording)), states=states, wording=wording)
+        Candidate(text=join(sentences(task, depth_ids, states, wording, unmet=unmet)), states=states, wording=wording)
         for wording in itertools.product((0, 1), repeat=n_sentences)
     ]
 
@@ -255,8 +281,20 @@ def ladder(
 ) -> dict[float, Candidate]:
     """Pick one candidate per level, all near `target` characters, their lengths rising in `order`.
 
-    `order` is unrelated to quality, so the longer of two candidates says nothing of which is better.
+    `order` is unrelated to quality, so the longer of two candidates says nothing of which is better. Where the pools
+    hold no rising lengths around `target`, other targets are tried, the nearest first.
     """
+    for shift in sorted(range(-_FARTHEST, _FARTHEST + 1, 4), key=abs):
+        chosen = _rising(pools, order=order, target=target + shift)
+        lengths = [len(chosen[level].text) for level in order]
+        if all(one < other for one, other in itertools.pairwise(lengths)):
+            return chosen
+    return _rising(pools, order=order, target=target)
+
+
+def _rising(
+    pools: Mapping[float, Sequence[Candidate]], *, order: Sequence[float], target: float
+) -> dict[float, Candidate]:
     chosen: dict[float, Candidate] = {}
     previous = 0
     for position, level in enumerate(order):

@@ -14,6 +14,8 @@ from jrh_mlflow.schema.items import (
     FILLER,
     FORMER_NAMES,
     LADDER,
+    LADDER_MATCHED,
+    LADDERS,
     NATURAL,
     PAIR_CONDITIONS,
     VACUUM,
@@ -96,8 +98,10 @@ def _check_pair(item: Item) -> None:
 def _check_labels(item: Item) -> None:
     if not item.task:
         raise SuiteError(f"Item {item.id!r} has no task: it is the cluster of the intervals.")
-    if item.condition == LADDER and not (item.delta is not None and item.delta > 0):
-        raise SuiteError(f"Item {item.id!r} is a ladder pair and needs a delta above 0, but has {item.delta!r}.")
+    if item.condition in LADDERS and not (item.delta is not None and item.delta > 0):
+        raise SuiteError(
+            f"Item {item.id!r} is a {item.condition} pair and needs a delta above 0, but has {item.delta!r}."
+        )
     if item.condition in DELTA_0 and item.delta != 0:
         raise SuiteError(f"Item {item.id!r} is a {item.condition} pair and needs delta 0, but has {item.delta!r}.")
     if item.condition in WITH_BETTER and item.better not in ("u", "v"):
@@ -179,6 +183,7 @@ _Rule = Callable[[Item, str, str], str | None]
 _RULES: dict[str, tuple[_Rule, ...]] = {
     **dict(zip(VACUUM, ((_empty,), (_blank,), (_identical,)), strict=True)),
     LADDER: (_differ, _superset, _same_length),
+    LADDER_MATCHED: (_differ, _superset, _same_length),
     DELTA_0_SAME: (_differ, _same_set, _same_length),
     DELTA_0_DIFFERENT: (_differ, _other_set, _same_length),
     FILLER: (_same_set, _padded),

@@ -27,7 +27,7 @@ FALSE_PREFERENCES = (
 
 @pytest.fixture(scope="module")
 def suite() -> jrh.Suite:
-    return jrh.datasheet_suite()
+    return jrh.load_suite("datasheet-paper")
 
 
 def sheet(judge: object, suite: jrh.Suite) -> jrh.Datasheet:
@@ -274,7 +274,7 @@ def test_a_profile_answers_only_what_the_paper_asked(suite):
 
 
 def test_on_another_suite_a_profile_keeps_the_published_rates():
-    read = sheet(profile("Llama8B"), jrh.datasheet_suite(n_tasks=14, seed=3))
+    read = sheet(profile("Llama8B"), jrh.datasheet_suite(design="paper", n_tasks=8, seed=3))
     assert value(read, "dark_current") == pytest.approx(2 / 3, abs=0.01)
     assert value(read, "positional_false_preference") == pytest.approx(58 / 60, abs=0.02)
     assert value(read, "target_sensitivity/delta_1") == pytest.approx(0.61, abs=0.01)

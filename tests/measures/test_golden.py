@@ -42,7 +42,7 @@ FREE_STEPS = {"Llama8B": {2: 52, 3: 43, 4: 30}, "Qwen14B": {2: 80, 3: 60, 4: 40}
 
 
 def from_profile(name: str) -> jrh.Datasheet:
-    return jrh.measure(asked(jrh.scripted.profile(name), jrh.datasheet_suite()))
+    return jrh.measure(asked(jrh.scripted.profile(name), jrh.load_suite("datasheet-paper")))
 
 
 def from_counts(name: str) -> jrh.Datasheet:
@@ -183,7 +183,7 @@ def test_the_figures_copied_into_the_package_are_the_golden_ones():
 
 
 def test_the_default_suite_has_the_published_design():
-    suite, design = jrh.datasheet_suite(), GOLDEN["design"]
+    suite, design = jrh.load_suite("datasheet-paper"), GOLDEN["design"]
     conditions = [item.condition for item in suite.items]
     assert 2 * sum(name.startswith("vacuum_") for name in conditions) == design["vacuum_calls"]
     assert conditions.count("delta_0_same") == design["delta0_same_pairs"]

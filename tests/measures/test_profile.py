@@ -106,7 +106,7 @@ def test_what_was_not_measured_leaves_no_word():
     ],
 )
 def test_the_judges_of_the_paper_have_their_sketches(name, line):
-    assert jrh.measure(asked(jrh.scripted.profile(name), jrh.datasheet_suite())).profile == line
+    assert jrh.measure(asked(jrh.scripted.profile(name), jrh.load_suite("datasheet-paper"))).profile == line
 
 
 def test_the_rules_are_stated_where_the_profile_is_made():

@@ -137,14 +137,19 @@ def test_each_broken_rule_is_one_line_with_the_item(changes, rule):
 @pytest.mark.parametrize("delta", [None, 0, -1.0, np.nan])
 def test_a_ladder_call_needs_its_step(delta):
     message = refused(pair("step", "1", "2", condition="ladder", better="u", delta=delta))
-    assert message == "`delta` must be above 0 in condition ladder, but 2 record(s) break it (items step)."
+    assert (
+        message
+        == "`delta` must be above 0 in the conditions ladder and ladder_matched, but 2 record(s) break it (items step)."
+    )
 
 
 @pytest.mark.parametrize("condition", ["ladder", "natural"])
 @pytest.mark.parametrize("better", ["", None, "1", "tie"])
 def test_a_pair_with_a_better_content_must_say_which(condition, better):
     message = refused(pair("step", "1", "2", condition=condition, delta=1.0, better=better))
-    assert message.startswith("`better` must be u or v in the conditions ladder and natural, but 2 record(s)")
+    assert message.startswith(
+        "`better` must be u or v in the conditions ladder, ladder_matched and natural, but 2 record(s)"
+    )
 
 
 def test_a_pair_with_one_order_missing_is_refused_because_direction_needs_both():

@@ -48,7 +48,7 @@ def test_the_interval_of_a_shift_is_newcombes_and_never_of_zero_width():
 
 def test_the_published_strict_arm_moves_as_published():
     """Table 6: ties on equal pairs 89 to 120 of 120, right at step 1 94 to 50 of 100, ties there 6 to 50."""
-    suite = jrh.datasheet_suite()
+    suite = jrh.load_suite("datasheet-paper")
     base, strict = (jrh.measure(asked(jrh.scripted.profile(n), suite)) for n in ("Qwen32B", "Qwen32B_strict"))
     assert shift(base, strict, "tie_rate/delta_0_same").value == pytest.approx(31 / 120)
     assert shift(base, strict, "raw_false_preference").value == pytest.approx(-31 / 120)

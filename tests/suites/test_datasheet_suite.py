@@ -1,4 +1,4 @@
-"""The datasheet suite: counts, balance, length, and the same bytes on every machine."""
+"""The datasheet suite of the paper: counts, balance, length, and the same bytes on every machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from itertools import combinations
 import pytest
 
 import jrh_mlflow as jrh
+from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.suites.datasheet import PAPER_TASKS
 
 # The stimuli themselves, as bytes. Every published reading belongs to one of these hashes: a change of a sentence, of
 # the builder or of the file format changes it, and must then be a deliberate change of the constant, told in CHANGELOG.
-DATASHEET_SHA256 = "c2368ddb2b028d604434e4622cc4961c79046426344dd3788f68b36fa218775d"
+PAPER_SHA256 = "c2368ddb2b028d604434e4622cc4961c79046426344dd3788f68b36fa218775d"
 HALF_STEPS_SHA256 = "b42f6100fb1fc6cb6eceb15843f726c2951bbbb5259c037399984dd4ae8afb92"
+SPREAD_SHA256 = "4b8698cd7c923adb1a00b8cd831187eb297fb2c6f1ee8df508fbaa3a115e2271"
+SHORT_SHA256 = "402273b555c8fc25a4d3b02a5469628440e8722b2a4db80820843ddfcd82583e"
 
 PER_CONDITION = {
     "vacuum_empty": 20,
@@ -32,12 +36,12 @@ PER_DELTA = {1.0: 50, 2.0: 40, 3.0: 30, 4.0: 20, 5.0: 10}
 
 @pytest.fixture(scope="module")
 def suite() -> jrh.Suite:
-    return jrh.datasheet_suite()
+    return jrh.datasheet_suite(design="paper")
 
 
 @pytest.fixture(scope="module")
 def half() -> jrh.Suite:
-    return jrh.datasheet_suite(half_steps=True)
+    return jrh.datasheet_suite(design="paper", half_steps=True)
 
 
 def of(suite: jrh.Suite, *conditions: str) -> list[Item]:
@@ -51,12 +55,15 @@ def texts(item: Item) -> tuple[str, str]:
 
 
 def test_the_stimuli_are_the_pinned_ones(suite, half):
-    assert suite.sha256 == DATASHEET_SHA256
+    assert suite.sha256 == PAPER_SHA256
     assert half.sha256 == HALF_STEPS_SHA256
+    assert jrh.datasheet_suite().sha256 == SPREAD_SHA256
+    assert jrh.load_suite("datasheet-short").sha256 == SHORT_SHA256
 
 
 def test_another_process_with_another_hash_seed_builds_the_same_bytes():
-    build = "from jrh_mlflow import datasheet_suite as build; print(build().sha256, build(half_steps=True).sha256)"
+    names = ("datasheet-paper", "datasheet-half-steps", "datasheet", "datasheet-short")
+    build = f"from jrh_mlflow import load_suite; print(*(load_suite(name).sha256 for name in {names}))"
     done = subprocess.run(
         [sys.executable, "-c", build],
         env=os.environ | {"PYTHONHASHSEED": "4242"},
@@ -64,7 +71,7 @@ def test_another_process_with_another_hash_seed_builds_the_same_bytes():
         text=True,
         check=True,
     )
-    assert done.stdout.split() == [DATASHEET_SHA256, HALF_STEPS_SHA256]
+    assert done.stdout.split() == [PAPER_SHA256, HALF_STEPS_SHA256, SPREAD_SHA256, SHORT_SHA256]
 
 
 def test_every_argument_that_changes_the_stimuli_changes_the_hash():
@@ -79,9 +86,9 @@ def test_the_same_arguments_build_the_same_suite():
 
 
 def test_a_name_does_not_change_the_hash(suite):
-    named = jrh.datasheet_suite(name="mine")
+    named = jrh.datasheet_suite(design="paper", name="mine")
     assert named.sha256 == suite.sha256
-    assert (suite.name, named.name) == ("datasheet-10x5-s0", "mine")
+    assert (suite.name, named.name) == ("datasheet-paper-10x5-s0", "mine")
 
 
 def test_conditions_and_steps_have_the_protocols_counts(suite):
@@ -107,7 +114,7 @@ def test_each_condition_is_spread_evenly_over_the_tasks(suite):
 
 @pytest.mark.parametrize(("seed", "half_steps"), [(0, False), (0, True), (1, False), (2, True)])
 def test_the_longer_candidate_is_the_better_in_exactly_half_of_the_pairs_of_every_step(seed, half_steps):
-    suite = jrh.datasheet_suite(seed=seed, half_steps=half_steps)
+    suite = jrh.datasheet_suite(design="paper", seed=seed, half_steps=half_steps)
     longer_is_better: Counter[float] = Counter()
     total: Counter[float] = Counter()
     for item in of(suite, "ladder"):
@@ -217,7 +224,7 @@ def test_the_instruction_lists_the_requirements_and_nothing_of_the_design(suite)
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 @pytest.mark.parametrize("half_steps", [False, True])
 def test_shorter_ladders_have_the_pairs_of_their_depth(depth, half_steps):
-    suite = jrh.datasheet_suite(n_tasks=2, depth=depth, half_steps=half_steps)
+    suite = jrh.datasheet_suite(design="paper", n_tasks=2, depth=depth, half_steps=half_steps)
     steps = Counter(item.delta for item in of(suite, "ladder"))
     expected = {float(step): 2 * (depth + 1 - step) for step in range(1, depth + 1)}
     assert steps == expected | ({0.5: 4 * depth} if half_steps else {})
@@ -225,8 +232,10 @@ def test_shorter_ladders_have_the_pairs_of_their_depth(depth, half_steps):
     assert len(of(suite, "delta_0_different")) == 2 * (depth - 1)
 
 
-def test_all_fourteen_tasks_can_be_used_at_once():
-    assert len({item.task for item in jrh.datasheet_suite(n_tasks=14).items}) == 14
+def test_the_published_design_keeps_to_its_ten_tasks_whatever_the_library_holds(suite):
+    assert {item.task for item in suite.items} == set(PAPER_TASKS)
+    with pytest.raises(SuiteError, match="11 tasks were asked for, but there are 10"):
+        jrh.datasheet_suite(design="paper", n_tasks=11)
 
 
 @pytest.mark.parametrize("arguments", [{"n_tasks": 0}, {"depth": 0}, {"n_tasks": -1}])

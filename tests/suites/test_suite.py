@@ -189,7 +189,8 @@ def test_a_name_that_is_no_suite_gets_the_nearest_one_there_is():
 
 def test_built_in_suites_have_names():
     assert jrh.load_suite("datasheet").sha256 == jrh.datasheet_suite().sha256
-    assert jrh.load_suite("datasheet-half-steps").sha256 == jrh.datasheet_suite(half_steps=True).sha256
+    assert jrh.load_suite("datasheet-paper").sha256 == jrh.datasheet_suite(design="paper").sha256
+    assert jrh.load_suite("datasheet-half-steps").sha256 == jrh.datasheet_suite(design="paper", half_steps=True).sha256
 
 
 def test_items_of_every_kind_survive_the_file(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,10 @@ def every_sentence(task: Task) -> list[str]:
 # The library.
 
 
-def test_the_library_has_fourteen_varied_tasks_with_five_requirements_each():
-    assert len(TASKS) == 14
-    assert len({task.id for task in TASKS}) == 14
+def test_the_library_has_28_varied_tasks_with_five_requirements_each():
+    assert len(TASKS) == 28
+    assert len({task.id for task in TASKS}) == 28
+    assert all(task.has_matched for task in TASKS)
     assert {len(task.requirements) for task in TASKS} == {5}
     assert all(len(task.filler) >= 2 for task in TASKS)
 
@@ -48,11 +50,13 @@ class TestOfTheLibrary:
         assert len(set(found)) == len(found)
 
     def test_the_two_wordings_differ_in_most_of_their_words(self, task: Task):
-        both = [task.opening, task.closing]
-        both += [one.wordings(state) for one in task.requirements for state in STATES]
-        for first, second in both:
+        both = [(task.opening, 0.5), (task.closing, 0.5)]
+        # Two wordings of the same two facts share the words of the facts.
+        limits = {"satisfied": 0.75, "matched": 0.75, "half": 0.5, "neutral": 0.5}
+        both += [(one.wordings(state), limits[state]) for one in task.requirements for state in STATES]
+        for (first, second), limit in both:
             one, other = (set(re.findall(r"\w+", text.lower())) for text in (first, second))
-            assert len(one & other) / len(one | other) < 0.5, (first, second)
+            assert len(one & other) / len(one | other) < limit, (first, second)
 
     def test_the_sentences_of_a_requirement_are_of_one_length_band(self, task: Task):
         for one in task.requirements:
@@ -92,8 +96,17 @@ class TestOfTheLibrary:
             assert not set(one.half) & (set(one.satisfied) | set(one.neutral)), one.id
 
     def test_every_pair_it_can_make_passes_the_gates(self, task: Task):
-        suite = jrh.datasheet_suite(tasks=[task], n_tasks=1, half_steps=True, seed=7)
-        assert {item.task for item in suite.items} == {task.id}
+        for design in ("paper", "spread"):
+            suite = jrh.datasheet_suite(tasks=[task], half_steps=True, seed=7, design=design)
+            assert {item.task for item in suite.items} == {task.id}
+
+    def test_a_matched_sentence_has_the_words_of_the_satisfied_one(self, task: Task):
+        for one in task.requirements:
+            for right, wrong in zip(one.satisfied, one.wordings("matched"), strict=True):
+                words, others = (Counter(re.findall(r"[\w.]*\w", text.lower())) for text in (right, wrong))
+                assert ((words - others) + (others - words)).total() <= 2, wrong
+                assert abs(len(right) - len(wrong)) <= 4, wrong
+                assert sorted(re.findall(r"\d", right)) == sorted(re.findall(r"\d", wrong)), wrong
 
 
 # A user's own tasks.
@@ -168,8 +181,8 @@ BROKEN: dict[str, tuple[Change, str]] = {
     ),
     "a requirement is not a mapping": (
         lambda d: d.update(requirements=["be kind"]),
-        "mine.yaml, task 'support_reply', a requirement: a mapping with the keys id, text, satisfied, half, neutral "
-        "was expected, not str.",
+        "mine.yaml, task 'support_reply', a requirement: a mapping with the keys id, text, satisfied, half, neutral, "
+        "matched was expected, not str.",
     ),
     "a requirement lacks a state": (
         lambda d: first(d).pop("half"),
@@ -197,12 +210,12 @@ BROKEN: dict[str, tuple[Change, str]] = {
     ),
     "a sentence stands in two states": (
         lambda d: first(d).update(half=first(d)["neutral"]),
-        "requirement 'delivery_date': the six sentences must differ; a repeated one would blur the states.",
+        "requirement 'delivery_date': its 8 sentences must differ; a repeated one would blur the states.",
     ),
     "a sentence is too short": (
         lambda d: first(d).update(neutral=["Thank you.", first(d)["neutral"][1]]),
         "requirement 'delivery_date': sentences must be of similar length (ratio at most 1.35), but they run from 10 "
-        "to 114 characters. Lengthen the short ones.",
+        "to 121 characters. Lengthen the short ones.",
     ),
     "no filler": (
         lambda d: d.update(filler=[]),
@@ -263,7 +276,7 @@ def test_a_missing_path_and_an_empty_folder_are_said(tmp_path):
 def test_more_tasks_or_requirements_than_there_are_is_an_error(tmp_path, data):
     file = write(tmp_path, "mine.yaml", data)
     with pytest.raises(SuiteError, match=r"10 tasks were asked for, but there are 1\. Lower n_tasks or add tasks\."):
-        jrh.datasheet_suite(tasks=file)
+        jrh.datasheet_suite(tasks=file, n_tasks=10)
     with pytest.raises(SuiteError, match=r"Task 'support_reply' has 5 requirements, but depth=6\."):
         jrh.datasheet_suite(tasks=file, n_tasks=1, depth=6)
 
@@ -274,3 +287,25 @@ def test_own_tasks_go_through_the_gates(tmp_path, data):
     }
     with pytest.raises(SuiteError, match="would tell the judge about the experiment: 'higher level'"):
         jrh.datasheet_suite(tasks=write(tmp_path, "mine.yaml", leaky), n_tasks=1)
+
+
+def without_matched(data: dict[str, Any]) -> dict[str, Any]:
+    kept = [{key: each for key, each in one.items() if key != "matched"} for one in data["requirements"]]
+    return data | {"requirements": kept}
+
+
+def test_a_task_without_matched_sentences_has_no_matched_ladder(data):
+    task = parse_task(without_matched(data), where="test")
+    assert not task.has_matched
+    suite = jrh.datasheet_suite(tasks=[task])
+    assert len(suite) == 13
+    assert "ladder_matched" not in {item.condition for item in suite.items}
+    with pytest.raises(ValueError, match="has no matched sentences"):
+        task.requirements[0].wordings("matched")
+
+
+def test_matched_sentences_are_given_for_all_requirements_or_none(data):
+    broken = without_matched(data)
+    broken["requirements"][0] = data["requirements"][0]
+    with pytest.raises(SuiteError, match="all requirements need `matched` or none, but cause_and_place, "):
+        parse_task(broken, where="test")
