@@ -104,7 +104,7 @@ def validate(
     for design, icc in (("independent", 0.0), ("clustered", ICC)):
         found = {axis: Coverage(truth=truth) for axis, truth in truths().items()}
         for seed in range(n_seeds):
-            judge = Noisy(sensitivity=CURVE, icc=icc, seed=seed, **RATES)
+            judge = Noisy(sensitivity=CURVE, matched=None, icc=icc, seed=seed, **RATES)
             sheet = measure(_simulate(judge, suite), seed=seed, n_resamples=n_resamples)
             for axis, seen in found.items():
                 reading = sheet.estimates[axis]
