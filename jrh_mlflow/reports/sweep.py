@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from jrh_mlflow.measures.composite import CompositeDifference
@@ -64,7 +65,8 @@ def _answer(sweep: Facts) -> list[str]:
     best, cheap = members.get(sweep["best"]), members.get(sweep["cheapest_tied"])
     if best is None:
         return ["**No answer yet.** Nothing was measured on the held-out half."]
-    lines = [f"**Most reliable:** {_member_text(best)}"]
+    picked = f"Picked on the searched half, where it read {best['search_value']:.3f}."
+    lines = [f"**Most reliable:** {_member_text(best)} {picked}"]
     if cheap is not None and cheap is not best:
         lines.append(f"**Cheapest that cannot be told from it:** {_member_text(cheap)}")
     elif cheap is not None:
@@ -75,7 +77,8 @@ def _answer(sweep: Facts) -> list[str]:
 def _member_text(member: Facts) -> str:
     usd = member["usd_per_1k_judgments"]
     dollars = "price unknown" if usd is None else f"${usd:.4g} per 1,000 judgments"
-    return f"{member['label']}: {_reading_text(member['reliability'])}, {dollars}."
+    broken = "" if member["keeps_constraints"] else " On the held-out half it breaks a constraint."
+    return f"{member['label']}: {_reading_text(member['reliability'])} held out, {dollars}.{broken}"
 
 
 def _reading_text(reading: Facts) -> str:
@@ -123,8 +126,10 @@ def _sureness(
     lines = [
         f"- {sweep['n_trials']} of {sweep['n_configurations']} configurations tried ({states}); {sweep['n_calls']} "
         f"calls, {share:.0%} of the whole grid on the whole suite.",
+        "- The searched half picked the front and the most reliable; the held-out half only reads them, so that no "
+        "reading is flattered by having been picked.",
         "- Reliability is the mean of its parts on the held-out half; intervals are 95 % over whole tasks. "
-        "Tied: not told apart by a paired test on tasks, adjusted by Holm.",
+        "Tied: not told apart there by a paired test on tasks, adjusted by Holm.",
         *_ties(differences),
         f"- Hypervolume {_reading_text(volume)} of the box of reliability 0 to 1 and dollars{method}.",
     ]
@@ -246,7 +251,7 @@ def scales_of(dots: Sequence[Dot]) -> Scales | None:
     if not dots:
         return None
     prices = [dot.usd for dot in dots]
-    ends = [end for dot in dots for end in (dot.value, dot.low, dot.high) if end is not None]
+    ends = [end for dot in dots for end in (dot.value, dot.search, dot.low, dot.high) if end is not None]
     logarithmic = min(prices) > 0 and max(prices) / min(prices) > 5
     low, high = min(prices), max(prices)
     low_usd, high_usd = (low / 1.3, high * 1.3) if logarithmic else (max(0.0, low - 0.1 * (high - low)), high * 1.08)
@@ -261,11 +266,17 @@ def scales_of(dots: Sequence[Dot]) -> Scales | None:
     )
 
 
+def steps_of(front: Sequence[Dot]) -> list[float]:
+    """Return how high the front of the searched half stands at each of its members, from the cheapest on."""
+    return list(accumulate((dot.search for dot in front), max))
+
+
 def stairs(front: Sequence[Dot], scales: Scales) -> str:
-    """Return the steps of the front as an SVG path: nothing measured lies above it at that price."""
-    path = [f"M {scales.x(front[0].usd)} {scales.y(front[0].value)}"]
-    for dot in front[1:]:
-        path += [f"H {scales.x(dot.usd)}", f"V {scales.y(dot.value)}"]
+    """Return the steps of the front as an SVG path: nothing on the searched half lies above it at that price."""
+    heights = steps_of(front)
+    path = [f"M {scales.x(front[0].usd)} {scales.y(heights[0])}"]
+    for dot, height in zip(front[1:], heights[1:], strict=True):
+        path += [f"H {scales.x(dot.usd)}", f"V {scales.y(height)}"]
     return " ".join([*path, f"H {_WIDTH - _RIGHT}"])
 
 

@@ -1,4 +1,8 @@
-"""The Pareto front of a sweep: its members, how sure each of them is, its area, and ties with the best one."""
+"""The Pareto front of a sweep: its members, how sure each of them is, its area, the best one and ties with it.
+
+The searched half of the tasks picks (front, best); the held-out half reads what was picked. Picked on the held-out half
+the best of many would read too good there: by .03 to .10 for 20 equal configurations on 14 tasks.
+"""
 
 from __future__ import annotations
 
@@ -82,11 +86,11 @@ def area(results: Iterable[TrialResult], *, dearest: float, seed: int) -> Readin
     )
 
 
-def ties(results: Mapping[str, TrialResult], *, seed: int, alpha: float = 0.05) -> dict[str, Tie]:
-    """Compare every configuration with the best one: cluster-paired, adjusted by Holm; the best is tied with itself."""
-    if not results:
-        return {}
-    best = best_of(results)
+def ties(results: Mapping[str, TrialResult], *, best: str, seed: int, alpha: float = 0.05) -> dict[str, Tie]:
+    """Compare every configuration with the best one: cluster-paired, adjusted by Holm; the best is tied with itself.
+
+    `results` are of tasks on which `best` was not picked, so that the tests hold.
+    """
     # A judge that answers other items than the best one cannot be paired with it.
     items = {key: (result.tally.tasks, result.tally.cells) for key, result in results.items()}
     others = [key for key in results if key != best and items[key] == items[best]]
@@ -100,9 +104,14 @@ def ties(results: Mapping[str, TrialResult], *, seed: int, alpha: float = 0.05) 
     }
 
 
-def best_of(results: Mapping[str, TrialResult]) -> str:
-    """Return the most reliable configuration; of equal ones the cheapest, then the first by key."""
-    return min(results, key=lambda key: (-results[key].tally.value, _price(results[key]), key))
+def best_of(search: Mapping[str, TrialResult], holdout: Iterable[str]) -> str | None:
+    """Return the most reliable configuration on the searched half; of equal ones the cheapest, then the first by key.
+
+    Among those that were held out and keep the constraints where they were searched. What the held-out half reads has
+    no say, so it reads the one that is picked without bias.
+    """
+    able = [key for key in holdout if key in search and search[key].feasible]
+    return min(able, key=lambda key: (-search[key].tally.value, _price(search[key]), key), default=None)
 
 
 def cheapest_tied(results: Mapping[str, TrialResult], found: Mapping[str, Tie]) -> str | None:

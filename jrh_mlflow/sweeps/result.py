@@ -55,6 +55,7 @@ class Member:
     tie: Tie | None
     """Against the best, on the held-out half."""
     on_front: bool
+    """Of the searched half."""
     seed: int = 0
 
     @property
@@ -106,6 +107,7 @@ class Member:
             "bias": self.bias,
             "usd_per_1k_judgments": self.usd_per_1k,
             "values": dict(self.fair.values),
+            "keeps_constraints": self.fair.feasible,
             "front_probability": self.probability,
             "tied_with_best": self.tied,
             "p_holm": None if self.tie is None else self.tie.p_holm,
@@ -131,7 +133,7 @@ class Sweep:
     trials: pd.DataFrame
     """Every trial: its choices, how it ended, what it measured."""
     members: list[Member]
-    """Configurations measured in full, the most reliable first."""
+    """Configurations measured in full: those held out first, the most reliable where they were searched first."""
     hypervolume: Reading
     importance: Mapping[str, Mapping[str, float] | str]
     operating: Sequence[OperatingPoint]
@@ -160,7 +162,7 @@ class Sweep:
                 "share_of_grid_calls": self.n_calls / self.grid_calls if self.grid_calls else None,
             },
             hypervolume=self.hypervolume,
-            members={name: (one.fair.tally.value, one.usd_per_1k) for name, one in members.items() if one is not None},
+            members={name: (one.reliability, one.usd_per_1k) for name, one in members.items() if one is not None},
         )
         return keys.last_values(points)
 
@@ -171,12 +173,12 @@ class Sweep:
 
     @property
     def best(self) -> Member | None:
-        """The most reliable configuration on the held-out half."""
+        """The most reliable configuration on the searched half; its `reliability` is read on the held-out half."""
         return self._member(self.best_key)
 
     @property
     def cheapest_tied(self) -> Member | None:
-        """The cheapest configuration that cannot be told from the best."""
+        """The cheapest configuration that cannot be told from the best on the held-out half."""
         return self._member(self.cheapest_key)
 
     def _member(self, key: str | None) -> Member | None:
@@ -230,15 +232,15 @@ def assembled(context: SweepContext, findings: Findings) -> Sweep:
     trials, objectives, seed = context.trials, context.space.objectives, context.seed
     search, holdout = findings.search, findings.holdout
     mapped = has_map([*search.values(), *holdout.values()], objectives)
-    # Where nothing could be held out (a cap), the search itself is all there is.
-    fair = holdout or search
-    feasible = {key: result for key, result in fair.items() if result.feasible}
-    tied = ties(feasible, seed=seed) if mapped and holdout else {}
-    front = {result.key for result in on_front(fair.values(), objectives)}
+    # The searched half picks, the held-out half reads.
+    front, best = {result.key for result in on_front(search.values(), objectives)}, best_of(search, holdout)
+    tied = ties(holdout, best=best, seed=seed) if mapped and best else {}
     hypervolume: Reading = NotEstimable(reason=_NO_MAP)
     if mapped:
         dearest = max((result.usd_per_1k or 0.0 for result in search.values()), default=0.0)
-        hypervolume = area([fair[key] for key in sorted(front)], dearest=dearest, seed=seed)
+        # Where nothing could be held out (a cap), the search itself is all there is.
+        fair = [holdout[key] for key in sorted(front) if key in holdout] or [search[key] for key in sorted(front)]
+        hypervolume = area(fair, dearest=dearest, seed=seed)
     points, failed = _operating(trials, search), {**trials.failed, **findings.failed}
     calls_each = sum(len(item.orders) * item.replicates for item in context.suite.items)
     return Sweep(
@@ -260,8 +262,8 @@ def assembled(context: SweepContext, findings: Findings) -> Sweep:
         grid_calls=calls_each * sum(configuration.policy.replicates for configuration in trials.grid),
         truncated=findings.truncated,
         notes=[f"{trials.by_key[key].label} could not be measured: {why}" for key, why in failed.items()],
-        best_key=best_of(feasible) if feasible and holdout else None,
-        cheapest_key=cheapest_tied(feasible, tied) if tied else None,
+        best_key=best,
+        cheapest_key=cheapest_tied(holdout, tied),
         simulated=any(result.simulated for result in search.values()),
     )
 
@@ -284,7 +286,7 @@ def _members(
         for key, result in findings.search.items()
         if key in configurations
     ]
-    return sorted(members, key=lambda one: (one.holdout is None, -one.fair.tally.value, one.configuration.key))
+    return sorted(members, key=lambda one: (one.holdout is None, -one.search.tally.value, one.configuration.key))
 
 
 def trials_frame(trials: Trials, *, seed: int) -> pd.DataFrame:

@@ -264,20 +264,20 @@ def _in_sweep(name: str, reading: Estimate) -> dict[str, float | None]:
 
 
 def sweep_summary_points(
-    counts: Mapping[str, float | None], *, hypervolume: Reading, members: Mapping[str, tuple[float, float | None]]
+    counts: Mapping[str, float | None], *, hypervolume: Reading, members: Mapping[str, tuple[Reading, float | None]]
 ) -> list[Point]:
     """Spell what a sweep found: `sweep/n_front`, `sweep/hypervolume`, `sweep/best/reliability` and so on.
 
     Args:
         counts: `n_trials`, `n_front`, `n_calls`, `share_of_grid_calls`.
         hypervolume: Of the front.
-        members: `best` and `cheapest_tied` to reliability and dollars per 1,000 judgments.
+        members: `best` and `cheapest_tied` to reliability on the held-out half and dollars per 1,000 judgments.
     """
     values: dict[str, float | None] = {f"sweep/{name}": count for name, count in counts.items()}
     if isinstance(hypervolume, Estimate):
         values |= _in_sweep("hypervolume", hypervolume)
     for name, (reliability, usd) in members.items():
-        values[f"sweep/{name}/reliability"] = reliability
+        values |= _in_sweep(f"{name}/reliability", reliability) if isinstance(reliability, Estimate) else {}
         values[f"sweep/{name}/usd_per_1k_judgments"] = usd
     return known_points(values)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.criterion import OperatingPoint, curve
 from jrh_mlflow.reports.figures.canvas import MARKERS, PALETTE, canvas, reach, short
-from jrh_mlflow.reports.sweep import Dot
+from jrh_mlflow.reports.sweep import Dot, steps_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ def sweep_figures(dots: Sequence[Dot], points: Sequence[OperatingPoint], *, titl
 
 
 def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
-    """Reliability against dollars per 1,000 judgments, with intervals by task and the steps of the front."""
+    """Held-out reliability against dollars per 1,000 judgments, with intervals by task, and the front as searched."""
     if not dots:
         return None
     front = sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.usd)
@@ -35,7 +35,7 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
     for dot in dots:
         _draw(axes, dot)
     if front:
-        steps = [dot.usd for dot in front], [dot.value for dot in front]
+        steps = [dot.usd for dot in front], steps_of(front)
         axes.step(*steps, where="post", color=PALETTE[0], linestyle="--")
     for number, dot in enumerate(named, 1):
         offset: dict[str, Any] = {"xytext": (7, 7), "textcoords": "offset points"}
@@ -46,7 +46,7 @@ def pareto_map(dots: Sequence[Dot], *, title: str) -> Figure | None:
     if min(prices) > 0 and max(prices) / min(prices) > 5:
         axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda usd, _: f"${usd:g}")
-    legend = "bars: 95 % by task; filled: on the front; orange: tied with the best"
+    legend = "bars: 95 % by task; filled, dashed: front of the searched half; orange: tied with the best"
     axes.set(xlabel=f"dollars per 1,000 judgments   ({legend})", ylabel="reliability")
     axes.set_title(title, loc="left")
     return figure

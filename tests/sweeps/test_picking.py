@@ -1,0 +1,115 @@
+"""What a sweep picks, it picks on the searched half; the held-out half reads it without bias."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import jrh_mlflow as jrh
+from jrh_mlflow.measures.composite import Tally
+from jrh_mlflow.sweeps.front import best_of
+from jrh_mlflow.sweeps.sweep import halves
+from jrh_mlflow.sweeps.trials import TrialResult
+
+TRUTH, ICC, N_TASKS, N_CALLS, N_JUDGES = 0.8, 0.2, 14, 6, 20
+
+
+def half(rng: np.random.Generator, name: str) -> dict[str, TrialResult]:
+    """Equally good configurations on one half: every difference between them is luck."""
+    shape = (1 - ICC) / ICC
+    rates = rng.beta(TRUTH * shape, (1 - TRUTH) * shape, size=(N_JUDGES, N_TASKS, 1))
+    hits = rng.binomial(N_CALLS, rates).astype(float)
+    return {f"judge-{index:02}": result(f"judge-{index:02}", name, hits[index]) for index in range(N_JUDGES)}
+
+
+def result(key: str, name: str, hits: np.ndarray, **given: object) -> TrialResult:
+    tasks = tuple(f"{name}-{index:02}" for index in range(len(hits)))
+    sizes = np.full(hits.shape, float(N_CALLS))
+    counted = Tally(cells=("sensitivity",), tasks=tasks, hits=hits, sizes=sizes, excluded=(0,))
+    return TrialResult(**{"key": key, "run_id": key, "tally": counted, "usd_per_1k": 1.0, "n_calls": 1, **given})
+
+
+def test_of_many_equal_judges_the_best_reads_on_the_held_out_half_what_it_is() -> None:
+    rng = np.random.default_rng(5)
+    fair, flattered = [], []
+    for _ in range(400):
+        search, holdout = half(rng, "search"), half(rng, "holdout")
+        best = best_of(search, holdout)
+        assert best is not None
+        fair.append(holdout[best].tally.value - TRUTH)
+        flattered.append(max(one.tally.value for one in holdout.values()) - TRUTH)
+    error = np.std(fair, ddof=1) / np.sqrt(len(fair))
+    assert abs(np.mean(fair)) < 3 * error < 0.01
+    # Picked on the half that reads it, the same judge is too good.
+    assert np.mean(flattered) > 0.05
+
+
+def test_what_was_not_held_out_or_breaks_a_constraint_where_it_was_searched_is_never_the_best() -> None:
+    search = {
+        "held out": result("held out", "s", np.full((2, 1), 3.0)),
+        "breaks": result("breaks", "s", np.full((2, 1), 5.0), feasible=False),
+        "not held out": result("not held out", "s", np.full((2, 1), 6.0)),
+    }
+    assert best_of(search, ["held out", "breaks"]) == "held out"
+    assert best_of(search, ["breaks"]) is None
+    assert best_of(search, []) is None
+
+
+def test_of_equal_ones_the_cheapest_is_the_best() -> None:
+    dear, cheap = (result(name, "s", np.full((2, 1), 3.0), usd_per_1k=usd) for name, usd in (("a", 2.0), ("b", 1.0)))
+    assert best_of({"a": dear, "b": cheap}, ["a", "b"]) == "b"
+    assert best_of({"a": dear, "b": dataclasses.replace(cheap, usd_per_1k=None)}, ["a", "b"]) == "a"
+
+
+@pytest.fixture(scope="module")
+def split(store_uri: str) -> jrh.Sweep:
+    """Two judges at one price: one is right more often on the searched tasks, the other on the held-out ones."""
+    suite = jrh.datasheet_suite(design="paper", n_tasks=8, depth=2)
+    searched, _ = halves(suite, seed=0)
+    known = {item.instruction for item in searched.items}
+    better = {
+        item.instruction + (item.u if item.better == "u" else item.v): True for item in suite.items if item.better
+    }
+
+    def judge(choice: dict[str, str]) -> object:
+        def answer(shown: jrh.Presentation) -> jrh.Answer:
+            right = (shown.instruction in known) == (choice["model"] == "on search")
+            if not right:
+                return jrh.Answer("1", cost_usd=1e-4)
+            slots = [
+                slot for slot, text in (("1", shown.first), ("2", shown.second)) if shown.instruction + text in better
+            ]
+            return jrh.Answer(slots[0] if len(slots) == 1 else "tie", cost_usd=1e-4)
+
+        return answer
+
+    own = jrh.Space(choices={"model": ["on search", "held out"]}, judge=judge, orders=["one"])
+    where = {"experiment": "picking", "tracking_uri": store_uri, "traces": "none"}
+    return jrh.sweep(own, suite, max_replicates=1, early_stop=False, **where)
+
+
+def test_the_best_and_the_front_are_those_of_the_searched_half(split: jrh.Sweep) -> None:
+    assert split.best is not None
+    assert split.best.label == "model on search"
+    assert [one.label for one in split.front] == ["model on search"]
+    data = json.loads(split.to_json())
+    assert data["measured"][0]["configuration"] == data["best"]
+
+
+def test_the_held_out_reading_of_the_best_is_logged_with_its_interval(split: jrh.Sweep) -> None:
+    assert split.best is not None
+    reading = split.best.reliability
+    assert isinstance(reading, jrh.Estimate)
+    assert reading.value < split.best.search.tally.value
+    names = ("reliability", "reliability_ci_low", "reliability_ci_high")
+    found = [split.metrics[f"sweep/best/{name}"] for name in names]
+    assert found == pytest.approx([reading.value, reading.cluster_low, reading.cluster_high])
+
+
+def test_the_report_says_which_half_picked_and_which_read(split: jrh.Sweep) -> None:
+    text = split.to_markdown()
+    assert "Picked on the searched half, where it read" in text
+    assert "the held-out half only reads them" in text
