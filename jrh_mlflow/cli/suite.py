@@ -31,10 +31,11 @@ def suite() -> None:
 @click.option("--half-steps", is_flag=True, help="Also pairs half a step apart.")
 @click.option(
     "--design",
-    type=click.Choice(["spread", "paper", "short"]),
+    type=click.Choice(["spread", "paper", "short", "pointwise", "pointwise-scores"]),
     default="spread",
     show_default=True,
-    help="A few pairs of many tasks, every pair of the paper's ten, or five pairs of each task.",
+    help="A few pairs of many tasks, every pair of the paper's ten, five pairs of each task; or single responses, "
+    "asked for yes or no or for a score.",
 )
 @click.option("--seed", default=0, show_default=True)
 @click.option("--tasks", type=click.Path(), help="Your own tasks: a YAML file or a folder of them.")

@@ -29,6 +29,15 @@ LADDERS = (LADDER, LADDER_MATCHED)
 WITH_BETTER = (*LADDERS, NATURAL)
 """Conditions in which one content is better by construction or by a known label."""
 
+LEVEL_LADDERS = ("pointwise_ladder", "pointwise_matched")
+"""Single responses of a known level, on the ladder and on the matched ladder; the column `delta` holds the level."""
+LEVEL_VACUUM = ("pointwise_empty", "pointwise_whitespace")
+LEVEL_PADDED = "pointwise_padded"
+"""The content of the ladder of the same task and level, with padding."""
+LEVEL_CONDITIONS = (*LEVEL_LADDERS, *LEVEL_VACUUM, LEVEL_PADDED)
+"""Every condition of the pointwise datasheet. Like reliability tests its items have no order and no `better`; unlike
+theirs they carry no expected answer."""
+
 BASELINE = "baseline"
 """The unperturbed item of a reliability suite: every test is read beside it."""
 FORMER_NAMES = {"filler": "padding"}
@@ -58,6 +67,7 @@ class Item:
     response: str | None = None
     transcript: tuple[Message, ...] | None = None
     delta: float | None = None
+    """Of a pair how many requirements lie between its contents; of `LEVEL_CONDITIONS` how many the response meets."""
     better: str | None = None
     expected: str | None = None
     answers: tuple[str, ...] | None = None
@@ -131,6 +141,7 @@ class CallRecord:
     task: str
     condition: str
     delta: float | None
+    """Ladder step of a pair, or level of a single response (`LEVEL_CONDITIONS`)."""
     order: str
     better: str
     replicate: int

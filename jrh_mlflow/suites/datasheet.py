@@ -2,15 +2,17 @@
 
 Three designs take their pairs from the same chains. `spread` asks little of many tasks, because calls on one task are
 not independent: 19 pairs of each. `paper` is the published design, every pair of ten tasks. `short` is a first look.
+`pointwise` shows the contents of the same chains one at a time, for judges of one response.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
-from typing import Literal
+from typing import Literal, get_args
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.schema.items import (
@@ -20,6 +22,9 @@ from jrh_mlflow.schema.items import (
     LADDER,
     LADDER_MATCHED,
     LADDERS,
+    LEVEL_LADDERS,
+    LEVEL_PADDED,
+    LEVEL_VACUUM,
     VACUUM,
     Item,
 )
@@ -42,7 +47,8 @@ from jrh_mlflow.suites.tasks import (
     surface_pair,
 )
 
-Design = Literal["spread", "paper", "short"]
+Design = Literal["spread", "paper", "short", "pointwise", "pointwise-scores"]
+DESIGNS: tuple[Design, ...] = get_args(Design)
 
 PAPER_TASKS = (
     "bug_report",
@@ -59,6 +65,29 @@ PAPER_TASKS = (
 """Tasks behind the published readings: frozen, so that a task more in the library moves none of them."""
 
 _WHITESPACE = (" ", "\n\n\t ")
+
+_KINDS: dict[Design, str] = {
+    "spread": "datasheet",
+    "paper": "datasheet-paper",
+    "short": "datasheet-short",
+    "pointwise": "pointwise-datasheet",
+    "pointwise-scores": "pointwise-datasheet-scores",
+}
+_QUESTIONS: dict[str, tuple[tuple[str, ...], str]] = {
+    "pointwise": (
+        ("no", "yes"),
+        "Does the response do what the task asks for? Answer yes if it meets everything that the answer should do, "
+        "otherwise no.",
+    ),
+    "pointwise-scores": (
+        ("1", "2", "3", "4", "5"),
+        "Score how well the response does what the task asks for: 1 if it meets nothing of what the answer should do, "
+        "5 if it meets all of it.",
+    ),
+}
+"""What a judge of one response may answer, and what it is asked."""
+_REPEATS = 2
+"""How often every content of a ladder is shown, so that it can be told whether the answers agree."""
 
 
 def datasheet_suite(
@@ -83,11 +112,13 @@ def datasheet_suite(
         design: `spread`: of each task one pair per kind of vacuum, control and step of either ladder, two of equal
             pairs and of step 1. `paper`: every pair of the chain, without the matched ladder; of the package's library
             only the ten tasks of the published readings. `short`: five pairs of each task, steps 1 and 2 only.
+            `pointwise`: the contents one at a time (every level of either ladder twice, nothing, padding), answered
+            by yes or no; `pointwise-scores`: the same, answered by 1 to 5.
     """
     if (n_tasks is not None and n_tasks < 1) or depth < 1:
         raise ValueError(f"`n_tasks >= 1` and `depth >= 1` must hold, but got {n_tasks=}, {depth=}.")
-    if design not in ("spread", "paper", "short"):
-        raise ValueError(f"`design` must be spread, paper or short, but got {design!r}.")
+    if design not in DESIGNS:
+        raise ValueError(f"`design` must be {', '.join(DESIGNS[:-1])} or {DESIGNS[-1]}, but got {design!r}.")
     library = _library(tasks, design)
     n_tasks = len(library) if n_tasks is None else n_tasks
     if len(library) < n_tasks:
@@ -98,7 +129,7 @@ def datasheet_suite(
         _TaskItems(by_id[task_id], index=index, depth=depth, half_steps=half_steps, seed=seed)
         for index, task_id in enumerate(chosen)
     ]
-    items = [item for maker in makers for item in (maker.every_pair() if design == "paper" else maker.drawn(design))]
+    items = [item for maker in makers for item in maker.items(design)]
     origin = {
         "builder": "datasheet",
         "design": design,
@@ -108,9 +139,8 @@ def datasheet_suite(
         "seed": seed,
         "tasks": "built-in" if tasks is None else "own",
     }
-    kind = "datasheet" if design == "spread" else f"datasheet-{design}"
     more = ("-half" if half_steps else "") + ("" if tasks is None else "-own")
-    return Suite(name=name or f"{kind}-{n_tasks}x{depth}{more}-s{seed}", items=items, origin=origin)
+    return Suite(name=name or f"{_KINDS[design]}-{n_tasks}x{depth}{more}-s{seed}", items=items, origin=origin)
 
 
 def _library(tasks: str | Path | Sequence[Task] | None, design: Design) -> list[Task]:
@@ -146,6 +176,10 @@ class _TaskItems:
         order = rank(list(pools), self.seed, "length", self.index // 2)
         return ladder(pools, order=order if self.index % 2 == 0 else order[::-1], target=_mean_length(pools))
 
+    def items(self, design: Design) -> Iterator[Item]:
+        """Return what a design asks of the task."""
+        return self.every_pair() if design == "paper" else self.drawn(design)
+
     def every_pair(self) -> Iterator[Item]:
         """Return every pair of the chain in the protocol's order: the published design."""
         for condition in VACUUM:
@@ -164,7 +198,38 @@ class _TaskItems:
         if LADDER_MATCHED in ladders:
             whole = [float(level) for level in range(self.depth + 1)]
             self.rungs[LADDER_MATCHED] = self._rungs(self._pools(whole, "matched"))
-        yield from self._short(ladders) if design == "short" else self._spread(ladders)
+        if design in _QUESTIONS:
+            yield from self._singles(design)
+        else:
+            yield from self._short(ladders) if design == "short" else self._spread(ladders)
+
+    def _singles(self, design: Design) -> Iterator[Item]:
+        for condition, rungs in zip(LEVEL_LADDERS, self.rungs.values(), strict=False):
+            for level in sorted(rungs):
+                yield self._single(design, condition, f"{level:g}", rungs[level], level=level, replicates=_REPEATS)
+        blank = Candidate(text=self._turns(_WHITESPACE, LEVEL_VACUUM)[0], states={}, wording=())
+        for condition, nothing in zip(LEVEL_VACUUM, (replace(blank, text=""), blank), strict=True):
+            yield self._single(design, condition, "0", nothing, level=None)
+        for level in self._turns(self._filler_levels(), FILLER, n=2):
+            yield self._single(design, LEVEL_PADDED, str(level), self._padded(level), level=float(level))
+
+    def _single(
+        self, design: Design, condition: str, name: str, content: Candidate, *, level: float | None, replicates: int = 1
+    ) -> Item:
+        answers, question = _QUESTIONS[design]
+        return Item(
+            id=f"{self.task.id}.{condition}.{name}",
+            task=self.task.id,
+            condition=condition,
+            kind="response",
+            instruction=self.instruction,
+            rubric=question,
+            response=content.text,
+            delta=level,
+            answers=answers,
+            replicates=replicates,
+            meta={state: {"response": content.ids(state)} for state in ("satisfied", "half")},
+        )
 
     def _spread(self, ladders: Sequence[str]) -> Iterator[Item]:
         for condition in VACUUM:
@@ -263,12 +328,15 @@ class _TaskItems:
         return sorted({0, (self.depth + 1) // 2, self.depth})
 
     def _filler(self, level: int) -> Item:
+        return self._pair(FILLER, str(level), self.rungs[LADDER][float(level)], self._padded(level), delta=None)
+
+    def _padded(self, level: int) -> Candidate:
+        """Return the ladder's content of a level with filler between its sentences."""
         plain = self.rungs[LADDER][float(level)]
         parts = sentences(self.task, self.climb, plain.states, plain.wording)
         spread = itertools.zip_longest(parts[1:-1], self.task.filler)
         body = [text for both in spread for text in both if text is not None]
-        padded = Candidate(text=join([parts[0], *body, parts[-1]]), states=plain.states, wording=plain.wording)
-        return self._pair(FILLER, str(level), plain, padded, delta=None)
+        return replace(plain, text=join([parts[0], *body, parts[-1]]))
 
 
 def _mean_length(pools: Mapping[float, Sequence[Candidate]]) -> float:

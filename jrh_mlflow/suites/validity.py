@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, pairwise
 
 from jrh_mlflow.errors import SuiteError, suggest
 from jrh_mlflow.schema.items import (
@@ -16,6 +17,10 @@ from jrh_mlflow.schema.items import (
     LADDER,
     LADDER_MATCHED,
     LADDERS,
+    LEVEL_CONDITIONS,
+    LEVEL_LADDERS,
+    LEVEL_PADDED,
+    LEVEL_VACUUM,
     NATURAL,
     PAIR_CONDITIONS,
     VACUUM,
@@ -47,6 +52,7 @@ def check_suite(items: Sequence[Item]) -> None:
             _check_pair(item)
         else:
             _check_pointwise(item)
+    _check_levels([item for item in items if item.condition in LEVEL_CONDITIONS])
 
 
 def _check_pointwise(item: Item) -> None:
@@ -70,6 +76,56 @@ def _check_pointwise(item: Item) -> None:
         raise SuiteError(f"Item {item.id!r} expects {item.expected!r}, which is none of {', '.join(answers)}.")
     if (item.meta.get("review") or {}).get("state") == "rejected":
         raise SuiteError(f"Item {item.id!r} was rejected in review, and no judge may see it. Leave it out.")
+
+
+def _check_levels(items: Iterable[Item]) -> None:
+    """Check the contents of the pointwise datasheet one by one, then those of each task and ladder together."""
+    whole = [item for item in items if item.instruction is not None]
+    for item in whole:
+        if problem := _level_problem(item):
+            raise SuiteError(f"Item {item.id!r} {problem}.")
+        _check_leaks(item)
+    plain = {(item.task, item.delta): item for item in whole if item.condition == LEVEL_LADDERS[0]}
+    for item in whole:
+        twin = plain.get((item.task, item.delta))
+        if item.condition == LEVEL_PADDED and (twin is None or len(item.response or "") <= len(twin.response or "")):
+            raise SuiteError(f"Item {item.id!r} must be longer than the plain content of its level.")
+    chains = sorted((item for item in whole if item.condition in LEVEL_LADDERS), key=_place_in_chain)
+    for _, chain in groupby(chains, key=lambda item: (item.task, item.condition)):
+        _check_chain(list(chain))
+
+
+def _place_in_chain(item: Item) -> tuple[str, str, float]:
+    return item.task, item.condition, item.delta or 0.0
+
+
+def _level_problem(item: Item) -> str | None:
+    if item.kind != "response":
+        return f"is a {item.kind}, but the condition {item.condition} is one of a single response"
+    if item.expected is not None:
+        return f"expects {item.expected!r}, but nothing is expected of a content of the condition {item.condition}"
+    if item.condition in LEVEL_VACUUM:
+        if item.delta is not None:
+            return f"has nothing to judge, so no level, but its delta is {item.delta}"
+        blank = not (item.response or "").strip() and (item.response == "") == (item.condition == LEVEL_VACUUM[0])
+        return None if blank else "must hold nothing to judge: no text, or white space, as its condition says"
+    if item.delta is None:
+        return "needs its level as `delta`"
+    level = _level(item, "response")
+    return None if level == item.delta else f"meets {level:g} requirements, but its level is {item.delta:g}"
+
+
+def _check_chain(chain: Sequence[Item]) -> None:
+    lengths = [len(item.response or "") for item in chain]
+    if max(lengths) > MAX_LENGTH_RATIO * min(lengths):
+        raise SuiteError(
+            f"Contents of task {chain[0].task!r} in condition {chain[0].condition} must be of a length (ratio at most "
+            f"{MAX_LENGTH_RATIO}), but run from {min(lengths)} to {max(lengths)} characters."
+        )
+    for low, high in pairwise(chain):
+        (full, half), (full_below, half_below) = _met(high, "response"), _met(low, "response")
+        if not full_below | half_below <= full | half or not full_below <= full:
+            raise SuiteError(f"Item {high.id!r} must meet all that a lower level meets, but {low.id!r} meets others.")
 
 
 def _is_padded_response(item: Item) -> bool:
@@ -111,7 +167,7 @@ def _check_labels(item: Item) -> None:
 
 
 def _check_leaks(item: Item) -> None:
-    shown = f"{item.instruction}\n{item.rubric or ''}\n{item.u}\n{item.v}"
+    shown = f"{item.instruction}\n{item.rubric or ''}\n{item.u}\n{item.v}\n{item.response}"
     # An id that is a common word ("a", "1") tells nothing.
     named = re.search(rf"(?<!\w){re.escape(item.id)}(?!\w)", shown) if len(item.id) > 3 else None
     if found := named or _LEAK.search(shown):
