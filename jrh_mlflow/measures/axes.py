@@ -17,13 +17,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from jrh_mlflow.errors import suggest
-from jrh_mlflow.measures.records import CallTable, PairTable, pair_table
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic, intervals
+from jrh_mlflow.measures.records import CallTable, PairTable, completions, pair_table
+from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, Statistic, intervals
 from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, LADDER_MATCHED, NATURAL, VACUUM
-from jrh_mlflow.scoring.ledger import Resampling, estimate_share, interval_method, refuse, share
+from jrh_mlflow.scoring.bounds import Possible, difference_bounds, over_completions
+from jrh_mlflow.scoring.ledger import Resampling, bounded, estimate_share, interval_method, refuse, share
 from jrh_mlflow.stats import Array, Mask, Texts
 from jrh_mlflow.stats.proportions import newcombe, share_correlation
-from jrh_mlflow.stats.psychometrics import band_crossing, crossing, crossing_interval, d_prime
+from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime
 
 EXPECTED = "expected/"
 """Before the name of an axis: its value with probabilities in place of verdicts."""
@@ -178,8 +179,17 @@ class Axis:
     def share(self, table: CallTable | PairTable, key: str) -> Reading:
         """Return the share of its hits among the units of `table`."""
         assert self.hits is not None
+        units = table.units(self.what(key))
         among = None if self.among is None else self.among(*table.seen)
-        return share(table.units(self.what(key)), np.asarray(self.hits(*table.seen)), among=among)
+        can_be = None if units.usable.all() else self._can_be(table)
+        return share(units, np.asarray(self.hits(*table.seen)), among=among, can_be=can_be)
+
+    def _can_be(self, table: CallTable | PairTable) -> Possible:
+        assert self.hits is not None
+        among = self.among or (lambda *seen: np.ones(len(seen[0]), dtype=bool))
+        return over_completions(
+            (np.asarray(self.hits(*seen), bool), np.asarray(among(*seen), bool)) for seen in completions(table)
+        )
 
 
 def delta_key(delta: float) -> str:
@@ -214,13 +224,13 @@ def other_conflict(basis: Basis) -> Reading:
     """
     names = ("raw_false_preference", "stable_cross_sensitivity", "positional_false_preference", "one_sided_commit")
     parts = [basis.reading(name) for name in names]
-    for part in parts:
-        if isinstance(part, NotEstimable):
-            return part
-    raw, stable, positional, one_sided = (part.value for part in parts if isinstance(part, Estimate))
-    residual = raw - stable - positional - one_sided / 2
     pairs = pair_table(basis.calls)
     units = pairs.units(basis.what)
+    for part in parts:
+        if isinstance(part, NotEstimable):
+            return bounded(replace(part, bounds=None), units, _abstentions(basis.calls))
+    raw, stable, positional, one_sided = (part.value for part in parts if isinstance(part, Estimate))
+    residual = raw - stable - positional - one_sided / 2
     first, second, _ = pairs.seen
     halves = ((first == "abstain").astype(float) + (second == "abstain"))[units.usable] / 2
     by_cluster = np.zeros(units.n_codes)
@@ -242,13 +252,20 @@ def other_conflict(basis: Basis) -> Reading:
     )
 
 
+def _abstentions(calls: CallTable) -> tuple[float, float] | None:
+    """Share of abstentions, which is `other_conflict` of complete pairs, with none or all of the lost calls."""
+    if not len(calls.choice):
+        return None
+    return float((calls.choice == "abstain").mean()), float(((calls.choice == "abstain") | ~calls.usable).mean())
+
+
 def d_prime_of(target: Reading) -> Reading:
     """D' of the calls choosing the better content; intervals are those of the share, mapped by 2 z(p).
 
     A share's end at 0 or 1 has no finite d', so that end is None: open.
     """
     if isinstance(target, NotEstimable):
-        return target
+        return replace(target, bounds=None if target.bounds is None else _d_prime_bounds(target.bounds))
 
     def mapped(end: float | None) -> float | None:
         return None if end is None or end in (0.0, 1.0) else 2 * float(ndtri(end))
@@ -268,6 +285,11 @@ def d_prime_of(target: Reading) -> Reading:
     )
 
 
+def _d_prime_bounds(shares: Bounds) -> Bounds:
+    low, high = (d_prime(round(end * shares.asked), shares.asked) for end in (shares.low, shares.high))
+    return replace(shares, low=low, high=high)
+
+
 def reading_gap(basis: Basis) -> Reading:
     """P_all on the ladder − P_all on the matched ladder, at one step.
 
@@ -275,9 +297,10 @@ def reading_gap(basis: Basis) -> Reading:
     of the two shares over the tasks into account, because both ladders stand on the same tasks.
     """
     ladder, matched = (basis.reading(name) for name in ("target_sensitivity", "matched_sensitivity"))
+    bounds = difference_bounds(ladder, matched)
     for part, name in ((ladder, LADDER), (matched, LADDER_MATCHED)):
         if isinstance(part, NotEstimable):
-            return replace(part, reason=f"{name}: {part.reason}")
+            return replace(part, reason=f"{name}: {part.reason}", bounds=bounds if part.withheld else None)
     assert isinstance(ladder, Estimate)
     assert isinstance(matched, Estimate)
     counts: list[Array] = []
@@ -296,8 +319,6 @@ def reading_gap(basis: Basis) -> Reading:
         newcombe(matched.value, a, ladder.value, b, correlation=correlation) if a and b else None
         for a, b, correlation in both
     )
-    bounds = (ladder.bound_low, ladder.bound_high, matched.bound_low, matched.bound_high)
-    low, high, matched_low, matched_high = (0.0 if end is None else end for end in bounds)
     return Estimate(
         value=ladder.value - matched.value,
         n=min(ladder.n, matched.n),
@@ -306,8 +327,8 @@ def reading_gap(basis: Basis) -> Reading:
         n_clusters=shared,
         method=interval_method("difference of two shares, paired by task (square and add)", shared),
         left_out={name: n + matched.left_out.get(name, 0) for name, n in ladder.left_out.items()},
-        bound_low=low - matched_high,
-        bound_high=high - matched_low,
+        bound_low=bounds.low if bounds else None,
+        bound_high=bounds.high if bounds else None,
     )
 
 
@@ -316,12 +337,12 @@ def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
     units = basis.calls.units(basis.what)
     reason = refuse(units)
     if reason is not None:
-        return reason
+        return _bounded_threshold(reason, basis.calls, target) if reason.withheld else reason
     steps = np.unique(basis.calls.delta[units.usable])
     if np.any(np.diff(steps) > 1):
         measured = ", ".join(f"{step:g}" for step in steps)
         return NotEstimable(reason=f"the curve has gaps: measured at delta {measured} only")
-    correct, n, lost = _step_counts(basis.calls, units.usable, steps)
+    correct, n = _step_counts(basis.calls, units.usable, steps)
     found = crossing(steps, correct.sum(axis=0), n.sum(axis=0), target=target)
     rng, n_resamples = np.random.default_rng(basis.resampling.seed), basis.resampling.n_resamples
     resampled = crossing_interval(steps, correct, n, rng=rng, target=target, n_resamples=n_resamples)
@@ -329,11 +350,7 @@ def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
     if ends[0] is not None and ends[0] == ends[1]:
         # Tasks that all agree leave nothing to resample; an interval of zero width would claim certainty.
         ends = band_crossing(steps, correct, n, target=target)
-    # More right answers lower a threshold: its best case is the lower bound.
-    best, worst = (
-        crossing(steps, correct.sum(axis=0) + gained, n.sum(axis=0) + lost, target=target)
-        for gained in (lost, np.zeros(len(steps)))
-    )
+    best, worst = _outermost(basis.calls, target)
     return Estimate(
         value=found.value,
         n=int(units.usable.sum()),
@@ -350,8 +367,38 @@ def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
     )
 
 
-def _step_counts(ladder: CallTable, usable: Mask, steps: Array) -> tuple[Array, Array, Array]:
-    """Count right choices and usable calls, tasks × steps, and unusable calls by step."""
+def _bounded_threshold(reason: NotEstimable, ladder: CallTable, target: float) -> NotEstimable:
+    """Give a withheld threshold its bounds; a curve that was asked with gaps has none."""
+    if np.any(np.diff(np.unique(ladder.delta)) > 1):
+        return reason
+    best, worst = _outermost(ladder, target)
+    bounds = Bounds(
+        low=best.value,
+        high=worst.value,
+        asked=len(ladder.delta),
+        lost=reason.left_out,
+        low_censored=best.censored,
+        high_censored=worst.censored,
+    )
+    return replace(reason, bounds=bounds)
+
+
+def _outermost(ladder: CallTable, target: float) -> tuple[Crossing, Crossing]:
+    """Return the lowest and the highest threshold: every lost call right, and every one wrong.
+
+    An isotonic fit never falls where a share rises, so more right answers never raise a threshold.
+    """
+    steps, column, asked = np.unique(ladder.delta, return_inverse=True, return_counts=True)
+    right = np.asarray(ladder.choice == ladder.better)
+    best, worst = (
+        crossing(steps, np.bincount(column, weights=hits).astype(float), asked.astype(float), target=target)
+        for hits in (right | ~ladder.usable, right)
+    )
+    return best, worst
+
+
+def _step_counts(ladder: CallTable, usable: Mask, steps: Array) -> tuple[Array, Array]:
+    """Count right choices and usable calls, tasks × steps."""
     column = np.minimum(np.searchsorted(steps, ladder.delta), len(steps) - 1)
     hits = usable & (ladder.choice == ladder.better)
     correct, n = np.zeros((2, ladder.n_tasks, len(steps)))
@@ -360,7 +407,7 @@ def _step_counts(ladder: CallTable, usable: Mask, steps: Array) -> tuple[Array, 
     # Tasks are put in the order of their counts, so that their names cannot move the bootstrap.
     order = np.lexsort(np.hstack([correct, n]).T)
     order = order[n[order].sum(axis=1) > 0]
-    return correct[order], n[order], np.bincount(column[~usable], minlength=len(steps)).astype(float)
+    return correct[order], n[order]
 
 
 _VACUUM = Stimuli(name="vacuum", conditions=VACUUM, section="Nothing to judge (vacuum)")

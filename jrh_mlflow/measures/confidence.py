@@ -33,9 +33,9 @@ from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Event, chooses_better
 from jrh_mlflow.measures.records import CallTable, call_table, choice
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import USABLE
-from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, ratio, refuse
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, bounded, ratio, refuse
 from jrh_mlflow.scoring.pointwise import left_out, plain
-from jrh_mlflow.stats import Array, Codes, Mask, Texts
+from jrh_mlflow.stats import Array, Codes, Interval, Mask, Texts
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
 
 MIN_CALLS = 5 * N_BINS
@@ -168,9 +168,9 @@ def calibration_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT
     units = judged.units("calls with a known right answer")
     names = [axis.name for axis in declarations.AXES if axis.stimuli is CONFIDENCE]
     reason = refuse(units, statistic="value")
-    if reason is not None:
-        return dict.fromkeys(names, reason)
     judged = judged.where(units.usable)
+    if reason is not None:
+        return {name: bounded(reason, units, _mean_bounds(judged, units, name)) for name in names}
     confidence, right = judged.confidence, judged.right.astype(float)
     n = len(confidence)
     gaps = np.zeros((n, N_BINS))
@@ -186,6 +186,21 @@ def calibration_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT
     readings = sample.readings(values, _calibration, resampling, without=without)
     readings["ece"] = _mirrored(readings["ece"], ece_if_calibrated(confidence))
     return {name: readings[name.removeprefix("confidence/")] for name in names}
+
+
+def _mean_bounds(judged: ConfidenceTable, units: Units, name: str) -> Interval | None:
+    """Bounds of a mean over calls, each between two numbers; the calibration error is none and has no bounds."""
+    confidence, right = judged.confidence, judged.right.astype(float)
+    values = {
+        "confidence/brier": (np.square(confidence - right), 0.0, 1.0),
+        "confidence/mean": (confidence, 0.0, 1.0),
+        "confidence/accuracy_gap": (confidence - right, -1.0, 1.0),
+    }
+    if name not in values or not len(units.usable):
+        return None
+    (known, least, most), lost = values[name], len(units.usable) - len(confidence)
+    low, high = ((float(known.sum()) + lost * end) / len(units.usable) for end in (least, most))
+    return low, high
 
 
 def _calibration(sums: Array) -> Mapping[str, Array]:
@@ -239,10 +254,11 @@ def _event(known: Mapping[str, float], event: Event, target: str) -> tuple[float
 
 def _expected_value(calls: ConfidenceTable, ends: Array, what: str, resampling: Resampling) -> Reading:
     units = calls.units(what)
-    reason = refuse(units)
+    reason, rows, total = refuse(units), ends[units.usable], max(1, len(ends))
+    # A call without a confidence can have any probability of what the axis counts.
+    bounds = float(rows[:, 0].sum() / total), float((rows[:, 1].sum() + len(ends) - len(rows)) / total)
     if reason is not None:
-        return reason
-    rows = ends[units.usable]
+        return bounded(reason, units, bounds)
     features = np.column_stack([rows, np.ones(len(rows))])
 
     def means(sums: Array) -> Mapping[str, Array]:
@@ -254,23 +270,22 @@ def _expected_value(calls: ConfidenceTable, ends: Array, what: str, resampling: 
     low, high = found["low"], found["high"]
     assert isinstance(low, Estimate)
     assert isinstance(high, Estimate)
-    return _between(low, high)
+    return _between(low, high, bounds)
 
 
-def _between(low: Estimate, high: Estimate) -> Estimate:
+def _between(low: Estimate, high: Estimate, bounds: Interval) -> Estimate:
     """Join the readings of both ends into one: the middle, bounds, and intervals that hold both ends."""
     both = (
         None if below is None and above is None else (_or(below, low.value), _or(above, high.value))
         for below, above in ((low.ci_low, high.ci_high), (low.cluster_low, high.cluster_high))
     )
-    total = low.n + low.excluded
     unread = high.value - low.value
     return replace(
         low,
         value=(low.value + high.value) / 2,
         **intervals(*both),
-        bound_low=low.value * low.n / total,
-        bound_high=(high.value * high.n + high.excluded) / total,
+        bound_low=bounds[0],
+        bound_high=bounds[1],
         statistic="rate",
         method=f"{low.method}; {unread:.1%} of the probability not read, the value takes half of it",
     )

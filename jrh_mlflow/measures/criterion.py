@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from jrh_mlflow.measures.axes import EXPECTED, declared
 from jrh_mlflow.measures.records import call_table, is_pointwise, normalise
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.scoring.bounds import difference_bounds
 from jrh_mlflow.scoring.ledger import interval_method
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
@@ -180,7 +181,10 @@ def difference(before: Reading, after: Reading) -> Reading:
     """Return `after - before` of two shares, with intervals from theirs (Newcombe), or why there is none."""
     for arm, reading in (("base arm", before), ("other arm", after)):
         if isinstance(reading, NotEstimable):
-            return NotEstimable(reason=f"{arm}: {reading.reason}", withheld=reading.withheld, statistic="value")
+            bounds = difference_bounds(after, before) if reading.withheld else None
+            return NotEstimable(
+                reason=f"{arm}: {reading.reason}", withheld=reading.withheld, statistic="value", bounds=bounds
+            )
     assert isinstance(before, Estimate)
     assert isinstance(after, Estimate)
     both = ((before.interval, after.interval), (before.cluster_interval, after.cluster_interval))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ CALL_KEY = ["suite_item", "order", "replicate"]
 """What tells the calls of one judge apart."""
 CALL_MEANING = ["task", "condition", "delta", "better", "expected"]
 """What two judges on one suite must agree on."""
+PAIR_CHOICES = ("u", "v", "tie", "abstain")
+"""What a call on a pair can choose: a lost one could have chosen any."""
 _TEXT_COLUMNS = ("suite_item", "task", "condition", "order", "better", "outcome", "answer", "expected")
 
 
@@ -316,7 +319,19 @@ class PairTable:
         """Return these pairs as a denominator, which a pair with an unusable call leaves whole."""
         calls = self.calls.units(what)
         usable = np.asarray(calls.usable[self.rows].all(axis=1))
-        return replace(calls, unit="pair", usable=usable, clusters=calls.clusters[self.rows[:, 0]])
+        return replace(
+            calls, unit="pair", usable=usable, clusters=calls.clusters[self.rows[:, 0]], n_calls=self.rows.size
+        )
+
+
+def completions(table: CallTable | PairTable) -> Iterator[tuple[Texts, ...]]:
+    """Yield `table.seen` with every lost choice made up, in all the ways in which the calls of a unit could have ended.
+
+    Units are made up all alike: no unit's calls are another's, so that is every unit in each of its ways.
+    """
+    *chosen, better = table.seen
+    for made_up in product(PAIR_CHOICES, repeat=len(chosen)):
+        yield (*(np.where(each == "", choice, each) for each, choice in zip(chosen, made_up, strict=True)), better)
 
 
 def call_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> CallTable:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 Statistic = Literal["rate", "value"]
 """A share of units, or any other number: the last part of its MLflow key."""
+Censoring = Literal["left", "right"] | None
+"""Of a threshold: reached at the smallest measured step, or never reached."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,11 +35,11 @@ class Estimate:
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Unusable calls of the denominator by outcome."""
     bound_low: float | None = None
-    """The value if every excluded unit had gone against it."""
+    """The value if every lost call had gone against it."""
     bound_high: float | None = None
-    """The value if every excluded unit had gone for it."""
-    censored: Literal["left", "right"] | None = None
-    """Thresholds only: reached at the smallest measured step, or never reached."""
+    """The value if every lost call had gone for it."""
+    censored: Censoring = None
+    """Thresholds only."""
     censoring: Mapping[str, float] = field(default_factory=dict)
     """Thresholds only: share of resamples censored on either side."""
 
@@ -57,6 +59,26 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Bounds:
+    """What a withheld number would read if every lost call had gone one way or the other; no number itself."""
+
+    low: float
+    high: float
+    asked: int
+    """Calls behind it, lost ones included."""
+    lost: Mapping[str, int]
+    """Calls without a usable answer by outcome."""
+    low_censored: Censoring = None
+    """Thresholds only, as `censored` of an estimate."""
+    high_censored: Censoring = None
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the calls that were lost."""
+        return sum(self.lost.values()) / self.asked
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NotEstimable:
     """What was not measured: never 0, never NaN."""
 
@@ -68,6 +90,8 @@ class NotEstimable:
     left_out: Mapping[str, int] = field(default_factory=dict)
     statistic: Statistic = field(default="rate", compare=False)
     """What the number would be; two reasons are the same whatever they stand for."""
+    bounds: Bounds | None = None
+    """Of a withheld share, curve or mean: between what it lies. None where nothing was lost, or no bound is exact."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""

@@ -142,6 +142,7 @@ class FallsWithDose(Expectation):
             usable=np.array([len(lost) == 0 for lost in unusable], dtype=bool),
             lost=np.concatenate([*unusable, np.array([], dtype=object)]),
             clusters=sources,
+            n_calls=sum(map(len, outcomes)),
         )
         hits = [_falls([places[stage] for stage in rows[source]]) for source in sources]
         return Counted(units=units, hits=np.array(hits, dtype=bool))

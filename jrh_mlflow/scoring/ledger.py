@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic, intervals
+from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, Statistic, intervals
+from jrh_mlflow.scoring.bounds import Possible, possible
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.proportions import cluster_wilson, wilson, wilson_share
@@ -51,6 +52,8 @@ class Units:
     left_out: dict[str, int]
     """Unusable calls by outcome."""
     max_excluded: float = MAX_EXCLUDED
+    n_calls: int | None = None
+    """Calls that were asked for these units; None: each unit is one."""
 
     def sizes(self, among: Mask) -> npt.NDArray[np.float64]:
         """Number of units of `among` per cluster."""
@@ -79,20 +82,32 @@ def refuse(units: Units, *, statistic: Statistic = "rate") -> NotEstimable | Non
     return None
 
 
-def share(units: Units, hits: Mask, *, among: Mask | None = None) -> Reading:
+def share(units: Units, hits: Mask, *, among: Mask | None = None, can_be: Possible | None = None) -> Reading:
     """Share of `hits` among the usable units (or among those of them in `among`), with both intervals and bounds.
 
-    Bounds: `numerator / (n + excluded)` if all excluded units had gone against it, and
-    `(numerator + excluded) / (n + excluded)` if all had gone for it.
+    The bounds are what the share would be with every lost call answered, at the least and at the most: `can_be` says
+    what each unit can still be (when None, an unusable one anything). A withheld share has nothing but its bounds.
     """
+    can_be = can_be or possible(units.usable, hits, among)
     reason = refuse(units)
     if reason is not None:
-        return reason
+        return bounded(reason, units, can_be.bounds)
     counted = units.usable if among is None else units.usable & among
     n, k = int(counted.sum()), int((hits & counted).sum())
     if n == 0:
         return NotEstimable(reason=f"none of the {units.what} chose a side")
-    return estimate_share(units, k=k, n=n, by_cluster=units.sizes(counted & hits), sizes=units.sizes(counted))
+    found = estimate_share(units, k=k, n=n, by_cluster=units.sizes(counted & hits), sizes=units.sizes(counted))
+    low, high = can_be.bounds or (k / n, k / n)
+    # A pair with a known half can rule out what the whole pairs read: the bounds hold the number all the same.
+    return replace(found, bound_low=min(low, k / n), bound_high=max(high, k / n))
+
+
+def bounded(reading: NotEstimable, units: Units, ends: Interval | None) -> NotEstimable:
+    """Give a withheld reading its bounds, and any other none: where nothing was asked there is nothing to bound."""
+    if not reading.withheld or ends is None:
+        return reading
+    asked = len(units.usable) if units.n_calls is None else units.n_calls
+    return replace(reading, bounds=Bounds(low=ends[0], high=ends[1], asked=asked, lost=units.left_out))
 
 
 def estimate_share(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.schema.items import BASELINE, OUTCOMES, USABLE
+from jrh_mlflow.scoring.bounds import possible
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, share
 from jrh_mlflow.stats import Codes, Mask, Texts
 
@@ -162,7 +163,9 @@ class PointTable(ParallelArrays):
         both = np.asarray(self.usable & np.isin(self.base_outcome, USABLE))
         return self.units_of(what, usable=both, lost=np.where(self.usable, self.base_outcome, self.outcome)[~both])
 
-    def units_of(self, what: str, *, usable: Mask, lost: Texts, clusters: Codes | None = None) -> Units:
+    def units_of(
+        self, what: str, *, usable: Mask, lost: Texts, clusters: Codes | None = None, n_calls: int | None = None
+    ) -> Units:
         """Return a denominator of calls, or of items or sources where `clusters` says of which source each is.
 
         Args:
@@ -170,6 +173,7 @@ class PointTable(ParallelArrays):
             usable: Those that count.
             lost: Outcomes of the calls that keep the others out.
             clusters: Source of each unit.
+            n_calls: Calls of all units; None: each unit is one.
         """
         return Units(
             what=what,
@@ -179,16 +183,16 @@ class PointTable(ParallelArrays):
             n_codes=self.n_sources,
             left_out=left_out(lost),
             max_excluded=self.max_excluded,
+            n_calls=n_calls,
         )
 
     def items(self, what: str) -> ItemTable:
         """Group the calls by item; an item with an unusable call leaves the denominator whole."""
         codes, first, of_call = np.unique(self.item, return_index=True, return_inverse=True)
         whole = np.bincount(of_call[~self.usable], minlength=len(codes)) == 0
-        lost = self.outcome[~self.usable]
-        return ItemTable(
-            of_call=of_call, units=self.units_of(what, usable=whole, lost=lost, clusters=self.source[first])
-        )
+        lost, sources, n_calls = self.outcome[~self.usable], self.source[first], len(self.item)
+        units = self.units_of(what, usable=whole, lost=lost, clusters=sources, n_calls=n_calls)
+        return ItemTable(of_call=of_call, units=units)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,11 +223,16 @@ class Counted:
     """Item of each unit; None where a unit is a whole source."""
     replicates: npt.NDArray[np.int64] | None = None
     """Replicate of each unit; None where a unit is more than one call."""
+    can_hit: Mask | None = None
+    """Units that can still be a hit; None: every unusable one can. All unusable ones can be a miss."""
 
     @property
     def reading(self) -> Reading:
         """The share."""
-        return share(self.units, self.hits)
+        can_be = possible(self.units.usable, self.hits)
+        return share(
+            self.units, self.hits, can_be=can_be if self.can_hit is None else replace(can_be, hit=self.can_hit)
+        )
 
 
 def left_out(outcomes: Texts) -> dict[str, int]:

@@ -35,9 +35,10 @@ def accuracy_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     """Accuracy over calls, and pass rate over items: right in every replicate."""
     judged = calls.where(calls.expected != "")
     items = judged.items(f"{name} items with an expected answer")
+    passed, can_pass = items.all_of(judged.right), items.all_of(judged.right | ~judged.usable)
     return {
         f"{name}/accuracy": accuracy(calls, name).reading,
-        f"{name}/pass": share(items.units, items.all_of(judged.right)),
+        f"{name}/pass": Counted(units=items.units, hits=passed, can_hit=can_pass).reading,
     }
 
 
@@ -63,9 +64,11 @@ def baseline_axes(calls: PointTable, name: str) -> dict[str, Reading]:
 
 
 def _compared(calls: PointTable, what: str, axis: str) -> Reading:
-    verdicts = (calls.outcome == "verdict") & (calls.base_outcome == "verdict")
+    units, verdicts = calls.paired(what), (calls.outcome == "verdict") & (calls.base_outcome == "verdict")
     same = calls.answer == calls.base_answer
-    return share(calls.paired(what), np.asarray(verdicts & (same if axis == "consistency" else ~same)))
+    hits = np.asarray(verdicts & (same if axis == "consistency" else ~same))
+    abstains = (calls.outcome == "abstain") | (calls.base_outcome == "abstain")
+    return Counted(units=units, hits=hits, can_hit=np.where(units.usable, hits, ~abstains)).reading
 
 
 def pooled_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
@@ -215,7 +218,9 @@ def unanimity(calls: PointTable, name: str) -> Counted:
     """Items whose replicates are all the same answer; an item with an unusable replicate leaves the denominator."""
     again = repeated(calls)
     items = again.items(f"{name} items with two or more replicates")
-    return Counted(units=items.units, hits=unanimous(_ratings(again, again.usable)), items=np.unique(again.item))
+    ratings = _ratings(again, again.usable)
+    one_answer = np.array([len(set(row[~np.isnan(row)])) <= 1 for row in ratings], dtype=bool)
+    return Counted(units=items.units, hits=unanimous(ratings), items=np.unique(again.item), can_hit=one_answer)
 
 
 def stability_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
