@@ -172,7 +172,7 @@ def test_lost_answers_leave_their_denominators_and_withhold_what_is_past_the_lim
         lengths = sorted((len(presentation.first), len(presentation.second or "")))
         return "the padded one" if lengths[1] > 1.2 * lengths[0] else "tie"
 
-    sheet = jrh.measure(asked(judge, jrh.datasheet_suite()))
+    sheet = jrh.measure(asked(judge, jrh.load_suite("datasheet-paper")))
     assert sheet.outcomes == {"verdict": 0, "tie": 580, "abstain": 0, "unparsed": 60, "error": 40}
     assert set(sheet.withheld) == {"dark_current", "tie_rate/vacuum", "filler_preference"}
     assert value(sheet, "no_preference") == 1

@@ -45,7 +45,7 @@ def shown(first: str, second: str, **fields: str) -> Presentation:
 
 @pytest.fixture(scope="module")
 def suite() -> jrh.Suite:
-    return jrh.datasheet_suite()
+    return jrh.load_suite("datasheet-paper")
 
 
 def test_every_shortcut_is_public_and_put_to_the_test():

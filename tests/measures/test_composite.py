@@ -23,7 +23,7 @@ from tests.measures.pointwise import point
 
 @pytest.fixture(scope="module")
 def suite() -> jrh.Suite:
-    return jrh.datasheet_suite(n_tasks=6, depth=3)
+    return jrh.datasheet_suite(design="paper", n_tasks=6, depth=3)
 
 
 def counted(judge: Judge, suite: jrh.Suite, *, orders: str = "both") -> Tally:

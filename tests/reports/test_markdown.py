@@ -16,7 +16,7 @@ ROWS = "| cell | 0.5 |\n" * 400
 
 @pytest.fixture(scope="module")
 def paper() -> dict[str, jrh.Datasheet]:
-    suite = jrh.datasheet_suite()
+    suite = jrh.load_suite("datasheet-paper")
     return {name: jrh.measure(asked(jrh.scripted.profile(name), suite)) for name in ("Llama8B", "Qwen32B_strict")}
 
 
