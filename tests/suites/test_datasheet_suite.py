@@ -19,8 +19,8 @@ from jrh_mlflow.suites.datasheet import PAPER_TASKS
 # the builder or of the file format changes it, and must then be a deliberate change of the constant, told in CHANGELOG.
 PAPER_SHA256 = "c2368ddb2b028d604434e4622cc4961c79046426344dd3788f68b36fa218775d"
 HALF_STEPS_SHA256 = "b42f6100fb1fc6cb6eceb15843f726c2951bbbb5259c037399984dd4ae8afb92"
-SPREAD_SHA256 = "4b8698cd7c923adb1a00b8cd831187eb297fb2c6f1ee8df508fbaa3a115e2271"
-SHORT_SHA256 = "402273b555c8fc25a4d3b02a5469628440e8722b2a4db80820843ddfcd82583e"
+SPREAD_SHA256 = "8bc5fb7363e8ed22f12754f90a7897187ed765d7b77950deea2724ab8e831e84"
+SHORT_SHA256 = "c43ea5de0385f6f692479a9c2e54412391505e72b321bdd352ad421e72b3810b"
 
 PER_CONDITION = {
     "vacuum_empty": 20,
