@@ -202,7 +202,17 @@ class Cell:
     @property
     def fails(self) -> bool:
         """Whether the present interval covers less than the floor, beyond the error of the simulation."""
-        return self.truth.shape in JUDGED and self.new.coverage < FLOOR - N_ERRORS * self.new.error
+        return self.judged and self.new.coverage < FLOOR - N_ERRORS * self.new.error
+
+    @property
+    def judged(self) -> bool:
+        """Whether the interval promises to hold there."""
+        return self.truth.shape in JUDGED
+
+    def __str__(self) -> str:
+        """Name design and truth."""
+        truth = self.truth
+        return f"{self.n_tasks} tasks × {self.n_calls} calls, ICC {truth.icc:g}, rate {truth.rate:.4g}, {truth.shape}"
 
 
 def cells(table: CountTable, ends: Array, *, under: Sequence[Truth] = ()) -> Iterator[Cell]:
@@ -240,6 +250,6 @@ def between_rates(table: CountTable, ends: Array) -> list[Cell]:
     """
     if table.times is not None:
         return []
-    steps = {*np.geomspace(0.005, 0.1, 31).tolist(), *np.linspace(0.1, 0.5, 21).tolist()}
+    steps = np.round([*np.geomspace(0.005, 0.1, 31), *np.linspace(0.1, 0.5, 21)], 5).tolist()
     iccs = dict.fromkeys(truth.icc for truth in table.truths)
-    return list(cells(table, ends, under=truths(sorted(steps), iccs=iccs)))
+    return list(cells(table, ends, under=truths(sorted({*steps} - {*RATES}), iccs=iccs)))

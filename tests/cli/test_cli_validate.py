@@ -1,0 +1,54 @@
+"""`jrh validate`: what it prints, writes and ends with."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from jrh_mlflow.cli import main
+from jrh_mlflow.stats import proportions
+
+
+def run(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["jrh", "validate", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert isinstance(stopped.value.code, int)
+    return stopped.value.code
+
+
+def test_the_quick_form_passes_and_shows_both_intervals(monkeypatch, capsys) -> None:
+    assert run("--quick", monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr().out
+    for text in ("coverage: old", "width: old", "dark_current", "10 × 12: 520 draws", "0 under 93 %"):
+        assert text in shown
+
+
+def test_the_whole_grid_is_written_and_printed_as_json(monkeypatch, capsys, tmp_path) -> None:
+    options = ("--quick", "--seeds", "0", "--draws", "0", "--icc", "0.3", "--json", "-o", str(tmp_path / "grid.json"))
+    assert run(*options, monkeypatch=monkeypatch) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts == json.loads((tmp_path / "grid.json").read_text(encoding="utf-8"))
+    assert facts["estimators"] == []
+    cells = {(c["n_calls"], c["truth"]["rate"], c["truth"]["shape"]): c for c in facts["intervals"]}
+    assert {c["truth"]["icc"] for c in cells.values()} == {0.3}
+    for rate in (0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
+        for scores in (cells[4, rate, "beta"]["old"], cells[4, rate, "beta"]["new"]):
+            assert scores["coverage"] + scores["too_low"] + scores["too_high"] == pytest.approx(1)
+            assert 0 < scores["width"] < 1
+
+
+def test_an_interval_that_does_not_hold_ends_with_1_and_is_named(monkeypatch, capsys) -> None:
+    def plain(successes, sizes, *, level=0.95):
+        return proportions.wilson_share(successes.sum() / sizes.sum(), sizes.sum(), level=level)
+
+    monkeypatch.setattr(proportions, "cluster_interval", plain)
+    assert run("--quick", "--seeds", "0", "--draws", "0", monkeypatch=monkeypatch) == 1
+    assert "miss their promise, first 10 tasks × 4 calls, ICC 0.6" in capsys.readouterr().err
+
+
+def test_an_icc_near_1_is_where_it_does_not_hold(monkeypatch) -> None:
+    """Stated in docs/statistics.md."""
+    assert run("--quick", "--seeds", "0", "--draws", "0", "--icc", "0.95", monkeypatch=monkeypatch) == 1
