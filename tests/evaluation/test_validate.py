@@ -63,17 +63,14 @@ def plain(successes, sizes, *, level=0.95):
 
 
 def test_plain_intervals_fail_on_clustered_tasks_and_the_check_would_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test of the test: with the clustered interval replaced by the plain one, validation must fail.
-
-    Twelve calls per task, or an ICC of 0.1 would hardly show.
-    """
+    """A test of the test: with the clustered interval replaced by the plain one, validation must fail."""
+    from jrh_mlflow.evaluation import validate as validation
     from jrh_mlflow.scoring import ledger
 
     monkeypatch.setattr(ledger, "cluster_wilson", plain)
-    checks = validate(n_seeds=60, suite=datasheet_suite(design="paper", depth=3), n_resamples=5)
-    assert {"dark_current", "raw_false_preference", "target_sensitivity/delta_1"} & {
-        check.axis for check in checks if check.fails
-    }
+    monkeypatch.setattr(validation, "ICC", 0.3)
+    checks = validate(n_seeds=20, suite=datasheet_suite(design="paper", depth=1), n_resamples=2)
+    assert "tie_rate/vacuum" in {check.axis for check in checks if check.fails}
 
 
 @pytest.mark.parametrize("n_calls", [2, 12])
