@@ -193,7 +193,8 @@ class Simulation:
         """Return the records of one judge."""
         answers = [self._ANSWERS.index(judge.answer(call)) for call in self._calls]
         rows = np.array(answers) * len(answers) + np.arange(len(answers))
-        return self._records.iloc[rows].reset_index(drop=True)
+        chosen: pd.DataFrame = self._records.iloc[rows].reset_index(drop=True)
+        return chosen
 
 
 def check_intervals(
