@@ -22,6 +22,7 @@ from jrh_mlflow.errors import BudgetError, JrhError, RecipeError, SuiteError, Tr
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerers, are_several
+from jrh_mlflow.measures.axes import thresholds
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
@@ -491,9 +492,8 @@ def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dic
     tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags}
     if generated := measured.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
-    threshold = sheet.estimates.get("threshold_75")
-    if threshold is not None:
-        tags[keys.TAG_THRESHOLD] = threshold_text(threshold)
+    # Their metric is a bound where they are censored: the tag says so.
+    tags |= {keys.own_key(axis): threshold_text(reading) for axis, reading in thresholds(sheet.estimates).items()}
     if measured.truncated:
         tags[keys.TAG_TRUNCATED] = measured.truncated
     if are_several(answered):

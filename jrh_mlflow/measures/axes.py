@@ -24,7 +24,7 @@ from jrh_mlflow.scoring.bounds import Possible, difference_bounds, over_completi
 from jrh_mlflow.scoring.ledger import Resampling, bounded, estimate_share, interval_method, refuse, share
 from jrh_mlflow.stats import Array, Mask, Texts
 from jrh_mlflow.stats.proportions import newcombe, share_correlation
-from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime
+from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
 
 EXPECTED = "expected/"
 """Before the name of an axis: its value with probabilities in place of verdicts."""
@@ -201,6 +201,8 @@ def delta_key(delta: float) -> str:
 class Basis:
     """What a derived axis is made from."""
 
+    stimuli: Stimuli
+    """Of the axis."""
     calls: CallTable
     """Those of its stimuli; of one step where it is read step by step."""
     what: str
@@ -333,7 +335,11 @@ def reading_gap(basis: Basis) -> Reading:
 
 
 def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
-    """Smallest step at which the isotonic curve of choosing the better content reaches `target`."""
+    """Smallest step at which the isotonic curve of choosing the better content reaches `target`.
+
+    Where the curve is at or above it from the smallest step on, or never, the value is the smallest or the largest step
+    and `censored` says that it is a bound. What words may say of it is told by `decided_steps`.
+    """
     units = basis.calls.units(basis.what)
     reason = refuse(units)
     if reason is not None:
@@ -351,6 +357,7 @@ def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
         # Tasks that all agree leave nothing to resample; an interval of zero width would claim certainty.
         ends = band_crossing(steps, correct, n, target=target)
     best, worst = _outermost(basis.calls, target)
+    not_reached_at, reached_by = decided_steps(_curve(basis), target=target)
     return Estimate(
         value=found.value,
         n=int(units.usable.sum()),
@@ -364,7 +371,17 @@ def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
         bound_high=None if worst.censored == "right" else worst.value,
         censored=found.censored,
         censoring={"left": resampled.left_share, "right": resampled.right_share} if resampled else {},
+        not_reached_at=not_reached_at,
+        reached_by=reached_by,
     )
+
+
+def _curve(basis: Basis) -> dict[float, tuple[float | None, float | None]]:
+    """Return the interval by task at each step of the curve behind a threshold; no ends where there is no number."""
+    return {
+        step: (reading.cluster_low, reading.cluster_high) if isinstance(reading, Estimate) else (None, None)
+        for step, reading in curve_of(basis.stimuli, basis.found).items()
+    }
 
 
 def _bounded_threshold(reason: NotEstimable, ladder: CallTable, target: float) -> NotEstimable:
@@ -760,6 +777,17 @@ def by_step(estimates: Mapping[str, Reading], name: str) -> dict[float, Reading]
     """Return the readings of a family, from the smallest step to the largest."""
     keys = [key for key in estimates if key.startswith(f"{name}/") and declared(key).name == name]
     return {step_of(key): estimates[key] for key in sorted(keys, key=step_of)}
+
+
+def curve_of(stimuli: Stimuli, estimates: Mapping[str, Reading]) -> dict[float, Reading]:
+    """Return the readings of the curve over some stimuli, from the smallest step to the largest."""
+    family = next((axis.name for axis in AXES if axis.curve and axis.stimuli == stimuli), None)
+    return by_step(estimates, family) if family else {}
+
+
+def thresholds(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Return the readings of the axes that are the threshold of a curve."""
+    return {axis.name: estimates[axis.name] for axis in AXES if axis.unit == "curve" and axis.name in estimates}
 
 
 def stimuli_axes() -> dict[Stimuli, list[Axis]]:

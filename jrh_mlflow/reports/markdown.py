@@ -127,7 +127,15 @@ def _threshold_line(reading: Reading) -> str:
     known = reading.cluster_low is not None or reading.cluster_high is not None
     interval = f"95 % by task from {low} to {high}; " if known else ""
     shares = f"{left:.0%} of resamples reach it at the smallest step, {right:.0%} never" if reading.censoring else ""
-    return f"**{threshold_text(reading)}** ({interval}{shares or 'one task, no interval'})."
+    return f"**{threshold_text(reading)}** ({interval}{shares or 'one task, no interval'}){_decided(reading)}."
+
+
+def _decided(reading: Estimate) -> str:
+    """Say at which steps the curve's own intervals lie on one side of 75 %."""
+    below, above = reading.not_reached_at, reading.reached_by
+    told = [f"below 75 % up to delta {below:g}"] if below is not None else []
+    told += [f"at or above 75 % from delta {above:g} on"] if above is not None else []
+    return f"; by the intervals of the steps {', '.join(told)}" if told else ""
 
 
 def axes_by_reason(estimates: Mapping[str, Reading]) -> dict[tuple[str, str], list[str]]:

@@ -49,11 +49,12 @@ def cell_text(reading: Reading, letter: str = "") -> str:
 
 
 def threshold_text(reading: Reading) -> str:
-    """Write a threshold with its censoring: `≤ 1`, `4.00`, `> 5`."""
+    """Write a threshold with its censoring: `≤ 1`, `4.00`, `> 5`; `, not decided` where the intervals allow others."""
     if isinstance(reading, NotEstimable):
         return "n/a"
     sign = {"left": "≤ ", "right": "> ", None: ""}[reading.censored]
-    return f"{sign}{reading.value:g}" if reading.censored else f"{reading.value:.2f}"
+    text = f"{sign}{reading.value:g}" if reading.censored else f"{reading.value:.2f}"
+    return text if reading.crossing_decided else f"{text}, not decided"
 
 
 def p_text(p: float | None) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.measures.confidence import confidence_axes
-from jrh_mlflow.measures.datasheet import datasheet_axes, profile_line
+from jrh_mlflow.measures.datasheet import datasheet_axes
+from jrh_mlflow.measures.profile import preference_kinds, profile_line
 from jrh_mlflow.measures.records import call_table, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import ReliabilityReadings, WorstItem, reliability_readings
 from jrh_mlflow.reports.markdown import datasheet_markdown
@@ -27,7 +28,7 @@ class Datasheet:
     """What one judge reads on one suite."""
 
     profile: str
-    """A descriptive sketch for this stimulus family, never a grade."""
+    """A descriptive sketch for this stimulus family, never a grade; its words are those that the intervals support."""
     outcomes: Mapping[str, int]
     """How the calls ended."""
     max_excluded: float
@@ -125,9 +126,10 @@ def measured(
     if is_pointwise(frame):
         readings = reliability_readings(frame, labels=labels, max_excluded=max_excluded, resampling=resampling)
         return ReliabilityReport(**vars(readings))
-    estimates = datasheet_axes(call_table(frame, max_excluded=max_excluded), resampling)
+    table = call_table(frame, max_excluded=max_excluded)
+    estimates = datasheet_axes(table, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
-    profile, outcomes = profile_line(estimates), outcome_counts(frame)
+    profile, outcomes = profile_line(estimates, preference_kinds(table)), outcome_counts(frame)
     return Datasheet(estimates=estimates, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
 
 

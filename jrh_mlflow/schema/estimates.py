@@ -39,9 +39,13 @@ class Estimate:
     bound_high: float | None = None
     """The value if every lost call had gone for it."""
     censored: Censoring = None
-    """Thresholds only."""
+    """Thresholds only; `value` is then the outermost measured step on that side, a bound."""
     censoring: Mapping[str, float] = field(default_factory=dict)
     """Thresholds only: share of resamples censored on either side."""
+    not_reached_at: float | None = None
+    """Thresholds only: up to this step the intervals by cluster of the curve lie below the target. None: at no step."""
+    reached_by: float | None = None
+    """Thresholds only: from this step on they lie at or above it. None: at no step."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -52,6 +56,13 @@ class Estimate:
     def cluster_interval(self) -> tuple[float, float] | None:
         """The interval by cluster, where both of its ends are known."""
         return None if self.cluster_low is None or self.cluster_high is None else (self.cluster_low, self.cluster_high)
+
+    @property
+    def crossing_decided(self) -> bool:
+        """Thresholds only: whether the intervals of the curve support `≤ value`, `> value`, or that it is reached."""
+        if self.censored == "right":
+            return self.not_reached_at == self.value
+        return self.reached_by is not None and (self.censored is None or self.reached_by == self.value)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""

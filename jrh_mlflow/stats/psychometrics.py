@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -92,6 +93,37 @@ def band_crossing(steps: Array, correct: Array, n: Array, *, target: float = 0.7
     low = crossing(steps, np.array([high for _, high in bands]), whole, target=target)
     high = crossing(steps, np.array([low for low, _ in bands]), whole, target=target)
     return (None if low.censored else low.value), (None if high.censored else high.value)
+
+
+def decided_steps(
+    curve: Mapping[float, tuple[float | None, float | None]], *, target: float = 0.75
+) -> tuple[float | None, float | None]:
+    """Return up to which step a rising curve is below the target, and from which on it is not; None: at no step.
+
+    `curve` maps a step to the ends of its 95 % interval. Steps are tested one after the other, each only when the one
+    before it was decided: from the largest down for "reached", from the smallest up for "not reached". Where the curve
+    rises, such a chain says something wrong with the chance of a single test, 2.5 % on either side, however many steps
+    there are; looking for any step over the target would add up the chances of all.
+
+    Reference:
+        Maurer, Hothorn & Lehmacher (1995), Multiple comparisons in drug clinical trials: a-priori ordered hypotheses.
+
+    Example:
+        >>> decided_steps({1.0: (0.4, 0.7), 2.0: (0.6, 0.8), 3.0: (0.8, 1.0)})
+        (1.0, 3.0)
+    """
+    below = above = None
+    for step in sorted(curve):
+        high = curve[step][1]
+        if high is None or high >= target:
+            break
+        below = step
+    for step in sorted(curve, reverse=True):
+        low = curve[step][0]
+        if low is None or low < target:
+            break
+        above = step
+    return below, above
 
 
 def _resampled_crossings(

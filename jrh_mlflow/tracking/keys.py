@@ -35,7 +35,6 @@ TAG_SIMULATED = "jrh.simulated"
 TAG_WITHHELD = "jrh.withheld"
 TAG_TRUNCATED = "jrh.truncated"
 TAG_GENERATED_BY = "jrh.generate_run_id"
-TAG_THRESHOLD = "jrh.threshold_75"
 TAG_GENERATOR = "jrh.generator"
 """Who wrote a suite: a model's name, `callable`, or `offline` for rules."""
 TAG_STAGE = "jrh.stage"
@@ -108,7 +107,7 @@ class Point:
 
 
 def own_key(name: str) -> str:
-    """Name a tag or attribute of a trace as ours."""
+    """Name a tag, or an attribute of a trace, as ours."""
     return f"jrh.{name}"
 
 
@@ -118,11 +117,15 @@ def known_points(values: Mapping[str, float | None]) -> list[Point]:
 
 
 def reading_points(axis: str, reading: Reading) -> list[Point]:
-    """Spell an estimate as `<axis>/<statistic>`; what is missing, infinite or right-censored is not a number."""
+    """Spell an estimate as `<axis>/<statistic>`; what is missing or infinite is not a number.
+
+    A threshold that is censored, on either side, logs its bound: the outermost measured step. The tag `jrh.<axis>` says
+    which (`≤ 1`, `> 5`), and so does `censored` in the datasheet's JSON.
+    """
     if not isinstance(reading, Estimate):
         return []
     values: dict[str, float | None] = {
-        f"{axis}/{reading.statistic}": None if reading.censored == "right" else reading.value,
+        f"{axis}/{reading.statistic}": reading.value,
         f"{axis}/ci_low": reading.ci_low,
         f"{axis}/ci_high": reading.ci_high,
         f"{axis}/cluster_ci_low": reading.cluster_low,

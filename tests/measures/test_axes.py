@@ -93,7 +93,7 @@ def test_families_of_other_stimuli_are_declarations_only(monkeypatch: pytest.Mon
         ),
         replace(declared("threshold_75"), name="second_threshold_75", stimuli=other),
     )
-    right, wrong = [("1", "2")] * 8, [("2", "1")] * 8
+    right, wrong = [("1", "2")] * 20, [("2", "1")] * 20
     rows = [
         *pairs(right, name="one", condition="ladder", delta=1, better="u"),
         *pairs(wrong, name="two", condition="natural", delta=1, better="u"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -77,8 +78,11 @@ def test_what_is_no_share_gets_no_bar() -> None:
 
 
 def test_a_censored_threshold_says_so() -> None:
-    html = page(sheet(threshold_75=estimate(5.0, censored="right", unit="curve", numerator=None)))
-    assert cells(html)["threshold (75 % choose the better)"][0] == "&gt; 5"
+    reading = estimate(5.0, censored="right", unit="curve", numerator=None)
+    decided = page(sheet(threshold_75=replace(reading, not_reached_at=5.0)))
+    assert cells(decided)["threshold (75 % choose the better)"][0] == "&gt; 5"
+    open_one = page(sheet(threshold_75=replace(reading, not_reached_at=4.0)))
+    assert cells(open_one)["threshold (75 % choose the better)"][0] == "&gt; 5, not decided"
 
 
 def test_an_axis_that_no_section_knows_is_shown_all_the_same() -> None:

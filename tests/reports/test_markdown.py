@@ -69,7 +69,7 @@ def test_left_out_calls_show_in_the_ladder():
 
 def test_one_task_has_no_clustered_interval_and_says_so():
     text = jrh.measure(pairs([("1", "2")] * 4, n_tasks=1, condition="ladder", delta=1, better="u")).to_markdown()
-    assert "**≤ 1** (one task, no interval)." in text
+    assert "**≤ 1, not decided** (one task, no interval)." in text
 
 
 def test_a_threshold_below_the_smallest_step_is_not_said_to_reach_beyond_the_largest():
@@ -79,7 +79,8 @@ def test_a_threshold_below_the_smallest_step_is_not_said_to_reach_beyond_the_lar
     reading = estimate(sheet, "threshold_75")
     assert 0.99 < reading.censoring["left"] < 1
     assert (reading.cluster_low, reading.cluster_high) == (None, None)
-    assert "**≤ 1** (100% of resamples reach it at the smallest step, 0% never)." in sheet.to_markdown()
+    # The one task leaves room for less than 75 %: the bound is shown, and not claimed.
+    assert "**≤ 1, not decided** (100% of resamples reach it at the smallest step, 0% never)." in sheet.to_markdown()
 
 
 def test_natural_pairs_have_a_section_of_their_own():
@@ -109,9 +110,16 @@ def test_numbers_are_printed_to_four_places_and_missing_ones_as_words(paper):
 
 @pytest.mark.parametrize(("answers", "text"), [([("1", "2")], "≤ 1"), ([("1", "1")], "> 1"), ([("tie", "tie")], "> 1")])
 def test_a_censored_threshold_carries_its_sign(answers, text):
-    sheet = jrh.measure(pairs(answers, condition="ladder", delta=1, better="u"))
+    sheet = jrh.measure(pairs(answers * 20, condition="ladder", delta=1, better="u"))
     assert threshold_text(sheet.estimates["threshold_75"]) == text
+    few = jrh.measure(pairs(answers * 2, condition="ladder", delta=1, better="u"))
+    assert threshold_text(few.estimates["threshold_75"]) == f"{text}, not decided"
     assert threshold_text(jrh.NotEstimable(reason="gaps")) == "n/a"
+
+
+def test_the_steps_that_decide_a_threshold_stand_beside_it(paper):
+    told = "; by the intervals of the steps below 75 % up to delta 1, at or above 75 % from delta 5 on."
+    assert told in paper["Llama8B"].to_markdown()
 
 
 @pytest.mark.parametrize("mark", ["##", "###"])

@@ -12,7 +12,15 @@ from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
 from jrh_mlflow.stats.proportions import cluster_wilson
-from jrh_mlflow.stats.psychometrics import Crossing, _crossings, _isotonic, band_crossing, crossing, crossing_interval
+from jrh_mlflow.stats.psychometrics import (
+    Crossing,
+    _crossings,
+    _isotonic,
+    band_crossing,
+    crossing,
+    crossing_interval,
+    decided_steps,
+)
 from tests.readings import PROPERTY
 
 STEPS = np.arange(1.0, 6.0)
@@ -188,3 +196,37 @@ def test_fits_of_many_curves_at_once_are_those_of_one_at_a_time() -> None:
         found = [crossing(steps, row, size) for row, size in zip(correct, n, strict=True)]
         wanted = [one.value if one.censored is None else censored[one.censored] for one in found]
         np.testing.assert_allclose(_crossings(steps, correct, n, target=0.75), wanted, atol=1e-12)
+
+
+LOW, OPEN, HIGH = (0.2, 0.7), (0.6, 0.9), (0.8, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("curve", "decided"),
+    [
+        ((HIGH, HIGH, HIGH), (None, 1.0)),
+        ((LOW, LOW, LOW), (3.0, None)),
+        ((LOW, OPEN, HIGH), (1.0, 3.0)),
+        ((OPEN, OPEN, OPEN), (None, None)),
+        # A lucky step in the middle decides nothing: the chain from the largest one breaks before it.
+        ((OPEN, HIGH, OPEN), (None, None)),
+        ((HIGH, LOW, HIGH), (None, 3.0)),
+        (((None, None), HIGH, HIGH), (None, 2.0)),
+        ((LOW, (None, None), (None, None)), (1.0, None)),
+        (((0.1, 0.75), HIGH, (0.75, 1.0)), (None, 2.0)),
+        ((), (None, None)),
+    ],
+)
+def test_steps_are_decided_in_a_chain_from_either_end(curve, decided):
+    assert decided_steps({index + 1.0: ends for index, ends in enumerate(curve)}) == decided
+
+
+def test_however_many_steps_there_are_a_curve_below_the_target_is_said_to_reach_it_in_few_runs():
+    """Just below 75 % at every step, the worst case: any step at all would claim it in up to 5 x 2.5 % of runs."""
+    rng = np.random.default_rng(3)
+    sizes, claims, runs = np.full(28, 2.0), 0, 200
+    for _ in range(runs):
+        hits = rng.binomial(2, 0.749, size=(5, 28)).astype(float)
+        ends = [cluster_wilson(row, sizes) or (None, None) for row in hits]
+        claims += decided_steps(dict(enumerate(ends)))[1] is not None
+    assert claims / runs <= 0.05

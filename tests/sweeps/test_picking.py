@@ -113,3 +113,16 @@ def test_the_report_says_which_half_picked_and_which_read(split: jrh.Sweep) -> N
     text = split.to_markdown()
     assert "Picked on the searched half, where it read" in text
     assert "the held-out half only reads them" in text
+
+
+def test_a_sweep_minimises_a_threshold_that_is_censored_on_either_side(store_uri: str) -> None:
+    suite = jrh.datasheet_suite(design="paper", n_tasks=4, depth=2)
+    judges = {"left": jrh.scripted.Oracle(), "right": jrh.scripted.AlwaysFirst()}
+    own = jrh.Space(
+        choices={"judge": list(judges)},
+        judge=lambda choice: judges[choice["judge"]],
+        objectives={"threshold_75/value": "minimize"},
+    )
+    done = jrh.sweep(own, suite, experiment="tests", tracking_uri=store_uri, traces="none", max_replicates=1)
+    assert list(done.trials["state"]) == ["COMPLETE", "COMPLETE"]
+    assert [one.label for one in done.front] == ["judge left"]

@@ -1,0 +1,207 @@
+"""The one-line profile of a datasheet: words that the intervals by task support, and what is not decided.
+
+A word is said when the 95 % interval by task lies wholly on its side of the limit, whatever the number itself is. Where
+it holds the limit, the profile says that this is not decided, with the reading and the limit: more tasks decide it.
+
+| word | rule |
+|---|---|
+| vacuum-clean | dark current is below 0.10 |
+| vacuum-leaky / vacuum-active | it is at least 0.10 / at least 0.50 |
+| equivalence-respecting | raw false preference on delta 0 is below 0.10 |
+| presentation-conflicted | it is at least 0.10, and at least 2/3 of it is positional |
+| stable-preferring | it is at least 0.10, and at least 2/3 of it is stable across orders |
+| one-sided | it is at least 0.10, and at least 1/2 of it comes from pairs that commit in one order only |
+| mixed stable-positional | it is at least 0.10, and at least 1/4 of it is positional and at least 1/4 stable |
+| misses by tie | at the smallest step at least 0.25 of the calls are ties; below it there is no word |
+| resolves one step | at every step at least 75 % of the calls choose the better content |
+| reaches 75 % by delta x | they do at every step from x on |
+| reaches 75 % between delta x and y | they do from y on, and up to x they do not |
+| never reaches 75 % | they do at no step |
+
+The last four are said of the ladder and of the matched ladder. A rule over several steps is decided step by step, see
+`stats.psychometrics.decided_steps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from jrh_mlflow.measures.axes import (
+    by_step,
+    curve_of,
+    declared,
+    is_no_tie,
+    one_order,
+    same_content,
+    same_slot,
+    thresholds,
+)
+from jrh_mlflow.measures.records import CallTable, pair_table
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.items import LADDER
+from jrh_mlflow.stats import Array
+from jrh_mlflow.stats.proportions import cluster_interval
+
+RULES = __doc__
+LEAKS, ACTIVE = 0.10, 0.50
+"""Limits of dark current. Nothing seen on the 28 tasks of `datasheet` has the upper end 0.08, so that it is decided."""
+PREFERS = 0.10
+"""Limit of raw false preference."""
+MISSES = 0.25
+"""Limit of misses by tie at the smallest step."""
+_KINDS = {
+    "presentation-conflicted": ("positional", 2 / 3),
+    "stable-preferring": ("stable", 2 / 3),
+    "one-sided": ("one-sided", 1 / 2),
+}
+"""Word to the kind of false preference, and how much of all it is at least."""
+_MIXED = 1 / 4
+
+
+class Share(NamedTuple):
+    """A share with the ends of its interval by task; none with one task."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        known = self.low is not None and self.high is not None
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]" if known else f"{self.value:.2f} on one task"
+
+    def side(self, limit: float) -> Literal["below", "above"] | None:
+        """Return on which side of a limit the interval lies; None where it holds the limit, or there is none."""
+        if self.high is not None and self.high < limit:
+            return "below"
+        return "above" if self.low is not None and self.low >= limit else None
+
+
+class Words(NamedTuple):
+    """What a profile says of one thing: a word, or that it is not decided."""
+
+    decided: str | None = None
+    undecided: str | None = None
+
+
+def profile_line(estimates: Mapping[str, Reading], kinds: Mapping[str, Share]) -> str:
+    """Describe a judge in one line; axes that were not measured leave no word.
+
+    Args:
+        estimates: Axis to reading.
+        kinds: What the false preference on delta 0 is made of, as `preference_kinds` returns it.
+    """
+    found = [_vacuum(estimates), _delta_0(estimates, kinds)]
+    found += [_threshold(axis, estimates) for axis in thresholds(estimates)]
+    found += [_misses(estimates), _natural(estimates)]
+    decided = [", ".join(words.decided for words in found if words.decided)]
+    undecided = [words.undecided for words in found if words.undecided]
+    return "; ".join(part for part in decided + undecided if part) or "not enough measured for a profile"
+
+
+def preference_kinds(calls: CallTable) -> dict[str, Share]:
+    """Return which part of the false preference on delta 0 is positional, stable and one-sided.
+
+    RFP0 = SCS + PFP + OSC/2 + Other, so the parts are PFP / RFP0, SCS / RFP0 and OSC / 2 / RFP0: shares among the
+    preferences, whose number differs from task to task. Empty where there is no preference.
+    """
+    pairs = pair_table(calls.where(declared("raw_false_preference").stimuli.among(calls.condition)))
+    units = pairs.units("pairs of equal quality")
+    first, second, _ = seen = pairs.seen
+    every = (is_no_tie(first, "").astype(float) + is_no_tie(second, "")) / 2
+    parts = {"positional": same_slot(*seen), "stable": same_content(*seen), "one-sided": one_order(*seen) / 2}
+    used = units.usable
+    if not every[used].any():
+        return {}
+
+    def by_task(mass: Array) -> Array:
+        return np.bincount(units.clusters[used], weights=mass[used], minlength=units.n_codes)
+
+    return {
+        name: Share(
+            part[used].sum() / every[used].sum(), *(cluster_interval(by_task(part), by_task(every)) or (None, None))
+        )
+        for name, part in parts.items()
+    }
+
+
+def _share(reading: Reading | None) -> Share | None:
+    return Share(reading.value, reading.cluster_low, reading.cluster_high) if isinstance(reading, Estimate) else None
+
+
+def _not_decided(what: str, share: Share, limit: float) -> Words:
+    return Words(undecided=f"{what} not decided: {share}, limit {limit:.2f}")
+
+
+def _vacuum(estimates: Mapping[str, Reading]) -> Words:
+    dark_current = _share(estimates.get("dark_current"))
+    if dark_current is None:
+        return Words()
+    side = dark_current.side(LEAKS)
+    if side is None:
+        return _not_decided("dark current", dark_current, LEAKS)
+    if side == "below":
+        return Words("vacuum-clean")
+    return Words("vacuum-active" if dark_current.side(ACTIVE) == "above" else "vacuum-leaky")
+
+
+def _delta_0(estimates: Mapping[str, Reading], kinds: Mapping[str, Share]) -> Words:
+    raw = _share(estimates.get("raw_false_preference"))
+    if raw is None:
+        return Words()
+    side = raw.side(PREFERS)
+    if side is None:
+        return _not_decided("false preference", raw, PREFERS)
+    return Words("equivalence-respecting") if side == "below" else _kind(kinds)
+
+
+def _kind(kinds: Mapping[str, Share]) -> Words:
+    """Say what the false preference is made of."""
+    if not kinds:
+        return Words()
+    for word, (kind, limit) in _KINDS.items():
+        if kinds[kind].side(limit) == "above":
+            return Words(word)
+    if all(kinds[kind].side(_MIXED) == "above" for kind in ("positional", "stable")):
+        return Words("mixed stable-positional")
+    told = ", ".join(f"{kind} {share}" for kind, share in kinds.items())
+    return Words(undecided=f"kind of false preference not decided: {told} of it")
+
+
+def _threshold(axis: str, estimates: Mapping[str, Reading]) -> Words:
+    reading, stimuli = estimates[axis], declared(axis).stimuli
+    if not isinstance(reading, Estimate):
+        return Words()
+    # `Matched ladder (same words, wrong facts)`: the ladder of the paper is the one that needs no name.
+    where = "" if stimuli.name == LADDER else f" on the {stimuli.section.partition(' (')[0].lower()}"
+    if reading.crossing_decided and reading.censored == "left":
+        step = "one step" if reading.value == 1 else f"a step of {reading.value:g}"
+        return Words(f"resolves {step}{where}")
+    if reading.crossing_decided and reading.censored == "right":
+        return Words(f"never reaches 75 %{where}")
+    if reading.reached_by is not None:
+        return Words(f"reaches 75 % {_between(reading.not_reached_at, reading.reached_by)}{where}")
+    steps = {step: one for step, one in curve_of(stimuli, estimates).items() if isinstance(one, Estimate)}
+    told = f": delta {max(steps):g} reads {_share(steps[max(steps)])}" if steps else ""
+    return Words(undecided=f"75 %{where} not decided{told}")
+
+
+def _between(below: float | None, step: float) -> str:
+    return f"by delta {step:g}" if below is None else f"between delta {below:g} and {step:g}"
+
+
+def _misses(estimates: Mapping[str, Reading]) -> Words:
+    misses = _share(next(iter(by_step(estimates, "miss_by_tie").values()), None))
+    side = "below" if misses is None else misses.side(MISSES)
+    if misses is not None and side is None:
+        return _not_decided("misses by tie", misses, MISSES)
+    return Words("misses by tie" if side == "above" else None)
+
+
+def _natural(estimates: Mapping[str, Reading]) -> Words:
+    accuracy, stable = (_share(estimates.get(f"natural/{axis}")) for axis in ("accuracy", "stable_correct"))
+    if accuracy is None or stable is None:
+        return Words()
+    return Words(f"natural pairs {accuracy} right, {stable} in both orders")
