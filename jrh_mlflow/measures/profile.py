@@ -117,7 +117,8 @@ def preference_kinds(calls: CallTable) -> dict[str, Share]:
         return {}
 
     def by_task(mass: Array) -> Array:
-        return np.bincount(units.clusters[used], weights=mass[used], minlength=units.n_codes)
+        sums: Array = np.bincount(units.clusters[used], weights=mass[used], minlength=units.n_codes).astype(float)
+        return sums
 
     return {
         name: Share(
