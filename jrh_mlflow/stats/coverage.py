@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement, product
 from typing import Any, Literal, get_args
 
@@ -147,10 +148,11 @@ Apply = Callable[[Callable[[Histograms], Array], list[Histograms]], Iterable[Arr
 """A `map`: here or over processes."""
 
 
-def interval_ends(table: CountTable, *, apply: Apply = map, chunk: int = 200) -> Array:
+def interval_ends(table: CountTable, *, replicates: int = 1, apply: Apply = map, chunk: int = 200) -> Array:
     """Ends of the former and of the present interval of each histogram: four columns.
 
-    Of a histogram and its mirror only one is computed.
+    With `replicates` so many calls of a task are one unit, their mean. Of a histogram and its mirror only one is
+    computed.
     """
     histograms = table.histograms
     mirrors = histograms[:, ::-1]
@@ -158,13 +160,13 @@ def interval_ends(table: CountTable, *, apply: Apply = map, chunk: int = 200) ->
     turned = np.take_along_axis(histograms < mirrors, first, axis=1)
     unique, at = np.unique(np.where(turned, mirrors, histograms), axis=0, return_inverse=True)
     chunks = np.array_split(unique, math.ceil(len(unique) / chunk))
-    ends = np.concatenate(list(apply(both_intervals, chunks)))[at.ravel()]
+    ends = np.concatenate(list(apply(partial(both_intervals, replicates=replicates), chunks)))[at.ravel()]
     return np.asarray(np.where(turned, 1 - ends[:, [1, 0, 3, 2]], ends))
 
 
-def both_intervals(histograms: Histograms) -> Array:
+def both_intervals(histograms: Histograms, *, replicates: int = 1) -> Array:
     """Ends of `cluster_wilson` and of `cluster_interval` of each histogram."""
-    values = np.arange(histograms.shape[1], dtype=float)
+    values = np.arange(histograms.shape[1]) / replicates
     rows = [np.repeat(values, each) for each in histograms]
     sizes = np.full(len(rows[0]), values[-1])
     return np.array(
