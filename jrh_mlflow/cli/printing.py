@@ -77,14 +77,14 @@ def print_comparison(evaluations: Sequence[Evaluation]) -> None:
 def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a side-by-side table: values with their interval by cluster, and the threshold."""
     from jrh_mlflow.measures.axes import find
-    from jrh_mlflow.schema.estimates import Estimate
+    from jrh_mlflow.reports.numbers import is_shown
 
     shown = [_shown(one) for one in evaluations]
     heads: dict[str, str] = {}
     for key in dict.fromkeys(key for readings in shown for key in readings):
         axis = find(key)
-        # Of a threshold it is said that there is none; another axis that no judge has a number for is left out.
-        if (axis and axis.unit == "curve") or any(isinstance(readings.get(key), Estimate) for readings in shown):
+        # Of a threshold it is said that there is none; another axis with neither number nor bounds is left out.
+        if (axis and axis.unit == "curve") or any(is_shown(own[key]) for own in shown if key in own):
             heads[key] = axis.column or key if axis else key
     rows = [
         [one.judge.label, *(_cell(readings.get(key)) for key in heads), str(len(one.calls))]
@@ -106,11 +106,11 @@ def _shown(one: Evaluation) -> dict[str, Reading]:
 
 
 def _cell(reading: Reading | None) -> str:
-    from jrh_mlflow.reports.numbers import threshold_text, with_interval
+    from jrh_mlflow.reports.numbers import missing_text, threshold_text, with_interval
     from jrh_mlflow.schema.estimates import Estimate
 
     if not isinstance(reading, Estimate):
-        return "n/a"
+        return missing_text(reading)
     return threshold_text(reading) if reading.unit == "curve" else with_interval(reading).removesuffix(" –")
 
 

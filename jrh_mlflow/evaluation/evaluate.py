@@ -32,7 +32,7 @@ from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
-from jrh_mlflow.reports.numbers import at_least_text, money_text, threshold_text
+from jrh_mlflow.reports.numbers import at_least_text, money_text, threshold_text, withheld_text
 from jrh_mlflow.resolve import Prepared, prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import categorised
@@ -101,8 +101,8 @@ class Evaluation:
 
     @property
     def withheld(self) -> dict[str, str]:
-        """Axes without a number because too many of their calls gave no usable answer, with the reason."""
-        return self.sheet.withheld
+        """Axes without a number because too many of their calls gave no usable answer, with the reason and bounds."""
+        return {axis: withheld_text(reading) for axis, reading in self.sheet.withheld_readings.items()}
 
 
 def evaluate(

@@ -13,7 +13,16 @@ from jrh_mlflow.measures.comparison import OVERALL, Contrasts, Difference
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.markdown import table
-from jrh_mlflow.reports.numbers import cell_text, money_text, number_text, p_text, short_interval, source_ends
+from jrh_mlflow.reports.numbers import (
+    bounds_note,
+    bounds_text,
+    cell_text,
+    money_text,
+    number_text,
+    p_text,
+    short_interval,
+    source_ends,
+)
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 _MOST_DIFFERENCES = 30
@@ -55,11 +64,12 @@ def comparison_tables(comparison: Contrasts) -> dict[str, pd.DataFrame]:
 
 
 def reading_row(reading: Reading) -> dict[str, Any]:
-    """Spell a reading as columns: value, interval by source, n, excluded, and the reason where there is none."""
-    names = ("value", "low", "high", "n", "excluded", "reason")
+    """Spell a reading as columns: value, interval by source, n, excluded; where it has none, the reason and bounds."""
+    names = ("value", "low", "high", "n", "excluded", "reason", "bounds")
     if isinstance(reading, NotEstimable):
-        return {**dict.fromkeys(names), "reason": reading.reason}
-    cells = (reading.value, *source_ends(reading), reading.n, reading.excluded, "")
+        bounds = "" if reading.bounds is None else bounds_text(reading.bounds)
+        return {**dict.fromkeys(names), "reason": reading.reason, "bounds": bounds}
+    cells = (reading.value, *source_ends(reading), reading.n, reading.excluded, "", "")
     return dict(zip(names, cells, strict=True))
 
 
@@ -87,6 +97,7 @@ def comparison_markdown(comparison: Contrasts, *, title: str = "Comparison of ju
         for n in [n_text(row)]
     ]
     lines += ["### Scores", "", *table(header, rows), "", _HOW, ""]
+    lines += bounds_note(one for row in comparison.cells.values() for one in row.values())
     lines += _differences(comparison)
     lines += _spreads("By judge, over its tests", "judge", comparison.summaries["by_judge"])
     lines += _spreads("By test, over judges", "test", comparison.summaries["by_test"])

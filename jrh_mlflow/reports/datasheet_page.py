@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from jrh_mlflow.measures.axes import EXPECTED, by_section, find, step_of
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.html import data_uri, render
-from jrh_mlflow.reports.numbers import short_interval, source_ends, threshold_text
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, short_interval, source_ends, threshold_text
+from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 
 _FURTHER = "Further axes"
@@ -25,8 +25,10 @@ class PageRow:
     """95 %, tasks as clusters where that is known."""
     n: str
     left_out: str
-    share: float | None = None
-    """Length of the bar, for what lies between 0 and 1."""
+    bar: tuple[float, float] | None = None
+    """From where to where the bar runs, for what lies between 0 and 1."""
+    bounds: bool = False
+    """Whether the value is no number but the bounds of one that is withheld."""
     meaning: str = ""
     """Shown when pointed at."""
 
@@ -88,6 +90,7 @@ def datasheet_page(
         figures={caption: data_uri(png) for caption, png in (figures or {}).items()},
         worst=worst,
         max_excluded=max_excluded,
+        bounds_note=bounds_note(estimates.values()),
     )
 
 
@@ -98,7 +101,7 @@ def axis_sections(estimates: Mapping[str, Reading]) -> list[PageSection]:
     return [
         PageSection(
             heading=heading,
-            rows=[_axis_row(key, reading) for key in keys if isinstance(reading := estimates[key], Estimate)],
+            rows=[_axis_row(key, reading) for key in keys if is_shown(reading := estimates[key])],
         )
         for heading, keys in groups.items()
     ]
@@ -121,14 +124,14 @@ def report_sections(
     return [
         PageSection(
             heading=heading,
-            rows=[_row(label, one) for label, one in readings.items() if isinstance(one, Estimate)],
+            rows=[_row(label, one) for label, one in readings.items() if is_shown(one)],
             folded=place > 0,
         )
         for place, (heading, readings) in enumerate(groups.items())
     ]
 
 
-def _axis_row(key: str, reading: Estimate) -> PageRow:
+def _axis_row(key: str, reading: Reading) -> PageRow:
     axis = find(key)
     if axis is None or key.startswith(EXPECTED):
         return _row(_words(key), reading)
@@ -136,16 +139,22 @@ def _axis_row(key: str, reading: Estimate) -> PageRow:
     return replace(_row(label, reading), meaning=axis.meaning)
 
 
-def _row(label: str, reading: Estimate) -> PageRow:
-    left_out = ", ".join(f"{name} {count}" for name, count in reading.left_out.items() if count)
+def _row(label: str, reading: Reading) -> PageRow:
+    lost = ", ".join(f"{name} {count}" for name, count in reading.left_out.items() if count)
+    left_out = f"{reading.excluded:,} ({lost})" if lost else f"{reading.excluded:,}"
+    if isinstance(reading, NotEstimable):
+        bounds = reading.bounds
+        bar = (bounds.low, bounds.high) if bounds and reading.statistic == "rate" else None
+        value = missing_text(reading)
+        return PageRow(label=label, value=value, interval="–", n="–", left_out=left_out, bar=bar, bounds=True)
     unit = "call" if reading.unit == "curve" else reading.unit
     return PageRow(
         label=label,
         value=threshold_text(reading) if reading.unit == "curve" else f"{reading.value:.3f}",
         interval=short_interval(*source_ends(reading)),
         n=f"{reading.n:,} {unit}{'' if reading.n == 1 else 's'}",
-        left_out=f"{reading.excluded:,} ({left_out})" if left_out else f"{reading.excluded:,}",
-        share=reading.value if reading.statistic == "rate" and reading.numerator is not None else None,
+        left_out=left_out,
+        bar=(0.0, reading.value) if reading.statistic == "rate" and reading.numerator is not None else None,
     )
 
 

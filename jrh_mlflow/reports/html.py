@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.reports.numbers import money_text, number_text, p_text, short_interval, source_ends
+from jrh_mlflow.reports.numbers import missing_text, money_text, number_text, p_text, short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "interval": lambda reading: short_interval(*source_ends(reading)) if isinstance(reading, Estimate) else "",
+        "missing": missing_text,
         "money": money_text,
         "number": number_text,
         "p": p_text,

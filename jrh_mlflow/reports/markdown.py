@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, by_section, by_step, declared
-from jrh_mlflow.reports.numbers import interval_text, threshold_text, value_text, with_interval
+from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Axis, by_section, by_step, declared
+from jrh_mlflow.reports.numbers import (
+    bounds_note,
+    interval_text,
+    is_shown,
+    missing_text,
+    threshold_text,
+    value_text,
+    with_interval,
+)
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 MAX_DESCRIPTION = 7900
@@ -38,6 +46,7 @@ def datasheet_markdown(
         "Intervals are 95 %: the first takes units as independent (Wilson), the second takes tasks as clusters; "
         "decisions use the second. Unparsed and failed calls are in no denominator.",
         "",
+        *bounds_note(estimates.values()),
     ]
     return "\n".join(lines)
 
@@ -55,28 +64,29 @@ def confidence_lines(estimates: Mapping[str, Reading], *, clusters: str) -> list
     """Render calibration and expected values, or nothing where no call had a confidence."""
     labels = {axis.name: axis.label for axis in axes.AXES if axis.stimuli is CONFIDENCE and axis.name in estimates}
     labels |= {axis: axis.replace("/", ": ", 1) for axis in estimates if axis.startswith(EXPECTED)}
-    found = {axis: reading for axis in labels if isinstance(reading := estimates[axis], Estimate)}
+    found = {axis: estimates[axis] for axis in labels if is_shown(estimates[axis])}
     if not found:
         return []
     rows = [
-        [
-            labels[axis],
-            value_text(reading),
-            interval_text(reading.cluster_low, reading.cluster_high),
-            interval_text(reading.bound_low, reading.bound_high),
-            str(reading.n),
-            str(reading.excluded),
-        ]
+        [labels[axis], value_text(reading), *_ends(reading), str(reading.n), str(reading.excluded)]
         for axis, reading in found.items()
     ]
     error = found.get("confidence/ece")
     return [
         *table(["axis", "value", f"95 % by {clusters}", "bounds", "n calls", "left out"], rows),
         "",
-        *([f"Calibration error: {error.method}.", ""] if error else []),
+        *([f"Calibration error: {error.method}.", ""] if isinstance(error, Estimate) else []),
         "Confidence is compared with right or wrong on calls with a known right answer. Expected values take "
         "probabilities in place of verdicts; what was not read of them lies between the bounds.",
     ]
+
+
+def _ends(reading: Reading) -> tuple[str, str]:
+    """Write the interval by cluster and the bounds of a number; those of a withheld one stand in its place."""
+    if isinstance(reading, NotEstimable):
+        return "–", "–"
+    clustered = interval_text(reading.cluster_low, reading.cluster_high)
+    return clustered, interval_text(reading.bound_low, reading.bound_high)
 
 
 def _section(heading: str, readings: Mapping[str, Reading]) -> list[str]:
@@ -88,8 +98,8 @@ def _section(heading: str, readings: Mapping[str, Reading]) -> list[str]:
         if axis.unit == "curve" and steps:
             label = axis.label[0].upper() + axis.label[1:]
             steps += [f"{label}: {_threshold_line(reading)}", ""]
-        elif isinstance(reading, Estimate) and not axis.by_step:
-            rows.append(_row(axis.label, reading))
+        elif is_shown(reading) and not axis.by_step:
+            rows.append(_row(axis, reading))
     if not steps and not rows:
         return []
     header = ["axis", "share", "95 %", "95 % by task", "n", "left out"]
@@ -97,10 +107,12 @@ def _section(heading: str, readings: Mapping[str, Reading]) -> list[str]:
     return [f"### {heading}{' (95 % by task)' if steps else ''}", "", *steps, *plain]
 
 
-def _row(label: str, reading: Estimate) -> list[str]:
+def _row(axis: Axis, reading: Reading) -> list[str]:
+    counts = [f"{reading.n} {'call' if axis.unit == 'curve' else axis.unit}s", str(reading.excluded)]
+    if isinstance(reading, NotEstimable):
+        return [axis.label, value_text(reading), "–", "–", *counts]
     plain = interval_text(reading.ci_low, reading.ci_high)
-    clustered = interval_text(reading.cluster_low, reading.cluster_high)
-    return [label, value_text(reading), plain, clustered, f"{reading.n} {reading.unit}s", str(reading.excluded)]
+    return [axis.label, value_text(reading), plain, interval_text(reading.cluster_low, reading.cluster_high), *counts]
 
 
 def _step_table(readings: Mapping[str, Reading]) -> list[str]:
@@ -119,7 +131,7 @@ def _step_table(readings: Mapping[str, Reading]) -> list[str]:
 
 def _threshold_line(reading: Reading) -> str:
     if isinstance(reading, NotEstimable):
-        return f"n/a ({reading.reason})."
+        return f"n/a ({reading.reason})." if reading.bounds is None else f"{missing_text(reading)}."
     left, right = reading.censoring.get("left", 0.0), reading.censoring.get("right", 0.0)
     low = "below the smallest step" if reading.cluster_low is None else f"{reading.cluster_low:.2f}"
     high = "beyond the largest step" if reading.cluster_high is None else f"{reading.cluster_high:.2f}"

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from collections.abc import Iterable
+
+from jrh_mlflow.schema.estimates import Bounds, Censoring, Estimate, NotEstimable, Reading
+
+BOUNDS_NOTE = (
+    "“Between a and b” is no number: too many calls were lost and the axis is withheld. These are its bounds, what it "
+    "would read if every lost call had gone one way or the other; nothing is compared or decided by them."
+)
+_SIGNS = {"left": "≤ ", "right": "> ", None: ""}
 
 
 def number_text(value: float | None, *, places: int = 3) -> str:
@@ -10,15 +18,52 @@ def number_text(value: float | None, *, places: int = 3) -> str:
     return "–" if value is None else f"{value:.{places}f}"
 
 
+def missing_text(reading: NotEstimable | None) -> str:
+    """Write what stands where a number would: the bounds of a withheld one, or `n/a`."""
+    return "n/a" if reading is None or reading.bounds is None else bounds_text(reading.bounds)
+
+
+def bounds_text(bounds: Bounds) -> str:
+    """Write bounds so that nobody takes them for a number: `between 0.31 and 0.52 (18 % of 120 calls lost: withheld)`.
+
+    Example:
+        >>> bounds_text(Bounds(low=0.31, high=0.52, asked=120, lost={"error": 22}))
+        'between 0.31 and 0.52 (18 % of 120 calls lost: withheld)'
+    """
+    percent = 100 * bounds.lost_share
+    lost = f"{percent:.0f}" if percent >= 10 else f"{percent:.1f}"
+    ends = f"between {_end(bounds.low, bounds.low_censored)} and {_end(bounds.high, bounds.high_censored)}"
+    return f"{ends} ({lost} % of {bounds.asked:,} calls lost: withheld)"
+
+
+def is_shown(reading: Reading) -> bool:
+    """Whether there is something to show where the number stands: the number, or the bounds of a withheld one."""
+    return isinstance(reading, Estimate) or reading.bounds is not None
+
+
+def bounds_note(readings: Iterable[Reading]) -> list[str]:
+    """Say what bounds are, where any are shown."""
+    return [BOUNDS_NOTE, ""] if any(isinstance(one, NotEstimable) and one.bounds for one in readings) else []
+
+
+def withheld_text(reading: NotEstimable) -> str:
+    """Write why a number is withheld, and its bounds where it has any."""
+    return reading.reason if reading.bounds is None else f"{reading.reason}; {bounds_text(reading.bounds)}"
+
+
+def _end(value: float, censored: Censoring) -> str:
+    return f"{_SIGNS[censored]}{value:g}" if censored else f"{value:.2f}"
+
+
 def value_text(reading: Reading | None) -> str:
-    """Write a value to four places, or `n/a`."""
-    return f"{reading.value:.4f}" if isinstance(reading, Estimate) else "n/a"
+    """Write a value to four places, bounds, or `n/a`."""
+    return f"{reading.value:.4f}" if isinstance(reading, Estimate) else missing_text(reading)
 
 
 def with_interval(reading: Reading) -> str:
-    """Write a value with its interval by cluster, `0.812 [0.70, 0.89]`, or `n/a`."""
+    """Write a value with its interval by cluster, `0.812 [0.70, 0.89]`, bounds, or `n/a`."""
     if isinstance(reading, NotEstimable):
-        return "n/a"
+        return missing_text(reading)
     return f"{reading.value:.3f} {short_interval(reading.cluster_low, reading.cluster_high)}"
 
 
@@ -42,18 +87,20 @@ def source_ends(reading: Estimate) -> tuple[float | None, float | None]:
 
 
 def cell_text(reading: Reading, letter: str = "") -> str:
-    """Write a cell of a table of judges: `0.812 [0.70, 0.89] ab`, or `n/a`."""
+    """Write a cell of a table of judges: `0.812 [0.70, 0.89] ab`, bounds, or `n/a`."""
     if isinstance(reading, NotEstimable):
-        return "n/a"
+        return missing_text(reading)
     return f"{reading.value:.3f} {short_interval(*source_ends(reading))} {letter}".strip()
 
 
 def threshold_text(reading: Reading) -> str:
-    """Write a threshold with its censoring: `≤ 1`, `4.00`, `> 5`; `, not decided` where the intervals allow others."""
+    """Write a threshold with its censoring: `≤ 1`, `4.00`, `> 5`; `, not decided` where the intervals allow others.
+
+    A withheld one has its bounds.
+    """
     if isinstance(reading, NotEstimable):
-        return "n/a"
-    sign = {"left": "≤ ", "right": "> ", None: ""}[reading.censored]
-    text = f"{sign}{reading.value:g}" if reading.censored else f"{reading.value:.2f}"
+        return missing_text(reading)
+    text = _end(reading.value, reading.censored)
     return text if reading.crossing_decided else f"{text}, not decided"
 
 

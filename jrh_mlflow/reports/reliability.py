@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, axes_by_reason, confidence_lines, table
-from jrh_mlflow.reports.numbers import short_interval, with_interval
+from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.expectations import USUAL
@@ -121,7 +121,7 @@ def _details(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
         rows = [
             [code(test), *(_value(estimates.get(f"{test}/{axis}")) for axis in axes)]
             for test in tests
-            if any(isinstance(estimates.get(f"{test}/{axis}"), Estimate) for axis in axes)
+            if any(is_shown(estimates[f"{test}/{axis}"]) for axis in axes if f"{test}/{axis}" in estimates)
             # A lone error rate says what accuracy says.
             and any(f"{test}/{axis}" in estimates for axis in list(axes)[1:])
         ]
@@ -213,6 +213,7 @@ def _ending(report: ReliabilityReadings) -> list[str]:
         "Consistent and moved compare with the judge's own answer to the unperturbed item. Intervals are 95 % with "
         "sources as clusters. Unparsed and failed calls are in no denominator.",
         "",
+        *bounds_note(report.estimates.values()),
     ]
 
 
@@ -223,4 +224,4 @@ def _length(lines: Sequence[str]) -> int:
 def _value(reading: Reading | None) -> str:
     if reading is None:
         return "–"
-    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else "n/a"
+    return f"{reading.value:.3f}" if isinstance(reading, Estimate) else missing_text(reading)

@@ -38,6 +38,11 @@ class Datasheet:
     @property
     def withheld(self) -> dict[str, str]:
         """Axes left out because too many of their calls gave no usable answer, with the reason."""
+        return {axis: reading.reason for axis, reading in self.withheld_readings.items()}
+
+    @property
+    def withheld_readings(self) -> dict[str, NotEstimable]:
+        """The same axes with their readings, which hold the bounds."""
         return _withheld(self.estimates)
 
     def to_markdown(self, *, title: str = "Judge datasheet", note: str | None = None) -> str:
@@ -56,9 +61,14 @@ class ReliabilityReport(ReliabilityReadings):
     @property
     def withheld(self) -> dict[str, str]:
         """Axes left out because too many of their calls gave no usable answer, with the reason."""
+        return {axis: reading.reason for axis, reading in self.withheld_readings.items()}
+
+    @property
+    def withheld_readings(self) -> dict[str, NotEstimable]:
+        """The same axes with their readings, which hold the bounds."""
         found = _withheld(self.estimates)
         for name, axes in self.categories.items():
-            found |= {f"category/{name}/{axis}": reason for axis, reason in _withheld(axes).items()}
+            found |= {f"category/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
         return found
 
     def to_markdown(
@@ -78,11 +88,9 @@ class ReliabilityReport(ReliabilityReadings):
 Report = Datasheet | ReliabilityReport
 
 
-def _withheld(estimates: Mapping[str, Reading]) -> dict[str, str]:
+def _withheld(estimates: Mapping[str, Reading]) -> dict[str, NotEstimable]:
     return {
-        axis: reading.reason
-        for axis, reading in estimates.items()
-        if isinstance(reading, NotEstimable) and reading.withheld
+        axis: reading for axis, reading in estimates.items() if isinstance(reading, NotEstimable) and reading.withheld
     }
 
 

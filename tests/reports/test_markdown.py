@@ -52,7 +52,7 @@ def test_withheld_axes_are_listed_as_withheld():
         "| withheld | raw_false_preference, tie_rate/delta_0_same, other_conflict | 3 of 20 delta_0_same calls" in text
     )
     assert "one_sided_commit, no_preference | 3 of 10 delta_0_same pairs gave no usable answer (error 3)" in text
-    assert "| raw false preference |" not in text
+    assert "| raw false preference | between 0.85 and 1.00 (15 % of 20 calls lost: withheld) | – | – |" in text
 
 
 def test_title_note_profile_and_outcomes_are_told(paper):

@@ -41,7 +41,7 @@ def test_the_heatmap_prints_value_interval_n_and_letters_in_each_cell():
     reading = found.cells["baseline"]["right"]
     assert "1.00  a" in shown
     assert f"[{reading.cluster_low:.2f}, {reading.cluster_high:.2f}]  n 12" in shown
-    assert "n/a" in shown
+    assert "between\n0.00 and 1.00" in shown
     assert "mean over tests" in shown
     assert "cannot be told apart" in shown
 

@@ -9,11 +9,20 @@ import numpy as np
 
 from jrh_mlflow.measures import axes as declarations
 from jrh_mlflow.measures.axes import by_step
-from jrh_mlflow.reports.figures.canvas import canvas, error_bars, label_inches, label_rows, marks, short
-from jrh_mlflow.reports.numbers import threshold_text
+from jrh_mlflow.reports.figures.canvas import (
+    canvas,
+    draw_bounds,
+    error_bars,
+    label_inches,
+    label_rows,
+    marks,
+    short,
+)
+from jrh_mlflow.reports.numbers import is_shown, threshold_text
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Sheets = Mapping[str, Mapping[str, Reading]]
@@ -39,30 +48,45 @@ def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
 
 def psychometric(sheets: Sheets) -> Figure | None:
     """Share of calls choosing the better content against the ladder step, with intervals by task."""
-    curves = {name: points for name, estimates in sheets.items() if (points := _curve(estimates))}
+    curves = {
+        name: own
+        for name, estimates in sheets.items()
+        if any(map(is_shown, (own := by_step(estimates, "target_sensitivity")).values()))
+    }
     if not curves:
         return None
     figure, axes = canvas(8, 4.8, left=0.85, right=0.65)
     spread = 0.06 * (len(curves) - 1)
-    for index, (name, points) in enumerate(curves.items()):
+    for index, (name, own) in enumerate(curves.items()):
         shift = (index / max(1, len(curves) - 1) - 0.5) * spread
-        steps, readings = [step for step, _ in points], [reading for _, reading in points]
-        line = "-" if max(np.diff(steps), default=0) <= 1 else ":"
-        label = f"{short(name)}   Δ75 {threshold_text(sheets[name]['threshold_75'])}"
-        drawn = [step + shift for step in steps], [reading.value for reading in readings], error_bars(readings)
-        axes.errorbar(*drawn, linewidth=2, linestyle=line, label=label, capsize=4, **marks(index))
+        _draw_curve(axes, name, own, index=index, shift=shift, threshold=threshold_text(sheets[name]["threshold_75"]))
     # Named in the margin: inside the axes a bar can stand anywhere.
     margin = axes.get_yaxis_transform()
     axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
     axes.text(1.01, 0.75, "75 %", transform=margin, ha="left", va="center", color="#555555")
     axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
     axes.text(1.01, 0.5, "coin", transform=margin, ha="left", va="center", color="#777777")
-    axes.set_xticks(sorted({step for points in curves.values() for step, _ in points}))
+    axes.set_xticks(sorted({step for own in curves.values() for step, reading in own.items() if is_shown(reading)}))
     axes.set(xlabel="quality difference δ (requirements met)", ylabel="share of calls choosing the better")
     axes.set_ylim(-0.02, 1.03)
     axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left", y=1)
     axes.legend(loc="lower right", frameon=True)
     return figure
+
+
+def _draw_curve(
+    axes: Axes, name: str, own: Mapping[float, Reading], *, index: int, shift: float, threshold: str
+) -> None:
+    """Draw the steps of one judge: points with intervals, and the bounds of what is withheld."""
+    points = {step: reading for step, reading in own.items() if isinstance(reading, Estimate)}
+    if points:
+        values, bars = [reading.value for reading in points.values()], error_bars(points.values())
+        line = "-" if max(np.diff(list(points)), default=0) <= 1 else ":"
+        label, places = f"{short(name)}   Δ75 {threshold}", [step + shift for step in points]
+        axes.errorbar(places, values, bars, linewidth=2, linestyle=line, label=label, capsize=4, **marks(index))
+    label = f"{short(name)}: bounds (withheld)" + ("" if points else f"\nΔ75 {threshold}")
+    shifted = {step + shift: reading for step, reading in own.items()}
+    draw_bounds(axes, shifted, upright=True, colour=marks(index)["color"], label=label)
 
 
 def decomposition(sheets: Sheets) -> Figure | None:
@@ -101,22 +125,24 @@ def axes_map(sheets: Sheets) -> Figure | None:
     shown = {
         axis.main_key: axis.figure
         for axis in declarations.AXES
-        if axis.figure and any(isinstance(estimates.get(axis.main_key), Estimate) for estimates in sheets.values())
+        if axis.figure and any(is_shown(own[axis.main_key]) for own in sheets.values() if axis.main_key in own)
     }
     if not shown:
         return None
     with_legend = len(sheets) > 1
     right = label_inches(sheets) + 0.5 if with_legend else 0.2
     figure, axes = canvas(6.6 + right, 1.4 + 0.6 * len(shown), left=2.45, right=right)
-    gap = min(0.17, 0.7 / len(sheets))
+    gap, withheld = min(0.17, 0.7 / len(sheets)), False
     for index, (name, estimates) in enumerate(sheets.items()):
         offset = (index - (len(sheets) - 1) / 2) * gap
-        found = {row: estimates.get(axis) for row, axis in enumerate(shown)}
-        points = {row + offset: reading for row, reading in found.items() if isinstance(reading, Estimate)}
+        found = {row + offset: estimates.get(axis) for row, axis in enumerate(shown)}
+        points = {row: reading for row, reading in found.items() if isinstance(reading, Estimate)}
         values, bars = [reading.value for reading in points.values()], error_bars(points.values())
         axes.errorbar(values, list(points), xerr=bars, linestyle="none", label=short(name), capsize=4, **marks(index))
+        withheld |= draw_bounds(axes, found, upright=False, colour=marks(index)["color"])
     label_rows(axes, list(shown.values()))
-    axes.set(xlim=(-0.02, 1.02), xlabel="share (bars: 95 % by task)")
+    broken = "; broken, without a point: bounds of a withheld axis" if withheld else ""
+    axes.set(xlim=(-0.02, 1.02), xlabel=f"share (bars: 95 % by task{broken})")
     axes.set_title(
         "Metrology axes" if with_legend else f"Metrology axes of {short(next(iter(sheets)))}", loc="left", y=1
     )
@@ -146,8 +172,3 @@ def operating_points(arms: Sheets, *, judge: str) -> Figure | None:
     axes.set_title(f"Operating points of {judge}\n(tie criteria; bars: 95 % by task)", loc="left")
     axes.legend(loc="lower right", frameon=True, title="tie criterion")
     return figure
-
-
-def _curve(estimates: Mapping[str, Reading]) -> list[tuple[float, Estimate]]:
-    steps = by_step(estimates, "target_sensitivity")
-    return [(step, reading) for step, reading in steps.items() if isinstance(reading, Estimate)]

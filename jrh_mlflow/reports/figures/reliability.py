@@ -14,6 +14,7 @@ from jrh_mlflow.measures.reliability import cost_curve as cost_points
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.reports.figures.canvas import (
     canvas,
+    draw_bounds,
     ends_kept,
     error_bars,
     label_cells,
@@ -26,8 +27,8 @@ from jrh_mlflow.reports.figures.canvas import (
     write_cell,
     write_corners,
 )
-from jrh_mlflow.reports.numbers import short_interval, source_ends
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.reports.numbers import is_shown, short_interval, source_ends
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def heatmap(
     false preference, marked ↓, a low share is the bright one.
     """
     axes_names, judges = list(cells), list(next(iter(cells.values()), {}))
-    if not any(isinstance(reading, Estimate) for row in cells.values() for reading in row.values()):
+    if not any(is_shown(reading) for row in cells.values() for reading in row.values()):
         return None
     heads = [wrapped(ends_kept(name)) for name in judges]
     tops = _tops(axes_names)
@@ -115,15 +116,15 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
 
 def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
     """Scores of each test with intervals, beside how often the judge stays with its own baseline answer."""
-    rows = {test: score for test, score in report.scores.items() if isinstance(score, Estimate)}
     base = report.estimates.get(f"{BASELINE}/accuracy")
-    rows = ({BASELINE: base} if isinstance(base, Estimate) else {}) | rows
+    scores = ({} if base is None else {BASELINE: base}) | dict(report.scores)
+    rows = {test: score for test, score in scores.items() if is_shown(score)}
     if not rows:
         return None
     labels = [_test_label(test) for test in rows]
     left = max(label_inches(label.split("\n")) for label in labels)
     series = _series(report, rows)
-    legend = 0.25 * len(series)
+    legend = 0.25 * (len(series) + any(isinstance(score, NotEstimable) for score in rows.values()))
     size = (6.2 + left, 1.95 + legend + 0.56 * len(rows))
     figure, axes = canvas(*size, left=left, right=0.75, bottom=0.8 + legend, top=0.65)
     stays = {row for row, _ in series.get("consistency", [])}
@@ -132,6 +133,8 @@ def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
         values, bars = [point.value for _, point in points], error_bars(point for _, point in points)
         heights = [row + _offset(name, row in stays) for row, _ in points]
         axes.errorbar(values, heights, xerr=bars, linestyle="none", capsize=3, label=label, **style)
+    places = {row + _offset("score", stays=False): score for row, score in enumerate(rows.values())}
+    draw_bounds(axes, places, upright=False, colour=marks(0)["color"], label="bounds of a withheld score")
     _dress_chart(axes, report, rows, labels)
     axes.set_title(f"Reliability of {short(judge)}", loc="left", pad=18)
     figure.legend(loc="lower left", frameon=False, fontsize=10, bbox_to_anchor=(0.1 / figure.get_figwidth(), 0.0))
@@ -143,7 +146,7 @@ def _offset(name: str, stays: bool) -> float:
     return -0.14 if name == "score" else 0.32 if name == "moved" and stays else 0.12
 
 
-def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Estimate], labels: Sequence[str]) -> None:
+def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Reading], labels: Sequence[str]) -> None:
     mean = report.summary.get("mean")
     if mean is not None:
         axes.axvline(mean, color="#777777", linewidth=1, linestyle="--", zorder=0)
@@ -157,7 +160,7 @@ def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Est
     axes.set(xlim=(-0.03, 1.03), xlabel="share (bars: 95 % by source)")
 
 
-def _series(report: ReliabilityReadings, rows: Mapping[str, Estimate]) -> dict[str, list[tuple[int, Estimate]]]:
+def _series(report: ReliabilityReadings, rows: Mapping[str, Reading]) -> dict[str, list[tuple[int, Estimate]]]:
     found = {
         name: [
             (row, reading)
@@ -166,7 +169,8 @@ def _series(report: ReliabilityReadings, rows: Mapping[str, Estimate]) -> dict[s
         ]
         for name in ("consistency", "moved")
     }
-    series = {"score": list(enumerate(rows.values())), **found}
+    scores = [(row, score) for row, score in enumerate(rows.values()) if isinstance(score, Estimate)]
+    series = {"score": scores, **found}
     return {name: points for name, points in series.items() if points}
 
 
@@ -178,7 +182,10 @@ def _cell(axes: Axes, column: int, top: float, reading: Reading, *, letter: str,
         style: dict[str, Any] = {"facecolor": "#F4F4F4", "edgecolor": "#BBBBBB", "hatch": "////", "linewidth": 0}
         axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, **style))
         backing = {"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 2}
-        axes.text(column + 0.5, top + 0.5, "n/a", ha="center", va="center", color="#444444", fontsize=10, bbox=backing)
+        bounds = reading.bounds
+        text = f"between\n{bounds.low:.2f} and {bounds.high:.2f}" if bounds else "n/a"
+        size = 9 if bounds else 10
+        axes.text(column + 0.5, top + 0.5, text, ha="center", va="center", color="#444444", fontsize=size, bbox=backing)
         return
     good = 1 - reading.value if inverse else reading.value
     colour = colormaps["cividis"](min(1.0, max(0.0, good)))

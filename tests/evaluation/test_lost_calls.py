@@ -1,0 +1,164 @@
+"""A judge that is cut off in 18 % of its calls: no axis has a number, each shows its bounds, and they hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+import jrh_mlflow as jrh
+from jrh_mlflow.cli.printing import comparison_rows, print_evaluations
+from jrh_mlflow.judges.scripted import Noisy
+from jrh_mlflow.measures.axes import AXES, declared
+from jrh_mlflow.reports.comparison import comparison_tables
+from jrh_mlflow.reports.figures.datasheet import axes_map, psychometric
+from jrh_mlflow.reports.numbers import bounds_text
+from jrh_mlflow.schema.estimates import Bounds
+from jrh_mlflow.tracking.keys import sheet_points
+from tests.readings import asked
+
+LOST = 0.18
+FORM = re.compile(r"between (≤ |> )?-?[\d.]+ and (≤ |> )?-?[\d.]+ \(\d+ % of [\d,]+ calls lost: withheld\)")
+
+
+def bounds_of(sheet: jrh.Datasheet) -> dict[str, Bounds]:
+    found = {axis: one.bounds for axis, one in sheet.estimates.items() if isinstance(one, jrh.NotEstimable)}
+    return {axis: bounds for axis, bounds in found.items() if bounds is not None}
+
+
+@pytest.fixture(scope="module")
+def paper() -> jrh.Suite:
+    return jrh.datasheet_suite(design="paper")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_hold_what_the_judge_reads_when_nothing_is_lost(paper: jrh.Suite, seed: int) -> None:
+    whole = jrh.measure(asked(Noisy(seed=seed), paper), n_resamples=2)
+    cut_off = jrh.measure(asked(Noisy(seed=seed, unparsed=LOST), paper), n_resamples=2)
+    assert 0.12 < cut_off.outcomes["unparsed"] / sum(cut_off.outcomes.values()) < 0.24
+    bounds = bounds_of(cut_off)
+    assert set(bounds) == {axis for axis, one in cut_off.estimates.items() if isinstance(one, jrh.NotEstimable)}
+    assert len(bounds) > 0.75 * len(cut_off.estimates)
+    for axis, own in bounds.items():
+        reading = whole.estimates[axis]
+        assert isinstance(reading, jrh.Estimate)
+        assert own.low - 1e-12 <= reading.value <= own.high + 1e-12, axis
+
+
+@pytest.mark.parametrize("lost", ["u", "v", "1", "2", "tie"])
+def test_bounds_hold_also_when_what_is_lost_depends_on_the_answer(paper: jrh.Suite, lost: str) -> None:
+    """Cut off wherever it would have said so, up to 18 % of the calls: no interval could hold then, bounds do."""
+    records = [asdict(record) for record in asked(Noisy(), paper)]
+    whole, left = jrh.measure(records, n_resamples=2), int(LOST * len(records))
+    for row in records:
+        content = row["outcome"] if row["outcome"] == "tie" else "uv"[(row["answer"] == "1") != (row["order"] == "uv")]
+        if left and lost in (content, row["answer"]):
+            row |= {"outcome": "unparsed", "answer": ""}
+            left -= 1
+    cut_off = bounds_of(jrh.measure(records, n_resamples=2))
+    assert cut_off
+    for axis, own in cut_off.items():
+        reading = whole.estimates[axis]
+        assert isinstance(reading, jrh.Estimate)
+        assert own.low - 1e-12 <= reading.value <= own.high + 1e-12, axis
+
+
+@pytest.fixture(scope="module")
+def done(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[jrh.Evaluation]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JRH_HOME", str(tmp_path_factory.mktemp("home")))
+        suite = jrh.datasheet_suite(design="paper", n_tasks=3, depth=3)
+        options = {"experiment": "tests", "tracking_uri": store_uri, "progress": False, "traces": "none"}
+        yield jrh.evaluate(Noisy(seed=2, unparsed=0.3), suite, **options)
+
+
+def artifact(done: jrh.Evaluation, store_uri: str, name: str, folder: Path) -> str:
+    path = MlflowClient(tracking_uri=store_uri).download_artifacts(done.run_id, name, str(folder))
+    return Path(path).read_text(encoding="utf-8")
+
+
+def shown_axes(done: jrh.Evaluation) -> dict[str, Bounds]:
+    found = bounds_of(done.datasheet)
+    shares = {axis.main_key for axis in AXES if axis.hits and axis.main_key in done.datasheet.estimates}
+    assert shares <= set(found), "the judge of this test must lose too much of every share"
+    return found
+
+
+def test_every_axis_shows_its_bounds_where_its_number_would_stand(
+    done: jrh.Evaluation, store_uri: str, tmp_path: Path
+) -> None:
+    page = artifact(done, store_uri, "datasheet.html", tmp_path)
+    markdown = artifact(done, store_uri, "datasheet.md", tmp_path)
+    data = json.loads(artifact(done, store_uri, "datasheet.json", tmp_path))["estimates"]
+    for axis, bounds in shown_axes(done).items():
+        text = bounds_text(bounds)
+        assert FORM.fullmatch(text), text
+        assert f'<td class="bounds">{text.replace(">", "&gt;")}' in page, axis
+        assert declared(axis).cell is None or text in markdown, axis
+        assert (data[axis]["bounds"]["low"], data[axis]["bounds"]["high"]) == (bounds.low, bounds.high)
+        assert "value" not in data[axis]
+        assert done.withheld[axis].endswith(f"; {text}"), axis
+    assert "is no number" in page
+    assert "is no number" in markdown
+
+
+def test_the_description_of_the_run_shows_bounds(done: jrh.Evaluation, store_uri: str) -> None:
+    run = MlflowClient(tracking_uri=store_uri).get_run(done.run_id)
+    assert bounds_text(bounds_of(done.datasheet)["dark_current"]) in run.data.tags["mlflow.note.content"]
+
+
+def test_no_bound_is_ever_a_metric(done: jrh.Evaluation, store_uri: str) -> None:
+    withheld = set(bounds_of(done.datasheet))
+    logged = MlflowClient(tracking_uri=store_uri).get_run(done.run_id).data.metrics
+    keys = {*logged, *done.metrics, *(point.key for point in sheet_points(done.datasheet))}
+    assert not {key for key in keys if key.rpartition("/")[0] in withheld}
+    assert not {key for key in keys if "bound" in key}
+
+
+def test_the_terminal_shows_bounds_for_one_judge_and_for_several(
+    done: jrh.Evaluation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = bounds_text(bounds_of(done.datasheet)["raw_false_preference"])
+    print_evaluations([done], as_json=False)
+    assert f"withheld: Noisy (simulated): raw_false_preference: {done.withheld['raw_false_preference']}" in (
+        printed := capsys.readouterr().out
+    )
+    assert f"| raw false preference | {text} |" in printed
+    header, (row, _) = comparison_rows([done, done])
+    cells = dict(zip(header, row, strict=True))
+    assert cells["false pref. Δ0"] == text
+    assert FORM.fullmatch(cells["Δ75"])
+    assert "n/a" not in row
+
+
+def test_judges_are_never_compared_by_bounds_but_see_them(done: jrh.Evaluation, store_uri: str) -> None:
+    options = {"experiment": "tests", "tracking_uri": store_uri, "progress": False, "traces": "none"}
+    other = jrh.evaluate(Noisy(seed=3), done.suite, **options)
+    compared = jrh.compare([done.run_id, other.run_id], tracking_uri=store_uri, log=False)
+    contrasts = compared.contrasts
+    withheld = bounds_of(done.datasheet)
+    assert {one.axis for one in contrasts.differences}.isdisjoint(withheld)
+    text = compared.to_markdown()
+    for axis in ("dark_current", "raw_false_preference", "target_sensitivity/delta_1"):
+        assert f"| {bounds_text(withheld[axis])} |" in text, axis
+        assert len(contrasts.letters[axis]) == 1, axis
+    scores = comparison_tables(contrasts)["scores"].set_index(["axis", "judge"])
+    row = scores.loc["dark_current", contrasts.judges[0]]
+    assert row["bounds"] == bounds_text(withheld["dark_current"])
+    assert row[["value", "low", "high"]].isna().all()
+    assert f'title="{contrasts.cells["dark_current"][contrasts.judges[0]].reason}"' in (page := compared.to_html())
+    assert f"<small>{bounds_text(withheld['dark_current'])}</small>" in page
+
+
+def test_figures_draw_bounds_as_brackets_without_a_point(done: jrh.Evaluation) -> None:
+    for figure in (psychometric({"cut": done.datasheet.estimates}), axes_map({"cut": done.datasheet.estimates})):
+        assert figure is not None
+        (axes,) = figure.axes
+        drawn = [line for line in axes.lines if line.get_marker() in "osD^vPX*" and len(line.get_xdata())]
+        assert drawn == []
+        assert any(len(bars.get_segments()) for bars in axes.collections)
