@@ -230,7 +230,9 @@ def other_conflict(basis: Basis) -> Reading:
     units = pairs.units(basis.what)
     for part in parts:
         if isinstance(part, NotEstimable):
-            return bounded(replace(part, bounds=None), units, _abstentions(basis.calls))
+            # Its reason may be that of the calls; what it would count is pairs.
+            whole, lost = int(units.usable.sum()), int((~units.usable).sum())
+            return bounded(replace(part, n=whole, excluded=lost, bounds=None), units, _abstentions(basis.calls))
     raw, stable, positional, one_sided = (part.value for part in parts if isinstance(part, Estimate))
     residual = raw - stable - positional - one_sided / 2
     first, second, _ = pairs.seen

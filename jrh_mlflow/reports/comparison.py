@@ -97,13 +97,17 @@ def comparison_markdown(comparison: Contrasts, *, title: str = "Comparison of ju
         for n in [n_text(row)]
     ]
     lines += ["### Scores", "", *table(header, rows), "", _HOW, ""]
-    lines += bounds_note(one for row in comparison.cells.values() for one in row.values())
+    lines += _bounds_note(comparison)
     lines += _differences(comparison)
     lines += _spreads("By judge, over its tests", "judge", comparison.summaries["by_judge"])
     lines += _spreads("By test, over judges", "test", comparison.summaries["by_test"])
     lines += _ordinal(comparison)
     lines += _costs(comparison)
     return "\n".join(lines)
+
+
+def _bounds_note(comparison: Contrasts) -> list[str]:
+    return bounds_note(one for row in comparison.cells.values() for one in row.values())
 
 
 def _differences(comparison: Contrasts) -> list[str]:
@@ -216,4 +220,5 @@ def comparison_page(
         notes=(*notes, *comparison.notes),
         differences=[*told, *apart],
         unfolded=len(comparison.differences) <= _OPEN_ROWS,
+        bounds_note=_bounds_note(comparison),
     )

@@ -21,10 +21,10 @@ class PageRow:
 
     label: str
     value: str
-    interval: str
-    """95 %, tasks as clusters where that is known."""
-    n: str
     left_out: str
+    interval: str = ""
+    """95 %, tasks as clusters where that is known; bounds have none."""
+    n: str = ""
     bar: tuple[float, float] | None = None
     """From where to where the bar runs, for what lies between 0 and 1."""
     bounds: bool = False
@@ -145,8 +145,7 @@ def _row(label: str, reading: Reading) -> PageRow:
     if isinstance(reading, NotEstimable):
         bounds = reading.bounds
         bar = (bounds.low, bounds.high) if bounds and reading.statistic == "rate" else None
-        value = missing_text(reading)
-        return PageRow(label=label, value=value, interval="–", n="–", left_out=left_out, bar=bar, bounds=True)
+        return PageRow(label=label, value=missing_text(reading), left_out=left_out, bar=bar, bounds=True)
     unit = "call" if reading.unit == "curve" else reading.unit
     return PageRow(
         label=label,

@@ -108,11 +108,11 @@ def _section(heading: str, readings: Mapping[str, Reading]) -> list[str]:
 
 
 def _row(axis: Axis, reading: Reading) -> list[str]:
-    counts = [f"{reading.n} {'call' if axis.unit == 'curve' else axis.unit}s", str(reading.excluded)]
     if isinstance(reading, NotEstimable):
-        return [axis.label, value_text(reading), "–", "–", *counts]
+        return [axis.label, value_text(reading), "–", "–", "–", str(reading.excluded)]
     plain = interval_text(reading.ci_low, reading.ci_high)
-    return [axis.label, value_text(reading), plain, interval_text(reading.cluster_low, reading.cluster_high), *counts]
+    clustered = interval_text(reading.cluster_low, reading.cluster_high)
+    return [axis.label, value_text(reading), plain, clustered, f"{reading.n} {reading.unit}s", str(reading.excluded)]
 
 
 def _step_table(readings: Mapping[str, Reading]) -> list[str]:

@@ -41,9 +41,14 @@ def is_shown(reading: Reading) -> bool:
     return isinstance(reading, Estimate) or reading.bounds is not None
 
 
+def any_bounds(readings: Iterable[Reading | None]) -> bool:
+    """Whether any of the readings is withheld with bounds."""
+    return any(isinstance(one, NotEstimable) and one.bounds is not None for one in readings)
+
+
 def bounds_note(readings: Iterable[Reading]) -> list[str]:
     """Say what bounds are, where any are shown."""
-    return [BOUNDS_NOTE, ""] if any(isinstance(one, NotEstimable) and one.bounds for one in readings) else []
+    return [BOUNDS_NOTE, ""] if any_bounds(readings) else []
 
 
 def withheld_text(reading: NotEstimable) -> str:

@@ -18,7 +18,7 @@ from jrh_mlflow.reports.figures.canvas import (
     marks,
     short,
 )
-from jrh_mlflow.reports.numbers import is_shown, threshold_text
+from jrh_mlflow.reports.numbers import any_bounds, is_shown, threshold_text
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
 if TYPE_CHECKING:
@@ -131,18 +131,20 @@ def axes_map(sheets: Sheets) -> Figure | None:
         return None
     with_legend = len(sheets) > 1
     right = label_inches(sheets) + 0.5 if with_legend else 0.2
-    figure, axes = canvas(6.6 + right, 1.4 + 0.6 * len(shown), left=2.45, right=right)
-    gap, withheld = min(0.17, 0.7 / len(sheets)), False
+    withheld = any_bounds(own.get(key) for own in sheets.values() for key in shown)
+    bottom = 0.85 if withheld else 0.65
+    figure, axes = canvas(6.6 + right, 0.75 + bottom + 0.6 * len(shown), left=2.45, right=right, bottom=bottom)
+    gap = min(0.17, 0.7 / len(sheets))
     for index, (name, estimates) in enumerate(sheets.items()):
         offset = (index - (len(sheets) - 1) / 2) * gap
         found = {row + offset: estimates.get(axis) for row, axis in enumerate(shown)}
         points = {row: reading for row, reading in found.items() if isinstance(reading, Estimate)}
         values, bars = [reading.value for reading in points.values()], error_bars(points.values())
         axes.errorbar(values, list(points), xerr=bars, linestyle="none", label=short(name), capsize=4, **marks(index))
-        withheld |= draw_bounds(axes, found, upright=False, colour=marks(index)["color"])
+        draw_bounds(axes, found, upright=False, colour=marks(index)["color"])
     label_rows(axes, list(shown.values()))
-    broken = "; broken, without a point: bounds of a withheld axis" if withheld else ""
-    axes.set(xlim=(-0.02, 1.02), xlabel=f"share (bars: 95 % by task{broken})")
+    broken = "\n(broken, without a point: bounds of a withheld share)" if withheld else ""
+    axes.set(xlim=(-0.02, 1.02), xlabel=f"share (bars: 95 % by task){broken}")
     axes.set_title(
         "Metrology axes" if with_legend else f"Metrology axes of {short(next(iter(sheets)))}", loc="left", y=1
     )

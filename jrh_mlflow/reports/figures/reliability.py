@@ -27,8 +27,8 @@ from jrh_mlflow.reports.figures.canvas import (
     write_cell,
     write_corners,
 )
-from jrh_mlflow.reports.numbers import is_shown, short_interval, source_ends
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.reports.numbers import any_bounds, is_shown, short_interval, source_ends
+from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
 
 if TYPE_CHECKING:
@@ -88,6 +88,9 @@ def heatmap(
             _cell(axes, column, row_top, cells[axis][name], letter=letter, inverse=lower_is_better(axis))
     label_cells(axes, heads, labels, tops, fontsize=10.5)
     shared = "; same letter: cannot be told apart" if letters else ""
+    withheld = (
+        "; between: bounds, withheld" if any_bounds(one for row in cells.values() for one in row.values()) else ""
+    )
     write_corners(figure, title=title, foot=f"value, [95 % by source], n{shared}")
     _colour_bar(figure, axes, inverse=any(lower_is_better(axis) for axis in axes_names))
     return figure
@@ -124,7 +127,7 @@ def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
     labels = [_test_label(test) for test in rows]
     left = max(label_inches(label.split("\n")) for label in labels)
     series = _series(report, rows)
-    legend = 0.25 * (len(series) + any(isinstance(score, NotEstimable) for score in rows.values()))
+    legend = 0.25 * (len(series) + any_bounds(rows.values()))
     size = (6.2 + left, 1.95 + legend + 0.56 * len(rows))
     figure, axes = canvas(*size, left=left, right=0.75, bottom=0.8 + legend, top=0.65)
     stays = {row for row, _ in series.get("consistency", [])}
