@@ -88,9 +88,8 @@ def heatmap(
             _cell(axes, column, row_top, cells[axis][name], letter=letter, inverse=lower_is_better(axis))
     label_cells(axes, heads, labels, tops, fontsize=10.5)
     shared = "; same letter: cannot be told apart" if letters else ""
-    withheld = (
-        "; between: bounds, withheld" if any_bounds(one for row in cells.values() for one in row.values()) else ""
-    )
+    withheld = any_bounds(one for row in cells.values() for one in row.values())
+    shared += "; between: bounds, withheld" if withheld else ""
     write_corners(figure, title=title, foot=f"value, [95 % by source], n{shared}")
     _colour_bar(figure, axes, inverse=any(lower_is_better(axis) for axis in axes_names))
     return figure
