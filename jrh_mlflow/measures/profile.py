@@ -70,13 +70,19 @@ class Share(NamedTuple):
 
     def __str__(self) -> str:
         known = self.low is not None and self.high is not None
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]" if known else f"{self.value:.2f} on one task"
+        return (
+            f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]" if known else f"{self.value:.2f} without an interval"
+        )
 
     def side(self, limit: float) -> Literal["below", "above"] | None:
         """Return on which side of a limit the interval lies; None where it holds the limit, or there is none."""
         if self.high is not None and self.high < limit:
             return "below"
         return "above" if self.low is not None and self.low >= limit else None
+
+    def is_below(self, other: Share) -> bool:
+        """Whether the interval lies wholly below another one."""
+        return self.high is not None and other.low is not None and self.high < other.low
 
 
 class Words(NamedTuple):
@@ -128,7 +134,8 @@ def preference_kinds(calls: CallTable) -> dict[str, Share]:
     }
 
 
-def _share(reading: Reading | None) -> Share | None:
+def share_of(reading: Reading | None) -> Share | None:
+    """Return a reading with its interval by task; None where there is no number."""
     return Share(reading.value, reading.cluster_low, reading.cluster_high) if isinstance(reading, Estimate) else None
 
 
@@ -137,7 +144,7 @@ def _not_decided(what: str, share: Share, limit: float) -> Words:
 
 
 def _vacuum(estimates: Mapping[str, Reading]) -> Words:
-    dark_current = _share(estimates.get("dark_current"))
+    dark_current = share_of(estimates.get("dark_current"))
     if dark_current is None:
         return Words()
     side = dark_current.side(LEAKS)
@@ -149,7 +156,7 @@ def _vacuum(estimates: Mapping[str, Reading]) -> Words:
 
 
 def _delta_0(estimates: Mapping[str, Reading], kinds: Mapping[str, Share]) -> Words:
-    raw = _share(estimates.get("raw_false_preference"))
+    raw = share_of(estimates.get("raw_false_preference"))
     if raw is None:
         return Words()
     side = raw.side(PREFERS)
@@ -185,7 +192,7 @@ def _threshold(axis: str, estimates: Mapping[str, Reading]) -> Words:
     if reading.reached_by is not None:
         return Words(f"reaches 75 % {_between(reading.not_reached_at, reading.reached_by)}{where}")
     steps = {step: one for step, one in curve_of(stimuli, estimates).items() if isinstance(one, Estimate)}
-    told = f": delta {max(steps):g} reads {_share(steps[max(steps)])}" if steps else ""
+    told = f": delta {max(steps):g} reads {share_of(steps[max(steps)])}" if steps else ""
     return Words(undecided=f"75 %{where} not decided{told}")
 
 
@@ -194,7 +201,7 @@ def _between(below: float | None, step: float) -> str:
 
 
 def _misses(estimates: Mapping[str, Reading]) -> Words:
-    misses = _share(next(iter(by_step(estimates, "miss_by_tie").values()), None))
+    misses = share_of(next(iter(by_step(estimates, "miss_by_tie").values()), None))
     side = "below" if misses is None else misses.side(MISSES)
     if misses is not None and side is None:
         return _not_decided("misses by tie", misses, MISSES)
@@ -202,7 +209,7 @@ def _misses(estimates: Mapping[str, Reading]) -> Words:
 
 
 def _natural(estimates: Mapping[str, Reading]) -> Words:
-    accuracy, stable = (_share(estimates.get(f"natural/{axis}")) for axis in ("accuracy", "stable_correct"))
+    accuracy, stable = (share_of(estimates.get(f"natural/{axis}")) for axis in ("accuracy", "stable_correct"))
     if accuracy is None or stable is None:
         return Words()
     return Words(f"natural pairs {accuracy} right, {stable} in both orders")

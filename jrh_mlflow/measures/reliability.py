@@ -3,9 +3,12 @@
 | part of the profile | rule |
 |---|---|
 | baseline accuracy x | accuracy on the unperturbed items, where it has a number |
-| weakest test t x | the test with the lowest score; of equal ones the first by name |
+| weakest test t x | the test with the lowest score, where its interval lies below that of every other test |
+| weakest test not decided: t x, u y | otherwise: the tests whose intervals reach down to that of the lowest |
 | flips on repeat x | flip rate of the first test of replicates, by name, that has one; else of the baseline |
 | k of n tests without a number | tests whose score was withheld or could not be estimated |
+
+Every number has its 95 % interval by source.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.confidence import confidence_axes
+from jrh_mlflow.measures.profile import Share, share_of
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
 from jrh_mlflow.perturb import expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -32,6 +36,8 @@ from jrh_mlflow.scoring.readings import accuracy_axes, baseline_axes, label_axes
 
 ALL = "all"
 """All tests pooled, the baseline apart."""
+_MOST_RIVALS = 3
+"""Tests that a profile names where the weakest is not decided."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,20 +164,27 @@ def _mean_interval(counted: Sequence[Counted], resampling: Resampling) -> tuple[
 
 def profile_line(estimates: Mapping[str, Reading], scores: Mapping[str, Reading]) -> str:
     """Describe a judge in one line by the rules above; what was not measured leaves no word."""
-    numbers = {test: reading.value for test, reading in scores.items() if isinstance(reading, Estimate)}
-    parts = []
-    accurate = estimates.get(f"{BASELINE}/accuracy")
-    if isinstance(accurate, Estimate):
-        parts.append(f"baseline accuracy {accurate.value:.2f}")
-    if numbers:
-        weakest = min(numbers, key=lambda test: (numbers[test], test))
-        parts.append(f"weakest test {weakest} {numbers[weakest]:.2f}")
+    numbers = {test: share for test, reading in scores.items() if (share := share_of(reading))}
+    accurate = share_of(estimates.get(f"{BASELINE}/accuracy"))
+    parts = [f"baseline accuracy {accurate}"] if accurate else []
+    parts += [_weakest(numbers)] if numbers else []
     repeats = [*(test for test in scores if expectation_of(test).repeats), BASELINE]
-    flips = [estimates.get(f"{test}/flip_rate") for test in repeats]
-    parts += [f"flips on repeat {reading.value:.2f}" for reading in flips if isinstance(reading, Estimate)][:1]
+    flips = [share_of(estimates.get(f"{test}/flip_rate")) for test in repeats]
+    parts += [f"flips on repeat {share}" for share in flips if share][:1]
     if parts and len(numbers) < len(scores):
         parts.append(f"{len(scores) - len(numbers)} of {len(scores)} tests without a number")
     return "; ".join(parts) or "not enough measured for a profile"
+
+
+def _weakest(numbers: Mapping[str, Share]) -> str:
+    """Name the test with the lowest score, and the others that may be it where its interval does not lie below all."""
+    lowest, *others = sorted(numbers, key=lambda test: (numbers[test].value, test))
+    rivals = [test for test in others if not numbers[lowest].is_below(numbers[test])]
+    if not rivals:
+        return f"weakest test {lowest} {numbers[lowest]}"
+    told = ", ".join(f"{test} {numbers[test]}" for test in (lowest, *rivals)[:_MOST_RIVALS])
+    more = len(rivals) + 1 - _MOST_RIVALS
+    return f"weakest test not decided: {told}{f' and {more} more' if more > 0 else ''}"
 
 
 class CostPoint(NamedTuple):

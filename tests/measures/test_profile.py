@@ -36,7 +36,7 @@ def only(name: str, conditions: Sequence[str]) -> jrh.Suite:
         ((0.3, 0.1, 0.6), "vacuum-leaky"),
         ((0.9, 0.499, 1.0), "vacuum-leaky"),
         ((0.9, 0.5, 1.0), "vacuum-active"),
-        ((0.0, None, None), "dark current not decided: 0.00 on one task, limit 0.10"),
+        ((0.0, None, None), "dark current not decided: 0.00 without an interval, limit 0.10"),
     ],
 )
 def test_the_vacuum_word_follows_the_interval_of_dark_current_and_not_its_value(dark_current, words):

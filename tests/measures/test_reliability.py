@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -256,8 +257,30 @@ def test_the_profile_names_baseline_weakest_test_and_flips():
         *repeats("stochastic_stability", ["yes", "yes", "yes", "yes"], "yes", source="s1"),
         *repeats("stochastic_stability", ["no", "no", "no", "no"], "yes", source="s2"),
     ]
+    profile = re.sub(r" \[[0-9., ]+\]| without an interval", " […]", report(rows).profile)
+    # Three sources are too few to say that the third test is not the weakest.
+    weakest = "weakest test not decided: a 0.50 […], stochastic_stability 0.67 […]"
+    assert profile == f"baseline accuracy 0.95 […]; {weakest}; flips on repeat 0.17 […]"
+
+
+def test_the_weakest_test_is_named_where_its_interval_lies_below_all_others():
+    rows = [
+        *points("a", [("yes", "yes")] * 10 + [("no", "yes")] * 30),
+        *points("b", [("yes", "yes")] * 40),
+        *points("c", [("yes", "yes")] * 39 + [("no", "yes")]),
+    ]
+    assert report(rows).profile.startswith("weakest test a 0.25 [0.")
+    few = report([*rows, *points("d", [("yes", "yes"), ("no", "yes"), ("no", "yes")])]).profile
+    assert few.startswith("weakest test not decided: a 0.25 [0.")
+    assert "d 0.33 [0." in few
+    assert "b 1.00" not in few
+
+
+def test_a_profile_names_at_most_three_tests_that_may_be_the_weakest():
+    rows = [row for test in "abcde" for row in points(test, [("yes", "yes"), ("no", "yes")])]
     profile = report(rows).profile
-    assert profile == "baseline accuracy 0.95; weakest test a 0.50; flips on repeat 0.17"
+    assert profile.startswith("weakest test not decided: a 0.50 [")
+    assert profile.endswith(" and 2 more")
 
 
 def test_the_data_of_a_report_is_json_without_nan():
@@ -291,7 +314,7 @@ def test_the_baseline_alone_is_measured_and_there_is_no_test_to_sum_up():
     assert number(found, "baseline/accuracy") == 0.5
     assert (found.tests, found.scores, found.summary["mean"]) == ((), {}, None)
     assert not any(axis.startswith("all/") for axis in found.estimates)
-    assert found.profile == "baseline accuracy 0.50"
+    assert found.profile.startswith("baseline accuracy 0.50 [0.")
 
 
 def test_doses_without_a_baseline_have_nothing_to_fall_from():
