@@ -154,23 +154,16 @@ def audit_suite(suite: Suite, *, conditions: Collection[str] | None = None, seed
 
 def _reading(shortcut: Shortcut, items: Sequence[Item], *, judged: bool) -> ShortcutReading:
     tasks, clusters = np.unique([item.task for item in items], return_inverse=True)
-    n_tasks = len(tasks)
     scores = np.array([_preferred(shortcut, item) for item in items], dtype=np.float64)
     units = Units(
         what=f"pairs in condition {items[0].condition}",
         unit="pair",
         usable=np.ones(len(items), dtype=bool),
         clusters=clusters,
-        n_codes=n_tasks,
+        n_codes=len(tasks),
         left_out={},
     )
-    estimate = estimate_share(
-        units,
-        k=float(scores.sum()),
-        n=len(items),
-        by_cluster=np.bincount(clusters, weights=scores, minlength=n_tasks).astype(np.float64),
-        sizes=units.sizes(units.usable),
-    )
+    estimate = estimate_share(units, scores, among=units.usable)
     return ShortcutReading(
         shortcut=type(shortcut).__name__,
         direction=shortcut.direction,

@@ -23,7 +23,7 @@ from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LAD
 from jrh_mlflow.scoring.bounds import Possible, difference_bounds, over_completions
 from jrh_mlflow.scoring.ledger import Resampling, bounded, estimate_share, interval_method, refuse, share
 from jrh_mlflow.stats import Array, Mask, Texts
-from jrh_mlflow.stats.proportions import newcombe, share_correlation
+from jrh_mlflow.stats.proportions import mean_replicates, newcombe, share_correlation
 from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
 
 EXPECTED = "expected/"
@@ -236,12 +236,8 @@ def other_conflict(basis: Basis) -> Reading:
     raw, stable, positional, one_sided = (part.value for part in parts if isinstance(part, Estimate))
     residual = raw - stable - positional - one_sided / 2
     first, second, _ = pairs.seen
-    halves = ((first == "abstain").astype(float) + (second == "abstain"))[units.usable] / 2
-    by_cluster = np.zeros(units.n_codes)
-    np.add.at(by_cluster, units.clusters[units.usable], halves)
-    base = estimate_share(
-        units, k=float(halves.sum()), n=len(halves), by_cluster=by_cluster, sizes=units.sizes(units.usable)
-    )
+    halves = ((first == "abstain").astype(float) + (second == "abstain")) / 2
+    base = estimate_share(units, halves, among=units.usable)
     if abs(residual - base.value) < 1e-9:
         return base
     both = (base.interval, base.cluster_interval)
@@ -357,7 +353,8 @@ def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
     ends = (resampled.low, resampled.high) if resampled else (None, None)
     if ends[0] is not None and ends[0] == ends[1]:
         # Tasks that all agree leave nothing to resample; an interval of zero width would claim certainty.
-        ends = band_crossing(steps, correct, n, target=target)
+        repeated = _step_replicates(basis.calls, units.usable, steps)
+        ends = band_crossing(steps, correct / repeated, n / repeated, target=target)
     best, worst = _outermost(basis.calls, target)
     not_reached_at, reached_by = decided_steps(_curve(basis), target=target)
     return Estimate(
@@ -376,6 +373,11 @@ def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
         not_reached_at=not_reached_at,
         reached_by=reached_by,
     )
+
+
+def _step_replicates(ladder: CallTable, usable: Mask, steps: Array) -> Array:
+    """Return how many usable calls of each step are the same presentation as a call, on average."""
+    return np.array([mean_replicates(ladder.presentation[usable & (ladder.delta == step)]) for step in steps])
 
 
 def _curve(basis: Basis) -> dict[float, tuple[float | None, float | None]]:

@@ -24,21 +24,21 @@ from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.records import call_table, is_pointwise
 from jrh_mlflow.measures.reliability import scored_tests
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
-from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.items import BASELINE, VACUUM
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, Resampling, mean_of_shares
 from jrh_mlflow.scoring.pointwise import Counted, point_table
 from jrh_mlflow.stats import Array, Codes, Interval, Texts
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
-from jrh_mlflow.stats.proportions import cluster_wilson, newcombe
+from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, newcombe
 
-COLUMNS = ("axis", "unit", "cluster", "score")
+COLUMNS = ("axis", "unit", "presentation", "cluster", "score")
 
 
 def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return one row per axis and unit of normalised records: axis, unit, cluster, score.
+    """Return one row per axis and unit of normalised records: axis, unit, presentation, cluster, score.
 
-    The score is NaN where the unit has no usable answer. The cluster is the source item or task: units of one
-    cluster are not independent.
+    Units of one presentation are replicates. The score is NaN where the unit has no usable answer. The cluster is the
+    source item or task: units of one cluster are not independent.
 
     Args:
         calls: Records as `normalise` returns them.
@@ -65,26 +65,32 @@ def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) ->
     clusters = sources[counted.units.clusters]
     # Units are named by item and replicate, by item, or by source.
     names = clusters if counted.items is None else items[counted.items]
+    units = names
     if counted.replicates is not None:
-        names = np.array([f"{name}#{nth}" for name, nth in zip(names, counted.replicates, strict=True)], dtype=object)
-    return _frame(axis, names, clusters, score)
+        units = np.array([f"{name}#{nth}" for name, nth in zip(names, counted.replicates, strict=True)], dtype=object)
+    return _frame(axis, units, names, clusters, score)
 
 
 def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:
     table = call_table(frame)
     names = frame["suite_item"] + "#" + frame["order"] + "#" + frame["replicate"].astype(str)
     unit, cluster = names.to_numpy(object), frame["task"].to_numpy(object)
+    # Names, because several judges' units are laid side by side.
+    shown = np.where(frame["condition"].isin(VACUUM), frame["suite_item"], frame["suite_item"] + "#" + frame["order"])
     parts = []
     for axis in axes.AXES:
         if axis.comparable and axis.hits:
             scores = np.where(table.usable, axis.hits(*table.seen).astype(float), np.nan)
             cells = axis.where(table.condition, table.delta)
-            parts += [_frame(key, unit[own], cluster[own], scores[own]) for key, own in cells.items() if own.any()]
+            parts += [
+                _frame(key, unit[own], shown[own], cluster[own], scores[own]) for key, own in cells.items() if own.any()
+            ]
     return parts
 
 
-def _frame(axis: str, unit: Texts, cluster: Texts, score: npt.NDArray[np.float64]) -> pd.DataFrame:
-    frame: pd.DataFrame = pd.DataFrame({"axis": axis, "unit": unit, "cluster": cluster, "score": score})
+def _frame(axis: str, unit: Texts, presentation: Texts, cluster: Texts, score: Array) -> pd.DataFrame:
+    columns = (axis, unit, presentation, cluster, score)
+    frame: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
     return frame
 
 
@@ -125,12 +131,15 @@ class ScoreTable:
     axis: npt.NDArray[np.object_]
     cluster: Codes
     scores: Mapping[str, Array]
+    presentation: Codes | None = None
+    """Units of an axis that share one are replicates. None: all differ."""
 
     def of(self, axes: Sequence[str]) -> ScoreTable:
         """Return the units of some axes."""
         rows = np.isin(self.axis, np.array(axes, dtype=object))
         scores = {judge: values[rows] for judge, values in self.scores.items()}
-        return ScoreTable(axis=self.axis[rows], cluster=self.cluster[rows], scores=scores)
+        shown = None if self.presentation is None else self.presentation[rows]
+        return ScoreTable(axis=self.axis[rows], cluster=self.cluster[rows], scores=scores, presentation=shown)
 
     def n_clusters(self, axis: str) -> int:
         """Count the clusters of an axis."""
@@ -140,11 +149,12 @@ class ScoreTable:
 def score_table(scores: Mapping[str, pd.DataFrame]) -> ScoreTable:
     """Lay the unit scores of several judges side by side; a unit that a judge lacks is NaN."""
     by_unit = {judge: frame.set_index(["axis", "unit"]) for judge, frame in scores.items()}
-    units = pd.concat([frame["cluster"] for frame in by_unit.values()])
+    units = pd.concat([frame[["cluster", "presentation"]] for frame in by_unit.values()])
     units = units[~units.index.duplicated()].sort_index()
     return ScoreTable(
         axis=units.index.get_level_values("axis").to_numpy(object),
-        cluster=pd.factorize(units, sort=True)[0],
+        cluster=pd.factorize(units["cluster"], sort=True)[0],
+        presentation=pd.factorize(units["presentation"])[0],
         scores={judge: frame["score"].reindex(units.index).to_numpy(float) for judge, frame in by_unit.items()},
     )
 
@@ -162,7 +172,7 @@ def axis_difference(table: ScoreTable, axis: str, a: str, b: str, resampling: Re
         # All resamples agree: an interval without a width would claim certainty.
         wide = _newcombe(own, a, b)
         low, high = wide or (None, None)
-        method = "Newcombe from clustered Wilson intervals" if wide else "one cluster"
+        method = "Newcombe from clustered intervals" if wide else "one cluster"
     return Difference(
         axis=axis,
         a=a,
@@ -231,12 +241,12 @@ def decided(family: Sequence[Difference], *, alpha: float) -> list[Difference]:
 
 def _newcombe(table: ScoreTable, a: str, b: str) -> Interval | None:
     both = ~np.isnan(table.scores[a] - table.scores[b])
-    sizes = np.bincount(table.cluster[both]).astype(float)
-    sums = [np.bincount(table.cluster[both], weights=table.scores[name][both]).astype(float) for name in (b, a)]
-    of_b, of_a = (cluster_wilson(hits, sizes) for hits in sums)
+    shown = np.arange(len(both)) if table.presentation is None else table.presentation
+    counts = [collapse_replicates(table.scores[name][both], shown[both], table.cluster[both]) for name in (b, a)]
+    of_b, of_a = (cluster_interval(*each) for each in counts)
     if of_a is None or of_b is None:
         return None
-    share_b, share_a = (float(hits.sum() / sizes.sum()) for hits in sums)
+    share_b, share_a = (float(hits.sum() / sizes.sum()) for hits, sizes in counts)
     return newcombe(share_b, of_b, share_a, of_a)
 
 

@@ -48,7 +48,7 @@ from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.paired import cluster_sign_p
-from jrh_mlflow.stats.proportions import cluster_wilson
+from jrh_mlflow.stats.proportions import cluster_interval, mean_replicates
 
 VOTES = ("majority", "unanimous")
 ORDERS = ("one", "both")
@@ -191,6 +191,8 @@ class Tally:
     """Tasks × cells: usable decisions."""
     excluded: tuple[int, ...]
     """Per cell: decisions without a usable answer."""
+    replicates: tuple[float, ...] = ()
+    """Per cell: usable decisions on the same item as a decision, itself included, on average; one each when empty."""
 
     @cached_property
     def weights(self) -> Array:
@@ -213,6 +215,7 @@ class Tally:
             hits=self.hits[:, own],
             sizes=self.sizes[:, own],
             excluded=tuple(self.excluded[index] for index in own),
+            replicates=tuple(self.replicates[index] for index in own if self.replicates),
         )
 
     def by_task(self) -> tuple[Array, Array]:
@@ -230,6 +233,7 @@ class Tally:
             "hits": self.hits.astype(int).tolist(),
             "sizes": self.sizes.astype(int).tolist(),
             "excluded": list(self.excluded),
+            "replicates": list(self.replicates),
         }
 
     @classmethod
@@ -241,6 +245,7 @@ class Tally:
             hits=np.array(data["hits"], float),
             sizes=np.array(data["sizes"], float),
             excluded=tuple(data["excluded"]),
+            replicates=tuple(data.get("replicates", ())),
         )
 
 
@@ -288,7 +293,18 @@ def tally(decisions: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Ta
     np.add.at(sizes, (row[usable], column[usable]), 1)
     np.add.at(hits, (row[usable], column[usable]), scores.loc[usable, "score"])
     lost = np.bincount(column[~usable], minlength=len(cells))
-    return Tally(cells=tuple(cells), tasks=tuple(tasks), hits=hits, sizes=sizes, excluded=tuple(int(n) for n in lost))
+    items = pd.factorize(scores["item"])[0]
+    return Tally(
+        cells=tuple(cells),
+        tasks=tuple(tasks),
+        hits=hits,
+        sizes=sizes,
+        excluded=tuple(int(n) for n in lost),
+        replicates=tuple(mean_replicates(items[usable & (column == cell)]) for cell in range(len(cells))),
+    )
+
+
+_SCORES = ("cell", "task", "item", "score")
 
 
 def _pair_scores(decisions: pd.DataFrame) -> pd.DataFrame:
@@ -298,8 +314,8 @@ def _pair_scores(decisions: pd.DataFrame) -> pd.DataFrame:
         cell = pair_cell(row.condition, row.delta)
         if cell is not None:
             score = float(pair_hit(cell, row.decision, row.better)) if row.decision else math.nan
-            rows.append((cell, row.task, score))
-    scores: pd.DataFrame = pd.DataFrame(rows, columns=["cell", "task", "score"])
+            rows.append((cell, row.task, row.suite_item, score))
+    scores: pd.DataFrame = pd.DataFrame(rows, columns=list(_SCORES))
     return scores
 
 
@@ -307,8 +323,9 @@ def _point_scores(decisions: pd.DataFrame, labels: Sequence[str] | None) -> pd.D
     scores = unit_scores(normalise(as_records(decisions)), labels=labels)
     # The unperturbed items are no test; where nothing else was asked they are all there is.
     tests = scores[scores["axis"] != BASELINE]
-    named = (tests if len(tests) else scores).rename(columns={"axis": "cell", "cluster": "task"})
-    found: pd.DataFrame = named[["cell", "task", "score"]].reset_index(drop=True)
+    names = {"axis": "cell", "cluster": "task", "presentation": "item"}
+    named = (tests if len(tests) else scores).rename(columns=names)
+    found: pd.DataFrame = named[list(_SCORES)].reset_index(drop=True)
     return found
 
 
@@ -326,7 +343,7 @@ def reliability(counted: Tally, *, seed: int = 0, max_excluded: float = MAX_EXCL
     interval = percentile_interval(resampled(counted, seed=seed), n_clusters=used)
     method = "bootstrap of whole tasks"
     if interval is None:
-        interval, method = _wide(counted), "Wilson of the cells, added in squares"
+        interval, method = _wide(counted), "clustered intervals of the cells, added in squares"
     return Estimate(
         value=counted.value,
         n=int(counted.sizes.sum()),
@@ -401,10 +418,12 @@ def _composites(sums: Array, weights: Array) -> Array:
 def _wide(counted: Tally) -> tuple[float, float] | None:
     """Square and add: where all resamples agree, an interval without a width would claim certainty."""
     below = above = 0.0
+    replicates = np.array(counted.replicates or [1.0] * len(counted.cells))
+    hits, sizes = counted.hits / replicates, counted.sizes / replicates
     for index, weight in enumerate(counted.weights):
-        ends = cluster_wilson(counted.hits[:, index], counted.sizes[:, index])
+        ends = cluster_interval(hits[:, index], sizes[:, index])
         if ends is None:
             return None
-        share = counted.hits[:, index].sum() / counted.sizes[:, index].sum()
+        share = hits[:, index].sum() / sizes[:, index].sum()
         below, above = below + (weight * (share - ends[0])) ** 2, above + (weight * (ends[1] - share)) ** 2
     return max(0.0, counted.value - math.sqrt(below)), min(1.0, counted.value + math.sqrt(above))

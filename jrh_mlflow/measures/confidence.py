@@ -35,7 +35,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, interva
 from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, bounded, ratio, refuse
 from jrh_mlflow.scoring.pointwise import left_out, plain
-from jrh_mlflow.stats import Array, Codes, Interval, Mask, Texts
+from jrh_mlflow.stats import Array, Interval, Mask, Texts
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
 
 MIN_CALLS = 5 * N_BINS
@@ -58,7 +58,6 @@ class ConfidenceTable(CallTable):
     """Cells that hold something which is no probability."""
     known: Texts
     """Choice to probability, of the choices that were read."""
-    item: Codes
     pointwise: bool = False
 
     @property
@@ -107,7 +106,6 @@ def confidence_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED)
         confidence=confidence,
         refused=given & ~valid,
         known=_known(frame, calls.choice, confidence),
-        item=pd.factorize(frame["suite_item"], sort=True)[0],
         pointwise=bool(points.all()),
     )
 

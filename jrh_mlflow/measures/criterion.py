@@ -24,7 +24,7 @@ from jrh_mlflow.scoring.bounds import difference_bounds
 from jrh_mlflow.scoring.ledger import interval_method
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import cluster_wilson, newcombe
+from jrh_mlflow.stats.proportions import cluster_interval, mean_replicates, newcombe
 
 _RESAMPLES = 2000
 _LEVEL = 0.95
@@ -40,6 +40,8 @@ class OperatingPoint:
     tasks: tuple[str, ...]
     counts: Array
     """Tasks × 4: preferences and calls on equal pairs, right choices and calls one step apart."""
+    replicates: tuple[float, float] = (1.0, 1.0)
+    """Calls per presentation, of equal pairs and one step apart."""
 
     @property
     def false_preference(self) -> float:
@@ -59,8 +61,8 @@ class OperatingPoint:
     @property
     def intervals(self) -> tuple[Interval | None, Interval | None]:
         """95 % by task of false preference and sensitivity."""
-        of_false, of_hits = (cluster_wilson(self.counts[:, at], self.counts[:, at + 1]) for at in (0, 2))
-        return of_false, of_hits
+        false, hits = (self.counts[:, at : at + 2].T / n for at, n in zip((0, 2), self.replicates, strict=True))
+        return cluster_interval(*false), cluster_interval(*hits)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,21 +89,29 @@ def operating_counts(calls: pd.DataFrame) -> dict[str, Any] | None:
     if is_pointwise(frame):
         return None
     table = call_table(frame)
-    columns = []
+    columns, replicates = [], []
     for axis in (declared("raw_false_preference"), declared("target_sensitivity/delta_1")):
         # Of a ladder the smallest step.
         own = next(iter(axis.where(table.condition, table.delta).values()), np.zeros(len(frame), bool)) & table.usable
         if axis.hits is None or not own.any():
             return None
         columns += [table.task[own & axis.hits(*table.seen)], table.task[own]]
+        replicates.append(mean_replicates(table.presentation[own]))
     counts = np.column_stack([np.bincount(tasks, minlength=table.n_tasks) for tasks in columns])
-    return {"tasks": sorted(set(frame["task"])), "counts": counts.tolist()}
+    return {"tasks": sorted(set(frame["task"])), "counts": counts.tolist(), "replicates": replicates}
 
 
 def operating_point(data: Mapping[str, Any], *, judge: str, prompt: str, criterion: str) -> OperatingPoint:
     """Read what `operating_counts` returned."""
-    counts = np.array(data["counts"], float)
-    return OperatingPoint(judge=judge, prompt=prompt, criterion=criterion, tasks=tuple(data["tasks"]), counts=counts)
+    equal, step = data.get("replicates", (1.0, 1.0))
+    return OperatingPoint(
+        judge=judge,
+        prompt=prompt,
+        criterion=criterion,
+        tasks=tuple(data["tasks"]),
+        counts=np.array(data["counts"], float),
+        replicates=(equal, step),
+    )
 
 
 def curve(points: Sequence[OperatingPoint]) -> list[tuple[float, float]]:
@@ -196,7 +206,7 @@ def difference(before: Reading, after: Reading) -> Reading:
         excluded=before.excluded + after.excluded,
         **intervals(plain, clustered),
         n_clusters=n_clusters,
-        method=interval_method("Newcombe difference of Wilson intervals", n_clusters),
+        method=interval_method("Newcombe difference of the intervals", n_clusters),
         unit=after.unit,
         statistic="value",
     )

@@ -19,6 +19,7 @@ from jrh_mlflow.schema.items import (
     PAIR_CONDITIONS,
     REQUIRED_COLUMNS,
     USABLE,
+    VACUUM,
     WITH_BETTER,
 )
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units
@@ -261,6 +262,16 @@ def choices(frame: pd.DataFrame) -> Texts:
     return np.array([known[row] for row in rows], dtype=object)
 
 
+def presentations(item: Codes, order: Texts, condition: Texts) -> Codes:
+    """Code what each call showed: item × order, whatever the replicate.
+
+    Both orders of a pair with nothing to judge are the same prompt: one presentation.
+    """
+    turned = (order == "vu") & ~np.isin(condition, VACUUM)
+    codes: Codes = 2 * item + turned
+    return codes
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallTable(ParallelArrays):
     """Calls as parallel arrays."""
@@ -271,6 +282,7 @@ class CallTable(ParallelArrays):
     choice: Texts
     """W: `u`, `v`, the label, `tie` or `abstain`; empty where the call has no usable answer."""
     better: Texts
+    item: Codes
     pair: Codes
     """Code of (item, replicate)."""
     order: Texts
@@ -282,6 +294,11 @@ class CallTable(ParallelArrays):
     def seen(self) -> tuple[Texts, ...]:
         """What an axis of calls counts by: the choice, and the better content."""
         return self.choice, self.better
+
+    @property
+    def presentation(self) -> Codes:
+        """What each call showed: calls that share one are replicates."""
+        return presentations(self.item, self.order, self.condition)
 
     @property
     def usable(self) -> Mask:
@@ -298,6 +315,7 @@ class CallTable(ParallelArrays):
             n_codes=self.n_tasks,
             left_out=left_out(self.outcome[~self.usable]),
             max_excluded=self.max_excluded,
+            presentations=self.presentation,
         )
 
 
@@ -319,8 +337,14 @@ class PairTable:
         """Return these pairs as a denominator, which a pair with an unusable call leaves whole."""
         calls = self.calls.units(what)
         usable = np.asarray(calls.usable[self.rows].all(axis=1))
+        first = self.rows[:, 0]
         return replace(
-            calls, unit="pair", usable=usable, clusters=calls.clusters[self.rows[:, 0]], n_calls=self.rows.size
+            calls,
+            unit="pair",
+            usable=usable,
+            clusters=calls.clusters[first],
+            n_calls=self.rows.size,
+            presentations=self.calls.item[first],
         )
 
 
@@ -344,6 +368,7 @@ def call_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> Ca
         outcome=frame["outcome"].to_numpy(object),
         choice=choices(frame),
         better=frame["better"].to_numpy(object),
+        item=pd.factorize(frame["suite_item"], sort=True)[0],
         pair=pairs.to_numpy(np.intp),
         order=frame["order"].to_numpy(object),
         task=tasks[0],

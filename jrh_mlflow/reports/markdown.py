@@ -43,8 +43,9 @@ def datasheet_markdown(
     ended = ", ".join(f"{name} {count}" for name, count in outcomes.items())
     lines += [f"Calls: {sum(outcomes.values())} ({ended}).", ""]
     lines += [
-        "Intervals are 95 %: the first takes units as independent (Wilson), the second takes tasks as clusters; "
-        "decisions use the second. Unparsed and failed calls are in no denominator.",
+        "Intervals are 95 %: the first takes units as independent (Wilson), the second takes tasks as clusters "
+        "and replicates of one presentation as one; decisions use the second. Unparsed and failed calls are in no "
+        "denominator.",
         "",
         *bounds_note(estimates.values()),
     ]

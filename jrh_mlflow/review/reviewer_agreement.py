@@ -11,8 +11,9 @@ import numpy as np
 from jrh_mlflow.review.contents import ReviewEntry
 from jrh_mlflow.review.states import DECIDED, REJECTED, Standings
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.scoring.ledger import HULL, interval_method
 from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
-from jrh_mlflow.stats.proportions import cluster_wilson, wilson
+from jrh_mlflow.stats.proportions import cluster_interval, wilson
 
 
 def validator_agreement(entries: Iterable[ReviewEntry], standings: Standings) -> Reading:
@@ -62,9 +63,9 @@ def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:
         value=right / n,
         n=n,
         excluded=excluded,
-        **intervals(wilson(right, n), cluster_wilson(successes, sizes)),
+        **intervals(wilson(right, n), cluster_interval(successes, sizes)),
         n_clusters=len(sizes),
-        method="wilson",
+        method=interval_method("Wilson", len(sizes), by_task=HULL),
         unit="item",
         numerator=right,
     )

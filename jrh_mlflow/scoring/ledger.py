@@ -1,7 +1,8 @@
 """The denominator ledger: every reading is made here, so no unusable call is ever counted as an answer.
 
-A share has Wilson intervals. Any other value (an error, a correlation, agreement) is a function of sums over units and
-has bootstrap intervals: a resample is one row of weights times the units' features, and all are computed at once.
+A share has a Wilson interval and one by cluster (`cluster_interval`). Any other value (an error, a correlation,
+agreement) is a function of sums over units and has bootstrap intervals: a resample is one row of weights times the
+units' features, and all are computed at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading,
 from jrh_mlflow.scoring.bounds import Possible, possible
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import cluster_wilson, wilson, wilson_share
+from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson, wilson_share
 
 MAX_EXCLUDED = 0.05
 """Share of unusable units past which a number is withheld."""
@@ -54,6 +55,8 @@ class Units:
     max_excluded: float = MAX_EXCLUDED
     n_calls: int | None = None
     """Calls that were asked for these units; None: each unit is one."""
+    presentations: Codes | None = None
+    """Code of what was asked in each unit: units that share one are replicates. None: all differ."""
 
     def sizes(self, among: Mask) -> npt.NDArray[np.float64]:
         """Number of units of `among` per cluster."""
@@ -93,13 +96,12 @@ def share(units: Units, hits: Mask, *, among: Mask | None = None, can_be: Possib
     if reason is not None:
         return bounded(reason, units, can_be.bounds)
     counted = units.usable if among is None else units.usable & among
-    n, k = int(counted.sum()), int((hits & counted).sum())
-    if n == 0:
+    if not counted.any():
         return NotEstimable(reason=f"none of the {units.what} chose a side")
-    found = estimate_share(units, k=k, n=n, by_cluster=units.sizes(counted & hits), sizes=units.sizes(counted))
-    low, high = can_be.bounds or (k / n, k / n)
+    found = estimate_share(units, hits, among=counted)
+    low, high = can_be.bounds or (found.value, found.value)
     # A pair with a known half can rule out what the whole pairs read: the bounds hold the number all the same.
-    return replace(found, bound_low=min(low, k / n), bound_high=max(high, k / n))
+    return replace(found, bound_low=min(low, found.value), bound_high=max(high, found.value))
 
 
 def bounded(reading: NotEstimable, units: Units, ends: Interval | None) -> NotEstimable:
@@ -110,21 +112,25 @@ def bounded(reading: NotEstimable, units: Units, ends: Interval | None) -> NotEs
     return replace(reading, bounds=Bounds(low=ends[0], high=ends[1], asked=asked, lost=units.left_out))
 
 
-def estimate_share(
-    units: Units, *, k: float, n: int, by_cluster: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]
-) -> Estimate:
-    """Turn counts into an `Estimate`; `k` may be a half-integer where a pair counts by halves."""
+def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate:
+    """Estimate the share of `hits` among some units; a unit may count by halves.
+
+    The interval by cluster takes replicates of one presentation as one unit; `n` and the Wilson interval count all.
+    """
+    n, k = int(among.sum()), hits[among].sum().item()
     excluded = int((~units.usable).sum())
-    plain = wilson(int(k), n) if float(k).is_integer() else wilson_share(k / n, n)
-    clustered = cluster_wilson(by_cluster, sizes)
+    asked = np.arange(len(among)) if units.presentations is None else units.presentations
+    by_cluster, sizes = collapse_replicates(hits[among].astype(float), asked[among], units.clusters[among])
     n_clusters = int((sizes > 0).sum())
     return Estimate(
         value=k / n,
         n=n,
         excluded=excluded,
-        **intervals(plain, clustered),
+        **intervals(
+            wilson(int(k), n) if float(k).is_integer() else wilson_share(k / n, n), cluster_interval(by_cluster, sizes)
+        ),
         n_clusters=n_clusters,
-        method=interval_method("Wilson", n_clusters),
+        method=interval_method("Wilson", n_clusters, by_task=HULL),
         unit=units.unit,
         numerator=k,
         left_out=units.left_out,
@@ -133,12 +139,16 @@ def estimate_share(
     )
 
 
-def interval_method(plain: str, n_clusters: int) -> str:
+HULL = "hull of clustered Wilson and beta-binomial"
+"""What the interval of a share by task is."""
+
+
+def interval_method(plain: str, n_clusters: int, *, by_task: str = "clustered") -> str:
     """Name the intervals, and say when there are few clusters or only one."""
     if n_clusters < 2:
         return f"{plain}; one task, no clustered interval"
     few = f"; few tasks ({n_clusters})" if n_clusters < FEW_CLUSTERS else ""
-    return f"{plain}; clustered by task{few}"
+    return f"{plain}; {by_task} by task{few}"
 
 
 Statistics = Callable[[Array], Mapping[str, Array]]

@@ -184,6 +184,7 @@ class PointTable(ParallelArrays):
             left_out=left_out(lost),
             max_excluded=self.max_excluded,
             n_calls=n_calls,
+            presentations=self.item if clusters is None else None,
         )
 
     def items(self, what: str) -> ItemTable:

@@ -1,4 +1,4 @@
-"""Intervals for shares: Wilson on the counts or on the effective n of clusters, and confidence sequences.
+"""Intervals for shares: Wilson on the counts, one that takes clusters as units, and confidence sequences.
 
 An interval for a fixed n, looked at after every call, loses the truth at some moment far more often than it says.
 Confidence sequences lose it at any moment, of all there are, with a chance of at most alpha, so a rule may stop when
@@ -99,7 +99,8 @@ def cluster_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> 
     all the mistakes (or none is seen); the second assumes a shape (beta) and asks how large the share may be for every
     intraclass correlation (ICC) that the counts allow. Each covers where the other fails.
 
-    Replicates of one presentation are no units: give their mean, `collapse_replicates`. Counts may be fractions.
+    Replicates of one presentation are no units: collapse them first, `collapse_replicates`. Counts may be fractions,
+    and their order does not matter: two milliseconds are spent once on equal counts.
 
     Coverage of the 95 % interval with 10, 14, 28 and 30 clusters of 2, 4 and 12 units, ICC 0, .1, .3 and .6, rates .005
     to .995 (exact sums over all counts; importance sampling for 12 units): at least .937, be the clusters
@@ -121,8 +122,17 @@ def cluster_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> 
     outer = cluster_wilson(successes, sizes, level=level)
     if outer is None:
         return None
-    inner = beta_binomial_interval(successes, sizes, level=level)
+    used = sizes > 0
+    kinds, n_kinds = np.unique(np.column_stack([successes[used], sizes[used]]), axis=0, return_counts=True)
+    inner = _posterior(tuple(map(tuple, kinds.tolist())), tuple(n_kinds.tolist()), level)
     return min(outer[0], inner[0]), max(outer[1], inner[1])
+
+
+@lru_cache(maxsize=16384)
+def _posterior(kinds: tuple[tuple[float, ...], ...], n_kinds: tuple[int, ...], level: float) -> Interval:
+    """`beta_binomial_interval` of `n_kinds` clusters of each of the `kinds` (successes, size): slow, so it is kept."""
+    successes, sizes = np.repeat(np.array(kinds), n_kinds, axis=0).T
+    return beta_binomial_interval(successes, sizes, level=level)
 
 
 def beta_binomial_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> Interval:
@@ -212,11 +222,24 @@ def _grid_quantile(weight: Array, at: float, start: float, stop: float) -> float
     return float(np.sin(np.interp(at * below[-1], below, borders)) ** 2)
 
 
-def collapse_replicates(hits: Array, presentation: Codes, cluster: Codes) -> tuple[Array, Array]:
-    """Successes and sizes per cluster, with the replicates of one presentation counted as one unit, their mean.
+def collapse_replicates(
+    hits: Array, presentation: Codes, cluster: Codes, *, n_clusters: int | None = None
+) -> tuple[Array, Array]:
+    """Successes and sizes per cluster, with the replicates of one presentation counted as one unit.
 
     Asked five times, a judge that always gives the same answer has told nothing new about the next task: five equal
-    answers count as one. Answers that differ enter as a fraction. Codes are 0, 1, …; a presentation is of one cluster.
+    answers count as one. Answers that differ enter as fractions. With n_j units of presentation j, successes and units
+    are divided by `mean_replicates`, so that they sum to Kish's effective number `(sum n_j)² / sum n_j²` and the share
+    stays that of all units, also where one presentation was asked more often than another.
+
+    Reference:
+        Kish (1965), Survey Sampling, section 11.7 (effective number under unequal weights).
+
+    Args:
+        hits: Of each unit, 0 to 1.
+        presentation: Code of what was asked; a presentation is of one cluster.
+        cluster: Code of the cluster, 0, 1, …
+        n_clusters: Length of the arrays returned; up to the largest code when None.
 
     Example:
         >>> hits = np.array([1.0, 1.0, 0.0, 1.0])
@@ -224,13 +247,22 @@ def collapse_replicates(hits: Array, presentation: Codes, cluster: Codes) -> tup
         (array([1.5]), array([2.]))
     """
     n = np.bincount(presentation)
-    asked = n > 0
-    home = np.zeros(len(n), dtype=np.intp)
-    home[presentation] = cluster
-    shares = np.bincount(presentation, weights=hits)[asked] / n[asked]
-    n_clusters = int(cluster.max()) + 1 if len(cluster) else 0
-    successes: Array = np.bincount(home[asked], weights=shares, minlength=n_clusters).astype(float)
-    return successes, np.bincount(home[asked], minlength=n_clusters).astype(float)
+    successes: Array = np.bincount(cluster, weights=hits, minlength=n_clusters or 0).astype(float)
+    sizes: Array = np.bincount(cluster, minlength=n_clusters or 0).astype(float)
+    # Whole numbers are multiplied before one division rounds: r copies of every unit change no bit.
+    units, squares = float(n.sum()), max(1.0, float(np.square(n).sum()))
+    return successes * units / squares, sizes * units / squares
+
+
+def mean_replicates(presentation: Codes) -> float:
+    """Units of the same presentation as a unit, itself included, averaged over units: 1 where none is repeated.
+
+    Example:
+        >>> mean_replicates(np.array([7, 7, 7, 2, 2, 2])), mean_replicates(np.array([], dtype=int))
+        (3.0, 1.0)
+    """
+    n = np.bincount(presentation)
+    return float(np.square(n).sum() / n.sum()) if len(n) else 1.0
 
 
 def newcombe(share_a: float, a: Interval, share_b: float, b: Interval, *, correlation: float = 0.0) -> Interval:

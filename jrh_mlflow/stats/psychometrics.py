@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.bootstrap import expanded_tail
-from jrh_mlflow.stats.proportions import cluster_wilson
+from jrh_mlflow.stats.proportions import cluster_interval
 
 _TOLERANCE = 1e-12
 """A fitted mean of exactly the target must count as reached whatever the last bit says."""
@@ -84,11 +84,11 @@ def crossing_interval(
 
 
 def band_crossing(steps: Array, correct: Array, n: Array, *, target: float = 0.75) -> tuple[float | None, float | None]:
-    """Where the clustered Wilson band around the curve crosses the target: wide, but never of zero width.
+    """Where the band of clustered intervals around the curve crosses the target: wide, but never of zero width.
 
     The lower end is where the upper edge of the band reaches the target, and the other way round.
     """
-    bands = [cluster_wilson(correct[:, step], n[:, step]) or (0.0, 1.0) for step in range(len(steps))]
+    bands = [cluster_interval(correct[:, step], n[:, step]) or (0.0, 1.0) for step in range(len(steps))]
     whole = np.ones(len(steps))
     low = crossing(steps, np.array([high for _, high in bands]), whole, target=target)
     high = crossing(steps, np.array([low for low, _ in bands]), whole, target=target)

@@ -67,8 +67,8 @@ def test_plain_intervals_fail_on_clustered_tasks_and_the_check_would_see_it(monk
     from jrh_mlflow.evaluation import validate as validation
     from jrh_mlflow.scoring import ledger
 
-    monkeypatch.setattr(ledger, "cluster_wilson", plain)
-    monkeypatch.setattr(validation, "ICC", 0.3)
+    monkeypatch.setattr(ledger, "cluster_interval", plain)
+    monkeypatch.setattr(validation, "ICC", 0.5)
     checks = validate(n_seeds=20, suite=datasheet_suite(design="paper", depth=1), n_resamples=2)
     assert "tie_rate/vacuum" in {check.axis for check in checks if check.fails}
 

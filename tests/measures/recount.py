@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -54,27 +56,34 @@ def content(row: Row) -> str | None:
     return {"uv1": "u", "uv2": "v", "vu1": "v", "vu2": "u"}[row["order"] + row["answer"]]
 
 
-Tally = dict[str, list[int]]
-"""Task to hits and units."""
+@dataclass
+class Tally:
+    by_task: dict[str, list[int]] = field(default_factory=dict)
+    """Task to hits and units."""
+    presentations: Counter[Any] = field(default_factory=Counter)
+    """What was shown to how many units it stands for."""
 
 
 def recount(rows: list[Row]) -> dict[str, Tally]:
     """Hits and units by task, of every share that has a denominator."""
     tallies: dict[str, Tally] = {}
 
-    def add(axis: str, row: Row, hit: bool) -> None:
-        tally = tallies.setdefault(axis, {}).setdefault(row["task"], [0, 0])
-        tally[0] += hit
-        tally[1] += 1
+    def add(axis: str, row: Row, hit: bool, shown: Any) -> None:
+        tally = tallies.setdefault(axis, Tally())
+        counts = tally.by_task.setdefault(row["task"], [0, 0])
+        counts[0] += hit
+        counts[1] += 1
+        tally.presentations[shown] += 1
 
     for row in rows:
         if row["outcome"] not in ("unparsed", "error"):
             for axis, hit in call_axes(row).items():
-                add(axis, row, hit)
+                # Both orders of a pair with nothing to judge are one prompt.
+                add(axis, row, hit, (row["suite_item"], row["condition"] not in VACUUM and row["order"]))
     for uv, vu in both_orders(rows):
         if not {uv["outcome"], vu["outcome"]} & {"unparsed", "error"}:
             for axis, hit in pair_axes(uv, vu).items():
-                add(axis, uv, hit)
+                add(axis, uv, hit, uv["suite_item"])
     return tallies
 
 

@@ -259,8 +259,8 @@ def test_the_seed_belongs_to_the_interval_only():
 def test_few_tasks_are_said_and_many_are_not():
     few = estimate(jrh.measure(pairs([("1", "2")] * 60, n_tasks=29, delta=0)), "raw_false_preference")
     many = estimate(jrh.measure(pairs([("1", "2")] * 60, n_tasks=30, delta=0)), "raw_false_preference")
-    assert few.method == "Wilson; clustered by task; few tasks (29)"
-    assert many.method == "Wilson; clustered by task"
+    assert few.method == "Wilson; hull of clustered Wilson and beta-binomial by task; few tasks (29)"
+    assert many.method == "Wilson; hull of clustered Wilson and beta-binomial by task"
 
 
 def test_replicates_are_pairs_of_their_own():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.items import VACUUM
-from jrh_mlflow.stats.proportions import cluster_wilson
+from jrh_mlflow.stats.proportions import cluster_interval
 from tests.measures.recount import DECOMPOSITION, USABLE, measured, records, recount, same
 from tests.readings import PROPERTY, value
 
@@ -28,11 +28,13 @@ def test_every_share_equals_a_second_count_by_plain_loops(rows):
     tallies = recount(rows)
     assert set(shares) == set(tallies)
     for axis, tally in tallies.items():
-        hits, sizes = np.array(list(tally.values()), float).T
+        hits, sizes = np.array(list(tally.by_task.values()), float).T
         reading = shares[axis]
         assert (reading.numerator, reading.n, reading.n_clusters) == (hits.sum(), sizes.sum(), len(sizes)), axis
         if len(sizes) > 1:
-            clustered = cluster_wilson(hits, sizes)
+            asked = np.array(list(tally.presentations.values()), float)
+            replicates = np.square(asked).sum() / asked.sum()
+            clustered = cluster_interval(hits / replicates, sizes / replicates)
             assert (reading.cluster_low, reading.cluster_high) == pytest.approx(clustered), axis
 
 

@@ -57,7 +57,7 @@ def test_withheld_axes_are_listed_as_withheld():
 
 def test_title_note_profile_and_outcomes_are_told(paper):
     text = paper["Llama8B"].to_markdown(title="Llama8B on paper", note="Simulated.")
-    assert text.startswith("# Llama8B on paper\n\n> Simulated.\n\n**Profile:** vacuum-active, ")
+    assert text.startswith("# Llama8B on paper\n\n> Simulated.\n\n**Profile:** vacuum-leaky, ")
     assert "Calls: 540 (verdict 500, tie 40, abstain 0, unparsed 0, error 0)." in text
     assert "decisions use the second" in text
 

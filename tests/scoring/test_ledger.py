@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Units, interval_method, refuse, share
-from jrh_mlflow.stats.proportions import cluster_wilson, wilson
+from jrh_mlflow.stats.proportions import cluster_interval, wilson
 from tests.readings import PROPERTY
 
 
@@ -82,7 +82,7 @@ def test_a_share_carries_counts_bounds_and_both_intervals(both):
     by_task = np.bincount(np.arange(len(both))[used & hits] % 4, minlength=4).astype(float)
     sizes = np.bincount(np.arange(len(both))[used] % 4, minlength=4).astype(float)
     assert reading.n_clusters == int((sizes > 0).sum())
-    expected = cluster_wilson(by_task, sizes) or (None, None)
+    expected = cluster_interval(by_task, sizes) or (None, None)
     assert (reading.cluster_low, reading.cluster_high) == expected
 
 
@@ -97,3 +97,49 @@ def test_a_share_carries_counts_bounds_and_both_intervals(both):
 )
 def test_the_method_says_when_there_are_few_clusters(n_clusters, text):
     assert interval_method("Wilson", n_clusters) == text
+
+
+def test_the_method_of_a_share_names_both_intervals():
+    reading = share(units([True] * 20), np.ones(20, bool))
+    assert isinstance(reading, Estimate)
+    assert reading.method == "Wilson; hull of clustered Wilson and beta-binomial by task; few tasks (4)"
+
+
+def asked_often(answers: list[bool], times: int) -> Units:
+    """Units of 12 presentations on 4 tasks, each asked so many times."""
+    codes = np.repeat(np.arange(len(answers)), times)
+    return units([True] * len(codes), clusters=codes % 4, presentations=codes)
+
+
+@pytest.mark.parametrize("answers", [[False] * 12, [True] * 12, [True, False, False] * 4, [True] * 5 + [False] * 7])
+def test_five_equal_answers_to_one_presentation_tell_of_the_clusters_what_one_does(answers):
+    once, often = (share(asked_often(answers, n), np.repeat(answers, n)) for n in (1, 5))
+    assert isinstance(once, Estimate)
+    assert isinstance(often, Estimate)
+    assert (often.cluster_low, often.cluster_high) == (once.cluster_low, once.cluster_high)
+    assert (often.n, often.numerator) == (5 * once.n, 5 * sum(answers)), "the counts stay as they are"
+    assert (often.ci_low, often.ci_high) == wilson(5 * sum(answers), 60)
+
+
+def test_units_without_a_presentation_are_all_of_their_own():
+    plain, coded = (
+        share(units([True] * 20, presentations=codes), np.arange(20) % 3 == 0) for codes in (None, np.arange(20))
+    )
+    assert plain == coded
+
+
+@PROPERTY
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3), st.booleans()), min_size=2, max_size=20))
+def test_the_share_of_unevenly_replicated_units_lies_inside_an_interval_no_narrower_than_wilson(rows):
+    """Each row: how often a presentation was asked, its task, and its one answer."""
+    times, tasks, answers = (np.array(column) for column in zip(*rows, strict=True))
+    codes = np.repeat(np.arange(len(rows)), times)
+    reading = share(units([True] * len(codes), clusters=tasks[codes], presentations=codes), answers[codes])
+    assert isinstance(reading, Estimate)
+    if reading.cluster_interval is None:
+        assert len(set(tasks)) == 1
+        return
+    low, high = wilson(int(answers[codes].sum()), len(codes))
+    assert reading.cluster_interval[0] <= low + 1e-9
+    assert reading.cluster_interval[1] >= high - 1e-9
+    assert reading.value == pytest.approx(answers[codes].mean())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
-from jrh_mlflow.stats.proportions import cluster_wilson
+from jrh_mlflow.stats.proportions import cluster_interval
 from jrh_mlflow.stats.psychometrics import (
     Crossing,
     _crossings,
@@ -173,7 +173,7 @@ def test_the_band_has_a_width_where_the_bootstrap_collapses_to_a_point():
 
 def test_the_band_crosses_where_the_edges_of_the_clustered_intervals_do():
     correct = tasks(0.5, 0.5, 1, 1, 1)
-    edges = [cluster_wilson(correct[:, step], SIZES[:, step]) for step in range(5)]
+    edges = [cluster_interval(correct[:, step], SIZES[:, step]) for step in range(5)]
     lower, upper = (
         IsotonicRegression().fit_transform(STEPS, [edge[side] for edge in edges if edge]) for side in (0, 1)
     )
@@ -227,6 +227,6 @@ def test_however_many_steps_there_are_a_curve_below_the_target_is_said_to_reach_
     sizes, claims, runs = np.full(28, 2.0), 0, 200
     for _ in range(runs):
         hits = rng.binomial(2, 0.749, size=(5, 28)).astype(float)
-        ends = [cluster_wilson(row, sizes) or (None, None) for row in hits]
+        ends = [cluster_interval(row, sizes) or (None, None) for row in hits]
         claims += decided_steps(dict(enumerate(ends)))[1] is not None
     assert claims / runs <= 0.05

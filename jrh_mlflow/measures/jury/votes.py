@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
-from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, choices, is_pointwise, normalise
+from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, choices, is_pointwise, normalise, presentations
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Resampling, Sample, Statistics, Units, ratio, share
@@ -41,6 +41,8 @@ class VoteTable(ParallelArrays):
     replicate: npt.NDArray[np.int64]
     condition: Texts
     delta: Array
+    presentation: Codes
+    """Code of what was shown: units that share one are replicates."""
     source: Codes
     """The unperturbed item or task: the cluster of every interval, and what is split into halves."""
     expected: Codes
@@ -104,6 +106,7 @@ class VoteTable(ParallelArrays):
             n_codes=len(self.sources),
             left_out=dict(left_out),
             max_excluded=self.max_excluded if limit is None else limit,
+            presentations=self.presentation,
         )
 
     def usd_per_1k(self, panel: Sequence[str]) -> float | None:
@@ -152,13 +155,15 @@ def votes(
     rows = [frame.set_index(CALL_KEY).reindex(index).fillna(unasked).reset_index() for frame in frames.values()]
     sources = pd.factorize(units["task"], sort=True)
     right = units["expected" if pointwise else "better"]
+    order, condition = (units[column].to_numpy(object) for column in ("order", "condition"))
     return VoteTable(
         judges=tuple(calls),
         item=units["suite_item"].to_numpy(object),
-        order=units["order"].to_numpy(object),
+        order=order,
         replicate=units["replicate"].to_numpy(np.int64),
-        condition=units["condition"].to_numpy(object),
+        condition=condition,
         delta=units["delta"].to_numpy(float),
+        presentation=presentations(pd.factorize(units["suite_item"])[0], order, condition),
         source=sources[0],
         expected=_codes(right.to_numpy(object), scale),
         answer=np.column_stack([_answers(asked, scale) for asked in rows]),

@@ -13,7 +13,7 @@ from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.reports.figures.canvas import PALETTE, canvas, marks, reach, short, write_corners
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins
-from jrh_mlflow.stats.proportions import cluster_wilson, wilson
+from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,10 +52,9 @@ def _bars(judged: ConfidenceTable, bins: Sequence[Bin]) -> list[list[float]]:
     ends = []
     for code, drawn in zip(np.unique(codes), bins, strict=True):
         own = codes == code
-        hits, sizes = (
-            np.bincount(judged.task[mask], minlength=judged.n_tasks).astype(float) for mask in (own & judged.right, own)
-        )
-        ends.append((drawn.accuracy, *(cluster_wilson(hits, sizes) or wilson(int(hits.sum()), drawn.n))))
+        right = judged.right[own]
+        by_task = collapse_replicates(right.astype(float), judged.presentation[own], judged.task[own])
+        ends.append((drawn.accuracy, *(cluster_interval(*by_task) or wilson(int(right.sum()), drawn.n))))
     return reach(ends)
 
 
