@@ -14,7 +14,7 @@ from jrh_mlflow.measures.criterion import criterion_axes
 from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.reports.markdown import table
-from jrh_mlflow.reports.numbers import interval_text, value_text
+from jrh_mlflow.reports.numbers import bounds_note, interval_text, is_shown, missing_text, value_text
 from jrh_mlflow.resolve import prepare
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -126,6 +126,7 @@ def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> 
         "The shift of `tie_rate` is ΔC. A criterion that lowers false preference on equal pairs usually raises misses "
         "by tie on unequal ones: it moves the operating point, not the resolution.",
         "",
+        *bounds_note(shifts.values()),
     ]
     return "\n".join(lines)
 
@@ -136,10 +137,15 @@ def _rows(before: Evaluation, after: Evaluation, shifts: Mapping[str, Reading]) 
             axis,
             value_text(before.datasheet.estimates[axis]),
             value_text(after.datasheet.estimates[axis]),
-            f"{shift.value:+.4f}",
-            interval_text(shift.cluster_low, shift.cluster_high),
-            str(shift.n),
+            *_shift_cells(shift),
         ]
         for axis, shift in shifts.items()
-        if isinstance(shift, Estimate)
+        if is_shown(shift)
     ]
+
+
+def _shift_cells(shift: Reading) -> list[str]:
+    """Write a shift with interval and n, or the bounds of a withheld one."""
+    if not isinstance(shift, Estimate):
+        return [missing_text(shift), "–", "–"]
+    return [f"{shift.value:+.4f}", interval_text(shift.cluster_low, shift.cluster_high), str(shift.n)]

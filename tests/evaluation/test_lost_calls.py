@@ -16,11 +16,14 @@ from jrh_mlflow.cli.printing import comparison_rows, print_evaluations
 from jrh_mlflow.judges.scripted import Noisy
 from jrh_mlflow.measures.axes import AXES, declared
 from jrh_mlflow.reports.comparison import comparison_tables
+from jrh_mlflow.reports.datasheet_page import report_sections
 from jrh_mlflow.reports.figures.datasheet import axes_map, psychometric
+from jrh_mlflow.reports.figures.reliability import score_chart
 from jrh_mlflow.reports.numbers import bounds_text
 from jrh_mlflow.schema.estimates import Bounds
 from jrh_mlflow.tracking.keys import sheet_points
-from tests.readings import asked
+from tests.measures.pointwise import points, report
+from tests.readings import Row, asked
 
 LOST = 0.18
 FORM = re.compile(r"between (≤ |> )?-?[\d.]+ and (≤ |> )?-?[\d.]+ \(\d+ % of [\d,]+ calls lost: withheld\)")
@@ -162,3 +165,46 @@ def test_figures_draw_bounds_as_brackets_without_a_point(done: jrh.Evaluation) -
         drawn = [line for line in axes.lines if line.get_marker() in "osD^vPX*" and len(line.get_xdata())]
         assert drawn == []
         assert any(len(bars.get_segments()) for bars in axes.collections)
+
+
+def test_a_shift_between_arms_that_lost_calls_shows_its_bounds(store_uri: str, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JRH_HOME", str(tmp_path))
+    suite = jrh.datasheet_suite(design="paper", n_tasks=2, depth=1)
+    options = {"experiment": "tests", "tracking_uri": store_uri, "progress": False, "traces": "none"}
+    shift = jrh.criterion_shift(Noisy(unparsed=0.3), suite, **options)
+    rows = [line for line in shift.to_markdown().splitlines() if line.startswith("| tie_rate/delta_0_same |")]
+    assert rows
+    for row in rows:
+        before, after, moved, *others = (cell.strip() for cell in row.strip("|").split("|")[1:])
+        assert all(FORM.fullmatch(cell) for cell in (before, after, moved)), row
+        assert others == ["–", "–"]
+
+
+def reliability_rows() -> list[Row]:
+    """Two tests on twelve sources, of which one lost three calls and the other none."""
+    said = ["error"] * 3 + ["yes"] * 5 + ["no"] * 4
+    base = points("baseline", [("yes", "yes")] * 12)
+    return base + points("typos", [(one, "yes") for one in said]) + points("markdown", [("yes", "yes")] * 12)
+
+
+def test_a_reliability_report_shows_bounds_in_markdown_page_and_chart() -> None:
+    found = report(reliability_rows(), max_excluded=0.05, labels=("no", "yes"))
+    text = "between 0.42 and 0.67 (25 % of 12 calls lost: withheld)"
+    headline = next(line for line in found.to_markdown().splitlines() if line.startswith("| `typos` | between"))
+    assert headline.startswith(f"| `typos` | {text} |")
+    assert "is no number" in found.to_markdown()
+    sections = report_sections(found.estimates, found.scores, found.categories)
+    (score,) = [row for row in sections[0].rows if row.label == "typos"]
+    assert (score.value, score.bounds, score.bar) == (text, True, (5 / 12, 8 / 12))
+    chart = score_chart(found, judge="cut")
+    assert chart is not None
+    assert [label.get_text() for label in chart.axes[0].get_yticklabels()] == ["baseline", "markdown", "typos"]
+    assert "bounds of a withheld score" in [each.get_text() for each in chart.legends[0].get_texts()]
+    assert "typos" not in found.profile, "a withheld score is not the weakest"
+    assert found.summary["n_tests"] == 1
+
+
+def test_the_mean_over_tests_takes_no_bounds() -> None:
+    cut_off = jrh.measure(reliability_rows(), labels=("no", "yes"))
+    whole = jrh.measure([row for row in reliability_rows() if row["condition"] != "typos"], labels=("no", "yes"))
+    assert (cut_off.summary["mean"], cut_off.summary["max"]) == (whole.summary["mean"], whole.summary["max"])

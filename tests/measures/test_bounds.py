@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from jrh_mlflow.measures.axes import stimuli_axes
 from jrh_mlflow.measures.criterion import criterion_axes
 from jrh_mlflow.measures.datasheet import datasheet_axes
 from jrh_mlflow.measures.records import CallTable, call_table, normalise
+from jrh_mlflow.reports.numbers import missing_text
 from jrh_mlflow.schema.estimates import Bounds, Reading
 from jrh_mlflow.scoring.bounds import Possible
 from jrh_mlflow.scoring.ledger import Resampling
@@ -256,3 +259,17 @@ def test_shares_of_reliability_tests_have_the_least_and_the_greatest_that_comple
     for axis in ("typos/matthews", "typos/flip_rate", "typos/gwet_ac1"):
         assert reason(found, axis).withheld
         assert reason(found, axis).bounds is None, axis
+
+
+def test_every_reading_of_the_version_before_opens_without_bounds() -> None:
+    files = sorted((Path(__file__).parents[1] / "compatibility" / "files").rglob("datasheet.json"))
+    missing_before = 0
+    for file in files:
+        for axis, data in json.loads(file.read_text(encoding="utf-8"))["estimates"].items():
+            kind = {"estimate": jrh.Estimate, "not_estimable": jrh.NotEstimable}[data.pop("kind")]
+            reading = kind(**data)
+            if isinstance(reading, jrh.NotEstimable):
+                missing_before += 1
+                assert (reading.bounds, missing_text(reading)) == (None, "n/a"), (file, axis)
+    assert files
+    assert missing_before
