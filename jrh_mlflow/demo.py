@@ -35,6 +35,8 @@ REAL_MODEL, REAL_SUITE = "local/smollm2", "datasheet-short"
 REAL_NAME = "SmolLM2-135M (real)"
 PICTURES = "pictures"
 JUDGES = ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")
+PAPER_SUITE = "datasheet-paper"
+"""The design behind the published counts that these judges give."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +72,14 @@ def demo_replies() -> Iterator[tuple[Path, str]]:
 def run_demo(tracking_uri: str, *, on_start: Callable[[str], None] | None = None) -> Demo:
     """Measure every simulated judge in a store."""
     say = on_start or str
+    where: dict[str, Any] = {"experiment": EXPERIMENT, "tracking_uri": tracking_uri}
     datasheets = []
     for name in JUDGES:
         say(f"{name} (simulated)")
-        datasheets.append(evaluate(scripted.profile(name), experiment=EXPERIMENT, tracking_uri=tracking_uri))
+        datasheets.append(evaluate(scripted.profile(name), PAPER_SUITE, **where))
     say("Qwen32B (simulated) under two tie criteria")
-    shift = criterion_shift(scripted.profile("Qwen32B"), experiment=EXPERIMENT, tracking_uri=tracking_uri)
+    shift = criterion_shift(scripted.profile("Qwen32B"), PAPER_SUITE, **where)
     say("three graders (simulated) on a reliability suite written by rules")
-    where: dict[str, Any] = {"experiment": EXPERIMENT, "tracking_uri": tracking_uri}
     with demo_replies() as (path, rubric):
         suite = generate(
             path,

@@ -49,7 +49,7 @@ def test_evaluate_prints_json_and_logs_the_run(tmp_path: Path, store_uri: str) -
     (facts,) = json.loads(done.stdout)
     assert facts["judge"] == "own_judge:judge"
     assert facts["simulated"] is False
-    assert facts["metrics"]["calls/total"] == 680
+    assert facts["metrics"]["calls/total"] == 1064
 
 
 def test_options_that_were_given_override_the_recipe_and_defaults_do_not(tmp_path: Path, store_uri: str) -> None:
@@ -85,7 +85,8 @@ def test_texts_in_a_table_begin_below_one_another(tmp_path: Path) -> None:
 
 
 def test_shift_prints_the_table(tmp_path: Path, store_uri: str) -> None:
-    done = jrh("shift", "--judge", "scripted:Qwen32B", "--tracking-uri", store_uri, cwd=tmp_path)
+    asked = ("--judge", "scripted:Qwen32B", "--suite", "datasheet-paper", "--tracking-uri", store_uri)
+    done = jrh("shift", *asked, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "| tie_rate/delta_0_same | 0.7417 | 1.0000 | +0.2583 |" in done.stdout
 

@@ -22,7 +22,7 @@ def natural_pairs(folder: Path, better: str, worse: str, *, n: int = 12) -> None
 
 
 def test_the_audit_of_a_built_in_suite_is_a_table(tmp_path: Path) -> None:
-    done = jrh("suite", "audit", "datasheet", cwd=tmp_path)
+    done = jrh("suite", "audit", "datasheet-paper", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.splitlines()
     assert header.split() == ["shortcut", "prefers", "ladder"]

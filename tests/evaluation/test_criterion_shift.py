@@ -14,7 +14,8 @@ from jrh_mlflow.schema.criteria import Criterion
 
 @pytest.fixture(scope="module")
 def shift(store_uri: str) -> jrh.CriterionShift:
-    return jrh.criterion_shift(jrh.scripted.profile("Qwen32B"), experiment="tests", tracking_uri=store_uri)
+    judge = jrh.scripted.profile("Qwen32B")
+    return jrh.criterion_shift(judge, "datasheet-paper", experiment="tests", tracking_uri=store_uri)
 
 
 def test_the_published_shift_is_read(shift: jrh.CriterionShift) -> None:

@@ -25,7 +25,8 @@ def small() -> jrh.Suite:
 
 @pytest.fixture(scope="module")
 def llama(store_uri: str) -> jrh.Evaluation:
-    return jrh.evaluate(jrh.scripted.profile("Llama8B"), experiment="tests", tracking_uri=store_uri)
+    judge = jrh.scripted.profile("Llama8B")
+    return jrh.evaluate(judge, "datasheet-paper", experiment="tests", tracking_uri=store_uri)
 
 
 def run_of(evaluation: jrh.Evaluation, uri: str) -> mlflow.entities.Run:
@@ -64,7 +65,7 @@ def test_params_tags_and_description_are_those_of_the_interface(llama: jrh.Evalu
     data = run_of(llama, store_uri).data
     assert data.params["judge.model"] == "Llama8B"
     assert data.params["judge.tie_criterion"] == "allowed"
-    assert data.params["suite.sha256"] == jrh.datasheet_suite().sha256
+    assert data.params["suite.sha256"] == jrh.load_suite("datasheet-paper").sha256
     assert data.params["run.seed"] == "0"
     assert len(data.params["judge.prompt_sha256"]) == 64
     assert data.tags["jrh.kind"] == "evaluate"

@@ -50,7 +50,7 @@ def reading(audit: SuiteAudit, shortcut: str, condition: str = "ladder", directi
 
 
 def test_the_papers_ladder_is_climbed_by_counting_words():
-    audit = audit_suite(jrh.datasheet_suite())
+    audit = audit_suite(jrh.load_suite("datasheet-paper"))
     overlap = reading(audit, "WordOverlap").estimate
     assert overlap.value > 0.95
     assert (overlap.n, overlap.n_clusters, overlap.unit) == (150, 10, "pair")
