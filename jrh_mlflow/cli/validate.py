@@ -56,7 +56,7 @@ def validate(
     Judges: bias and coverage of every estimator. Tasks: coverage and mean width of the clustered interval of a share,
     the former one (old) beside the present one (new), for 10 to 30 tasks of 2, 4 and 12 calls, rates from .005 to .5
     (those over .5 are their mirror) and tasks that differ by an intraclass correlation of 0 to .6; 2 and 4 calls by
-    exact sums, 12 by simulation.
+    exact sums, 12 by simulation. Replicates: a judge without noise, asked five times, must read the same.
 
     Fails (exit code 1) when a 95 % interval covers the truth less than 93 % of the time, or a plain one more than
     97.5 %, by three standard errors of the simulation. The result depends on the seed, never on the workers.
@@ -81,7 +81,8 @@ def validate(
             seed=seed,
             apply=_shown(apply, "intervals"),
         )
-    facts = {"seed": seed, "estimators": checks, "intervals": cells}
+    moved = validation.moved_by_replicates(suite)
+    facts = {"seed": seed, "estimators": checks, "intervals": cells, "moved_by_replicates": moved}
     text = json.dumps(facts, default=asdict)
     if output:
         output.write_text(text + "\n", encoding="utf-8")
@@ -90,7 +91,8 @@ def validate(
     else:
         _print_checks(checks)
         _print_cells(cells)
-    failures = validation.failures(checks, cells)
+        click.echo(f"Five replicates of one answer: {sum(moved.values())} of {len(moved)} clustered intervals move.")
+    failures = validation.failures(checks, cells, moved)
     if failures:
         raise GateError(f"{len(failures)} interval(s) miss their promise, first {failures[0]}.")
 

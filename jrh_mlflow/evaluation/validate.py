@@ -1,10 +1,11 @@
 """We test the tester: how often each interval holds the truth of simulated judges and of simulated tasks.
 
-Two parts. Judges with known rates are measured on a suite, over many seeds, in two designs: in `independent` every
+Three parts. Judges with known rates are measured on a suite, over many seeds, in two designs: in `independent` every
 call is a draw of its own; in `clustered` each task has rates of its own around the same means (intraclass correlation
 0.1), as real judges do. An interval is checked where its assumption holds: the plain one on independent units, the
 clustered one everywhere. The clustered interval of a share is then checked by itself in the designs, rates and
-correlations of `stats/coverage.py`, beside the former one.
+correlations of `stats/coverage.py`, beside the former one. And a judge without noise, asked five times, must read what
+it reads when it is asked once.
 """
 
 from __future__ import annotations
@@ -225,6 +226,25 @@ def check_intervals(
     return cells
 
 
+def moved_by_replicates(suite: Suite, *, n_replicates: int = 5, n_resamples: int = 200) -> dict[str, bool]:
+    """Repeat every answer of a judge, and say of each axis whether its clustered interval moved."""
+    once = Simulation(suite).calls(Noisy(sensitivity=CURVE, matched=None, icc=ICC, seed=0, **RATES))
+    often = pd.concat([once.assign(replicate=number) for number in range(n_replicates)], ignore_index=True)
+    sheets = [measure(calls, seed=0, n_resamples=n_resamples).estimates for calls in (once, often)]
+    ends: list[dict[str, tuple[float, float]]] = [
+        {
+            axis: each.cluster_interval
+            for axis, each in sheet.items()
+            if isinstance(each, Estimate) and each.cluster_interval
+        }
+        for sheet in sheets
+    ]
+    return {
+        axis: axis not in ends[1] or not np.allclose(interval, ends[1][axis], rtol=0, atol=1e-9)
+        for axis, interval in ends[0].items()
+    }
+
+
 def truths() -> dict[str, float]:
     """Return what each axis would read with infinitely many calls, from what the judge does and the axis counts."""
     step_keys = {delta_key(step): right for step, right in CURVE.items()}
@@ -331,10 +351,11 @@ def summary(checks: Sequence[Check]) -> dict[str, int]:
     return dict(Counter(check.verdict.split(":")[0] for check in checks))
 
 
-def failures(checks: Sequence[Check], cells: Sequence[coverage.Cell]) -> list[str]:
+def failures(checks: Sequence[Check], cells: Sequence[coverage.Cell], moved: Mapping[str, bool]) -> list[str]:
     """Say what misses its promise; nothing when all is well."""
     low = sorted((cell for cell in cells if cell.fails), key=lambda cell: cell.new.coverage)
     return [
         *(f"{check.axis} ({check.design}, {check.interval}): {check.verdict}" for check in checks if check.fails),
         *(f"{cell}: {cell.new.coverage:.3f} ± {cell.new.error:.3f}" for cell in low),
+        *(f"{axis}: its clustered interval moves with replicates of the same answers" for axis in moved if moved[axis]),
     ]

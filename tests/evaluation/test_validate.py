@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from jrh_mlflow.evaluation.validate import check_intervals, failures, truths, validate, worker_map
+from jrh_mlflow.evaluation.validate import check_intervals, failures, moved_by_replicates, truths, validate, worker_map
 from jrh_mlflow.stats import proportions
 from jrh_mlflow.suites import datasheet_suite
 
@@ -77,10 +78,10 @@ def test_plain_intervals_fail_on_clustered_tasks_and_the_check_would_see_it(monk
 def test_the_interval_of_a_share_holds_and_wilson_on_the_calls_would_not(n_calls, monkeypatch) -> None:
     """Exact sums over 2 calls, draws over 12."""
     cells = check_intervals(n_tasks=[10], n_calls=[n_calls], draws=5)
-    assert failures([], cells) == []
+    assert failures([], cells, {}) == []
     monkeypatch.setattr(proportions, "cluster_interval", plain)
     cells = check_intervals(n_tasks=[10], n_calls=[n_calls], draws=5)
-    assert failures([], cells)[0].startswith(f"10 tasks × {n_calls} calls, ICC 0.6")
+    assert failures([], cells, {})[0].startswith(f"10 tasks × {n_calls} calls, ICC 0.6")
 
 
 def test_the_number_of_processes_changes_nothing(suite) -> None:
@@ -97,3 +98,22 @@ def test_another_seed_takes_other_judges_and_other_draws(suite) -> None:
     assert [check.bias for check in first] != [check.bias for check in second]
     cells = [check_intervals(n_tasks=[10], n_calls=[12], draws=1, seed=seed) for seed in (0, 1)]
     assert cells[0] != cells[1]
+
+
+def test_replicates_of_the_same_answers_move_no_clustered_interval(suite) -> None:
+    moved = moved_by_replicates(suite)
+    assert {"dark_current", "raw_false_preference", "target_sensitivity/delta_1", "reading_gap/delta_1"} <= set(moved)
+    assert [axis for axis in moved if moved[axis]] == []
+
+
+def test_replicates_that_count_as_new_units_are_a_failure(suite, monkeypatch) -> None:
+    from jrh_mlflow.scoring import ledger
+
+    monkeypatch.setattr(ledger, "collapse_replicates", _counted_as_units)
+    moved = moved_by_replicates(suite)
+    assert moved["stable_cross_sensitivity"]
+    assert any("stable_cross_sensitivity" in text for text in failures([], [], moved))
+
+
+def _counted_as_units(hits, presentation, cluster):
+    return np.bincount(cluster, weights=hits), np.bincount(cluster).astype(float)
