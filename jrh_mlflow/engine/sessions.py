@@ -23,7 +23,7 @@ from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.first_answers import Ask, FirstAnswers
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
-from jrh_mlflow.judges.parsing import ParsedAnswer, read_answer
+from jrh_mlflow.judges.parsing import ParsedAnswer, read_answer, read_grade
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
     TYPICAL_OUTPUT_TOKENS,
@@ -33,7 +33,7 @@ from jrh_mlflow.models.prices import (
     worst_case_micro,
 )
 from jrh_mlflow.models.transports import RETRYABLE, TransportError
-from jrh_mlflow.schema.items import Call, CallRecord
+from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Call, CallRecord
 from jrh_mlflow.schema.presentation import Answer, Presentation
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text
@@ -142,6 +142,9 @@ def record(judge: Judge, call: Call, returned: object, *, failure: str | None, l
         outcome, answer, problem = "error", "", blank_secrets(clean_text(failure))
     else:
         outcome, answer, reason = read_answer(returned, call.presentation.answers)
+        if outcome == "unparsed" and call.item.condition in LEVEL_CONDITIONS and (grade := read_grade(returned)):
+            # People's judges say yes or no, or give a score: on single responses of known level both can be measured.
+            outcome, answer, reason = "verdict", grade, None
         problem = blank_secrets(clean_text(reason)) if reason else ""
     extras = returned if isinstance(returned, Answer) else Answer(None)
     return CallRecord(

@@ -9,7 +9,7 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.comparison import Contrasts
-from jrh_mlflow.measures.records import is_pointwise, normalise
+from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
 from jrh_mlflow.reports.comparison import JudgeCard, comparison_markdown, comparison_page, comparison_tables
 from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER
 from jrh_mlflow.reports.figures.reliability import comparison_figures
@@ -80,7 +80,8 @@ class Comparison:
 
     def _worst(self) -> dict[str, Any]:
         items = {item.id: item for item in self.runs[0].suite.items}
-        if not is_pointwise(normalise(self.runs[0].calls)):
+        calls = normalise(self.runs[0].calls)
+        if not is_pointwise(calls) or has_levels(calls):
             return {}
         return {run.judge: worst_items(run.calls, items, _MOST_WORST) for run in self.runs}
 

@@ -20,12 +20,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from jrh_mlflow.judges.json_objects import MAX_DEPTH, Span, UnreadableError, decode, spans, string_end
 from jrh_mlflow.judges.thoughts import FILLER, without_thoughts
-from jrh_mlflow.schema.presentation import Answer
+from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.text import clean_text
 
@@ -108,6 +109,26 @@ def read_answer(returned: object, answers: tuple[str, ...]) -> tuple[str, str, s
     if found.casefold() == TIE:
         return "tie", "", None
     return "verdict", found, None
+
+
+def read_grade(returned: object) -> str | None:
+    """Return what a judge of one response means by a value, whichever form it was asked for; None for no grade.
+
+    Yes, pass, true and True are `yes`, no, fail, false and False `no`; a finite number, also as text, is itself.
+
+    Example:
+        >>> [read_grade(value) for value in (True, " Fail", 4.0, "0.70", 1e-5, "4 of 5", float("nan"))]
+        ['yes', 'no', '4', '0.70', '0.00001', None, None]
+    """
+    value = returned.value if isinstance(returned, Answer) else returned
+    value = value.value if isinstance(value, Unread) else value
+    text = _as_text(value)
+    if text is None:
+        return None
+    if isinstance(value, float) and "e" in text:
+        text = format(Decimal(text), "f")
+    said = next((alike[0] for alike in LABEL_WORDS if text in alike), None)
+    return said or (text if _LEVEL.fullmatch(text) else None)
 
 
 @lru_cache(maxsize=256)

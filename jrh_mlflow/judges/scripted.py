@@ -35,7 +35,17 @@ from jrh_mlflow.judges.shortcuts import (
 )
 from jrh_mlflow.perturb import written_by
 from jrh_mlflow.schema.criteria import Criterion, criterion
-from jrh_mlflow.schema.items import BASELINE, DELTA_0, DELTA_0_SAME, LADDER, LADDERS, VACUUM, Call, Item
+from jrh_mlflow.schema.items import (
+    BASELINE,
+    DELTA_0,
+    DELTA_0_SAME,
+    LADDER,
+    LADDERS,
+    LEVEL_CONDITIONS,
+    VACUUM,
+    Call,
+    Item,
+)
 from jrh_mlflow.schema.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -127,16 +137,31 @@ class _Informed(Scripted):
 
 
 class Oracle(_Informed):
-    """Knows the right answer, and ties when neither content is better: no false preference, accuracy 1."""
+    """Knows the right answer, and ties when neither content is better: no false preference, accuracy 1.
+
+    Of a single response of known level its score is the share of the requirements that it meets.
+    """
+
+    def begin(self, suite: Suite) -> None:
+        """Learn the labels of the baselines, and how many requirements there are."""
+        super().begin(suite)
+        self._most = max((item.delta or 0.0 for item in suite.items if item.condition in LEVEL_CONDITIONS), default=0.0)
 
     def answer(self, call: Call) -> str:
         """Look the better content or the expected label up; where neither is known, say the lowest label."""
+        if call.item.condition in LEVEL_CONDITIONS:
+            return self._score(call.item, call.presentation.answers)
         if call.item.kind != "pair":
             answers = call.presentation.answers
             return call.item.expected or self.right_answer(call.item, answers) or answers[0]
         if call.item.better is None:
             return "tie" if "tie" in call.presentation.answers else "1"
         return slot_of(call.item.better, call.order)
+
+    def _score(self, item: Item, answers: Sequence[str]) -> str:
+        met = (item.delta or 0.0) / (self._most or 1.0)
+        scale = [float(answer) for answer in answers if answer.isdigit()] or [0.0, 1.0]
+        return f"{scale[0] + (scale[-1] - scale[0]) * met:.9f}"
 
 
 class Noisy(Scripted):
@@ -205,6 +230,8 @@ class Noisy(Scripted):
     def answer(self, call: Call) -> str:
         """Draw an answer with the rates of the item's condition."""
         item = call.item
+        if item.condition in LEVEL_CONDITIONS:
+            raise ValueError("Noisy has rates for pairs, and none for single responses of known level.")
         if self.unparsed and self._draw(call, "unparsed") < self.unparsed:
             return "?"
         coin = "1" if self._draw(call, "coin") < 0.5 else "2"

@@ -18,6 +18,7 @@ from typing import Literal, get_args
 from jrh_mlflow.judges._scripted import Looking, uniform
 from jrh_mlflow.perturb import english
 from jrh_mlflow.perturb.words import STOP_WORDS
+from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Call
 from jrh_mlflow.schema.presentation import Presentation
 
 Direction = Literal["more", "less"]
@@ -38,7 +39,8 @@ _HEDGE = re.compile(
 class Shortcut(Looking):
     """Prefers the content that scores more, or less, on something that can be counted without reading.
 
-    A single response has nothing beside it to score more than: there it abstains.
+    A single response has nothing beside it to score more than: there it abstains. Only where any score may be
+    answered, on single responses of known level, it answers its score (`less`: with a minus).
     """
 
     def __init__(self, *, direction: Direction = "more", seed: int = 0) -> None:
@@ -62,6 +64,14 @@ class Shortcut(Looking):
     @abstractmethod
     def score(self, text: str, presentation: Presentation) -> float:
         """Return how much a content has of what is counted."""
+
+    def answer(self, call: Call) -> str:
+        """Compare two contents; answer the score of a single response of known level."""
+        if call.item.condition not in LEVEL_CONDITIONS:
+            return self(call.presentation)
+        score = self.score(call.presentation.response or "", call.presentation)
+        # So many digits that equal scores are the same text, however their weights were summed.
+        return f"{score if self.direction == 'more' else -score:.9f}"
 
     def margin(self, presentation: Presentation) -> float:
         """Return by how much the first content is preferred over the second; 0 where their scores are equal."""
@@ -112,8 +122,7 @@ class TfidfCosine(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Weigh the words by how few sentences hold them."""
-        shown = (presentation.instruction, presentation.first or "", presentation.second or "")
-        documents = [set(_words(sentence)) for one in shown for sentence in sentences_of(one)]
+        documents = [set(_words(sentence)) for one in _shown(presentation) for sentence in sentences_of(one)]
         held_by = Counter(word for document in documents for word in document)
         weights = {word: 1 + math.log((1 + len(documents)) / (1 + count)) for word, count in held_by.items()}
         return _cosine(_weighted(text, weights), _weighted(presentation.instruction, weights))
@@ -178,8 +187,7 @@ class RareWords(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Count words that occur once."""
-        shown = (presentation.instruction, presentation.first or "", presentation.second or "")
-        counts = Counter(word for one in shown for word in _words(one))
+        counts = Counter(word for one in _shown(presentation) for word in _words(one))
         return sum(counts[word] == 1 for word in set(_words(text)))
 
 
@@ -249,6 +257,12 @@ def every_shortcut(*, seed: int = 0) -> Iterator[Shortcut]:
     for shortcut in SHORTCUTS:
         for direction in DIRECTIONS:
             yield shortcut(direction=direction, seed=seed)
+
+
+def _shown(presentation: Presentation) -> list[str]:
+    """Return the texts that a judge sees: the instruction and the contents."""
+    contents = (presentation.first, presentation.second, presentation.response)
+    return [presentation.instruction, *(text for text in contents if text)]
 
 
 @lru_cache(_TEXTS_AT_HAND)

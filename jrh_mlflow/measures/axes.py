@@ -8,7 +8,8 @@ number means.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -17,9 +18,22 @@ import numpy as np
 from scipy.special import ndtri
 
 from jrh_mlflow.errors import suggest
+from jrh_mlflow.measures import levels
+from jrh_mlflow.measures.levels import Counting, LevelTable, UnitScores, score_reading
 from jrh_mlflow.measures.records import CallTable, PairTable, completions, pair_table
 from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, Statistic, intervals
-from jrh_mlflow.schema.items import DELTA_0_DIFFERENT, DELTA_0_SAME, FILLER, LADDER, LADDER_MATCHED, NATURAL, VACUUM
+from jrh_mlflow.schema.items import (
+    DELTA_0_DIFFERENT,
+    DELTA_0_SAME,
+    FILLER,
+    LADDER,
+    LADDER_MATCHED,
+    LEVEL_LADDERS,
+    LEVEL_PADDED,
+    LEVEL_VACUUM,
+    NATURAL,
+    VACUUM,
+)
 from jrh_mlflow.scoring.bounds import Possible, difference_bounds, over_completions
 from jrh_mlflow.scoring.ledger import Resampling, bounded, estimate_share, interval_method, refuse, share
 from jrh_mlflow.stats import Array, Mask, Texts
@@ -130,12 +144,20 @@ class Axis:
     among: Event | None = None
     """The denominator, where it is not all of them."""
     derived: Callable[[Basis], Reading] | None = None
+    counting: Counting | None = None
+    """What is counted of single responses of known level; for axes of the pointwise datasheet."""
+    gap: tuple[str, str] | None = None
+    """Two families of the pointwise datasheet whose difference it is, step by step."""
     unit: Literal["call", "pair", "curve"] = "call"
     statistic: Statistic = "rate"
     direction: Literal["lower", "higher"] | None = None
     """Which is better, where one is."""
     by_step: bool = False
     """A family over ladder steps."""
+    step: Literal["delta", "level"] = "delta"
+    """What a step of a family is: a difference of levels, or a level."""
+    main_step: float = 1
+    """The step that stands for a family."""
     curve: bool = False
     """A family that MLflow draws by step, as `<name>/curve`."""
     compared: bool = True
@@ -156,12 +178,13 @@ class Axis:
     @property
     def comparable(self) -> bool:
         """Whether judges are compared on it: a share of calls with a good end."""
-        return bool(self.compared and self.hits and self.among is None and self.unit == "call" and self.direction)
+        is_share = self.counting or (self.hits and self.among is None and self.unit == "call")
+        return bool(self.compared and is_share and self.direction)
 
     @property
     def main_key(self) -> str:
         """Key of the one estimate that stands for it."""
-        return f"{self.name}/{delta_key(1)}" if self.by_step else self.name
+        return f"{self.name}/{self.step}_{self.main_step:g}" if self.by_step else self.name
 
     def where(self, condition: Texts, delta: Array) -> dict[str, Mask]:
         """Return the keys that these calls have to the calls behind each: one key, or one per step."""
@@ -173,8 +196,20 @@ class Axis:
     def what(self, key: str) -> str:
         """Name the units behind one of its keys, for reasons: `ladder calls at delta_1`."""
         step = key.removeprefix(f"{self.name}/")
-        units = "pairs" if self.unit == "pair" else "calls"
+        # Of single responses it is calls that are lost, whatever they are compared in.
+        units = "pairs" if self.unit == "pair" and self.counting is None else "calls"
         return f"{self.stimuli.name} {units}{f' at {step}' if self.by_step else ''}"
+
+    def counted(self, table: LevelTable) -> dict[str, UnitScores]:
+        """Return the units behind each of its keys, of single responses of known level."""
+        found = {} if self.counting is None else self.counting(table)
+        return {f"{self.name}/{step}" if step else self.name: units for step, units in found.items()}
+
+    def mean(self, table: LevelTable, key: str, units: UnitScores) -> Reading:
+        """Return the mean score of the units behind one of its keys."""
+        none = f"the answers to the {self.stimuli.name} do not depend on the level" if len(units.score) else ""
+        none = none or f"nothing to compare among the {self.what(key)}"
+        return replace(score_reading(table, units, what=self.what(key), none=none), statistic=self.statistic)
 
     def share(self, table: CallTable | PairTable, key: str) -> Reading:
         """Return the share of its hits among the units of `table`."""
@@ -291,18 +326,7 @@ def _d_prime_bounds(shares: Bounds) -> Bounds:
 
 
 def reading_gap(basis: Basis) -> Reading:
-    """P_all on the ladder − P_all on the matched ladder, at one step.
-
-    The intervals are those of the two shares, squared and added (`newcombe`); the one by task takes the correlation
-    of the two shares over the tasks into account, because both ladders stand on the same tasks.
-    """
-    ladder, matched = (basis.reading(name) for name in ("target_sensitivity", "matched_sensitivity"))
-    bounds = difference_bounds(ladder, matched)
-    for part, name in ((ladder, LADDER), (matched, LADDER_MATCHED)):
-        if isinstance(part, NotEstimable):
-            return replace(part, reason=f"{name}: {part.reason}", bounds=bounds if part.withheld else None)
-    assert isinstance(ladder, Estimate)
-    assert isinstance(matched, Estimate)
+    """P_all on the ladder − P_all on the matched ladder, at one step."""
     counts: list[Array] = []
     for condition in (LADDER_MATCHED, LADDER):
         own = basis.every.usable & (basis.every.condition == condition)
@@ -310,6 +334,26 @@ def reading_gap(basis: Basis) -> Reading:
         counts += [
             np.bincount(basis.every.task[each], minlength=basis.every.n_tasks).astype(float) for each in (hits, own)
         ]
+    return gap_reading(basis.reading("target_sensitivity"), basis.reading("matched_sensitivity"), counts)
+
+
+def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> Reading:
+    """Difference of a share on the ladder and the same share on the matched ladder.
+
+    The intervals are those of the two shares, squared and added (`newcombe`); the one by task takes the correlation
+    of the two shares over the tasks into account, because both ladders stand on the same tasks.
+
+    Args:
+        ladder: The share on the ladder.
+        matched: The share on the matched ladder.
+        counts: Hits and sizes by task on the matched ladder, then on the ladder.
+    """
+    bounds = difference_bounds(ladder, matched)
+    for part, name in ((ladder, LADDER), (matched, LADDER_MATCHED)):
+        if isinstance(part, NotEstimable):
+            return replace(part, reason=f"{name}: {part.reason}", bounds=bounds if part.withheld else None)
+    assert isinstance(ladder, Estimate)
+    assert isinstance(matched, Estimate)
     shared = int(((counts[1] > 0) & (counts[3] > 0)).sum())
     both = (
         (matched.interval, ladder.interval, 0.0),
@@ -442,12 +486,33 @@ _MATCHED = Stimuli(
 _FILLER = Stimuli(name=FILLER, conditions=(FILLER,), section="Controls")
 _DIFFERENT = Stimuli(name=DELTA_0_DIFFERENT, conditions=(DELTA_0_DIFFERENT,), section="Controls")
 _NATURAL = Stimuli(name=NATURAL, conditions=(NATURAL,), section="Natural pairs", optional=True)
+_SINGLE_VACUUM = Stimuli(
+    name="vacuum", conditions=LEVEL_VACUUM, section="One response: nothing to judge (vacuum)", optional=True
+)
+_SINGLE_LADDER = Stimuli(
+    name="ladder", conditions=LEVEL_LADDERS[:1], section="One response: levels of the ladder", optional=True
+)
+_SINGLE_MATCHED = Stimuli(
+    name="matched ladder",
+    conditions=LEVEL_LADDERS[1:],
+    section="One response: levels of the matched ladder (same words, wrong facts)",
+    optional=True,
+)
+_SINGLE_ANSWERS = Stimuli(
+    name="ladder", conditions=LEVEL_LADDERS, section="One response: mean answer at each level", optional=True
+)
+_SINGLE_PADDED = Stimuli(
+    name="padded and plain", conditions=(LEVEL_PADDED,), section="One response: controls", optional=True
+)
+_SINGLE_REPEATS = Stimuli(name="repeated", conditions=LEVEL_LADDERS, section="One response: controls", optional=True)
 CONFIDENCE = Stimuli(name="confidence", conditions=(), section="Confidence", optional=True)
 """Calls with a confidence and a known right answer; `measures.confidence` reads them, of pointwise judges too."""
 
 _equal_pairs = partial(Axis, stimuli=_EQUAL, unit="pair")
 _ladder_steps = partial(Axis, stimuli=_LADDER, by_step=True)
 _matched_steps = partial(Axis, stimuli=_MATCHED, by_step=True)
+_single_steps = partial(Axis, unit="pair", by_step=True, main_step=5)
+_single_levels = partial(Axis, stimuli=_SINGLE_ANSWERS, by_step=True, step="level", statistic="value", curve=True)
 _natural_pairs = partial(Axis, stimuli=_NATURAL, unit="pair")
 _confidence_value = partial(Axis, stimuli=CONFIDENCE, statistic="value")
 
@@ -700,6 +765,112 @@ AXES: tuple[Axis, ...] = (
         hits=no_order,
         meaning="Share of real pairs in which neither order is a preference.",
     ),
+    Axis(
+        name="pointwise/dark_current",
+        label="dark current",
+        stimuli=_SINGLE_VACUUM,
+        counting=levels.dark_current,
+        meaning="Share of empty or blank responses that are passed: yes, or a score above the lowest; 0 is right.",
+        direction="lower",
+        column="dark current",
+        figure="dark current\n(passes nothing)",
+    ),
+    _single_steps(
+        name="pointwise/separation",
+        label="separation (AUC)",
+        stimuli=_SINGLE_LADDER,
+        counting=partial(levels.separation, condition=LEVEL_LADDERS[0]),
+        meaning="Chance that the higher of two levels has the better answer, ties half; 1 is right, 0.5 tells nothing.",
+        direction="higher",
+        curve=True,
+        column="separation δ=5",
+        figure="separation,\nfive steps apart",
+    ),
+    Axis(
+        name="pointwise/monotonicity",
+        label="higher level is better, of those answered differently",
+        stimuli=_SINGLE_LADDER,
+        counting=partial(levels.monotonicity, condition=LEVEL_LADDERS[0]),
+        unit="pair",
+        meaning="Of two levels with different answers, how often the higher one has the better; 1 never falls.",
+        direction="higher",
+        # Which pairs count depends on the judge: two judges would be compared on different ones.
+        compared=False,
+        column="monotone",
+        figure="higher level is better,\nof those answered differently",
+    ),
+    _single_steps(
+        name="pointwise/matched_separation",
+        label="separation (AUC)",
+        stimuli=_SINGLE_MATCHED,
+        counting=partial(levels.separation, condition=LEVEL_LADDERS[1]),
+        meaning="Separation where a lower level has the same words with wrong facts; 1 is right, 0.5 tells nothing.",
+        direction="higher",
+        curve=True,
+        column="separation δ=5, matched",
+        figure="separation,\nfive steps, same words",
+    ),
+    _single_steps(
+        name="pointwise/reading_gap",
+        label="ladder − matched ladder",
+        stimuli=_SINGLE_MATCHED,
+        gap=("pointwise/separation", "pointwise/matched_separation"),
+        statistic="value",
+        meaning="How much better levels are separated where their words tell them; 0 is a judge that reads.",
+        direction="lower",
+        column="reading gap δ=5",
+    ),
+    Axis(
+        name="pointwise/matched_monotonicity",
+        label="higher level is better, of those answered differently",
+        stimuli=_SINGLE_MATCHED,
+        counting=partial(levels.monotonicity, condition=LEVEL_LADDERS[1]),
+        unit="pair",
+        meaning="Of two levels with the same words and different answers, how often the higher one has the better.",
+        direction="higher",
+        compared=False,
+    ),
+    _single_levels(
+        name="pointwise/mean_answer",
+        label="ladder",
+        counting=partial(levels.mean_answer, condition=LEVEL_LADDERS[0]),
+        meaning="Mean answer to contents of this level, 0 the lowest of the scale and 1 the highest; share of yes.",
+    ),
+    _single_levels(
+        name="pointwise/matched_mean_answer",
+        label="matched ladder",
+        counting=partial(levels.mean_answer, condition=LEVEL_LADDERS[1]),
+        meaning="Mean answer to contents of this level where what is not met has the same words with wrong facts.",
+    ),
+    Axis(
+        name="pointwise/padding",
+        label="padding is rewarded",
+        stimuli=_SINGLE_PADDED,
+        counting=partial(levels.padding, better=True),
+        unit="pair",
+        meaning="Share of contents that have a better answer with padding than without; 0 is right.",
+        direction="lower",
+        column="rewards padding",
+        figure="rewards padding",
+    ),
+    Axis(
+        name="pointwise/padding_penalty",
+        label="padding is punished",
+        stimuli=_SINGLE_PADDED,
+        counting=partial(levels.padding, better=False),
+        unit="pair",
+        meaning="Share of contents that have a worse answer with padding than without; beside what is rewarded.",
+    ),
+    Axis(
+        name="pointwise/repeat_agreement",
+        label="repeats agree",
+        stimuli=_SINGLE_REPEATS,
+        counting=levels.repeat_agreement,
+        meaning="Share of the pairs of answers to one and the same content that are the same; 1 is right.",
+        direction="higher",
+        column="repeats agree",
+        figure="repeats agree",
+    ),
     _confidence_value(
         name="confidence/brier",
         label="Brier score",
@@ -726,14 +897,18 @@ AXES: tuple[Axis, ...] = (
 """In the order in which they are measured and shown."""
 
 
+_STEP = re.compile(r"(?P<name>.+)/(?P<step>delta|level)_[0-9.]+")
+
+
 def find(key: str) -> Axis | None:
     """Return the declaration behind the key of an estimate: of an axis, of a step, or of an expected value."""
     names = {axis.name: axis for axis in AXES}
     base = key.removeprefix(EXPECTED)
     axis = names.get(base)
     if axis is None or axis.by_step:
-        family = names.get(base.rpartition("/delta_")[0])
-        axis = family if family is not None and family.by_step else None
+        step = _STEP.fullmatch(base)
+        family = names.get(step["name"]) if step else None
+        axis = family if step and family is not None and family.by_step and family.step == step["step"] else None
     return axis
 
 
@@ -768,7 +943,7 @@ def by_section(estimates: Iterable[str]) -> dict[str, list[str]]:
 
 def step_of(key: str) -> float:
     """Return the step that the key of a family's estimate ends with."""
-    return float(key.rpartition("delta_")[2])
+    return float(key.rpartition("_")[2])
 
 
 def lower_is_better(axis: str) -> bool:
@@ -795,7 +970,10 @@ def thresholds(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
 
 
 def stimuli_axes() -> dict[Stimuli, list[Axis]]:
-    """Return what is asked of pairs to the axes read from it, in the order of the declarations."""
+    """Return what is asked of pairs to the axes read from it, in the order of the declarations.
+
+    Axes of single responses have a counting of their own, and are read by `measures.pointwise_datasheet`.
+    """
     groups: dict[Stimuli, list[Axis]] = {}
     for axis in AXES:
         if axis.hits or axis.derived:

@@ -5,6 +5,7 @@ A score is 1 or 0, and each unit has a name that all judges share:
 | records | axis | unit | score is 1 when |
 |---|---|---|---|
 | pointwise | the test, or `baseline` | item and replicate, item, or source | as the test's expectation says |
+| single responses | every `comparable` axis | two contents, call or item | `measures.levels`; also in fractions |
 | pairs | every `comparable` axis | call | it is a hit of the axis, which is the bad end where lower is better |
 
 The mean score of an axis is its number in the judge's own report.
@@ -21,7 +22,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.records import call_table, is_pointwise
+from jrh_mlflow.measures.levels import level_table
+from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise
 from jrh_mlflow.measures.reliability import scored_tests
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE, VACUUM
@@ -44,7 +46,10 @@ def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> 
         calls: Records as `normalise` returns them.
         labels: What a pointwise judge may answer, low to high; inferred when None.
     """
-    parts = _point_scores(calls, labels) if is_pointwise(calls) else _pair_scores(calls)
+    if has_levels(calls):
+        parts = _level_scores(calls, labels)
+    else:
+        parts = _point_scores(calls, labels) if is_pointwise(calls) else _pair_scores(calls)
     nothing = pd.DataFrame({column: pd.Series(dtype=float if column == "score" else object) for column in COLUMNS})
     frame: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else nothing
     return frame
@@ -69,6 +74,18 @@ def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) ->
     if counted.replicates is not None:
         units = np.array([f"{name}#{nth}" for name, nth in zip(names, counted.replicates, strict=True)], dtype=object)
     return _frame(axis, units, names, clusters, score)
+
+
+def _level_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
+    table, tasks = level_table(frame, labels=labels), np.unique(frame["task"].to_numpy(object))
+    parts = []
+    for axis in axes.AXES:
+        for key, found in axis.counted(table).items() if axis.comparable else ():
+            units = np.array(found.names, dtype=object)
+            # Replicates of a call are named by their item; what is compared or repeated has none.
+            shown = np.array([name.partition("#")[0] for name in units], dtype=object)
+            parts += [_frame(key, units, shown, tasks[found.task], found.score)] if len(units) else []
+    return parts
 
 
 def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:

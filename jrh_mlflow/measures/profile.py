@@ -24,7 +24,7 @@ The last four are said of the ladder and of the matched ladder. A rule over seve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -99,12 +99,17 @@ def profile_line(estimates: Mapping[str, Reading], kinds: Mapping[str, Share]) -
         estimates: Axis to reading.
         kinds: What the false preference on delta 0 is made of, as `preference_kinds` returns it.
     """
-    found = [_vacuum(estimates), _delta_0(estimates, kinds)]
+    found = [vacuum_words(estimates.get("dark_current")), _delta_0(estimates, kinds)]
     found += [_threshold(axis, estimates) for axis in thresholds(estimates)]
     found += [_misses(estimates), _natural(estimates)]
+    return line_of(found) or "not enough measured for a profile"
+
+
+def line_of(found: Sequence[Words]) -> str:
+    """Join what is decided, and after it what is not; empty where nothing is said."""
     decided = [", ".join(words.decided for words in found if words.decided)]
     undecided = [words.undecided for words in found if words.undecided]
-    return "; ".join(part for part in decided + undecided if part) or "not enough measured for a profile"
+    return "; ".join(part for part in decided + undecided if part)
 
 
 def preference_kinds(calls: CallTable) -> dict[str, Share]:
@@ -134,6 +139,15 @@ def preference_kinds(calls: CallTable) -> dict[str, Share]:
     }
 
 
+def side_words(what: str, reading: Reading | None, limit: float, *, above: str | None, below: str | None) -> Words:
+    """Return the word for the side of a limit on which a reading lies; None as a word says nothing."""
+    share = share_of(reading)
+    if share is None:
+        return Words()
+    side = share.side(limit)
+    return _not_decided(what, share, limit) if side is None else Words(above if side == "above" else below)
+
+
 def share_of(reading: Reading | None) -> Share | None:
     """Return a reading with its interval by task; None where there is no number."""
     return Share(reading.value, reading.cluster_low, reading.cluster_high) if isinstance(reading, Estimate) else None
@@ -143,8 +157,9 @@ def _not_decided(what: str, share: Share, limit: float) -> Words:
     return Words(undecided=f"{what} not decided: {share}, limit {limit:.2f}")
 
 
-def _vacuum(estimates: Mapping[str, Reading]) -> Words:
-    dark_current = share_of(estimates.get("dark_current"))
+def vacuum_words(reading: Reading | None) -> Words:
+    """Return the word for a dark current."""
+    dark_current = share_of(reading)
     if dark_current is None:
         return Words()
     side = dark_current.side(LEAKS)

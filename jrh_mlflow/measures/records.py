@@ -15,6 +15,8 @@ from jrh_mlflow.schema.items import (
     DELTA_0,
     FORMER_NAMES,
     LADDERS,
+    LEVEL_CONDITIONS,
+    LEVEL_VACUUM,
     OUTCOMES,
     PAIR_CONDITIONS,
     REQUIRED_COLUMNS,
@@ -78,6 +80,21 @@ def is_pointwise(frame: pd.DataFrame) -> bool:
             f"{int((~points).sum())} record(s) are of pairs and {int(points.sum())} pointwise{_where(frame, points)}."
         )
     return bool(points.all())
+
+
+def has_levels(frame: pd.DataFrame) -> bool:
+    """Tell the records of the pointwise datasheet, single responses of known level, from those of all others.
+
+    Raises:
+        CallsError: when the table holds both.
+    """
+    levels = frame["condition"].isin(LEVEL_CONDITIONS)
+    if levels.any() and not levels.all():
+        raise CallsError(
+            f"Single responses of known level have a datasheet of their own: measure them apart. "
+            f"{int(levels.sum())} of {len(frame)} record(s) are of them{_where(frame, levels)}."
+        )
+    return bool(levels.all())
 
 
 def complete_pairs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -198,19 +215,30 @@ def _point_rules(frame: pd.DataFrame) -> _Rules:
             f"`outcome` must be one of {', '.join(_POINTWISE_OUTCOMES)} for pointwise items",
         ),
         (frame["replicate"] < 0, "`replicate` must be 0, 1, …"),
-        (frame["delta"].notna(), "`delta` must be empty for pointwise items"),
+        *_level_rules(frame),
         (frame["better"] != "", "`better` must be empty for pointwise items"),
         (verdict & (frame["answer"] == ""), "`answer` must not be empty where `outcome` is verdict"),
         (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
     ]
 
 
+def _level_rules(frame: pd.DataFrame) -> _Rules:
+    levels, delta = frame["condition"].isin(LEVEL_CONDITIONS), frame["delta"]
+    vacuum = frame["condition"].isin(LEVEL_VACUUM)
+    return [
+        ((~levels | vacuum) & delta.notna(), "`delta` must be empty for pointwise items"),
+        (levels & ~vacuum & ~(delta >= 0), "`delta` must be the level, 0 or more, of a single response that has one"),
+        (levels & (frame["expected"] != ""), "`expected` must be empty for single responses of known level"),
+    ]
+
+
 def _check_points(frame: pd.DataFrame) -> None:
+    has_levels(frame)
     for broken, rule in _point_rules(frame):
         _check_rule(frame, broken, rule)
     twice = frame.duplicated(["suite_item", "replicate"])
     _check_rule(frame, twice, "A call is item x replicate", "record(s) repeat one")
-    _check_constant(frame, ("task", "condition", "expected"))
+    _check_constant(frame, ("task", "condition", "expected", "delta"))
 
 
 def _check_pairs(frame: pd.DataFrame) -> None:

@@ -127,7 +127,7 @@ def _step_table(readings: Mapping[str, Reading]) -> list[str]:
         shown = [(own[step], with_interval if axis.cell == "interval" else value_text) for axis, own in columns]
         n = f"{first.n} (−{first.excluded})" if first.excluded else str(first.n)
         rows.append([f"{step:g}", *(write(reading) for reading, write in shown), n])
-    return [*table(["delta", *(axis.label for axis in families), "n calls"], rows), ""]
+    return [*table([families[0].step, *(axis.label for axis in families), f"n {families[0].unit}s"], rows), ""]
 
 
 def _threshold_line(reading: Reading) -> str:

@@ -29,7 +29,7 @@ from jrh_mlflow.measures.comparison import (
     score_table,
     unit_scores,
 )
-from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, complete_pairs, is_pointwise, normalise
+from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, complete_pairs, has_levels, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
 from jrh_mlflow.results.measure import Datasheet, Report, measured
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
@@ -77,7 +77,8 @@ def compare_calls(
     }
     resampling = Resampling(seed=seed, n_resamples=n_resamples)
     table = score_table({name: unit_scores(frame, labels=labels) for name, frame in calls.items()})
-    axes, tests = _axes(table, pointwise=is_pointwise(next(iter(calls.values()))))
+    first = next(iter(calls.values()))
+    axes, tests = _axes(table, has_tests=is_pointwise(first) and not has_levels(first))
     cells: Cells = {axis: {name: _reading(report, axis) for name, report in reports.items()} for axis in axes}
     names = tuple(judges)
     common = [axis for axis in tests if all(isinstance(one, Estimate) for one in cells[axis].values())]
@@ -123,10 +124,10 @@ def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     return {name: complete_pairs(frame.loc[common].reset_index()) for name, frame in keyed.items()}
 
 
-def _axes(table: ScoreTable, *, pointwise: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _axes(table: ScoreTable, *, has_tests: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the axes in the order shown, and those of them that count as tests: none for a datasheet."""
     found = sorted(set(table.axis), key=_natural)
-    if not pointwise:
+    if not has_tests:
         return tuple(found), ()
     tests = tuple(axis for axis in found if axis != BASELINE)
     return ((BASELINE, *tests) if BASELINE in found else tests), tests

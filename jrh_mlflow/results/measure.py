@@ -11,8 +11,10 @@ import pandas as pd
 
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import datasheet_axes
+from jrh_mlflow.measures.levels import level_table
+from jrh_mlflow.measures.pointwise_datasheet import level_axes, level_profile
 from jrh_mlflow.measures.profile import preference_kinds, profile_line
-from jrh_mlflow.measures.records import call_table, is_pointwise, normalise, outcome_counts
+from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import ReliabilityReadings, WorstItem, reliability_readings
 from jrh_mlflow.reports.markdown import datasheet_markdown
 from jrh_mlflow.reports.reliability import report_markdown
@@ -112,7 +114,8 @@ def measure(
         labels: What a pointwise judge may answer, low to high, the label to be detected last; inferred when None.
 
     Returns:
-        A `Datasheet` for pairs, a `ReliabilityReport` for pointwise records.
+        A `Datasheet` for pairs and for single responses of known level (conditions `pointwise_…`, the column `delta`
+        holding the level), a `ReliabilityReport` for all other pointwise records.
 
     Raises:
         CallsError: when the records break a rule of the protocol.
@@ -131,6 +134,11 @@ def measured(
     frame: pd.DataFrame, *, labels: Sequence[str] | None, max_excluded: float, resampling: Resampling
 ) -> Report:
     """Measure normalised records; pairs have no labels."""
+    if has_levels(frame):
+        levels = level_table(frame, labels=labels, max_excluded=max_excluded)
+        found = level_axes(levels)
+        profile, outcomes = level_profile(found, levels.scale), outcome_counts(frame)
+        return Datasheet(estimates=found, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
     if is_pointwise(frame):
         readings = reliability_readings(frame, labels=labels, max_excluded=max_excluded, resampling=resampling)
         return ReliabilityReport(**vars(readings))
@@ -165,7 +173,7 @@ def by_category(
         `mae`, `within_one`, …) to reading. Empty for pairs.
     """
     frame = normalise(calls)
-    if not groups or not is_pointwise(frame):
+    if not groups or not is_pointwise(frame) or has_levels(frame):
         return {}
     names = np.array([groups.get(item, "") for item in sorted(set(frame["suite_item"]))], dtype=object)
     table = point_table(frame, labels=labels, max_excluded=max_excluded)

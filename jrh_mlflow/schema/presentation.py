@@ -9,6 +9,8 @@ from typing import Any
 
 PAIR_ANSWERS = ("1", "2", "tie")
 FORCED_ANSWERS = ("1", "2")
+LABEL_WORDS = (("yes", "pass", "true"), ("no", "fail", "false"))
+"""Words that stand for one another where a judge of one response says yes or no."""
 
 _NOT_TEXT = ("image", "audio", "video", "document", "file", "data")
 """Words in the types of parts that no text can show: `input_image`, `image_url`, …"""

@@ -23,7 +23,7 @@ from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
-from jrh_mlflow.schema.presentation import Answer, Message, Presentation, part_text
+from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ _SLOT_WORDS = {
     "tie": "tie",
 }
 """Feedback values read as the answer to a pair."""
-_LABEL_WORDS = (("yes", "pass", "true"), ("no", "fail", "false"))
-"""Feedback values that stand for one another where labels are such words."""
 _USAGE = (
     "mlflow.assessment.judgeInputTokens",
     "mlflow.assessment.judgeOutputTokens",
@@ -98,7 +96,8 @@ def from_mlflow(
     - pair: `A`, `1`, `first`, `response A`, `response 1` is slot 1; `B`, `2`, `second`, `response B`, `response 2` is
       slot 2; `tie` is a tie. No bool is a slot.
     - labels and scales: the label or the number itself; `yes`, `pass`, `true` and True stand for the one label among
-      these words, `no`, `fail`, `false` and False likewise.
+      these words, `no`, `fail`, `false` and False likewise. On the pointwise datasheet either form is read, yes or no
+      and any number, whichever of the two is asked for.
     - `abstain` anywhere. Everything else is `unparsed`, and so is a reply that MLflow could not read. A feedback that
       carries an error, or an exception, is `error`.
 
@@ -459,7 +458,7 @@ def answer_for(value: object, shown: Presentation, words: Mapping[str, str]) -> 
     if shown.kind == "pair":
         return _SLOT_WORDS.get(word, value)
     labels = {label.strip().casefold(): label for label in shown.answers}
-    for alike in _LABEL_WORDS:
+    for alike in LABEL_WORDS:
         same = [label for key, label in labels.items() if key in alike]
         if word in alike and word not in labels and len(same) == 1:
             return same[0]

@@ -1,0 +1,401 @@
+"""Single responses of known level: answers as grades on one scale, and what is counted of them.
+
+A judge of one response answers yes or no, or gives a score. Records of the conditions `LEVEL_CONDITIONS` carry the
+level of the content, the number of requirements that it meets, in the column `delta`. Most axes need no more of the
+answers than their order:
+
+| axis | unit | what is averaged over the units |
+|---|---|---|
+| separation, δ | two levels of a task, δ apart | 1 where the higher has the better answer, 1/2 for the same answer |
+| monotonicity | two levels with different answers | 1 where the higher level has the better answer |
+| padding, padding penalty | padded and plain content | 1 where the padded one has the better (the worse) answer |
+| repeat agreement | one content, asked again | share of its pairs of answers that are the same |
+| dark current | call with nothing to judge | 1 where it is passed |
+| mean answer, level | call | the answer, from 0 (lowest of the scale) to 1 (highest) |
+
+A comparison of two contents is the mean over all pairs of their calls, so a content that was asked twice is compared by
+each of its answers and still is one unit. An abstention has no place on a scale: it is passed by no vacuum, the same as
+another abstention, and no answer anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.schema.items import LEVEL_LADDERS, LEVEL_PADDED, LEVEL_VACUUM
+from jrh_mlflow.schema.presentation import LABEL_WORDS
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, bounded, estimate_share, refuse
+from jrh_mlflow.scoring.pointwise import is_number, left_out
+from jrh_mlflow.stats import Array, Codes, Mask, Texts
+
+PASSED = 0.1
+"""How far up the scale an answer to nothing may stand before it counts as passed: a tenth of the way.
+
+On a scale of up to ten levels (yes/no, 1 to 5, 1 to 10) that is every answer above the lowest, which is the only right
+one for an empty response. On a finer scale (0 to 1, 0 to 100) it forgives what is nearly the lowest.
+"""
+_TOPS = (1.0, 5.0, 10.0, 100.0)
+"""Where scales usually end, for scores whose scale nobody states."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GradeScale:
+    """What the answers of a run are."""
+
+    kind: Literal["yes/no", "scores", "labels"]
+    low: float
+    high: float
+    stated: bool
+    """False where the ends of a scale of scores were inferred from the answers."""
+
+    def __str__(self) -> str:
+        if self.kind != "scores":
+            return f"{self.kind} answers"
+        return f"scores from {self.low:g} to {self.high:g}{'' if self.stated else ' (inferred)'}"
+
+
+def grades(answers: Sequence[str], labels: Sequence[str] | None) -> tuple[Array, GradeScale]:
+    """Return each answer as a number from 0 (lowest) to 1 (highest), and the scale that this takes them to be on.
+
+    Yes, pass and true are 1, no, fail and false are 0, whatever the case. Numbers are scores: on the scale of `labels`
+    where that is one of numbers and holds them all, else on one that is inferred: 0 to 1 if all lie there, otherwise up
+    to 5, 10 or 100 from 1 (from 0 where an answer is lower or the top is 100); with negative ones, from the lowest to
+    the highest given. Other labels are taken from low to high as given. A run has one form of answers, the more
+    frequent one: an answer of another form is NaN, as is one that is none of these and one that is empty.
+
+    Example:
+        >>> grades(["yes", "No", "4"], None)[0]
+        array([ 1.,  0., nan])
+        >>> values, scale = grades(["1", "4", "2"], None)
+        >>> values, str(scale)
+        (array([0.  , 0.75, 0.25]), 'scores from 1 to 5 (inferred)')
+    """
+    named = {label.casefold(): place for place, label in enumerate(labels or ())}
+    words = {word: 1.0 - place for place, alike in enumerate(LABEL_WORDS) for word in alike}
+    own = bool(named) and not any(name in words or is_number(name) for name in named)
+    numbers = np.array([float(text) if is_number(text) else np.nan for text in answers], dtype=float)
+    spoken = np.array([words.get(text.casefold(), np.nan) for text in answers], dtype=float)
+    if own:
+        spoken = np.array([named.get(text.casefold(), np.nan) for text in answers], dtype=float) / max(
+            1, len(named) - 1
+        )
+    if np.isfinite(numbers).sum() <= np.isfinite(spoken).sum():
+        return spoken, GradeScale(kind="labels" if own else "yes/no", low=0.0, high=1.0, stated=True)
+    ends = [float(label) for label in labels or () if is_number(label)]
+    scale = _scale_of_scores(numbers[np.isfinite(numbers)], ends if len(ends) == len(labels or ()) else [])
+    return (numbers - scale.low) / (scale.high - scale.low), scale
+
+
+def _scale_of_scores(numbers: Array, levels: Sequence[float]) -> GradeScale:
+    least, most = float(numbers.min()), float(numbers.max())
+    if levels and min(levels) <= least and most <= max(levels):
+        return GradeScale(kind="scores", low=min(levels), high=max(levels), stated=True)
+    if least < 0:
+        return GradeScale(kind="scores", low=least, high=max(most, least + 1), stated=False)
+    top = next((top for top in _TOPS if most <= top), most)
+    bottom = 1.0 if least >= 1 and 1 < top <= 10 else 0.0
+    return GradeScale(kind="scores", low=bottom, high=top, stated=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LevelTable(ParallelArrays):
+    """Calls on single responses of known level, as parallel arrays."""
+
+    condition: Texts
+    level: Array
+    """Requirements met; NaN where there is nothing to judge."""
+    item: Codes
+    name: Texts
+    """Of the item."""
+    replicate: Codes
+    task: Codes
+    outcome: Texts
+    """An answer in another form than the others of its run stands here as `unparsed`."""
+    grade: Array
+    """The answer from 0 to 1; NaN where there is none."""
+    n_tasks: int
+    scale: GradeScale
+    max_excluded: float
+
+    @property
+    def answered(self) -> Mask:
+        """Calls with an answer or an abstention."""
+        return np.asarray(np.isfinite(self.grade) | (self.outcome == "abstain"))
+
+    def of(self, *conditions: str) -> LevelTable:
+        """Return the calls of some conditions."""
+        return self.where(np.isin(self.condition, conditions))
+
+
+def level_table(
+    frame: pd.DataFrame, *, labels: Sequence[str] | None = None, max_excluded: float = MAX_EXCLUDED
+) -> LevelTable:
+    """Read normalised records of single responses of known level, in an order that the rows do not decide."""
+    frame = frame.sort_values(["suite_item", "replicate"], kind="stable", ignore_index=True)
+    grade, scale = grades(list(frame["answer"]), labels)
+    outcome = frame["outcome"].to_numpy(object)
+    tasks = pd.factorize(frame["task"], sort=True)
+    return LevelTable(
+        condition=frame["condition"].to_numpy(object),
+        level=frame["delta"].to_numpy(float),
+        item=pd.factorize(frame["suite_item"], sort=True)[0],
+        name=frame["suite_item"].to_numpy(object),
+        replicate=frame["replicate"].to_numpy(np.intp),
+        task=tasks[0],
+        outcome=np.where((outcome == "verdict") & np.isnan(grade), "unparsed", outcome).astype(object),
+        grade=grade,
+        n_tasks=len(tasks[1]),
+        scale=scale,
+        max_excluded=max_excluded,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitScores:
+    """What one number is the mean of."""
+
+    unit: Literal["call", "pair", "item"]
+    names: Sequence[str]
+    """Of the units, the same for every judge on the suite."""
+    task: Codes
+    score: Array
+    """From 0 to 1; NaN where the unit has no usable answer, or is none of those that count."""
+    least: Array
+    """The score if every lost call had gone against it; NaN where the unit does not count."""
+    most: Array
+    lost: Mask
+    """Units without a score for want of usable answers."""
+    calls: Mask
+    """Which calls of the whole table stand behind the units."""
+    answered: Mask
+    """Which calls of the whole table count as an answer here."""
+    presentation: Codes | None = None
+    """Item of each unit, where a unit is one of its calls."""
+
+
+Counting = Callable[[LevelTable], Mapping[str, UnitScores]]
+"""From calls to the units of each number of an axis, by the end of its key; empty for an axis of one number."""
+
+
+def score_reading(table: LevelTable, found: UnitScores, *, what: str, none: str) -> Reading:
+    """Average the scores, with both intervals and bounds; withheld by the share of its *calls* that were lost.
+
+    Args:
+        table: All calls.
+        found: The units.
+        what: The calls in words, for reasons.
+        none: Why there is no number where no unit counts.
+    """
+    lost = found.calls & ~found.answered
+    calls = Units(
+        what=what,
+        unit="call",
+        usable=found.answered[found.calls],
+        clusters=table.task[found.calls],
+        n_codes=table.n_tasks,
+        left_out=left_out(table.outcome[lost]),
+        max_excluded=table.max_excluded,
+    )
+    known = np.isfinite(found.least)
+    ends = (float(found.least[known].mean()), float(found.most[known].mean())) if known.any() else None
+    reason = refuse(calls)
+    if reason is not None:
+        return bounded(reason, calls, ends)
+    counted = np.isfinite(found.score)
+    if not counted.any() or ends is None:
+        return NotEstimable(reason=none, n=0)
+    among = counted | found.lost
+    units = replace(
+        calls,
+        unit=found.unit,
+        usable=counted[among],
+        clusters=found.task[among],
+        presentations=None if found.presentation is None else found.presentation[among],
+    )
+    base = estimate_share(units, found.score[among], among=units.usable)
+    return replace(base, bound_low=min(ends[0], base.value), bound_high=max(ends[1], base.value))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Comparison:
+    """Two contents of a task, by all pairs of their calls."""
+
+    name: str
+    task: int
+    level: float
+    """Of the first content."""
+    distance: float
+    won: int
+    tied: int
+    fell: int
+    lost: int
+    """Pairs with a lost call."""
+
+
+def _compared(first: LevelTable, second: LevelTable, name: str, distance: float) -> _Comparison:
+    """Compare the calls on one content with those on another: won where the second has the better answer."""
+    gap = second.grade[None, :] - first.grade[:, None]
+    # Equal on paper is equal whatever the last bit says.
+    tied = np.abs(gap) < 1e-9
+    return _Comparison(
+        name=name,
+        task=int(first.task[0]),
+        level=float(first.level[0]),
+        distance=distance,
+        won=int(((gap > 0) & ~tied).sum()),
+        tied=int(tied.sum()),
+        fell=int(((gap < 0) & ~tied).sum()),
+        lost=int(np.isnan(gap).sum()),
+    )
+
+
+def _contents(calls: LevelTable) -> dict[tuple[int, float], LevelTable]:
+    """Return the calls on each content: task and level to its calls."""
+    found: dict[tuple[int, float], LevelTable] = {}
+    for task in np.unique(calls.task):
+        own = calls.where(calls.task == task)
+        found |= {(int(task), float(level)): own.where(own.level == level) for level in np.unique(own.level)}
+    return found
+
+
+def _level_pairs(calls: LevelTable) -> Iterator[_Comparison]:
+    contents = _contents(calls)
+    for (task, low), (other, high) in combinations(sorted(contents), 2):
+        if task == other:
+            first, second = contents[task, low], contents[task, high]
+            yield _compared(first, second, f"{first.name[0]} < {second.name[0]}", high - low)
+
+
+def _padded_pairs(calls: LevelTable) -> Iterator[_Comparison]:
+    plain, padded = (_contents(calls.of(condition)) for condition in (LEVEL_LADDERS[0], LEVEL_PADDED))
+    for key in sorted(set(plain) & set(padded)):
+        yield _compared(plain[key], padded[key], str(padded[key].name[0]), 0.0)
+
+
+def _repeats(calls: LevelTable) -> Iterator[_Comparison]:
+    for item in np.unique(calls.item):
+        own = calls.where(calls.item == item)
+        # An abstention is the same as another one, and as nothing else.
+        said = np.where(own.outcome == "abstain", -1.0, own.grade)
+        gaps = np.array([abs(one - other) for one, other in combinations(said, 2)])
+        lost, same = np.isnan(gaps), gaps < 1e-9
+        counts = {"won": int(same.sum()), "fell": int((~lost & ~same).sum()), "lost": int(lost.sum())}
+        name, task, level = str(own.name[0]), int(own.task[0]), float(own.level[0])
+        yield _Comparison(name=name, task=task, level=level, distance=0.0, tied=0, **counts)
+
+
+def _scores(
+    comparisons: Sequence[_Comparison], calls: Mask, answered: Mask, *, halves: float, among: Sequence[str], unit: str
+) -> UnitScores:
+    """Score comparisons: the share that was won of those in `among`, a tie counting `halves`."""
+    counts = {
+        field: np.array([getattr(one, field) for one in comparisons], dtype=float)
+        for field in ("won", "tied", "fell", "lost")
+    }
+    hits = counts["won"] + halves * counts["tied"]
+    n = np.sum([counts[field] for field in among], axis=0) if comparisons else np.zeros(0)
+    asked = n + counts["lost"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        score, least, most = hits / n, hits / asked, (hits + counts["lost"]) / asked
+    return UnitScores(
+        unit=unit,  # type: ignore[arg-type]
+        names=[one.name for one in comparisons],
+        task=np.array([one.task for one in comparisons], dtype=np.intp),
+        score=score,
+        least=least,
+        most=most,
+        lost=np.asarray((n == 0) & (counts["lost"] > 0)),
+        calls=calls,
+        answered=answered,
+    )
+
+
+_EVERY = ("won", "tied", "fell")
+
+
+def separation(table: LevelTable, *, condition: str) -> dict[str, UnitScores]:
+    """Return for each distance of levels the chance that the higher one has the better answer, ties half (AUC)."""
+    own = table.condition == condition
+    pairs = list(_level_pairs(table.where(own)))
+    found = {}
+    for distance in sorted({pair.distance for pair in pairs}):
+        at = [pair for pair in pairs if pair.distance == distance]
+        found[f"delta_{distance:g}"] = _scores(
+            at, _behind(table, own, distance), np.isfinite(table.grade), halves=0.5, among=_EVERY, unit="pair"
+        )
+    return found
+
+
+def _behind(table: LevelTable, own: Mask, distance: float) -> Mask:
+    """Return the calls of a ladder that are compared at a distance: those on a level that has a partner."""
+    levels = np.unique(table.level[own])
+    partner = [level for level in levels if np.isin([level - distance, level + distance], levels).any()]
+    return np.asarray(own & np.isin(table.level, partner))
+
+
+def monotonicity(table: LevelTable, *, condition: str) -> dict[str, UnitScores]:
+    """Return how often the higher of two levels that are answered differently has the better answer."""
+    own = np.asarray(table.condition == condition)
+    pairs = list(_level_pairs(table.where(own)))
+    return {"": _scores(pairs, own, np.isfinite(table.grade), halves=0.0, among=("won", "fell"), unit="pair")}
+
+
+def padding(table: LevelTable, *, better: bool) -> dict[str, UnitScores]:
+    """Return how often a padded content has a better answer than the plain one, or a worse one."""
+    pairs = list(_padded_pairs(table))
+    if not better:
+        pairs = [replace(pair, won=pair.fell, fell=pair.won) for pair in pairs]
+    compared = {(pair.task, pair.level) for pair in pairs}
+    places = zip(table.task.tolist(), table.level.tolist(), strict=True)
+    calls = np.isin(table.condition, (LEVEL_LADDERS[0], LEVEL_PADDED)) & [place in compared for place in places]
+    return {"": _scores(pairs, calls, np.isfinite(table.grade), halves=0.0, among=_EVERY, unit="pair")}
+
+
+def repeat_agreement(table: LevelTable) -> dict[str, UnitScores]:
+    """Return how many of the pairs of answers to one content of a ladder that was shown again are the same."""
+    # Not of the vacuum, which is asked again only with further replicates and would raise the share.
+    calls = np.asarray((np.bincount(table.item)[table.item] > 1) & np.isin(table.condition, LEVEL_LADDERS))
+    return {
+        "": _scores(list(_repeats(table.where(calls))), calls, table.answered, halves=0.0, among=_EVERY, unit="item")
+    }
+
+
+def dark_current(table: LevelTable) -> dict[str, UnitScores]:
+    """Return which calls with nothing to judge are passed; an abstention is not."""
+    calls = np.isin(table.condition, LEVEL_VACUUM)
+    return {"": _of_calls(table, calls, (table.grade > PASSED).astype(float), table.answered)}
+
+
+def mean_answer(table: LevelTable, *, condition: str) -> dict[str, UnitScores]:
+    """Return the answers at each level."""
+    own = table.condition == condition
+    return {
+        f"level_{level:g}": _of_calls(
+            table, np.asarray(own & (table.level == level)), table.grade, np.isfinite(table.grade)
+        )
+        for level in np.unique(table.level[own])
+    }
+
+
+def _of_calls(table: LevelTable, calls: Mask, score: Array, answered: Mask) -> UnitScores:
+    known = answered[calls]
+    names = [f"{name}#{nth}" for name, nth in zip(table.name[calls], table.replicate[calls], strict=True)]
+    return UnitScores(
+        unit="call",
+        names=names,
+        task=table.task[calls],
+        score=np.where(known, score[calls], np.nan),
+        least=np.where(known, score[calls], 0.0),
+        most=np.where(known, score[calls], 1.0),
+        lost=~known,
+        calls=calls,
+        answered=answered,
+        presentation=table.item[calls],
+    )
