@@ -100,7 +100,7 @@ def show(path_or_uri: str, as_json: bool) -> None:
     "--condition",
     "conditions",
     multiple=True,
-    help="Where no shortcut may pay, instead of ladder_matched; may be repeated.",
+    help="Where no shortcut may pay, instead of the matched ladder; may be repeated.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of the coin between equal scores.")
 @as_json

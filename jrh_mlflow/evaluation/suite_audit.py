@@ -1,11 +1,13 @@
-"""Audit of a suite of pairs: what shortcut judges read on it, and the pairs and sentences that give the answer away."""
+"""Audit of a suite: what shortcut judges read on its pairs or levels, and what in them gives the answer away."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from functools import lru_cache
+from itertools import combinations, zip_longest
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,14 @@ from jrh_mlflow.engine.calls import present
 from jrh_mlflow.errors import SuiteError, check_known
 from jrh_mlflow.judges.shortcuts import Shortcut, every_shortcut, sentences_of
 from jrh_mlflow.schema.estimates import Estimate, plain_fields
-from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.items import LADDER_MATCHED, LEVEL_LADDERS, Item
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.scoring.ledger import Units, estimate_share
 from jrh_mlflow.suites import Suite
 
 LOW, HIGH = 0.40, 0.60
 """What a shortcut may read where it must not pay."""
-MATCHED = ("ladder_matched",)
+MATCHED = (LADDER_MATCHED, LEVEL_LADDERS[1])
 """Conditions written so that no shortcut pays."""
 SHOWN = 5
 """How many pairs and sentences are named for a shortcut that pays."""
@@ -120,6 +122,8 @@ class SuiteAudit:
 def audit_suite(suite: Suite, *, conditions: Collection[str] | None = None, seed: int = 0) -> SuiteAudit:
     """Run every shortcut judge in both directions over the pairs of a suite that have a better content.
 
+    Of single responses of known level any two levels of a task make such a pair.
+
     Args:
         suite: With pairs that have a better content: a ladder, natural pairs.
         conditions: Where no shortcut may pay; the matched ladder, where there is one, when None.
@@ -131,7 +135,7 @@ def audit_suite(suite: Suite, *, conditions: Collection[str] | None = None, seed
     if not suite.has_texts:
         raise SuiteError(f"Suite {suite.name!r} was replayed from recorded judgments and has no texts to audit.")
     by_condition: dict[str, list[Item]] = defaultdict(list)
-    for item in suite.items:
+    for item in (*suite.items, *_level_pairs(suite.items)):
         if item.kind == "pair" and item.better is not None:
             by_condition[item.condition].append(item)
     if not by_condition:
@@ -150,6 +154,28 @@ def audit_suite(suite: Suite, *, conditions: Collection[str] | None = None, seed
             if reading.fails and reading.estimate.value > HIGH:
                 giveaways.append(_giveaway(shortcut, items))
     return SuiteAudit(suite=suite.name, sha256=suite.sha256, readings=tuple(readings), giveaways=tuple(giveaways))
+
+
+def _level_pairs(items: Sequence[Item]) -> list[Item]:
+    """Return any two levels of a task on a ladder of single responses: pooled over distances, their share is an AUC."""
+    chains: dict[tuple[str, str], list[Item]] = defaultdict(list)
+    for item in sorted(items, key=lambda item: item.delta or 0.0):
+        if item.condition in LEVEL_LADDERS:
+            chains[item.task, item.condition].append(item)
+    return [
+        Item(
+            id=f"{high.id} > {low.id}",
+            task=low.task,
+            condition=low.condition,
+            instruction=low.instruction,
+            rubric=low.rubric,
+            u=low.response,
+            v=high.response,
+            better="v",
+        )
+        for chain in chains.values()
+        for low, high in combinations(chain, 2)
+    ]
 
 
 def _reading(shortcut: Shortcut, items: Sequence[Item], *, judged: bool) -> ShortcutReading:
@@ -174,9 +200,21 @@ def _reading(shortcut: Shortcut, items: Sequence[Item], *, judged: bool) -> Shor
 
 
 def _preferred(shortcut: Shortcut, item: Item) -> float:
-    """Share of the two orders in which the better content is chosen: two orders of one pair are one observation."""
+    """Share of the two orders in which the better content is chosen: two orders of one pair are one observation.
+
+    Of two levels: whether the higher one scores more where each is shown alone, ties half.
+    """
+    if item.condition in LEVEL_LADDERS:
+        low, high = (_score_alone(shortcut, item.instruction or "", text or "") for text in (item.u, item.v))
+        is_tie = math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
+        return 0.5 if is_tie else float((high > low) == (shortcut.direction == "more"))
     chosen = [shortcut(present(item, order, shortcut.tie_criterion)) for order in item.orders]
     return sum((slot == "1") == (item.better == order[0]) for slot, order in zip(chosen, item.orders, strict=True)) / 2
+
+
+@lru_cache(maxsize=4096)
+def _score_alone(shortcut: Shortcut, instruction: str, response: str) -> float:
+    return shortcut.score(response, Presentation(kind="response", instruction=instruction, response=response))
 
 
 def _giveaway(shortcut: Shortcut, items: Sequence[Item]) -> Giveaway:

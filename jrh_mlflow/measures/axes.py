@@ -797,7 +797,7 @@ AXES: tuple[Axis, ...] = (
         # Which pairs count depends on the judge: two judges would be compared on different ones.
         compared=False,
         column="monotone",
-        figure="higher level is better,\nof those answered differently",
+        figure="rises with the level,\nwhere answers differ",
     ),
     _single_steps(
         name="pointwise/matched_separation",

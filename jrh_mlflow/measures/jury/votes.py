@@ -16,7 +16,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
-from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, choices, is_pointwise, normalise, presentations
+from jrh_mlflow.measures.records import (
+    CALL_KEY,
+    CALL_MEANING,
+    choices,
+    has_levels,
+    is_pointwise,
+    normalise,
+    presentations,
+)
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Resampling, Sample, Statistics, Units, ratio, share
@@ -144,6 +152,8 @@ def votes(
     frames = {name: normalise(frame) for name, frame in calls.items()}
     every = pd.concat(frames.values(), ignore_index=True)
     pointwise = is_pointwise(every)
+    if has_levels(every):
+        raise CallsError("A jury is scored on units with a known right answer, and a pointwise datasheet has none.")
     _check_meaning(every)
     frames = _common_replicates(frames)
     units = pd.concat([frame[CALL_KEY + CALL_MEANING] for frame in frames.values()], ignore_index=True)

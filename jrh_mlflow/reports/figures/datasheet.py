@@ -41,6 +41,8 @@ def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
     figures = {
         "psychometric_curve.png": psychometric(sheets),
         "delta_0_decomposition.png": decomposition(sheets),
+        "answer_by_level.png": answer_by_level(sheets),
+        "separation.png": separation(sheets),
         "axes_map.png": axes_map(sheets),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
@@ -87,6 +89,64 @@ def _draw_curve(
     label = f"{short(name)}: bounds (withheld)" + ("" if points else f"\nΔ75 {threshold}")
     shifted = {step + shift: reading for step, reading in own.items()}
     draw_bounds(axes, shifted, upright=True, colour=marks(index)["color"], label=label)
+
+
+def answer_by_level(sheets: Sheets) -> Figure | None:
+    """What a judge of one response answers at each level of the two ladders."""
+    drawn = _both_ladders(sheets, ("pointwise/mean_answer", "pointwise/matched_mean_answer"))
+    if drawn is None:
+        return None
+    figure, axes = drawn
+    axes.set(xlabel="requirements met", ylabel="mean answer (0 lowest, 1 highest)")
+    axes.set_title("Answer by level (bars: 95 % by task)", loc="left", y=1)
+    return figure
+
+
+def separation(sheets: Sheets) -> Figure | None:
+    """How well a judge of one response tells two levels apart, on both ladders."""
+    drawn = _both_ladders(sheets, ("pointwise/separation", "pointwise/matched_separation"))
+    if drawn is None:
+        return None
+    figure, axes = drawn
+    axes.axhline(0.5, color="#999999", linewidth=1, linestyle=":")
+    axes.text(1.01, 0.5, "coin", transform=axes.get_yaxis_transform(), ha="left", va="center", color="#777777")
+    axes.set(xlabel="distance of the levels δ (requirements met)", ylabel="chance that the higher is answered better")
+    axes.set_title("Separation, ties half (AUC; bars: 95 % by task)", loc="left", y=1)
+    return figure
+
+
+def _both_ladders(sheets: Sheets, families: tuple[str, str]) -> tuple[Figure, Axes] | None:
+    """Draw two families over the same steps: the ladder filled and solid, the matched ladder hollow and dashed."""
+    curves = [
+        (index, name, family, own)
+        for index, (name, estimates) in enumerate(sheets.items())
+        for family in families
+        if any(map(is_shown, (own := by_step(estimates, family)).values()))
+    ]
+    if not curves:
+        return None
+    right = 0.65 + label_inches(f"{short(name)}: matched ladder" for _, name, _, _ in curves)
+    figure, axes = canvas(7.35 + right, 4.8, left=0.85, right=right)
+    for place, (index, name, family, own) in enumerate(curves):
+        matched = family == families[1]
+        shift = 0.07 * (place - (len(curves) - 1) / 2)
+        _draw_ladder(axes, f"{short(name)}{': matched ladder' if matched else ''}", own, index, shift, hollow=matched)
+    axes.set_xticks(sorted({step for *_, own in curves for step, reading in own.items() if is_shown(reading)}))
+    axes.set_ylim(-0.02, 1.03)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.07, 1.0), frameon=False)
+    return figure, axes
+
+
+def _draw_ladder(
+    axes: Axes, label: str, own: Mapping[float, Reading], index: int, shift: float, *, hollow: bool
+) -> None:
+    points = {step + shift: reading for step, reading in own.items() if isinstance(reading, Estimate)}
+    if points:
+        style = {**marks(index), **({"markerfacecolor": "white", "linestyle": "--"} if hollow else {})}
+        values, bars = [reading.value for reading in points.values()], error_bars(points.values())
+        axes.errorbar(list(points), values, bars, linewidth=2, label=label, capsize=4, **style)
+    shifted = {step + shift: reading for step, reading in own.items()}
+    draw_bounds(axes, shifted, upright=True, colour=marks(index)["color"], label=f"{label}: bounds (withheld)")
 
 
 def decomposition(sheets: Sheets) -> Figure | None:
