@@ -73,7 +73,10 @@ def criterion_shift(
     with open_run(store, "criterion_shift", name, simulated=facts.simulated, tags=tags) as parent:
         where = {"experiment": experiment, "tracking_uri": tracking_uri, "tags": tags, "parent_run_id": parent}
         evaluations = _evaluate_arms(arms, base.suite, max_usd=max_usd, **where, **as_evaluate)
-        shifts = criterion_axes({name: one.datasheet.estimates for name, one in evaluations.items()})
+        shifts = criterion_axes(
+            {name: one.datasheet.estimates for name, one in evaluations.items()},
+            calls={name: one.calls for name, one in evaluations.items()},
+        )
         content = _content(facts, base.suite, evaluations, shifts)
         metrics = publish(store, parent, content, what_now="The arms are logged; the parent is not.")
     return CriterionShift(run_id=parent, arms=evaluations, shifts=shifts, metrics=metrics, link=store.link(parent))

@@ -325,15 +325,23 @@ def _d_prime_bounds(shares: Bounds) -> Bounds:
     return replace(shares, low=low, high=high)
 
 
+def task_counts(calls: CallTable, own: Mask, hits: Event) -> tuple[Array, Array]:
+    """Count the hits and the usable calls among `own`, by task."""
+    usable = own & calls.usable
+    right, n = (
+        np.bincount(calls.task[each], minlength=calls.n_tasks).astype(float)
+        for each in (usable & hits(*calls.seen), usable)
+    )
+    return right, n
+
+
 def reading_gap(basis: Basis) -> Reading:
     """P_all on the ladder − P_all on the matched ladder, at one step."""
-    counts: list[Array] = []
-    for condition in (LADDER_MATCHED, LADDER):
-        own = basis.every.usable & (basis.every.condition == condition)
-        hits = own & (basis.every.choice == basis.every.better)
-        counts += [
-            np.bincount(basis.every.task[each], minlength=basis.every.n_tasks).astype(float) for each in (hits, own)
-        ]
+    counts = [
+        each
+        for condition in (LADDER_MATCHED, LADDER)
+        for each in task_counts(basis.every, np.asarray(basis.every.condition == condition), chooses_better)
+    ]
     return gap_reading(basis.reading("target_sensitivity"), basis.reading("matched_sensitivity"), counts)
 
 

@@ -31,7 +31,7 @@ from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, Resampling, mean_of_shares
 from jrh_mlflow.scoring.pointwise import Counted, point_table
 from jrh_mlflow.stats import Array, Codes, Interval, Texts
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
-from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, newcombe
+from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, newcombe, share_correlation
 
 COLUMNS = ("axis", "unit", "presentation", "cluster", "score")
 
@@ -264,7 +264,7 @@ def _newcombe(table: ScoreTable, a: str, b: str) -> Interval | None:
     if of_a is None or of_b is None:
         return None
     share_b, share_a = (float(hits.sum() / sizes.sum()) for hits, sizes in counts)
-    return newcombe(share_b, of_b, share_a, of_a)
+    return newcombe(share_b, of_b, share_a, of_a, correlation=share_correlation(*counts[0], *counts[1]))
 
 
 @dataclass(frozen=True, kw_only=True)

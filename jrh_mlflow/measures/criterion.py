@@ -17,14 +17,14 @@ import pandas as pd
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
-from jrh_mlflow.measures.axes import EXPECTED, declared
+from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, task_counts
 from jrh_mlflow.measures.records import call_table, is_pointwise, normalise
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.bounds import difference_bounds
 from jrh_mlflow.scoring.ledger import interval_method
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import cluster_interval, mean_replicates, newcombe
+from jrh_mlflow.stats.proportions import cluster_interval, mean_replicates, newcombe, share_correlation
 
 _RESAMPLES = 2000
 _LEVEL = 0.95
@@ -89,15 +89,16 @@ def operating_counts(calls: pd.DataFrame) -> dict[str, Any] | None:
     if is_pointwise(frame):
         return None
     table = call_table(frame)
-    columns, replicates = [], []
+    columns: list[Array] = []
+    replicates = []
     for axis in (declared("raw_false_preference"), declared("target_sensitivity/delta_1")):
         # Of a ladder the smallest step.
         own = next(iter(axis.where(table.condition, table.delta).values()), np.zeros(len(frame), bool)) & table.usable
         if axis.hits is None or not own.any():
             return None
-        columns += [table.task[own & axis.hits(*table.seen)], table.task[own]]
+        columns += task_counts(table, own, axis.hits)
         replicates.append(mean_replicates(table.presentation[own]))
-    counts = np.column_stack([np.bincount(tasks, minlength=table.n_tasks) for tasks in columns])
+    counts = np.column_stack(columns).astype(int)
     return {"tasks": sorted(set(frame["task"])), "counts": counts.tolist(), "replicates": replicates}
 
 
@@ -176,19 +177,55 @@ def _d_primes(sums: Array) -> Array:
     return values
 
 
-def criterion_axes(arms: Mapping[str, Mapping[str, Reading]]) -> dict[str, Reading]:
-    """Return `<criterion>/<axis>` to `arm - base` for ties (ΔC), false preference, sensitivity and misses."""
-    (_, base), *others = arms.items()
+def criterion_axes(
+    arms: Mapping[str, Mapping[str, Reading]], *, calls: Mapping[str, pd.DataFrame] | None = None
+) -> dict[str, Reading]:
+    """Return `<criterion>/<axis>` to `arm - base` for ties (ΔC), false preference, sensitivity and misses.
+
+    Args:
+        arms: Criterion to the readings under it; the first is the base.
+        calls: Criterion to call records. Every arm asks about the same tasks: with them, intervals by task take into
+            account how the arms go together over the tasks.
+    """
+    (base_name, base), *others = arms.items()
+    counts = {name: _task_counts(records) for name, records in (calls or {}).items()}
     return {
-        f"{name}/{axis}": difference(before, estimates[axis])
+        f"{name}/{axis}": difference(before, estimates[axis], correlation=_correlation(counts, base_name, name, axis))
         for name, estimates in others
         for axis, before in base.items()
         if axis in estimates and not axis.startswith(EXPECTED) and declared(axis).shifted
     }
 
 
-def difference(before: Reading, after: Reading) -> Reading:
-    """Return `after - before` of two shares, with intervals from theirs (Newcombe), or why there is none."""
+def _task_counts(calls: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return every axis that shifts to its hits and usable calls, by task."""
+    frame = normalise(calls)
+    table, tasks = call_table(frame), sorted(set(frame["task"]))
+    return {
+        key: pd.DataFrame(dict(zip(("hits", "n"), task_counts(table, own, axis.hits), strict=True)), index=tasks)
+        for axis in AXES
+        if axis.shifted and axis.hits
+        for key, own in axis.where(table.condition, table.delta).items()
+    }
+
+
+def _correlation(counts: Mapping[str, Mapping[str, pd.DataFrame]], base: str, name: str, axis: str) -> float | None:
+    """Correlation of an axis under two criteria over the tasks; None where it was not counted."""
+    both = [counts.get(arm, {}).get(axis) for arm in (base, name)]
+    if both[0] is None or both[1] is None:
+        return None
+    before, after = both[0].align(both[1], fill_value=0.0)
+    return share_correlation(*(each[column].to_numpy(float) for each in (before, after) for column in ("hits", "n")))
+
+
+def difference(before: Reading, after: Reading, *, correlation: float | None = None) -> Reading:
+    """Return `after - before` of two shares, with intervals from theirs (Newcombe), or why there is none.
+
+    Args:
+        before: Of the base.
+        after: Of the other arm.
+        correlation: Of the two shares over the tasks, for the interval by task; none is used when None.
+    """
     for arm, reading in (("base arm", before), ("other arm", after)):
         if isinstance(reading, NotEstimable):
             bounds = difference_bounds(after, before) if reading.withheld else None
@@ -197,8 +234,11 @@ def difference(before: Reading, after: Reading) -> Reading:
             )
     assert isinstance(before, Estimate)
     assert isinstance(after, Estimate)
-    both = ((before.interval, after.interval), (before.cluster_interval, after.cluster_interval))
-    plain, clustered = (newcombe(before.value, a, after.value, b) if a and b else None for a, b in both)
+    both = ((before.interval, after.interval, 0.0), (before.cluster_interval, after.cluster_interval, correlation or 0))
+    plain, clustered = (
+        newcombe(before.value, a, after.value, b, correlation=together) if a and b else None for a, b, together in both
+    )
+    paired = "" if correlation is None else ", paired by task"
     n_clusters = min(before.n_clusters, after.n_clusters)
     return Estimate(
         value=after.value - before.value,
@@ -206,7 +246,7 @@ def difference(before: Reading, after: Reading) -> Reading:
         excluded=before.excluded + after.excluded,
         **intervals(plain, clustered),
         n_clusters=n_clusters,
-        method=interval_method("Newcombe difference of the intervals", n_clusters),
+        method=interval_method(f"Newcombe difference of the intervals{paired}", n_clusters),
         unit=after.unit,
         statistic="value",
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
+from scipy.stats import beta, norm
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.criterion import criterion_axes, difference
-from jrh_mlflow.stats.proportions import newcombe
-from tests.readings import asked, estimate, pairs
+from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation
+from tests.readings import Row, asked, estimate, pair, pairs
 
 
 def arm(*, ties: int, n: int = 40) -> jrh.Datasheet:
@@ -92,3 +97,105 @@ def test_left_out_calls_of_both_arms_are_counted():
     lossy = jrh.measure(pairs(said, delta=0))
     found = shift(lossy, lossy, "raw_false_preference")
     assert (found.n, found.excluded) == (39, 2)
+
+
+def by_task(shares: Sequence[float], *, per_task: int = 4) -> list[Row]:
+    """Equal pairs of which so many are ties in each task, in both orders."""
+    return [
+        row
+        for task, share in enumerate(shares)
+        for at in range(per_task)
+        for row in pair(f"{task}-{at}", *["tie" if at < share * per_task else "1"] * 2, task=f"t{task:02d}", delta=0)
+    ]
+
+
+def paired_shift(before: list[Row], after: list[Row], *, calls: bool = True) -> jrh.Estimate:
+    records = {"allowed": normalise(before), "strict": normalise(after)}
+    sheets = {name: jrh.measure(each, n_resamples=20).estimates for name, each in records.items()}
+    found = criterion_axes(sheets, calls=records if calls else None)["strict/tie_rate/delta_0_same"]
+    assert isinstance(found, jrh.Estimate)
+    return found
+
+
+def width(found: jrh.Estimate) -> float:
+    assert found.cluster_low is not None
+    assert found.cluster_high is not None
+    return found.cluster_high - found.cluster_low
+
+
+RISING = [0.0, 0.25, 0.5, 0.75] * 5
+MORE = [share + 0.25 for share in RISING]
+
+
+def test_arms_that_go_together_over_tasks_have_a_narrower_shift_and_arms_that_go_apart_a_wider_one():
+    base, together, apart = by_task(RISING), by_task(MORE), by_task(MORE[::-1])
+    unpaired = paired_shift(base, together, calls=False)
+    found = paired_shift(base, together)
+    assert width(found) < 0.6 * width(unpaired)
+    assert width(paired_shift(base, apart)) > 1.2 * width(unpaired)
+    assert (found.value, found.ci_low, found.n) == (unpaired.value, unpaired.ci_low, unpaired.n)
+    assert found.method == "Newcombe difference of the intervals, paired by task; clustered by task; few tasks (20)"
+
+
+def test_at_an_edge_the_shift_is_as_wide_as_without_pairs():
+    """A share that does not vary says nothing of how the arms go together."""
+    assert width(paired_shift(by_task([0.0] * 20), by_task(MORE))) == pytest.approx(
+        width(paired_shift(by_task([0.0] * 20), by_task(MORE), calls=False))
+    )
+
+
+def test_arms_that_agree_in_every_task_keep_a_width():
+    """The next task may be the one that moves: one of twenty, at least, is inside."""
+    found = paired_shift(by_task(RISING), by_task(RISING))
+    assert found.value == 0
+    assert found.cluster_low is not None
+    assert found.cluster_low < -0.05
+    assert found.cluster_high is not None
+    assert found.cluster_high > 0.05
+
+
+def test_tasks_are_matched_by_name_where_an_arm_lacks_some():
+    """A run that was stopped has fewer tasks; the others are compared with their own."""
+    whole = paired_shift(by_task(RISING), by_task(MORE))
+    stopped = paired_shift(by_task(RISING), [row for row in by_task(MORE) if row["task"] != "t00"])
+    assert width(stopped) == pytest.approx(width(whole), rel=0.15)
+
+
+def test_copies_of_every_call_move_no_interval_of_a_shift():
+    base, more = by_task(RISING), by_task(MORE)
+    twice = [[row | {"replicate": times} for row in rows for times in (0, 1)] for rows in (base, more)]
+    once = paired_shift(base, more)
+    assert (paired_shift(*twice).cluster_low, paired_shift(*twice).cluster_high) == pytest.approx(
+        (once.cluster_low, once.cluster_high)
+    )
+
+
+@pytest.mark.parametrize(("k", "shared"), [(28, 0.0), (28, 0.9), (10, 0.9)])
+def test_the_paired_interval_covers_the_shift(k, shared):
+    """Rates of .5 and .9 that vary over tasks (ICC .3) and are `shared` in part; 4 calls per arm and task."""
+    rng, runs, covered = np.random.default_rng(3), 120, 0
+    sizes = np.full(k, 4.0)
+    for _ in range(runs):
+        own, other = rng.standard_normal((2, k))
+        quantiles = norm.cdf(own), norm.cdf(shared * own + np.sqrt(1 - shared**2) * other)
+        rates = [beta.ppf(at, p * 7 / 3, (1 - p) * 7 / 3) for at, p in zip(quantiles, (0.5, 0.9), strict=True)]
+        a, b = (rng.binomial(4, rate).astype(float) for rate in rates)
+        ends = [cluster_interval(each, sizes) or (0.0, 1.0) for each in (a, b)]
+        together = share_correlation(a, sizes, b, sizes)
+        low, high = newcombe(a.mean() / 4, ends[0], b.mean() / 4, ends[1], correlation=together)
+        covered += low <= 0.4 <= high
+    assert covered / runs >= 0.93
+
+
+def test_a_shift_in_whole_tasks_that_is_rare_is_covered():
+    """Where the arms are the same but for one task in sixteen, most runs show no difference at all to correlate."""
+    rng, runs, covered = np.random.default_rng(5), 120, 0
+    sizes = np.full(28, 12.0)
+    for _ in range(runs):
+        a = rng.binomial(12, 0.5, 28).astype(float)
+        b = np.where(rng.random(28) < 1 / 16, 12.0, a)
+        ends = [cluster_interval(each, sizes) or (0.0, 1.0) for each in (a, b)]
+        together = share_correlation(a, sizes, b, sizes)
+        low, high = newcombe(a.mean() / 12, ends[0], b.mean() / 12, ends[1], correlation=together)
+        covered += low <= 0.5 / 16 <= high
+    assert covered / runs >= 0.93
