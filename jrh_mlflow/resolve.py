@@ -39,7 +39,7 @@ BACKENDS = ("local", "ray")
 BUILT_IN: dict[str, Callable[[], Suite]] = {
     "datasheet": datasheet_suite,
     "datasheet-paper": lambda: datasheet_suite(design="paper", name="datasheet-paper"),
-    "datasheet-short": lambda: datasheet_suite(n_tasks=12, depth=2, design="short", name="datasheet-short"),
+    "datasheet-short": lambda: datasheet_suite(n_tasks=12, depth=3, design="short", name="datasheet-short"),
     "datasheet-half-steps": lambda: datasheet_suite(design="paper", half_steps=True, name="datasheet-half-steps"),
     "pointwise-datasheet": lambda: datasheet_suite(design="pointwise", name="pointwise-datasheet"),
     "pointwise-datasheet-scores": lambda: datasheet_suite(design="pointwise-scores", name="pointwise-datasheet-scores"),

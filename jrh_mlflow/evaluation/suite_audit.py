@@ -208,8 +208,9 @@ def _preferred(shortcut: Shortcut, item: Item) -> float:
         low, high = (_score_alone(shortcut, item.instruction or "", text or "") for text in (item.u, item.v))
         is_tie = math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
         return 0.5 if is_tie else float((high > low) == (shortcut.direction == "more"))
-    chosen = [shortcut(present(item, order, shortcut.tie_criterion)) for order in item.orders]
-    return sum((slot == "1") == (item.better == order[0]) for slot, order in zip(chosen, item.orders, strict=True)) / 2
+    # Between equal scores the coin names one slot for both orders, and so each content once.
+    margin = shortcut.margin(_better_first(shortcut, item))
+    return 0.5 if margin == 0 else float(margin > 0)
 
 
 @lru_cache(maxsize=4096)

@@ -32,6 +32,7 @@ from jrh_mlflow.judges.shortcuts import (
     TfidfCosine,
     TypeTokenRatio,
     WordOverlap,
+    WordPairs,
 )
 from jrh_mlflow.perturb import written_by
 from jrh_mlflow.schema.criteria import Criterion, criterion
@@ -75,6 +76,7 @@ __all__ = [
     "TfidfCosine",
     "TypeTokenRatio",
     "WordOverlap",
+    "WordPairs",
     "profile",
     "published",
     "slot_of",

@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, get_args
 
 from jrh_mlflow.judges._scripted import Looking, uniform
@@ -113,6 +114,14 @@ class RubricOverlap(Shortcut):
         return len(_content_words(text) & _content_words(lines))
 
 
+class WordPairs(Shortcut):
+    """Counts the pairs of neighbouring words of the instruction that a content takes up, each once."""
+
+    def score(self, text: str, presentation: Presentation) -> float:
+        """Count shared pairs."""
+        return len(set(pairwise(_words(text))) & set(pairwise(_words(presentation.instruction))))
+
+
 class TfidfCosine(Shortcut):
     """Cosine of the TF-IDF vectors of a content and the instruction.
 
@@ -150,12 +159,8 @@ class CharacterNgrams(Shortcut):
 
     def score(self, text: str, presentation: Presentation) -> float:
         """Look every n-gram up."""
-        own = self._ngrams(text)
-        return len(own & self._ngrams(presentation.instruction)) / max(1, len(own))
-
-    def _ngrams(self, text: str) -> set[str]:
-        flat = " ".join(text.casefold().split())
-        return {flat[start : start + self.n] for start in range(len(flat) - self.n + 1)}
+        own = _ngrams(text, self.n)
+        return len(own & _ngrams(presentation.instruction, self.n)) / max(1, len(own))
 
 
 class CharacterCount(Shortcut):
@@ -237,6 +242,7 @@ class Compression(Shortcut):
 SHORTCUTS: tuple[type[Shortcut], ...] = (
     WordOverlap,
     RubricOverlap,
+    WordPairs,
     TfidfCosine,
     CharacterNgrams,
     DigitCount,
@@ -284,6 +290,12 @@ def _words(text: str) -> tuple[str, ...]:
 @lru_cache(_TEXTS_AT_HAND)
 def _content_words(text: str) -> frozenset[str]:
     return frozenset(_words(text)) - STOP_WORDS
+
+
+@lru_cache(_TEXTS_AT_HAND)
+def _ngrams(text: str, n: int) -> frozenset[str]:
+    flat = " ".join(text.casefold().split())
+    return frozenset(flat[start : start + n] for start in range(len(flat) - n + 1))
 
 
 def _weighted(text: str, weights: Mapping[str, float]) -> dict[str, float]:

@@ -111,7 +111,8 @@ def datasheet_suite(
         name: Of the suite; tells the arguments when None.
         design: `spread`: of each task one pair per kind of vacuum, control and step of either ladder, two of equal
             pairs and of step 1. `paper`: every pair of the chain, without the matched ladder; of the package's library
-            only the ten tasks of the published readings. `short`: five pairs of each task, steps 1 and 2 only.
+            only the ten tasks of the published readings. `short`: five pairs of each task: one of vacuum, of equals and
+            of step 1, and step 1 of the matched ladder twice, with exchanged wordings.
             `pointwise`: the contents one at a time (every level of either ladder twice, nothing, padding), answered
             by yes or no; `pointwise-scores`: the same, answered by 1 to 5.
     """
@@ -248,16 +249,25 @@ class _TaskItems:
             yield self._vacuum(condition, self.index // len(VACUUM) % 2)
         if self.half_steps:
             yield from self._steps(LADDER, 0.5)
-        for condition in ladders:
-            yield from self._steps(condition, 1)
+        yield from self._steps(LADDER, 1)
+        if LADDER_MATCHED in ladders:
+            yield from self._mirrored()
         yield from (self._same(level) for level in self._turns(range(self.depth + 1), DELTA_0_SAME))
-        # Two neighbouring tasks share a turn, as they share the balance of lengths.
-        extra = [*(ladders if self.depth > 1 else ()), FILLER]
-        turn = extra[self.index // 2 % len(extra)]
-        if turn == FILLER:
-            yield from (self._filler(level) for level in self._turns(self._filler_levels(), FILLER))
-        else:
-            yield from self._steps(turn, 2)
+
+    def _mirrored(self) -> Iterator[Item]:
+        """Return one step of the matched ladder twice, the two contents having exchanged their wordings.
+
+        What counting gets out of the choice of wordings in one pair, it loses in the other: so few pairs cannot
+        average that out by chance.
+        """
+        low = self._lows(1)[0]
+        pools = self._pools((low, low + 1), "matched").values()
+        worse, better = ({candidate.wording: candidate for candidate in pool} for pool in pools)
+        turned = {wording: tuple(1 - choice for choice in wording) for wording in worse if wording[0] == 0}
+        pairs = [((worse[one], better[other]), (worse[other], better[one])) for one, other in turned.items()]
+        chosen = min(pairs, key=lambda two: (_one_sided(two), digest(self.seed, self.task.id, two[0][0].wording)))
+        for name, pair in zip(("", "-mirrored"), chosen, strict=True):
+            yield self._ordered(LADDER_MATCHED, f"{low:g}-{low + 1:g}{name}", *pair, delta=1.0)
 
     def _turns(self, choices: Sequence[T], *key: object, n: int = 1, turn: int | None = None) -> list[T]:
         """Return the `n` choices whose turn it is: task by task through all of them, in a seeded order."""
@@ -265,11 +275,13 @@ class _TaskItems:
         return [order[(first + place) % len(order)] for place in range(min(n, len(order)))]
 
     def _steps(self, condition: str, delta: float, *, n: int = 1) -> Iterator[Item]:
+        yield from (self._step(condition, low, low + delta) for low in self._lows(delta, n=n))
+
+    def _lows(self, delta: float, *, n: int = 1) -> list[float]:
         # Both ladders take the same levels, so that the two are compared on the same steps; neighbouring tasks do
         # too, so that lengths stay balanced within a step.
         lows = [level for level in self.levels if level + delta <= self.depth and (delta < 1 or level.is_integer())]
-        for low in self._turns(lows, "step", delta, n=n, turn=self.index // 2):
-            yield self._step(condition, low, low + delta)
+        return self._turns(lows, "step", delta, n=n, turn=self.index // 2)
 
     def _states(self, level: float) -> States:
         full = int(level)
@@ -308,11 +320,13 @@ class _TaskItems:
         )
 
     def _step(self, condition: str, low: float, high: float) -> Item:
-        name = f"{low:g}-{high:g}"
-        pair = (self.rungs[condition][low], self.rungs[condition][high])
+        rungs = self.rungs[condition]
+        return self._ordered(condition, f"{low:g}-{high:g}", rungs[low], rungs[high], delta=high - low)
+
+    def _ordered(self, condition: str, name: str, worse: Candidate, better: Candidate, *, delta: float) -> Item:
         v_better = int(digest(self.seed, self.task.id, name)[0], 16) % 2 == 0
-        u, v = pair if v_better else pair[::-1]
-        return self._pair(condition, name, u, v, delta=high - low, better="v" if v_better else "u")
+        u, v = (worse, better) if v_better else (better, worse)
+        return self._pair(condition, name, u, v, delta=delta, better="v" if v_better else "u")
 
     def _same(self, level: int) -> Item:
         u, v = surface_pair(self.pools[float(level)], self.seed, self.task.id, level)
@@ -341,3 +355,9 @@ class _TaskItems:
 
 def _mean_length(pools: Mapping[float, Sequence[Candidate]]) -> float:
     return mean(len(candidate.text) for pool in pools.values() for candidate in pool)
+
+
+def _one_sided(pairs: tuple[tuple[Candidate, Candidate], ...]) -> tuple[bool, int]:
+    """Rank two pairs for balance of length: the better is the longer in one of them only, and by little."""
+    gaps = [len(better.text) - len(worse.text) for worse, better in pairs]
+    return min(gaps) >= 0 or max(gaps) <= 0, max(map(abs, gaps))

@@ -7,8 +7,10 @@ import json
 import pytest
 
 import jrh_mlflow as jrh
+from jrh_mlflow.engine.calls import present
 from jrh_mlflow.errors import RecipeError, SuiteError
-from jrh_mlflow.evaluation.suite_audit import ShortcutReading, SuiteAudit, audit_suite
+from jrh_mlflow.evaluation.suite_audit import HIGH, MATCHED, ShortcutReading, SuiteAudit, audit_suite
+from jrh_mlflow.judges.shortcuts import every_shortcut
 from jrh_mlflow.schema.items import Item
 
 TASKS = ("box", "bill", "cake", "desk", "gift", "lamp", "note", "pan", "rug", "sofa", "tent", "vase")
@@ -54,9 +56,41 @@ def test_the_papers_ladder_is_climbed_by_counting_words():
     overlap = reading(audit, "WordOverlap").estimate
     assert overlap.value > 0.95
     assert (overlap.n, overlap.n_clusters, overlap.unit) == (150, 10, "pair")
-    assert (overlap.cluster_low or 0) > 0.9
+    assert (overlap.cluster_low or 0) > HIGH
     assert reading(audit, "CharacterCount").estimate.value == 0.5
     assert (audit.failed, audit.judged, audit.giveaways) == ([], [], ())
+
+
+@pytest.mark.parametrize("name", ["datasheet", "datasheet-short", "pointwise-datasheet"])
+def test_no_shortcut_pays_on_the_matched_ladder_of_a_built_in_suite(name):
+    """In either direction, pooled over delta; the other conditions are left out to be quick."""
+    suite = jrh.load_suite(name)
+    matched = [item for item in suite.items if item.condition in MATCHED]
+    audit = audit_suite(jrh.Suite(name=name, items=matched))
+    assert len(audit.judged) == 1
+    assert len(audit.readings) == 2 * len(jrh.scripted.SHORTCUTS)
+    assert {one.estimate.n_clusters for one in audit.readings} == {suite.manifest["n_tasks"]}
+    assert [(one.shortcut, one.direction, one.estimate.value) for one in audit.readings if not one.within] == []
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_short_suite_of_another_seed_gives_shortcuts_as_little(seed):
+    suite = jrh.datasheet_suite(design="short", n_tasks=12, depth=3, seed=seed)
+    matched = [item for item in suite.items if item.condition in MATCHED]
+    audit = audit_suite(jrh.Suite(name="short", items=matched))
+    assert [(one.shortcut, one.direction, one.estimate.value) for one in audit.readings if not one.within] == []
+
+
+def test_a_shortcut_is_read_as_its_judge_answers_in_both_orders(hand_made):
+    for judge in every_shortcut(seed=3):
+        right = [
+            (judge(present(item, order, judge.tie_criterion)) == "1") == (item.better == order[0])
+            for item in hand_made.items
+            if item.condition == "ladder"
+            for order in item.orders
+        ]
+        read = reading(audit_suite(hand_made), type(judge).__name__, direction=judge.direction)
+        assert read.estimate.value == sum(right) / len(right)
 
 
 def test_every_shortcut_is_read_in_both_directions_in_every_condition_with_a_better_content(hand_made):

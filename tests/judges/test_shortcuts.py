@@ -19,6 +19,7 @@ INSTRUCTION = (
 TELLING: dict[str, tuple[str, str]] = {
     "WordOverlap": ("Mrs Okafor, the mixer comes soon.", "Madam, the parcel is due soon."),
     "RubricOverlap": ("The carrier keeps the delivery date.", "The lorry comes to Mrs Okafor."),
+    "WordPairs": ("Mrs Okafor, it was sent.", "Okafor, it was sent, Mrs."),
     "TfidfCosine": ("Mrs Okafor, the mixer comes soon.", "Madam, your parcel is due soon."),
     "CharacterNgrams": ("Okafor gets mixers.", "Nobody is about."),
     "DigitCount": ("Due on 11 May.", "Due on 7 May."),

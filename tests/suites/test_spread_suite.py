@@ -49,7 +49,29 @@ def test_the_short_suite_spreads_120_calls_over_twelve_tasks(short):
     assert sum(len(item.orders) for item in short.items) == 120
     assert set(Counter(item.task for item in short.items).values()) == {5}
     assert len({item.task for item in short.items}) == 12
-    assert {item.delta for item in of(short, *LADDERS)} == {1.0, 2.0}
+    for condition, per_task in {"ladder": 1, "ladder_matched": 2, "delta_0_same": 1}.items():
+        assert set(Counter(item.task for item in of(short, condition)).values()) == {per_task}
+    assert {item.delta for item in of(short, *LADDERS)} == {1.0}
+
+
+def test_the_two_matched_pairs_of_a_short_suite_have_exchanged_their_wordings(short):
+    """Sentence by sentence: the worse of one pair has the wordings of the better of the other."""
+    from jrh_mlflow.suites.tasks import built_in_tasks
+
+    tasks = {task.id: task for task in built_in_tasks()}
+
+    def wording(text: str, task: str) -> list[int]:
+        parts = [(tasks[task].opening,), *([one.satisfied, one.matched] for one in tasks[task].requirements)]
+        return [int(pair[1] in text) for pairs in parts for pair in pairs if any(one in text for one in pair)]
+
+    for task in {item.task for item in short.items}:
+        found = []
+        for item in of(short, "ladder_matched"):
+            if item.task == task:
+                better, worse = (item.u, item.v) if item.better == "u" else (item.v, item.u)
+                found.append((wording(str(worse), task), wording(str(better), task)))
+        assert found[0] == found[1][::-1]
+        assert [1 - choice for choice in found[0][0]] == found[0][1]
 
 
 def test_over_the_tasks_all_levels_and_variants_take_their_turn_about_equally_often(suite):
@@ -79,7 +101,7 @@ def test_on_the_matched_ladder_nothing_is_written_neutrally(suite):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
-@pytest.mark.parametrize("options", [{}, {"design": "short", "n_tasks": 12, "depth": 2}], ids=["spread", "short"])
+@pytest.mark.parametrize("options", [{}, {"design": "short", "n_tasks": 12, "depth": 3}], ids=["spread", "short"])
 def test_on_both_ladders_the_longer_is_the_better_in_exactly_half_of_the_pairs_of_every_step(seed, options):
     suite = jrh.datasheet_suite(seed=seed, **options)
     longer_is_better: Counter[object] = Counter()
