@@ -10,6 +10,7 @@ from jrh_mlflow.reports.numbers import (
     bounds_note,
     interval_text,
     is_shown,
+    left_out_text,
     missing_text,
     threshold_text,
     value_text,
@@ -110,10 +111,10 @@ def _section(heading: str, readings: Mapping[str, Reading]) -> list[str]:
 
 def _row(axis: Axis, reading: Reading) -> list[str]:
     if isinstance(reading, NotEstimable):
-        return [axis.label, value_text(reading), "–", "–", "–", str(reading.excluded)]
+        return [axis.label, value_text(reading), "–", "–", "–", left_out_text(reading)]
     plain = interval_text(reading.ci_low, reading.ci_high)
     clustered = interval_text(reading.cluster_low, reading.cluster_high)
-    return [axis.label, value_text(reading), plain, clustered, f"{reading.n} {reading.unit}s", str(reading.excluded)]
+    return [axis.label, value_text(reading), plain, clustered, f"{reading.n} {reading.unit}s", left_out_text(reading)]
 
 
 def _step_table(readings: Mapping[str, Reading]) -> list[str]:

@@ -65,6 +65,18 @@ def value_text(reading: Reading | None) -> str:
     return f"{reading.value:.4f}" if isinstance(reading, Estimate) else missing_text(reading)
 
 
+def left_out_text(reading: Reading) -> str:
+    """Spell how many units were left out, and the calls that took them along where those are not as many.
+
+    Example:
+        >>> left_out_text(NotEstimable(reason="", withheld=True, excluded=3, left_out={"error": 4, "unparsed": 0}))
+        '3 (4 calls)'
+    """
+    calls = sum(reading.left_out.values())
+    differ = reading.excluded and calls != reading.excluded
+    return f"{reading.excluded} ({calls} calls)" if differ else str(reading.excluded)
+
+
 def with_interval(reading: Reading) -> str:
     """Write a value with its interval by cluster, `0.812 [0.70, 0.89]`, bounds, or `n/a`."""
     if isinstance(reading, NotEstimable):

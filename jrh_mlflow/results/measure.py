@@ -108,7 +108,7 @@ def measure(
 
     Args:
         calls: One record per call with the columns of `schema.items.REQUIRED_COLUMNS`; others are ignored.
-        max_excluded: Withhold an axis when more than this share of its calls, pairs or items gave no usable answer.
+        max_excluded: Withhold an axis when more than this share of its calls gave no usable answer.
         seed: Of the bootstrap behind the intervals of thresholds and other values that are no shares.
         n_resamples: Of that bootstrap.
         labels: What a pointwise judge may answer, low to high, the label to be detected last; inferred when None.

@@ -20,7 +20,7 @@ class Estimate:
     n: int
     """Calls, canonical pairs or items, as `unit` says."""
     excluded: int
-    """Calls or pairs that belong to the denominator but gave no usable answer."""
+    """Units of the denominator without a usable answer; a pair or an item that lost a call is lost whole."""
     ci_low: float | None
     """95 %, independent units. None: not available, or for a threshold beyond the measured steps."""
     ci_high: float | None

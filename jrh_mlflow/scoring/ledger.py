@@ -21,7 +21,7 @@ from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson, wilson_share
 
 MAX_EXCLUDED = 0.05
-"""Share of unusable units past which a number is withheld."""
+"""Share of unusable calls past which a number is withheld."""
 FEW_CLUSTERS = 30
 
 
@@ -64,25 +64,30 @@ class Units:
 
 
 def refuse(units: Units, *, statistic: Statistic = "rate") -> NotEstimable | None:
-    """Say why no number can be given for these units, or None when one can."""
+    """Say why no number can be given for these units, or None when one can.
+
+    The limit is on calls, also where a unit is a pair or an item: one lost call takes its whole unit along, and the
+    share of the units that are left out would depend on how many calls each has.
+    """
     n, excluded = int(units.usable.sum()), int((~units.usable).sum())
     if n + excluded == 0:
         return NotEstimable(reason=f"no {units.what}", statistic=statistic)
+    lost, asked = (excluded, n + excluded) if units.n_calls is None else (sum(units.left_out.values()), units.n_calls)
     # A quotient is rounded once, so 29 of 100 is exactly the limit 0.29; 0.29 * 100 would fall short of 29.
-    if excluded / (n + excluded) > units.max_excluded:
-        outcomes = ", ".join(f"{name} {count}" for name, count in units.left_out.items() if count)
-        return NotEstimable(
-            reason=(
-                f"{excluded} of {n + excluded} {units.what} gave no usable answer ({outcomes}), "
-                f"over the limit of {100 * units.max_excluded:g}%"
-            ),
-            withheld=True,
-            n=n,
-            excluded=excluded,
-            left_out=units.left_out,
-            statistic=statistic,
-        )
-    return None
+    over = lost / asked > units.max_excluded
+    if n and not over:
+        return None
+    outcomes = ", ".join(f"{name} {count}" for name, count in units.left_out.items() if count)
+    calls = units.what if units.n_calls is None else f"calls on {units.what}"
+    few = f"over the limit of {100 * units.max_excluded:g}%" if over else f"at least one of each of the {units.what}"
+    return NotEstimable(
+        reason=f"{lost} of {asked} {calls} gave no usable answer ({outcomes}), {few}",
+        withheld=True,
+        n=n,
+        excluded=excluded,
+        left_out=units.left_out,
+        statistic=statistic,
+    )
 
 
 def share(units: Units, hits: Mask, *, among: Mask | None = None, can_be: Possible | None = None) -> Reading:

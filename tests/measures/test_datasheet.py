@@ -145,11 +145,43 @@ def test_a_pair_with_one_lost_call_leaves_the_pairs_but_its_other_call_stays_amo
     assert (stable.bound_low, stable.bound_high) == (19 / 20, 1)
 
 
-def test_pairs_are_withheld_on_their_own_count():
-    """One lost call in each of three pairs: 3 of 100 calls, but 3 of 50 pairs."""
-    sheet = jrh.measure(pairs([("1", "error")] * 3 + [("1", "2")] * 47, delta=0))
+def lossy_pairs(n_lost: int, n_pairs: int = 50) -> list[Row]:
+    """One lost call in each of some pairs."""
+    return pairs([("1", "error")] * n_lost + [("1", "2")] * (n_pairs - n_lost), delta=0)
+
+
+def test_pairs_are_withheld_by_the_share_of_their_calls():
+    """One lost call in each of five pairs: 5 of 100 calls are the limit, though 5 of 50 pairs are twice as many."""
+    sheet = jrh.measure(lossy_pairs(5))
+    assert not sheet.withheld
+    stable = estimate(sheet, "stable_cross_sensitivity")
+    assert (stable.n, stable.excluded, stable.left_out["error"]) == (45, 5, 5)
+    over = jrh.measure(lossy_pairs(6))
+    assert set(over.withheld) == {*DECOMPOSITION, "other_conflict", "raw_false_preference", "tie_rate/delta_0_same"}
+    reason = missing(over, "stable_cross_sensitivity")
+    assert reason.reason == (
+        "6 of 100 calls on delta_0_same pairs gave no usable answer (error 6), over the limit of 5%"
+    )
+    assert (reason.n, reason.excluded) == (44, 6)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_two_lost_calls_weigh_the_same_in_one_pair_and_in_two(both):
+    said = [("error", "error")] * 3 if both else [("1", "error")] * 6
+    sheet = jrh.measure(pairs(said + [("1", "2")] * (50 - len(said)), delta=0))
+    assert "no_preference" in sheet.withheld
+    assert "no_preference" not in jrh.measure(pairs(said[1:] + [("1", "2")] * (51 - len(said)), delta=0)).withheld
+
+
+def test_pairs_that_all_lost_a_call_have_no_number_however_wide_the_limit():
+    sheet = jrh.measure(pairs([("1", "error")] * 10, delta=0), max_excluded=0.9)
     assert value(sheet, "raw_false_preference") == 1
-    assert set(sheet.withheld) == {*DECOMPOSITION, "other_conflict"}
+    reason = missing(sheet, "stable_cross_sensitivity")
+    assert reason.withheld
+    assert reason.reason == (
+        "10 of 20 calls on delta_0_same pairs gave no usable answer (error 10), "
+        "at least one of each of the delta_0_same pairs"
+    )
 
 
 def test_an_unusable_call_is_never_a_wrong_verdict_a_tie_or_a_zero():

@@ -182,8 +182,11 @@ def test_a_number_is_withheld_exactly_when_more_than_the_limit_is_left_out(rows,
         if axis.startswith("conditional_accuracy/"):
             step = axis.partition("/")[2]
             total = sum(f"delta_{row['delta']:g}" == step for row in rows if row["condition"] == "ladder")
-        # Whole numbers: `excluded > limit * total` with nothing to round.
-        over = 100 * reading.excluded > round(100 * limit) * total
+        lost, asked = reading.excluded, total
+        if isinstance(reading, jrh.Estimate) and reading.unit == "pair":
+            lost, asked = sum(reading.left_out.values()), 2 * total
+        # Whole numbers: `lost > limit * asked` with nothing to round.
+        over = 100 * lost > round(100 * limit) * asked
         now = strict.estimates[axis]
         assert isinstance(now, jrh.NotEstimable) == (over or isinstance(reading, jrh.NotEstimable)), axis
         assert (axis in strict.withheld) == isinstance(now, jrh.NotEstimable), axis

@@ -51,8 +51,18 @@ def test_withheld_axes_are_listed_as_withheld():
     assert (
         "| withheld | raw_false_preference, tie_rate/delta_0_same, other_conflict | 3 of 20 delta_0_same calls" in text
     )
-    assert "one_sided_commit, no_preference | 3 of 10 delta_0_same pairs gave no usable answer (error 3)" in text
+    assert (
+        "one_sided_commit, no_preference | 3 of 20 calls on delta_0_same pairs gave no usable answer (error 3)" in text
+    )
     assert "| raw false preference | between 0.85 and 1.00 (15 % of 20 calls lost: withheld) | – | – |" in text
+
+
+def test_lost_pairs_stand_with_the_calls_that_were_lost():
+    """A pair that lost both calls is one pair."""
+    lost = [("1", "error"), ("error", "error")]
+    text = jrh.measure(pairs(lost + [("1", "2")] * 38, delta=0)).to_markdown()
+    assert "| 38 pairs | 2 (3 calls) |" in text
+    assert "| 77 calls | 3 |" in text
 
 
 def test_title_note_profile_and_outcomes_are_told(paper):
