@@ -34,7 +34,8 @@ def datasheet_markdown(
     lines = [f"# {title}", ""]
     if note:
         lines += [f"> {note}", ""]
-    lines += [f"**Profile:** {profile}.", ""]
+    # First, because a description that is too long is cut at its end.
+    lines += [f"**Profile:** {profile}.", "", *bounds_note(estimates.values())]
     for heading, keys in by_section(estimates).items():
         if heading != CONFIDENCE.section:
             lines += _section(heading, {key: estimates[key] for key in keys})
@@ -48,7 +49,6 @@ def datasheet_markdown(
         "and replicates of one presentation as one; decisions use the second. Unparsed and failed calls are in no "
         "denominator.",
         "",
-        *bounds_note(estimates.values()),
     ]
     return "\n".join(lines)
 

@@ -19,6 +19,7 @@ from jrh_mlflow.reports.comparison import comparison_tables
 from jrh_mlflow.reports.datasheet_page import report_sections
 from jrh_mlflow.reports.figures.datasheet import axes_map, psychometric
 from jrh_mlflow.reports.figures.reliability import score_chart
+from jrh_mlflow.reports.markdown import shortened
 from jrh_mlflow.reports.numbers import bounds_text
 from jrh_mlflow.schema.estimates import Bounds
 from jrh_mlflow.tracking.keys import sheet_points
@@ -26,7 +27,7 @@ from tests.measures.pointwise import points, report
 from tests.readings import Row, asked
 
 LOST = 0.18
-FORM = re.compile(r"between (≤ |> )?-?[\d.]+ and (≤ |> )?-?[\d.]+ \(\d+ % of [\d,]+ calls lost: withheld\)")
+FORM = re.compile(r"between (?:≤ |> )?-?[\d.]+ and (?:≤ |> )?-?[\d.]+ \([\d.]+ % of [\d,]+ calls lost: withheld\)")
 
 
 def bounds_of(sheet: jrh.Datasheet) -> dict[str, Bounds]:
@@ -113,6 +114,15 @@ def test_every_axis_shows_its_bounds_where_its_number_would_stand(
 def test_the_description_of_the_run_shows_bounds(done: jrh.Evaluation, store_uri: str) -> None:
     run = MlflowClient(tracking_uri=store_uri).get_run(done.run_id)
     assert bounds_text(bounds_of(done.datasheet)["dark_current"]) in run.data.tags["mlflow.note.content"]
+
+
+def test_a_description_that_is_cut_keeps_what_bounds_are_and_those_of_every_section() -> None:
+    text = jrh.measure(asked(Noisy(unparsed=LOST), jrh.datasheet_suite()), n_resamples=2).to_markdown()
+    shown = shortened(text, artifact="datasheet.md")
+    assert len(shown) < len(text), "the suite of this test must have more to say than fits"
+    assert "is no number" in shown
+    bounded, _, _ = text.partition("### Without a number")
+    assert len(FORM.findall(shown)) == len(FORM.findall(bounded)) > 40
 
 
 def test_no_bound_is_ever_a_metric(done: jrh.Evaluation, store_uri: str) -> None:
