@@ -27,8 +27,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from jrh_mlflow.measures.axes import (
     by_step,
     curve_of,
@@ -43,7 +41,7 @@ from jrh_mlflow.measures.records import CallTable, pair_table
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import LADDER
 from jrh_mlflow.stats import Array
-from jrh_mlflow.stats.proportions import cluster_interval
+from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates
 
 RULES = __doc__
 LEAKS, ACTIVE = 0.10, 0.50
@@ -123,13 +121,13 @@ def preference_kinds(calls: CallTable) -> dict[str, Share]:
     first, second, _ = seen = pairs.seen
     every = (is_no_tie(first, "").astype(float) + is_no_tie(second, "")) / 2
     parts = {"positional": same_slot(*seen), "stable": same_content(*seen), "one-sided": one_order(*seen) / 2}
-    used = units.usable
+    used, items = units.usable, pairs.calls.item[pairs.rows[:, 0]]
     if not every[used].any():
         return {}
 
     def by_task(mass: Array) -> Array:
-        sums: Array = np.bincount(units.clusters[used], weights=mass[used], minlength=units.n_codes).astype(float)
-        return sums
+        # Replicates of a pair count once, as their mean.
+        return collapse_replicates(mass[used].astype(float), items[used], units.clusters[used])[0]
 
     return {
         name: Share(

@@ -204,14 +204,14 @@ def test_on_the_default_suite_a_judge_without_a_mistake_is_decided_on_every_word
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Llama8B", {"vacuum-active", "presentation-conflicted", "reaches 75 % between delta 1 and 5"}),
+        ("Llama8B", {"vacuum-leaky", "presentation-conflicted", "reaches 75 % between delta 1 and 5"}),
         ("Qwen14B", {"mixed stable-positional", "resolves one step"}),
         ("Qwen32B", {"resolves one step"}),
         ("Qwen32B_strict", {"misses by tie"}),
     ],
 )
 def test_the_judges_of_the_paper_have_the_words_that_ten_tasks_support(name, words):
-    """The published sketches are from the values; Qwen14B's `vacuum-clean` is 0 of 120 calls, all on ten tasks."""
+    """The published sketches are from the values: `vacuum-clean` is 0 of 120 calls there, `vacuum-active` 80 of 120."""
     sheet = jrh.measure(asked(jrh.scripted.profile(name), jrh.load_suite("datasheet-paper")))
     told = set(sheet.profile.partition(";")[0].split(", "))
     for axis, word in (("dark_current", "vacuum-clean"), ("raw_false_preference", "equivalence-respecting")):
@@ -226,3 +226,13 @@ def test_the_rules_are_stated_where_the_profile_is_made():
     words = ("vacuum-clean", "equivalence-respecting", "presentation-conflicted", "stable-preferring", "one-sided")
     words += ("resolves one step", "reaches 75 % by", "never reaches 75 %", "misses by tie", "not decided")
     assert all(word in RULES for word in words)
+
+
+def test_replicates_do_not_decide_the_kind_of_false_preference():
+    """Asked five times, a judge without noise says nothing new about the next task."""
+    answers = [("1", "1")] * 6 + [("1", "2")] * 2
+    once = pairs(answers, n_tasks=8, delta=0)
+    again = [{**row, "replicate": replicate} for row in once for replicate in range(5)]
+    line = jrh.measure(once).profile
+    assert line.startswith("kind of false preference not decided: positional 0.75 [")
+    assert jrh.measure(again).profile == line
