@@ -64,9 +64,8 @@ def test_of_equal_ones_the_cheapest_is_the_best() -> None:
     assert best_of({"a": dear, "b": dataclasses.replace(cheap, usd_per_1k=None)}, ["a", "b"]) == "a"
 
 
-@pytest.fixture(scope="module")
-def split(store_uri: str) -> jrh.Sweep:
-    """Two judges at one price: one is right more often on the searched tasks, the other on the held-out ones."""
+def swept(store_uri: str, judges: list[str], **given: object) -> jrh.Sweep:
+    """Sweep judges at one price: one is right more often on the searched tasks, the other on the held-out ones."""
     suite = jrh.datasheet_suite(design="paper", n_tasks=8, depth=2)
     searched, _ = halves(suite, seed=0)
     known = {item.instruction for item in searched.items}
@@ -86,9 +85,14 @@ def split(store_uri: str) -> jrh.Sweep:
 
         return answer
 
-    own = jrh.Space(choices={"model": ["on search", "held out"]}, judge=judge, orders=["one"])
+    own = jrh.Space(choices={"model": judges}, judge=judge, orders=["one"], **given)
     where = {"experiment": "picking", "tracking_uri": store_uri, "traces": "none"}
     return jrh.sweep(own, suite, max_replicates=1, early_stop=False, **where)
+
+
+@pytest.fixture(scope="module")
+def split(store_uri: str) -> jrh.Sweep:
+    return swept(store_uri, ["on search", "held out"])
 
 
 def test_the_best_and_the_front_are_those_of_the_searched_half(split: jrh.Sweep) -> None:
@@ -113,6 +117,13 @@ def test_the_report_says_which_half_picked_and_which_read(split: jrh.Sweep) -> N
     text = split.to_markdown()
     assert "Picked on the searched half, where it read" in text
     assert "the held-out half only reads them" in text
+
+
+def test_a_best_that_breaks_a_constraint_where_it_is_read_stays_the_best_and_says_so(store_uri: str) -> None:
+    done = swept(store_uri, ["on search"], constraints=["dark_current/rate <= 0.5"])
+    assert done.best is not None
+    assert not done.best.to_dict()["keeps_constraints"]
+    assert "On the held-out half it breaks a constraint." in done.to_markdown()
 
 
 def test_a_sweep_minimises_a_threshold_that_is_censored_on_either_side(store_uri: str) -> None:
