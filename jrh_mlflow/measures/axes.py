@@ -689,7 +689,7 @@ AXES: tuple[Axis, ...] = (
     ),
     _matched_steps(
         name="reading_gap",
-        label="ladder − matched ladder",
+        label="reading gap (ladder − matched)",
         derived=reading_gap,
         statistic="value",
         meaning="How much more often the better is chosen where its words tell it; 0 is a judge that reads.",
@@ -820,7 +820,7 @@ AXES: tuple[Axis, ...] = (
     ),
     _single_steps(
         name="pointwise/reading_gap",
-        label="ladder − matched ladder",
+        label="reading gap (ladder − matched)",
         stimuli=_SINGLE_MATCHED,
         gap=("pointwise/separation", "pointwise/matched_separation"),
         statistic="value",

@@ -38,6 +38,19 @@ def test_the_threshold_stands_below_its_ladder(paper):
     assert "| 1 | 0.610 " in text
 
 
+def test_the_matched_ladder_has_its_own_table_with_the_gap_and_its_own_threshold():
+    sheet = jrh.measure(asked(jrh.scripted.WordOverlap(), jrh.datasheet_suite(n_tasks=6, depth=2)), n_resamples=50)
+    own = sheet.to_markdown().partition("### Matched ladder (same words, wrong facts) (95 % by task)\n\n")[2]
+    lines = own.splitlines()
+    assert lines[0] == "| delta | chooses the better | reading gap (ladder − matched) | n calls |"
+    for step, line in ((1, lines[2]), (2, lines[3])):
+        matched, gap = (estimate(sheet, f"{axis}/delta_{step}") for axis in ("matched_sensitivity", "reading_gap"))
+        cells = [f"{one.value:.3f} [{one.cluster_low:.2f}, {one.cluster_high:.2f}]" for one in (matched, gap)]
+        assert line == f"| {step} | {cells[0]} | {cells[1]} | {matched.n} |"
+    threshold = threshold_text(sheet.estimates["matched_threshold_75"])
+    assert lines[5].startswith(f"Threshold (75 % choose the better): **{threshold}** (")
+
+
 def test_what_was_not_measured_is_named_with_its_reason_and_has_no_row(paper):
     text = paper["Qwen32B_strict"].to_markdown()
     assert "| n/a | dark_current, tie_rate/vacuum | no vacuum calls |" in text

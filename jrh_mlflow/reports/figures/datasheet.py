@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 Sheets = Mapping[str, Mapping[str, Reading]]
 """Judge to its estimates."""
 
+_MATCHED = "matched_sensitivity"
+_CURVES = {"target_sensitivity": "threshold_75", _MATCHED: "matched_threshold_75"}
+"""Families drawn as psychometric curves, each with its threshold."""
+_HOLLOW = ", matched"
 _DECOMPOSITION = {
     "stable_cross_sensitivity": ("stable: same content twice", "#0072B2", ""),
     "positional_false_preference": ("positional: same slot twice", "#D55E00", "//"),
@@ -49,19 +53,28 @@ def datasheet_figures(sheets: Sheets) -> dict[str, Figure]:
 
 
 def psychometric(sheets: Sheets) -> Figure | None:
-    """Share of calls choosing the better content against the ladder step, with intervals by task."""
+    """Share of calls choosing the better content against the step of either ladder, with intervals by task.
+
+    A judge's matched ladder has its colour and shape, hollow and with a broken line.
+    """
     curves = {
-        name: own
+        (name, axis): own
         for name, estimates in sheets.items()
-        if any(map(is_shown, (own := by_step(estimates, "target_sensitivity")).values()))
+        for axis in _CURVES
+        if any(map(is_shown, (own := by_step(estimates, axis)).values()))
     }
     if not curves:
         return None
-    figure, axes = canvas(8, 4.8, left=0.85, right=0.65)
-    spread = 0.06 * (len(curves) - 1)
-    for index, (name, own) in enumerate(curves.items()):
-        shift = (index / max(1, len(curves) - 1) - 0.5) * spread
-        _draw_curve(axes, name, own, index=index, shift=shift, threshold=threshold_text(sheets[name]["threshold_75"]))
+    judges = list(dict.fromkeys(name for name, _ in curves))
+    # Two curves of a judge leave no corner free: then the names stand below.
+    below = 0.35 + 0.25 * len(judges) if any(axis == _MATCHED for _, axis in curves) else 0.0
+    figure, axes = canvas(8, 4.8 + below, left=0.85, right=0.65, bottom=0.65 + below)
+    for place, ((name, axis), own) in enumerate(curves.items()):
+        shift = 0.06 * (place - (len(curves) - 1) / 2)
+        threshold = threshold_text(sheets[name][_CURVES[axis]])
+        hollow = axis == _MATCHED
+        label = f"{short(name)}{_HOLLOW if hollow else ''}   Δ75 {threshold}"
+        _draw_curve(axes, own, index=judges.index(name), shift=shift, label=label, hollow=hollow)
     # Named in the margin: inside the axes a bar can stand anywhere.
     margin = axes.get_yaxis_transform()
     axes.axhline(0.75, color="#555555", linewidth=1, linestyle="--")
@@ -72,21 +85,35 @@ def psychometric(sheets: Sheets) -> Figure | None:
     axes.set(xlabel="quality difference δ (requirements met)", ylabel="share of calls choosing the better")
     axes.set_ylim(-0.02, 1.03)
     axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left", y=1)
-    axes.legend(loc="lower right", frameon=True)
+    if below:
+        _legend_below(figure, axes)
+    else:
+        axes.legend(loc="lower right", frameon=True)
     return figure
 
 
+def _legend_below(figure: Figure, axes: Axes) -> None:
+    """Name the curves of the ladder on the left and those of the matched ladder on the right."""
+    named = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda one: _HOLLOW in one[1])
+    handles, labels = zip(*named, strict=True)
+    title = f"hollow{_HOLLOW}: same words in both, facts assigned wrongly in the worse one"
+    style: dict[str, Any] = {"ncol": 2, "frameon": False, "fontsize": 10, "title_fontsize": 10}
+    figure.legend(handles, labels, loc="lower center", title=title, **style)
+
+
 def _draw_curve(
-    axes: Axes, name: str, own: Mapping[float, Reading], *, index: int, shift: float, threshold: str
+    axes: Axes, own: Mapping[float, Reading], *, index: int, shift: float, label: str, hollow: bool
 ) -> None:
-    """Draw the steps of one judge: points with intervals, and the bounds of what is withheld."""
+    """Draw the steps of one judge on one ladder: points with intervals, and the bounds of what is withheld."""
     points = {step: reading for step, reading in own.items() if isinstance(reading, Estimate)}
     if points:
         values, bars = [reading.value for reading in points.values()], error_bars(points.values())
-        line = "-" if max(np.diff(list(points)), default=0) <= 1 else ":"
-        label, places = f"{short(name)}   Δ75 {threshold}", [step + shift for step in points]
-        axes.errorbar(places, values, bars, linewidth=2, linestyle=line, label=label, capsize=4, **marks(index))
-    label = f"{short(name)}: bounds (withheld)" + ("" if points else f"\nΔ75 {threshold}")
+        line = ":" if max(np.diff(list(points)), default=0) > 1 else "--" if hollow else "-"
+        style = marks(index) | ({"markerfacecolor": "white", "markeredgewidth": 1.8} if hollow else {})
+        places = [step + shift for step in points]
+        axes.errorbar(places, values, bars, linewidth=2, linestyle=line, label=label, capsize=4, **style)
+    name, _, threshold = label.partition("   ")
+    label = f"{name}: bounds (withheld)" + ("" if points else f"\n{threshold}")
     shifted = {step + shift: reading for step, reading in own.items()}
     draw_bounds(axes, shifted, upright=True, colour=marks(index)["color"], label=label)
 
