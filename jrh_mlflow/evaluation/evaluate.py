@@ -87,7 +87,7 @@ class Evaluation:
 
     @property
     def datasheet(self) -> Datasheet:
-        """What a suite of pairs gives."""
+        """What a suite of pairs, or of single responses of known level, gives."""
         if not isinstance(self.sheet, Datasheet):
             raise AttributeError(f"Suite {self.suite.name!r} has no pairs: its result is `.report`.")
         return self.sheet
@@ -96,7 +96,7 @@ class Evaluation:
     def report(self) -> ReliabilityReport:
         """What a suite of reliability tests gives."""
         if not isinstance(self.sheet, ReliabilityReport):
-            raise AttributeError(f"Suite {self.suite.name!r} is made of pairs: its result is `.datasheet`.")
+            raise AttributeError(f"Suite {self.suite.name!r} has no reliability test: its result is `.datasheet`.")
         return self.sheet
 
     @property

@@ -378,6 +378,7 @@ def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> R
         **intervals(plain, clustered),
         n_clusters=shared,
         method=interval_method("difference of two shares, paired by task (square and add)", shared),
+        unit=ladder.unit,
         left_out={name: n + matched.left_out.get(name, 0) for name, n in ladder.left_out.items()},
         bound_low=bounds.low if bounds else None,
         bound_high=bounds.high if bounds else None,

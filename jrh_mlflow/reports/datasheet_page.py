@@ -135,7 +135,8 @@ def _axis_row(key: str, reading: Reading) -> PageRow:
     axis = find(key)
     if axis is None or key.startswith(EXPECTED):
         return _row(_words(key), reading)
-    label = f"{axis.step} {step_of(key):g}: {_words(axis.name)}" if axis.by_step else axis.label
+    name = _words(axis.name.removeprefix("pointwise/"))
+    label = f"{axis.step} {step_of(key):g}: {name}" if axis.by_step else axis.label
     return replace(_row(label, reading), meaning=axis.meaning)
 
 

@@ -82,7 +82,7 @@ def test_the_page_shows_every_number_of_a_judge_of_one_response(small: jrh.Suite
     done = evaluated(jrh.scripted.Oracle(), small, store_uri)
     client = MlflowClient(tracking_uri=store_uri)
     page = Path(client.download_artifacts(done.run_id, "datasheet.html")).read_text(encoding="utf-8")
-    for text in ("level 0: pointwise: mean answer", "delta 2: pointwise: separation", "repeats agree", "rewarded"):
+    for text in ("level 0: mean answer", "delta 2: separation", "repeats agree", "rewarded"):
         assert text in page, text
     assert "Answer by level" in page
     data = json.loads(Path(client.download_artifacts(done.run_id, "datasheet.json")).read_text(encoding="utf-8"))

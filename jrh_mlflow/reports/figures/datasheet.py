@@ -152,16 +152,21 @@ def _both_ladders(sheets: Sheets, families: tuple[str, str]) -> tuple[Figure, Ax
     ]
     if not curves:
         return None
-    right = 0.65 + label_inches(f"{short(name)}: matched ladder" for _, name, _, _ in curves)
+    labels = [_ladder_label(name, family == families[1], alone=len(sheets) == 1) for _, name, family, _ in curves]
+    right = 1.1 + 0.088 * max(map(len, labels))
     figure, axes = canvas(7.35 + right, 4.8, left=0.85, right=right)
-    for place, (index, name, family, own) in enumerate(curves):
-        matched = family == families[1]
+    for place, (label, (index, _, family, own)) in enumerate(zip(labels, curves, strict=True)):
         shift = 0.07 * (place - (len(curves) - 1) / 2)
-        _draw_ladder(axes, f"{short(name)}{': matched ladder' if matched else ''}", own, index, shift, hollow=matched)
+        _draw_ladder(axes, label, own, index, shift, hollow=family == families[1])
     axes.set_xticks(sorted({step for *_, own in curves for step, reading in own.items() if is_shown(reading)}))
     axes.set_ylim(-0.02, 1.03)
     axes.legend(loc="upper left", bbox_to_anchor=(1.07, 1.0), frameon=False)
     return figure, axes
+
+
+def _ladder_label(name: str, matched: bool, *, alone: bool) -> str:
+    ladder = "matched ladder" if matched else "ladder"
+    return ladder if alone else f"{short(name)}: {ladder}"
 
 
 def _draw_ladder(
