@@ -49,7 +49,8 @@ _TOPS = (1.0, 5.0, 10.0, 100.0)
 class GradeScale:
     """What the answers of a run are."""
 
-    kind: Literal["yes/no", "scores", "labels"]
+    kind: Literal["yes/no", "scores", "labels", "no"]
+    """`no`: there is not one answer that could be read."""
     low: float
     high: float
     stated: bool
@@ -87,7 +88,8 @@ def grades(answers: Sequence[str], labels: Sequence[str] | None) -> tuple[Array,
             1, len(named) - 1
         )
     if np.isfinite(numbers).sum() <= np.isfinite(spoken).sum():
-        return spoken, GradeScale(kind="labels" if own else "yes/no", low=0.0, high=1.0, stated=True)
+        kind: Literal["labels", "yes/no", "no"] = "labels" if own else "yes/no"
+        return spoken, GradeScale(kind=kind if np.isfinite(spoken).any() else "no", low=0.0, high=1.0, stated=True)
     ends = [float(label) for label in labels or () if is_number(label)]
     scale = _scale_of_scores(numbers[np.isfinite(numbers)], ends if len(ends) == len(labels or ()) else [])
     return (numbers - scale.low) / (scale.high - scale.low), scale

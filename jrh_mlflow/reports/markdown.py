@@ -125,9 +125,9 @@ def _step_table(readings: Mapping[str, Reading]) -> list[str]:
     columns = [(axis, by_step(readings, axis.name)) for axis in families]
     rows = []
     for step, first in columns[0][1].items():
-        shown = [(own[step], with_interval if axis.cell == "interval" else value_text) for axis, own in columns]
+        shown = [(own.get(step), with_interval if axis.cell == "interval" else value_text) for axis, own in columns]
         n = f"{first.n} (−{first.excluded})" if first.excluded else str(first.n)
-        rows.append([f"{step:g}", *(write(reading) for reading, write in shown), n])
+        rows.append([f"{step:g}", *("–" if reading is None else write(reading) for reading, write in shown), n])
     return [*table([families[0].step, *(axis.label for axis in families), f"n {families[0].unit}s"], rows), ""]
 
 

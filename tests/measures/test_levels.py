@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -263,6 +264,23 @@ def test_scores_without_a_stated_scale_are_read_on_a_usual_one(
     assert (used.low, used.high) == scale
     assert used.stated == (labels == ("1", "2", "3") and answers[-1] != "9")
     assert ((found >= 0) & (found <= 1)).all()
+
+
+@pytest.mark.parametrize("how", [{"n_tasks": 1}, {"n_tasks": 2, "depth": 1}, {"n_tasks": 2, "half_steps": True}])
+@pytest.mark.parametrize("judge", [Knowing(lambda *_: 1 / 0), jrh.scripted.Oracle(), jrh.scripted.Noisy()])
+def test_small_designs_half_steps_and_judges_that_only_fail_are_shown_without_a_false_word(
+    how: dict[str, Any], judge: Scripted
+) -> None:
+    small = jrh.datasheet_suite(design="pointwise", **how)
+    sheet = sheet_of(judge, small)
+    assert "One response" in sheet.to_markdown()
+    assert json.dumps(sheet.to_dict())
+    if isinstance(judge, jrh.scripted.Oracle):
+        assert {reading.value for key, reading in sheet.estimates.items() if "/separation/" in key} == {1}  # type: ignore[union-attr]
+        assert "not decided" in sheet.profile
+    else:
+        assert sheet.profile == "no answers; not enough measured for a profile"
+        assert sheet.withheld
 
 
 def test_labels_of_a_scale_in_words_are_taken_from_low_to_high() -> None:
