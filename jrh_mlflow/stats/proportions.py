@@ -102,11 +102,12 @@ def cluster_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> 
     Replicates of one presentation are no units: collapse them first, `collapse_replicates`. Counts may be fractions,
     and their order does not matter: two milliseconds are spent once on equal counts.
 
-    Coverage of the 95 % interval with 10, 14, 28 and 30 clusters of 2, 4 and 12 units, ICC 0, .1, .3 and .6, rates .005
-    to .995 (exact sums over all counts; importance sampling for 12 units): at least .937, be the clusters
-    beta-binomial, all-or-none or of a rate that is either 0 or q; `cluster_wilson` alone falls to .40. The mean width
-    grows by 4 to 9 % with 2 units, 18 % with 4, 24 to 37 % with 12; most where nothing is clustered (there it covers
-    .98 on average), least at ICC .6. It does not hold for an ICC near 1: .93 at .8, .89 at .95 (rates .08 to .2).
+    Coverage of the 95 % interval with 10, 14, 28 and 30 clusters of 2, 4 and 12 units, ICC 0, .1, .3 and .6 (`jrh
+    validate`; exact sums for 2 and 4 units): at least .937, be the clusters beta-binomial or all-or-none at rates of
+    .005 to .995, or of a rate that is either 0 or q at rates up to .5; `cluster_wilson` alone falls to .53. The mean
+    width grows by 4 to 9 % with 2 units, 15 to 17 % with 4, 21 to 32 % with 12; most where nothing is clustered (there
+    it covers .98 on average). It does not hold for an ICC near 1 (.91 at .8, .88 at .95 with 10 clusters of 4) nor
+    where some clusters always fail and the others seldom (.91): docs/statistics.md.
 
     Reference:
         Korn & Graubard (1998), Surv. Methodol. 24:193-201; Franco, Little, Louis & Slud (2019), J. Surv. Stat.

@@ -123,11 +123,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=200, help="Samples per rate.")
     draws = parser.parse_args().draws
-    print("Widths: old design and interval → new design, old interval → new design and interval; calls, or pairs.\n")
+    print("Old design and interval → new design, old interval → new design and interval; units are calls, or pairs.\n")
     for name, former in FORMER.items():
         suite = BUILT_IN[name]()
         print(f"`{name}`: {2 * len(suite.items)} calls (before: {2 * len(former().items)})\n")
-        print("| axes | tasks × calls before | now | ICC .1 | ICC .3 |\n|---|---|---|---|---|")
+        print("| axes | tasks × units before | now | ICC .1 | ICC .3 |\n|---|---|---|---|---|")
         for row in rows(former(), suite, draws=draws):
             print(f"| {' | '.join(row)} |", flush=True)
         print()
