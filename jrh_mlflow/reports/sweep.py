@@ -65,7 +65,9 @@ def _answer(sweep: Facts) -> list[str]:
     best, cheap = members.get(sweep["best"]), members.get(sweep["cheapest_tied"])
     if best is None:
         return ["**No answer yet.** Nothing was measured on the held-out half."]
-    picked = f"Picked on the searched half, where it read {best['search_value']:.3f}."
+    tied = sum(member["tied_with_best"] for member in sweep["measured"]) - 1
+    others = f"; {tied} others cannot be told to be worse" if tied > 0 else ""
+    picked = f"Picked on the searched half, where it read {best['search_value']:.3f}{others}."
     lines = [f"**Most reliable:** {_member_text(best)} {picked}"]
     if cheap is not None and cheap is not best:
         lines.append(f"**Cheapest that cannot be told from it:** {_member_text(cheap)}")
@@ -105,9 +107,13 @@ def _cells(member: Facts) -> list[str]:
         f"{member['search_value']:.3f}",
         "–" if member["bias"] is None else f"{member['bias']:+.3f}",
         "unknown" if usd is None else f"{usd:.4g}",
-        "–" if p is None else f"{'yes' if member['tied_with_best'] else 'no'} (p {p:.3f})",
+        "–" if p is None else f"{_tie_word(member)} (p {p:.3f})",
         ("yes" if member["on_front"] else "no") + ("" if chance is None else f" ({chance:.2f})"),
     ]
+
+
+def _tie_word(member: Facts) -> str:
+    return "ahead" if member["ahead_of_best"] else "yes" if member["tied_with_best"] else "no"
 
 
 def _part(member: Facts, name: str) -> str:
@@ -129,7 +135,7 @@ def _sureness(
         "- The searched half picked the front and the most reliable; the held-out half only reads them, so that no "
         "reading is flattered by having been picked.",
         "- Reliability is the mean of its parts on the held-out half; intervals are 95 % over whole tasks. "
-        "Tied: not told apart there by a paired test on tasks, adjusted by Holm.",
+        "Tied: not told apart there by a paired test on tasks, adjusted by Holm; ahead: told to be better there.",
         *_ties(differences),
         f"- Hypervolume {_reading_text(volume)} of the box of reliability 0 to 1 and dollars{method}.",
     ]

@@ -35,7 +35,9 @@ class Tie:
     """Best minus this one."""
     p_holm: float
     tied: bool
-    """Whether it cannot be told from the best."""
+    """Whether it is not told to be worse than the best."""
+    ahead: bool = False
+    """Whether it is told to be better here than the one that was picked on the searched half."""
 
 
 def on_front(results: Iterable[TrialResult], objectives: Mapping[str, str]) -> list[TrialResult]:
@@ -100,9 +102,10 @@ def ties(results: Mapping[str, TrialResult], *, best: str, seed: int, alpha: flo
     nothing = CompositeDifference(value=0.0, low=0.0, high=0.0, p=1.0)
     # Only differences from the best are tested, so Holm adjusts for as many tests as there are others, not pairs.
     found = {best: Tie(difference=nothing, p_holm=1.0, tied=True)}
-    return found | {
-        key: Tie(difference=gaps[key], p_holm=p, tied=p > alpha) for key, p in zip(others, adjusted, strict=True)
-    }
+    for key, p in zip(others, adjusted, strict=True):
+        ahead = p <= alpha and gaps[key].value < 0
+        found[key] = Tie(difference=gaps[key], p_holm=p, tied=p > alpha or ahead, ahead=ahead)
+    return found
 
 
 def best_of(search: Mapping[str, TrialResult], holdout: Iterable[str]) -> str | None:

@@ -110,6 +110,7 @@ class Member:
             "keeps_constraints": self.fair.feasible,
             "front_probability": self.probability,
             "tied_with_best": self.tied,
+            "ahead_of_best": self.tie is not None and self.tie.ahead,
             "p_holm": None if self.tie is None else self.tie.p_holm,
             "replicates_of_measurement": self.search.repeats,
             "runs": {"search": self.search.run_id, "holdout": self.holdout and self.holdout.run_id},

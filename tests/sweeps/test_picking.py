@@ -10,7 +10,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.composite import Tally
-from jrh_mlflow.sweeps.front import best_of
+from jrh_mlflow.sweeps.front import best_of, ties
 from jrh_mlflow.sweeps.sweep import halves
 from jrh_mlflow.sweeps.trials import TrialResult
 
@@ -88,6 +88,19 @@ def swept(store_uri: str, judges: list[str], **given: object) -> jrh.Sweep:
     own = jrh.Space(choices={"model": judges}, judge=judge, orders=["one"], **given)
     where = {"experiment": "picking", "tracking_uri": store_uri, "traces": "none"}
     return jrh.sweep(own, suite, max_replicates=1, early_stop=False, **where)
+
+
+def test_what_is_told_to_be_better_on_the_held_out_half_counts_as_tied_and_is_said_to_be_ahead() -> None:
+    hits = {"picked": 1.0, "same": 1.0, "better": 5.0, "worse": 0.0}
+    noise = np.arange(14)[:, None] % 2
+    holdout = {name: result(name, "h", np.full((14, 1), count) + noise) for name, count in hits.items()}
+    found = ties(holdout, best="picked", seed=0)
+    assert {name: (tie.tied, tie.ahead) for name, tie in found.items()} == {
+        "picked": (True, False),
+        "same": (True, False),
+        "better": (True, True),
+        "worse": (False, False),
+    }
 
 
 @pytest.fixture(scope="module")
