@@ -685,6 +685,7 @@ AXES: tuple[Axis, ...] = (
         meaning="Share of calls that choose the better content where the other has the same words; 1 is right.",
         direction="higher",
         curve=True,
+        shifted=True,
         column="better δ=1, matched",
         figure="chooses the better,\none step, same words",
     ),

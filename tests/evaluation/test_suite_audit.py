@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from jrh_mlflow.errors import RecipeError, SuiteError
 from jrh_mlflow.evaluation.suite_audit import HIGH, MATCHED, ShortcutReading, SuiteAudit, audit_suite
 from jrh_mlflow.judges.shortcuts import every_shortcut
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.suites.tasks import Task, built_in_tasks
 
 TASKS = ("box", "bill", "cake", "desk", "gift", "lamp", "note", "pan", "rug", "sofa", "tent", "vase")
 TOLD = "The {task} comes on 11 March, and it will be in good order."
@@ -136,6 +138,32 @@ def test_the_sentence_named_first_is_the_one_that_tells(monkeypatch):
     }
     (found,) = [one for one in audit.giveaways if one.shortcut == "SentenceCount"]
     assert {(one.better, one.worse) for one in found.sentences} == {("Bye.", "")}
+
+
+def planted(task: Task, *, mark: str) -> Task:
+    """A task whose satisfied sentences end with something that no other sentence has."""
+    marked = [
+        replace(one, satisfied=tuple(f"{wording[:-1]}{mark}{wording[-1]}" for wording in one.satisfied))
+        for one in task.requirements
+    ]
+    return replace(task, requirements=tuple(marked))
+
+
+def test_a_giveaway_in_ones_own_tasks_fails_the_audit_and_its_sentences_are_named():
+    tasks = built_in_tasks()[:12]
+    own = [planted(task, mark=" 3704") for task in tasks]
+    audit = audit_suite(jrh.datasheet_suite(tasks=own, depth=3, seed=1))
+    digits = reading(audit, "DigitCount", "ladder_matched")
+    assert digits.estimate.cluster_low is not None
+    assert digits.estimate.cluster_low > HIGH
+    assert digits in audit.failed
+    (found,) = [one for one in audit.giveaways if one.shortcut == "DigitCount"]
+    assert found.condition == "ladder_matched"
+    assert len(found.sentences) == 5
+    named = {one.better: one.worse for one in found.sentences}
+    assert all("3704" in better and "3704" not in worse for better, worse in named.items())
+    satisfied = {wording for task in own for one in task.requirements for wording in one.satisfied}
+    assert set(named) <= satisfied
 
 
 def test_one_task_has_no_interval_and_decides_nothing(hand_made):

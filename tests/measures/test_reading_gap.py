@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
+from jrh_mlflow.cli.printing import comparison_rows
 from tests.benchmarks.reading_gap import Cell, coverage
 from tests.readings import asked, estimate, value
 
@@ -47,3 +51,35 @@ def test_the_interval_by_task_holds_the_true_gap_in_93_percent_of_runs(cell):
     covered, width = coverage(cell, n_runs=200)
     assert covered >= 0.93 - 2 * (0.93 * 0.07 / 200) ** 0.5
     assert width < 0.6
+
+
+def test_a_strict_criterion_shifts_the_matched_ladder_as_it_shifts_the_ladder(store_uri):
+    suite = jrh.datasheet_suite(n_tasks=3, depth=1)
+    judge = jrh.scripted.Noisy(sensitivity={1: 0.9}, matched={1: 0.5})
+    shift = jrh.criterion_shift(judge, suite, tracking_uri=store_uri, experiment="tests", progress=False)
+    for axis in ("target_sensitivity/delta_1", "matched_sensitivity/delta_1"):
+        assert f"criterion_shift/strict/{axis}/value" in shift.metrics
+    for arm in shift.arms.values():
+        assert isinstance(arm.datasheet.estimates["reading_gap/delta_1"], jrh.Estimate)
+
+
+def test_the_new_axes_stand_in_mlflow_on_the_page_and_in_the_table(store_uri):
+    done = jrh.evaluate(
+        jrh.scripted.WordOverlap(),
+        jrh.datasheet_suite(n_tasks=3, depth=2),
+        tracking_uri=store_uri,
+        experiment="tests",
+        progress=False,
+    )
+    client = MlflowClient(store_uri)
+    points = {point.step: point.value for point in client.get_metric_history(done.run_id, "matched_sensitivity/curve")}
+    assert points == {step: value(done.datasheet, f"matched_sensitivity/delta_{step}") for step in (1, 2)}
+    for key in ("reading_gap/delta_1/value", "reading_gap/delta_1/cluster_ci_low", "matched_sensitivity/delta_2/n"):
+        assert key in done.metrics
+    page = Path(client.download_artifacts(done.run_id, "datasheet.html")).read_text(encoding="utf-8")
+    assert "delta 1: matched sensitivity" in page
+    assert "delta 2: reading gap" in page
+    header, (row,) = comparison_rows([done])
+    cells = dict(zip(header, row, strict=True))
+    assert cells["reading gap δ=1"].startswith(f"{value(done.datasheet, 'reading_gap/delta_1'):.3f} [")
+    assert {"better δ=1, matched", "Δ75, matched"} <= set(cells)

@@ -31,7 +31,6 @@ Sheets = Mapping[str, Mapping[str, Reading]]
 _MATCHED = "matched_sensitivity"
 _CURVES = {"target_sensitivity": "threshold_75", _MATCHED: "matched_threshold_75"}
 """Families drawn as psychometric curves, each with its threshold."""
-_HOLLOW = ", matched"
 _DECOMPOSITION = {
     "stable_cross_sensitivity": ("stable: same content twice", "#0072B2", ""),
     "positional_false_preference": ("positional: same slot twice", "#D55E00", "//"),
@@ -67,13 +66,14 @@ def psychometric(sheets: Sheets) -> Figure | None:
         return None
     judges = list(dict.fromkeys(name for name, _ in curves))
     # Two curves of a judge leave no corner free: then the names stand below.
-    below = 0.35 + 0.25 * len(judges) if any(axis == _MATCHED for _, axis in curves) else 0.0
+    n_lines = sum(2 if any_bounds(own.values()) else 1 for own in curves.values())
+    below = 0.4 + 0.22 * n_lines if any(axis == _MATCHED for _, axis in curves) else 0.0
     figure, axes = canvas(8, 4.8 + below, left=0.85, right=0.65, bottom=0.65 + below)
     for place, ((name, axis), own) in enumerate(curves.items()):
         shift = 0.06 * (place - (len(curves) - 1) / 2)
         threshold = threshold_text(sheets[name][_CURVES[axis]])
         hollow = axis == _MATCHED
-        label = f"{short(name)}{_HOLLOW if hollow else ''}   Δ75 {threshold}"
+        label = f"{short(name)}{', matched' if hollow else ''}   Δ75 {threshold}"
         _draw_curve(axes, own, index=judges.index(name), shift=shift, label=label, hollow=hollow)
     # Named in the margin: inside the axes a bar can stand anywhere.
     margin = axes.get_yaxis_transform()
@@ -86,19 +86,11 @@ def psychometric(sheets: Sheets) -> Figure | None:
     axes.set_ylim(-0.02, 1.03)
     axes.set_title("Psychometric curve (ties count as not correct; bars: 95 % by task)", loc="left", y=1)
     if below:
-        _legend_below(figure, axes)
+        title = "hollow, matched: same words in both, facts assigned wrongly in the worse one"
+        figure.legend(loc="lower center", title=title, frameon=False, fontsize=10, title_fontsize=10)
     else:
         axes.legend(loc="lower right", frameon=True)
     return figure
-
-
-def _legend_below(figure: Figure, axes: Axes) -> None:
-    """Name the curves of the ladder on the left and those of the matched ladder on the right."""
-    named = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda one: _HOLLOW in one[1])
-    handles, labels = zip(*named, strict=True)
-    title = f"hollow{_HOLLOW}: same words in both, facts assigned wrongly in the worse one"
-    style: dict[str, Any] = {"ncol": 2, "frameon": False, "fontsize": 10, "title_fontsize": 10}
-    figure.legend(handles, labels, loc="lower center", title=title, **style)
 
 
 def _draw_curve(
