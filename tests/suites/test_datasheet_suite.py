@@ -21,6 +21,8 @@ PAPER_SHA256 = "c2368ddb2b028d604434e4622cc4961c79046426344dd3788f68b36fa218775d
 HALF_STEPS_SHA256 = "b42f6100fb1fc6cb6eceb15843f726c2951bbbb5259c037399984dd4ae8afb92"
 SPREAD_SHA256 = "8bc5fb7363e8ed22f12754f90a7897187ed765d7b77950deea2724ab8e831e84"
 SHORT_SHA256 = "979dbef2868c9b0500a406e14be7e4c3030c8f6dbadef4768cf1aff0a7e5c8ff"
+POINTWISE_SHA256 = "4f978bdf2ecc4c9775e4e8ff83016305e5fe864c23088c908638c8cef8689d47"
+POINTWISE_SCORES_SHA256 = "6f863002be3d0ed51fe5e2a4eaea8bbaa53b198439b4e928d488a12a22fd3ef0"
 
 PER_CONDITION = {
     "vacuum_empty": 20,
@@ -59,10 +61,12 @@ def test_the_stimuli_are_the_pinned_ones(suite, half):
     assert half.sha256 == HALF_STEPS_SHA256
     assert jrh.datasheet_suite().sha256 == SPREAD_SHA256
     assert jrh.load_suite("datasheet-short").sha256 == SHORT_SHA256
+    assert jrh.load_suite("pointwise-datasheet").sha256 == POINTWISE_SHA256
+    assert jrh.load_suite("pointwise-datasheet-scores").sha256 == POINTWISE_SCORES_SHA256
 
 
 def test_another_process_with_another_hash_seed_builds_the_same_bytes():
-    names = ("datasheet-paper", "datasheet-half-steps", "datasheet", "datasheet-short")
+    names = ("datasheet-paper", "datasheet-half-steps", "datasheet", "datasheet-short", "pointwise-datasheet")
     build = f"from jrh_mlflow import load_suite; print(*(load_suite(name).sha256 for name in {names}))"
     done = subprocess.run(
         [sys.executable, "-c", build],
@@ -71,7 +75,7 @@ def test_another_process_with_another_hash_seed_builds_the_same_bytes():
         text=True,
         check=True,
     )
-    assert done.stdout.split() == [PAPER_SHA256, HALF_STEPS_SHA256, SPREAD_SHA256, SHORT_SHA256]
+    assert done.stdout.split() == [PAPER_SHA256, HALF_STEPS_SHA256, SPREAD_SHA256, SHORT_SHA256, POINTWISE_SHA256]
 
 
 def test_every_argument_that_changes_the_stimuli_changes_the_hash():
