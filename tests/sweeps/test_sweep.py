@@ -16,12 +16,12 @@ from tests.sweeps.landscape import TRUE_FRONT, Priced, found_front, space
 
 @pytest.fixture(scope="module")
 def suite() -> jrh.Suite:
-    return jrh.datasheet_suite(n_tasks=8, depth=3)
+    return jrh.datasheet_suite(design="paper", n_tasks=8, depth=3)
 
 
 @pytest.fixture(scope="module")
 def small() -> jrh.Suite:
-    return jrh.datasheet_suite(n_tasks=4, depth=1)
+    return jrh.datasheet_suite(design="paper", n_tasks=4, depth=1)
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,12 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_asked(
 
 def test_a_suite_of_few_tasks_cannot_be_split(store_uri: str) -> None:
     with pytest.raises(SuiteError, match="a sweep needs 4"):
-        jrh.sweep(space(), jrh.datasheet_suite(n_tasks=3, depth=2), experiment="sweeps", tracking_uri=store_uri)
+        jrh.sweep(
+            space(),
+            jrh.datasheet_suite(design="paper", n_tasks=3, depth=2),
+            experiment="sweeps",
+            tracking_uri=store_uri,
+        )
 
 
 def test_the_function_stays_the_function_when_its_room_is_loaded() -> None:
