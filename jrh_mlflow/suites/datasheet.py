@@ -112,7 +112,7 @@ def datasheet_suite(
         design: `spread`: of each task one pair per kind of vacuum, control and step of either ladder, two of equal
             pairs and of step 1. `paper`: every pair of the chain, without the matched ladder; of the package's library
             only the ten tasks of the published readings. `short`: five pairs of each task: one of vacuum, of equals and
-            of step 1, and step 1 of the matched ladder twice, with exchanged wordings.
+            of step 1, and two of step 1 of the matched ladder.
             `pointwise`: the contents one at a time (every level of either ladder twice, nothing, padding), answered
             by yes or no; `pointwise-scores`: the same, answered by 1 to 5.
     """
@@ -188,7 +188,7 @@ class _TaskItems:
         for low, high in itertools.combinations(self.levels, 2):
             delta = high - low
             if delta == 0.5 or (delta.is_integer() and low.is_integer()):
-                yield self._step(LADDER, low, high)
+                yield self._step(LADDER, low, high, (self.rungs[LADDER][low], self.rungs[LADDER][high]))
         yield from (self._same(level) for level in range(self.depth + 1))
         yield from (self._different(count) for count in range(1, self.depth))
         yield from (self._filler(level) for level in self._filler_levels())
@@ -198,13 +198,18 @@ class _TaskItems:
         ladders = LADDERS if self.task.has_matched else (LADDER,)
         if LADDER_MATCHED in ladders:
             whole = [float(level) for level in range(self.depth + 1)]
-            self.rungs[LADDER_MATCHED] = self._rungs(self._pools(whole, "matched"))
+            self.matched = self._pools(whole, "matched")
+            self.rungs[LADDER_MATCHED] = self._rungs(self.matched)
         if design in _QUESTIONS:
             yield from self._singles(design)
         else:
             yield from self._short(ladders) if design == "short" else self._spread(ladders)
 
     def _singles(self, design: Design) -> Iterator[Item]:
+        if LADDER_MATCHED in self.rungs:
+            # In one wording: then the words of all levels are the same, and nothing is left to count.
+            wording = self.rungs[LADDER_MATCHED][0.0].wording
+            self.rungs[LADDER_MATCHED] = {level: self._worded(level, wording) for level in self.matched}
         for condition, rungs in zip(LEVEL_LADDERS, self.rungs.values(), strict=False):
             for level in sorted(rungs):
                 yield self._single(design, condition, f"{level:g}", rungs[level], level=level, replicates=_REPEATS)
@@ -236,10 +241,9 @@ class _TaskItems:
         for condition in VACUUM:
             yield from (self._vacuum(condition, variant) for variant in self._turns((0, 1), condition))
         for condition in ladders:
-            if self.half_steps and condition == LADDER:
-                yield from self._steps(condition, 0.5, n=2)
-            for delta in range(1, self.depth + 1):
-                yield from self._steps(condition, delta, n=2 if delta == 1 else 1)
+            halves = self._steps(0.5, n=2) if self.half_steps and condition == LADDER else []
+            whole = [step for delta in range(1, self.depth + 1) for step in self._steps(delta, n=2 if delta == 1 else 1)]
+            yield from self._pairs(condition, [*halves, *whole])
         yield from (self._same(level) for level in self._turns(range(self.depth + 1), DELTA_0_SAME, n=2))
         yield from (self._different(count) for count in self._turns(range(1, self.depth), DELTA_0_DIFFERENT))
         yield from (self._filler(level) for level in self._turns(self._filler_levels(), FILLER))
@@ -247,41 +251,39 @@ class _TaskItems:
     def _short(self, ladders: Sequence[str]) -> Iterator[Item]:
         for condition in self._turns(VACUUM, "vacuum"):
             yield self._vacuum(condition, self.index // len(VACUUM) % 2)
-        if self.half_steps:
-            yield from self._steps(LADDER, 0.5)
-        yield from self._steps(LADDER, 1)
-        if LADDER_MATCHED in ladders:
-            yield from self._mirrored()
+        for condition in ladders:
+            halves = self._steps(0.5) if self.half_steps and condition == LADDER else []
+            yield from self._pairs(condition, [*halves, *self._steps(1, n=2 if condition == LADDER_MATCHED else 1)])
         yield from (self._same(level) for level in self._turns(range(self.depth + 1), DELTA_0_SAME))
-
-    def _mirrored(self) -> Iterator[Item]:
-        """Return one step of the matched ladder twice, the two contents having exchanged their wordings.
-
-        What counting gets out of the choice of wordings in one pair, it loses in the other: so few pairs cannot
-        average that out by chance.
-        """
-        low = self._lows(1)[0]
-        pools = self._pools((low, low + 1), "matched").values()
-        worse, better = ({candidate.wording: candidate for candidate in pool} for pool in pools)
-        turned = {wording: tuple(1 - choice for choice in wording) for wording in worse if wording[0] == 0}
-        pairs = [((worse[one], better[other]), (worse[other], better[one])) for one, other in turned.items()]
-        chosen = min(pairs, key=lambda two: (_one_sided(two), digest(self.seed, self.task.id, two[0][0].wording)))
-        for name, pair in zip(("", "-mirrored"), chosen, strict=True):
-            yield self._ordered(LADDER_MATCHED, f"{low:g}-{low + 1:g}{name}", *pair, delta=1.0)
 
     def _turns(self, choices: Sequence[T], *key: object, n: int = 1, turn: int | None = None) -> list[T]:
         """Return the `n` choices whose turn it is: task by task through all of them, in a seeded order."""
         order, first = rank(choices, self.seed, *key), n * (self.index if turn is None else turn)
         return [order[(first + place) % len(order)] for place in range(min(n, len(order)))]
 
-    def _steps(self, condition: str, delta: float, *, n: int = 1) -> Iterator[Item]:
-        yield from (self._step(condition, low, low + delta) for low in self._lows(delta, n=n))
-
-    def _lows(self, delta: float, *, n: int = 1) -> list[float]:
+    def _steps(self, delta: float, *, n: int = 1) -> list[tuple[float, float]]:
         # Both ladders take the same levels, so that the two are compared on the same steps; neighbouring tasks do
         # too, so that lengths stay balanced within a step.
         lows = [level for level in self.levels if level + delta <= self.depth and (delta < 1 or level.is_integer())]
-        return self._turns(lows, "step", delta, n=n, turn=self.index // 2)
+        return [(low, low + delta) for low in self._turns(lows, "step", delta, n=n, turn=self.index // 2)]
+
+    def _pairs(self, condition: str, steps: Sequence[tuple[float, float]]) -> Iterator[Item]:
+        """Return the pairs of a ladder's steps.
+
+        On the matched ladder all levels hold the same words but for their wordings. The second step of each two takes
+        those of the first the other way round, so that what a wording has more of, words or digits or capitals, stands
+        as often on the better side as on the worse.
+        """
+        for place, (low, high) in enumerate(steps):
+            rungs = self.rungs[condition]
+            pair = rungs[low], rungs[high]
+            if condition == LADDER_MATCHED and place % 2:
+                before = steps[place - 1]
+                pair = self._worded(low, rungs[before[1]].wording), self._worded(high, rungs[before[0]].wording)
+            yield self._step(condition, low, high, pair)
+
+    def _worded(self, level: float, wording: tuple[int, ...]) -> Candidate:
+        return next(candidate for candidate in self.matched[level] if candidate.wording == wording)
 
     def _states(self, level: float) -> States:
         full = int(level)
@@ -319,14 +321,11 @@ class _TaskItems:
             meta={state: {"u": u.ids(state), "v": v.ids(state)} for state in ("satisfied", "half")},
         )
 
-    def _step(self, condition: str, low: float, high: float) -> Item:
-        rungs = self.rungs[condition]
-        return self._ordered(condition, f"{low:g}-{high:g}", rungs[low], rungs[high], delta=high - low)
-
-    def _ordered(self, condition: str, name: str, worse: Candidate, better: Candidate, *, delta: float) -> Item:
+    def _step(self, condition: str, low: float, high: float, pair: tuple[Candidate, Candidate]) -> Item:
+        name = f"{low:g}-{high:g}"
         v_better = int(digest(self.seed, self.task.id, name)[0], 16) % 2 == 0
-        u, v = (worse, better) if v_better else (better, worse)
-        return self._pair(condition, name, u, v, delta=delta, better="v" if v_better else "u")
+        u, v = pair if v_better else pair[::-1]
+        return self._pair(condition, name, u, v, delta=high - low, better="v" if v_better else "u")
 
     def _same(self, level: int) -> Item:
         u, v = surface_pair(self.pools[float(level)], self.seed, self.task.id, level)
@@ -355,9 +354,3 @@ class _TaskItems:
 
 def _mean_length(pools: Mapping[float, Sequence[Candidate]]) -> float:
     return mean(len(candidate.text) for pool in pools.values() for candidate in pool)
-
-
-def _one_sided(pairs: tuple[tuple[Candidate, Candidate], ...]) -> tuple[bool, int]:
-    """Rank two pairs for balance of length: the better is the longer in one of them only, and by little."""
-    gaps = [len(better.text) - len(worse.text) for worse, better in pairs]
-    return min(gaps) >= 0 or max(gaps) <= 0, max(map(abs, gaps))

@@ -71,7 +71,6 @@ def test_the_two_matched_pairs_of_a_short_suite_have_exchanged_their_wordings(sh
                 better, worse = (item.u, item.v) if item.better == "u" else (item.v, item.u)
                 found.append((wording(str(worse), task), wording(str(better), task)))
         assert found[0] == found[1][::-1]
-        assert [1 - choice for choice in found[0][0]] == found[0][1]
 
 
 def test_over_the_tasks_all_levels_and_variants_take_their_turn_about_equally_often(suite):
@@ -102,17 +101,34 @@ def test_on_the_matched_ladder_nothing_is_written_neutrally(suite):
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 @pytest.mark.parametrize("options", [{}, {"design": "short", "n_tasks": 12, "depth": 3}], ids=["spread", "short"])
-def test_on_both_ladders_the_longer_is_the_better_in_exactly_half_of_the_pairs_of_every_step(seed, options):
+def test_the_longer_is_the_better_in_half_of_the_pairs_of_every_step(seed, options):
     suite = jrh.datasheet_suite(seed=seed, **options)
-    longer_is_better: Counter[object] = Counter()
-    total: Counter[object] = Counter()
+    longer_is_better: Counter[tuple[str, float | None]] = Counter()
+    total: Counter[tuple[str, float | None]] = Counter()
     for item in of(suite, *LADDERS):
         u, v = len(item.u or ""), len(item.v or "")
-        assert u != v
         assert max(u, v) <= 1.04 * min(u, v)
         total[item.condition, item.delta] += 1
-        longer_is_better[item.condition, item.delta] += (u > v) == (item.better == "u")
-    assert {step: 2 * n for step, n in longer_is_better.items()} == total
+        longer_is_better[item.condition, item.delta] += 1 / 2 if u == v else (u > v) == (item.better == "u")
+    for (condition, step), n in total.items():
+        share = longer_is_better[condition, step] / n
+        # Exactly on the ladder. Swapped facts may change a sentence by a letter or two.
+        assert share == 0.5 if condition == LADDERS[0] else 0.4 <= share <= 0.6, (condition, step)
+
+
+def test_on_the_matched_ladder_of_a_task_each_wording_is_as_often_on_the_better_side_as_on_the_worse(suite):
+    from jrh_mlflow.suites.tasks import built_in_tasks
+
+    for task in built_in_tasks():
+        ones: Counter[tuple[str, str]] = Counter()
+        for item in of(suite, "ladder_matched"):
+            if item.task == task.id:
+                better, worse = (item.u, item.v) if item.better == "u" else (item.v, item.u)
+                for one in task.requirements:
+                    seconds = (one.satisfied[1], one.matched[1])
+                    ones[one.id, "better"] += any(text in str(better) for text in seconds)
+                    ones[one.id, "worse"] += any(text in str(worse) for text in seconds)
+        assert all(ones[one.id, "better"] == ones[one.id, "worse"] for one in task.requirements), task.id
 
 
 def test_the_arguments_of_the_published_design_keep_their_meaning():
