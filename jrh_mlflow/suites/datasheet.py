@@ -207,9 +207,11 @@ class _TaskItems:
 
     def _singles(self, design: Design) -> Iterator[Item]:
         if LADDER_MATCHED in self.rungs:
-            # In one wording: then the words of all levels are the same, and nothing is left to count.
-            wording = self.rungs[LADDER_MATCHED][0.0].wording
-            self.rungs[LADDER_MATCHED] = {level: self._worded(level, wording) for level in self.matched}
+            # The upper levels take the wordings of the lower ones backwards: of two levels the higher one has as often
+            # the wording with more words, digits or capitals as the one with fewer.
+            rungs = self.rungs[LADDER_MATCHED]
+            turned = {level: rungs[min(level, self.depth - level)].wording for level in rungs}
+            self.rungs[LADDER_MATCHED] = {level: self._worded(level, wording) for level, wording in turned.items()}
         for condition, rungs in zip(LEVEL_LADDERS, self.rungs.values(), strict=False):
             for level in sorted(rungs):
                 yield self._single(design, condition, f"{level:g}", rungs[level], level=level, replicates=_REPEATS)

@@ -102,8 +102,8 @@ class TestOfTheLibrary:
         for one in task.requirements:
             for right, wrong in zip(one.satisfied, one.wordings("matched"), strict=True):
                 words, others = (Counter(re.findall(r"[\w.]*\w", text.lower())) for text in (right, wrong))
-                # Two may be exchanged where the swap would not read as English otherwise.
-                assert max((words - others).total(), (others - words).total()) <= 2, wrong
+                # A few may be exchanged where the swap would not read as English otherwise.
+                assert max((words - others).total(), (others - words).total()) <= 3, wrong
                 assert abs(len(right) - len(wrong)) <= 4, wrong
                 assert sorted(re.findall(r"\d", right)) == sorted(re.findall(r"\d", wrong)), wrong
 
