@@ -244,8 +244,8 @@ class _TaskItems:
             yield from (self._vacuum(condition, variant) for variant in self._turns((0, 1), condition))
         for condition in ladders:
             halves = self._steps(0.5, n=2) if self.half_steps and condition == LADDER else []
-            whole = [step for delta in range(1, self.depth + 1) for step in self._steps(delta, n=2 if delta == 1 else 1)]
-            yield from self._pairs(condition, [*halves, *whole])
+            whole = [self._steps(delta, n=2 if delta == 1 else 1) for delta in range(1, self.depth + 1)]
+            yield from self._pairs(condition, [*halves, *itertools.chain(*whole)])
         yield from (self._same(level) for level in self._turns(range(self.depth + 1), DELTA_0_SAME, n=2))
         yield from (self._different(count) for count in self._turns(range(1, self.depth), DELTA_0_DIFFERENT))
         yield from (self._filler(level) for level in self._turns(self._filler_levels(), FILLER))
