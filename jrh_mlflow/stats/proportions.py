@@ -234,7 +234,7 @@ def collapse_replicates(
     stays that of all units, also where one presentation was asked more often than another.
 
     Reference:
-        Kish (1965), Survey Sampling, section 11.7 (effective number under unequal weights).
+        Kish (1965), Survey Sampling, Wiley (effective number under unequal weights).
 
     Args:
         hits: Of each unit, 0 to 1.

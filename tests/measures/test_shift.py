@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
-from scipy.stats import beta, norm
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.criterion import criterion_axes, difference
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation
+from jrh_mlflow.stats.proportions import newcombe
+from tests.benchmarks.shifts import measured, moving, together
 from tests.readings import Row, asked, estimate, pair, pairs
 
 
@@ -170,32 +169,15 @@ def test_copies_of_every_call_move_no_interval_of_a_shift():
     )
 
 
-@pytest.mark.parametrize(("k", "shared"), [(28, 0.0), (28, 0.9), (10, 0.9)])
-def test_the_paired_interval_covers_the_shift(k, shared):
-    """Rates of .5 and .9 that vary over tasks (ICC .3) and are `shared` in part; 4 calls per arm and task."""
-    rng, runs, covered = np.random.default_rng(3), 120, 0
-    sizes = np.full(k, 4.0)
-    for _ in range(runs):
-        own, other = rng.standard_normal((2, k))
-        quantiles = norm.cdf(own), norm.cdf(shared * own + np.sqrt(1 - shared**2) * other)
-        rates = [beta.ppf(at, p * 7 / 3, (1 - p) * 7 / 3) for at, p in zip(quantiles, (0.5, 0.9), strict=True)]
-        a, b = (rng.binomial(4, rate).astype(float) for rate in rates)
-        ends = [cluster_interval(each, sizes) or (0.0, 1.0) for each in (a, b)]
-        together = share_correlation(a, sizes, b, sizes)
-        low, high = newcombe(a.mean() / 4, ends[0], b.mean() / 4, ends[1], correlation=together)
-        covered += low <= 0.4 <= high
-    assert covered / runs >= 0.93
+@pytest.mark.parametrize(("n_tasks", "shared"), [(28, 0.0), (28, 0.9), (10, 0.9)])
+def test_the_paired_interval_covers_the_shift(n_tasks, shared):
+    """Task rates of .5 and .9 (ICC .3) that go together in part; 4 calls per arm and task."""
+    (_, wide), (covered, width) = measured(together(n_tasks, 4, (0.5, 0.9), shared=shared, alike=0), 0.4, 4, draws=100)
+    assert covered >= 0.93
+    assert width <= 1.03 * wide
 
 
 def test_a_shift_in_whole_tasks_that_is_rare_is_covered():
-    """Where the arms are the same but for one task in sixteen, most runs show no difference at all to correlate."""
-    rng, runs, covered = np.random.default_rng(5), 120, 0
-    sizes = np.full(28, 12.0)
-    for _ in range(runs):
-        a = rng.binomial(12, 0.5, 28).astype(float)
-        b = np.where(rng.random(28) < 1 / 16, 12.0, a)
-        ends = [cluster_interval(each, sizes) or (0.0, 1.0) for each in (a, b)]
-        together = share_correlation(a, sizes, b, sizes)
-        low, high = newcombe(a.mean() / 12, ends[0], b.mean() / 12, ends[1], correlation=together)
-        covered += low <= 0.5 / 16 <= high
-    assert covered / runs >= 0.93
+    """Where the arms are the same but for one task in sixteen, many runs show no difference at all to correlate."""
+    draw = moving(28, 12, 0.5, moves=1 / 16, icc=0)
+    assert measured(draw, 0.5 / 16, 12, draws=100)[1, 0] >= 0.93
