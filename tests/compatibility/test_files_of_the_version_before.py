@@ -43,6 +43,7 @@ JRH = "from jrh_mlflow.cli import main; main()"
 """The console script; the one name below the top of the package that is used here."""
 CHANGING = ("time/", "calls/cached")
 """Metrics that say how a run went, not what it measured."""
+WIDENED = ("/cluster_ci_low", "/cluster_ci_high")
 
 COUNTING_JUDGES = """
 import jrh_mlflow as jrh
@@ -96,10 +97,17 @@ def today(name: str) -> str:
 
 
 def assert_same(found: Mapping[str, float], then: Mapping[str, float]) -> None:
-    """Every number of then is there and the same; there may be more by now."""
+    """Every number of then is there and the same; there may be more by now.
+
+    The interval by task was too narrow then: its ends lie where they lay, or further out.
+    """
     now = {today(key): value for key, value in found.items()}
     wanted = {today(key): value for key, value in then.items() if not key.startswith(CHANGING)}
-    assert {key: now.get(key) for key in wanted} == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+    same = {key: value for key, value in wanted.items() if not key.endswith(WIDENED)}
+    assert {key: now.get(key) for key in same} == pytest.approx(same, rel=1e-9, abs=1e-12)
+    for key in set(wanted) - set(same):
+        outward = wanted[key] - now[key] if key.endswith("low") else now[key] - wanted[key]
+        assert outward > -1e-9, key
 
 
 def conditions(suite: jrh.Suite) -> dict[str, int]:
