@@ -112,7 +112,7 @@ def datasheet_suite(
         design: `spread`: of each task one pair per kind of vacuum, control and step of either ladder, two of equal
             pairs and of step 1. `paper`: every pair of the chain, without the matched ladder; of the package's library
             only the ten tasks of the published readings. `short`: five pairs of each task: one of vacuum, of equals and
-            of step 1, and two of step 1 of the matched ladder.
+            of step 1, and two of step 1 of the matched ladder; a control in every third task.
             `pointwise`: the contents one at a time (every level of either ladder twice, nothing, padding), answered
             by yes or no; `pointwise-scores`: the same, answered by 1 to 5.
     """
@@ -257,6 +257,11 @@ class _TaskItems:
             halves = self._steps(0.5) if self.half_steps and condition == LADDER else []
             yield from self._pairs(condition, [*halves, *self._steps(1, n=2 if condition == LADDER_MATCHED else 1)])
         yield from (self._same(level) for level in self._turns(range(self.depth + 1), DELTA_0_SAME))
+        # Controls for completeness: every sixth task has the one or the other.
+        if self.index % 6 == 2 and self.depth > 1:
+            yield from (self._different(count) for count in self._turns(range(1, self.depth), DELTA_0_DIFFERENT))
+        if self.index % 6 == 5:
+            yield from (self._filler(level) for level in self._turns(self._filler_levels(), FILLER))
 
     def _turns(self, choices: Sequence[T], *key: object, n: int = 1, turn: int | None = None) -> list[T]:
         """Return the `n` choices whose turn it is: task by task through all of them, in a seeded order."""

@@ -238,7 +238,7 @@ def test_traces_are_found_by_condition_and_by_feedback(either, tiny):
     wrong = traces_of(either, run_id, filter_string="feedback.met_expectation = 'no'", include_spans=False)
     assert {assessed(one)["met_expectation"] for one in wrong} == {"no"}
     right = traces_of(either, run_id, filter_string="feedback.met_expectation = 'yes'", include_spans=False)
-    assert {one.info.tags["jrh.condition"] for one in right} == {"ladder", "filler"}
+    assert {one.info.tags["jrh.condition"] for one in right} == {"ladder", "ladder_matched", "filler"}
 
 
 def test_all_is_every_call_with_its_latency_tokens_and_cost(store, tiny):
@@ -334,7 +334,7 @@ def test_a_criterion_that_offers_no_tie_expects_none(store, small):
     run_id, n = logged(store, asked(judge, small, traces="failures"))
     conditions = {one.info.tags["jrh.condition"] for one in traces_of(store, run_id)}
     assert n > 0
-    assert conditions == {"ladder", "filler"}
+    assert conditions == {"ladder", "ladder_matched", "filler"}
 
 
 def test_the_criterion_in_ones_own_words_is_shown(store):

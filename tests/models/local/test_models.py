@@ -20,7 +20,7 @@ from jrh_mlflow.models.transports import pick_transport
 from jrh_mlflow.schema.requests import Request
 from tests.models.local.tools import MODEL, pairs
 
-SHORT_SHA256 = "8aefc95346e907f0b8cc42e423ac4b0df624d529e4ff9322beeda894cbbbc244"
+SHORT_SHA256 = "f4ff1a56b14743d3b2eac6a922d1ddd9999da4cc9237912ca57dd5d06121d553"
 
 
 def first_request(judge: jrh.PromptedJudge) -> Request:
@@ -111,7 +111,7 @@ def test_the_cache_is_where_the_user_or_the_platform_keeps_it(monkeypatch: pytes
 def test_the_short_datasheet_has_every_condition_and_the_same_bytes_everywhere() -> None:
     short, whole = jrh.load_suite("datasheet-short"), jrh.load_suite("datasheet")
     assert short.manifest["conditions"].keys() == whole.manifest["conditions"].keys()
-    assert (short.manifest["n_items"], short.manifest["n_calls"], short.manifest["n_tasks"]) == (32, 64, 2)
+    assert (short.manifest["n_items"], short.manifest["n_calls"], short.manifest["n_tasks"]) == (64, 128, 12)
     assert short.sha256 == SHORT_SHA256
 
 
@@ -140,7 +140,7 @@ def test_without_the_extra_the_command_says_what_to_install_and_leaves_nothing(t
 def test_without_the_extra_nothing_else_changes(store_uri: str) -> None:
     done = run_without_extra("evaluate", "--model", MODEL, "--suite", "datasheet-short", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "64 (0 in the journal" in done.stdout
+    assert "128 (0 in the journal" in done.stdout
     assert "$0.0000" in done.stdout
     scripted = ("evaluate", "--judge", "scripted:AlwaysFirst", "--suite", "datasheet-short")
     done = run_without_extra(*scripted, "--tracking-uri", store_uri, "--experiment", "tests")
