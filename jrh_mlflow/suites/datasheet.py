@@ -95,6 +95,7 @@ def datasheet_suite(
     n_tasks: int | None = None,
     depth: int = 5,
     half_steps: bool = False,
+    language: str = "en",
     seed: int = 0,
     tasks: str | Path | Sequence[Task] | None = None,
     name: str | None = None,
@@ -106,6 +107,7 @@ def datasheet_suite(
         n_tasks: Tasks to use, chosen by `seed` when there are more; all of them when None.
         depth: Requirements per task, so levels run from 0 to `depth`.
         half_steps: Also ladder pairs half a step apart, so that thresholds under 1 can be resolved.
+        language: Of the package's own tasks: `en`. Tasks of your own may be in any.
         seed: Chooses tasks, the order in which requirements are satisfied, wordings and slots.
         tasks: A YAML file or folder, or parsed tasks; the package's own library when None.
         name: Of the suite; tells the arguments when None.
@@ -120,6 +122,8 @@ def datasheet_suite(
         raise ValueError(f"`n_tasks >= 1` and `depth >= 1` must hold, but got {n_tasks=}, {depth=}.")
     if design not in DESIGNS:
         raise ValueError(f"`design` must be {', '.join(DESIGNS[:-1])} or {DESIGNS[-1]}, but got {design!r}.")
+    if language != "en" and tasks is None:
+        raise ValueError(f"`language` must be 'en', but got {language!r}. Give tasks of your own for another: tasks=….")
     library = _library(tasks, design)
     n_tasks = len(library) if n_tasks is None else n_tasks
     if len(library) < n_tasks:

@@ -246,3 +246,9 @@ def test_the_published_design_keeps_to_its_ten_tasks_whatever_the_library_holds(
 def test_senseless_sizes_are_a_programmers_mistake(arguments):
     with pytest.raises(ValueError, match="must hold, but got"):
         jrh.datasheet_suite(**arguments)
+
+
+def test_another_language_is_refused_with_the_way_out():
+    assert jrh.datasheet_suite(language="en", n_tasks=1).sha256 == jrh.datasheet_suite(n_tasks=1).sha256
+    with pytest.raises(ValueError, match="tasks of your own"):
+        jrh.datasheet_suite(language="de")
