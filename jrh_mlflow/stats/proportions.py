@@ -308,7 +308,7 @@ def share_correlation(successes_a: Array, sizes_a: Array, successes_b: Array, si
 
     Example:
         >>> round(share_correlation(np.array([0.0, 1, 2]), np.full(3, 2.0), np.array([0.0, 2, 2]), np.full(3, 2.0)), 3)
-        0.316
+        0.302
     """
     both = (sizes_a > 0) & (sizes_b > 0)
     if int(both.sum()) < 3:

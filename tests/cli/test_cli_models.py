@@ -15,7 +15,8 @@ KEY = "sk-planted-secret-0123456789abcdef"
 
 @pytest.fixture
 def suite(tmp_path: Path) -> str:
-    assert jrh("suite", "build", "-o", "small", "--n-tasks", "2", "--depth", "2", cwd=tmp_path).returncode == 0
+    built = jrh("suite", "build", "-o", "small", "--n-tasks", "2", "--depth", "2", "--design", "paper", cwd=tmp_path)
+    assert built.returncode == 0
     return "small"
 
 

@@ -52,7 +52,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def small() -> jrh.Suite:
-    return jrh.datasheet_suite(n_tasks=2, depth=2)
+    return jrh.datasheet_suite(n_tasks=2, depth=2, design="paper")
 
 
 def first_or_tie(body: dict[str, Any]) -> str:

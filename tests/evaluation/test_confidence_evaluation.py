@@ -37,7 +37,7 @@ def with_logprobs(*, top: bool = True) -> Any:
 
 @pytest.fixture(scope="module")
 def suite() -> jrh.Suite:
-    return jrh.datasheet_suite(n_tasks=2, depth=5)
+    return jrh.datasheet_suite(n_tasks=2, depth=5, design="paper")
 
 
 def evaluate(server: LoopbackServer, suite: jrh.Suite, store_uri: str, **options: Any) -> jrh.Evaluation:

@@ -35,7 +35,7 @@ def _planted_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def small() -> jrh.Suite:
-    return jrh.datasheet_suite(n_tasks=2, depth=2)
+    return jrh.datasheet_suite(n_tasks=2, depth=2, design="paper")
 
 
 def first_or_tie(body: dict[str, Any]) -> str:
@@ -276,7 +276,7 @@ from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.engine.client import ClientSettings
 url, path = sys.argv[1:]
 judge = jrh.PromptedJudge("openai/gpt-4o-mini", api_base=url, max_tokens=64, seed=7)
-suite = jrh.datasheet_suite(n_tasks=2, depth=2)
+suite = jrh.datasheet_suite(n_tasks=2, depth=2, design="paper")
 with open_journal(path) as journal:
     ask_calls(judge, plan_calls(suite, judge, replicates=3), concurrency=8, journal=journal,
               settings=ClientSettings(concurrency=8))
