@@ -20,7 +20,7 @@ from jrh_mlflow.models.transports import pick_transport
 from jrh_mlflow.schema.requests import Request
 from tests.models.local.tools import MODEL, pairs
 
-SHORT_SHA256 = "f4ff1a56b14743d3b2eac6a922d1ddd9999da4cc9237912ca57dd5d06121d553"
+SHORT_SHA256 = "d372997060e12e4438f26ce6bf875f05edab2244c1e13e1355f19d46380034cc"
 
 
 def first_request(judge: jrh.PromptedJudge) -> Request:
