@@ -37,7 +37,7 @@ from jrh_mlflow.schema.items import (
 from jrh_mlflow.scoring.bounds import Possible, difference_bounds, over_completions
 from jrh_mlflow.scoring.ledger import Resampling, bounded, estimate_share, interval_method, refuse, share
 from jrh_mlflow.stats import Array, Mask, Texts
-from jrh_mlflow.stats.proportions import mean_replicates, newcombe, share_correlation
+from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates, newcombe, share_correlation
 from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
 
 EXPECTED = "expected/"
@@ -359,10 +359,14 @@ def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> R
     bounds = difference_bounds(ladder, matched)
     for part, name in ((ladder, LADDER), (matched, LADDER_MATCHED)):
         if isinstance(part, NotEstimable):
-            return replace(part, reason=f"{name}: {part.reason}", bounds=bounds if part.withheld else None)
+            lost = bounds.lost if bounds and part.withheld else part.left_out
+            reason = f"{name}: {part.reason}"
+            return replace(part, reason=reason, left_out=lost, bounds=bounds if part.withheld else None)
     assert isinstance(ladder, Estimate)
     assert isinstance(matched, Estimate)
     shared = int(((counts[1] > 0) & (counts[3] > 0)).sum())
+    paired = ", paired by task" if shared >= FEWEST_PAIRED else ""
+    n_clusters = min(ladder.n_clusters, matched.n_clusters)
     both = (
         (matched.interval, ladder.interval, 0.0),
         (matched.cluster_interval, ladder.cluster_interval, share_correlation(*counts)),
@@ -376,8 +380,8 @@ def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> R
         n=min(ladder.n, matched.n),
         excluded=ladder.excluded + matched.excluded,
         **intervals(plain, clustered),
-        n_clusters=shared,
-        method=interval_method("difference of two shares, paired by task (square and add)", shared),
+        n_clusters=n_clusters,
+        method=interval_method(f"difference of two shares{paired} (square and add)", n_clusters),
         unit=ladder.unit,
         left_out={name: n + matched.left_out.get(name, 0) for name, n in ladder.left_out.items()},
         bound_low=bounds.low if bounds else None,

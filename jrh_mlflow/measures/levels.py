@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Literal
 
 import numpy as np
@@ -41,6 +41,8 @@ PASSED = 0.1
 On a scale of up to ten levels (yes/no, 1 to 5, 1 to 10) that is every answer above the lowest, which is the only right
 one for an empty response. On a finer scale (0 to 1, 0 to 100) it forgives what is nearly the lowest.
 """
+STRAYS = 0.05
+"""Most numbers, as a share, that may lie off the scale that all others are on."""
 _TOPS = (1.0, 5.0, 10.0, 100.0)
 """Where scales usually end, for scores whose scale nobody states."""
 
@@ -66,10 +68,11 @@ def grades(answers: Sequence[str], labels: Sequence[str] | None) -> tuple[Array,
     """Return each answer as a number from 0 (lowest) to 1 (highest), and the scale that this takes them to be on.
 
     Yes, pass and true are 1, no, fail and false are 0, whatever the case. Numbers are scores: on the scale of `labels`
-    where that is one of numbers and holds them all, else on one that is inferred: 0 to 1 if all lie there, otherwise up
-    to 5, 10 or 100 from 1 (from 0 where an answer is lower or the top is 100); with negative ones, from the lowest to
-    the highest given. Other labels are taken from low to high as given. A run has one form of answers, the more
-    frequent one: an answer of another form is NaN, as is one that is none of these and one that is empty.
+    where that is one of numbers and holds them, else on one that is inferred: 0 to 1 if they lie there, otherwise up to
+    5, 10 or 100 from 1 (from 0 where answers are lower or the top is 100), else from the lowest to the highest given. A
+    scale holds them if at most 5 % lie outside; those are no answers. Other labels are taken from low to high as given.
+    A run has one form of answers, the more frequent one: an answer of another form is NaN, as is one off the scale, one
+    that is none of these and one that is empty.
 
     Example:
         >>> grades(["yes", "No", "4"], None)[0]
@@ -92,18 +95,24 @@ def grades(answers: Sequence[str], labels: Sequence[str] | None) -> tuple[Array,
         return spoken, GradeScale(kind=kind if np.isfinite(spoken).any() else "no", low=0.0, high=1.0, stated=True)
     ends = [float(label) for label in labels or () if is_number(label)]
     scale = _scale_of_scores(numbers[np.isfinite(numbers)], ends if len(ends) == len(labels or ()) else [])
-    return (numbers - scale.low) / (scale.high - scale.low), scale
+    values = (numbers - scale.low) / (scale.high - scale.low)
+    return np.where((values < 0) | (values > 1), np.nan, values), scale
 
 
 def _scale_of_scores(numbers: Array, levels: Sequence[float]) -> GradeScale:
-    least, most = float(numbers.min()), float(numbers.max())
-    if levels and min(levels) <= least and most <= max(levels):
+    if levels and _holds(numbers, min(levels), max(levels)):
         return GradeScale(kind="scores", low=min(levels), high=max(levels), stated=True)
-    if least < 0:
-        return GradeScale(kind="scores", low=least, high=max(most, least + 1), stated=False)
-    top = next((top for top in _TOPS if most <= top), most)
-    bottom = 1.0 if least >= 1 and 1 < top <= 10 else 0.0
+    top = next((top for top in _TOPS if _holds(numbers, 0.0, top)), None)
+    if top is None:
+        least, most = float(numbers.min()), float(numbers.max())
+        return GradeScale(kind="scores", low=min(0.0, least), high=max(most, least + 1), stated=False)
+    bottom = 1.0 if 1 < top <= 10 and _holds(numbers, 1.0, top) else 0.0
     return GradeScale(kind="scores", low=bottom, high=top, stated=False)
+
+
+def _holds(numbers: Array, low: float, high: float) -> bool:
+    """Whether a scale holds the answers but for strays: one -1 for "could not grade" must not move all the others."""
+    return bool(np.mean((numbers >= low) & (numbers <= high)) >= 1 - STRAYS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,6 +226,7 @@ def score_reading(table: LevelTable, found: UnitScores, *, what: str, none: str)
     units = replace(
         calls,
         unit=found.unit,
+        n_calls=None if found.unit == "call" else int(found.calls.sum()),
         usable=counted[among],
         clusters=found.task[among],
         presentations=None if found.presentation is None else found.presentation[among],
@@ -269,8 +279,8 @@ def _contents(calls: LevelTable) -> dict[tuple[int, float], LevelTable]:
 
 def _level_pairs(calls: LevelTable) -> Iterator[_Comparison]:
     contents = _contents(calls)
-    for (task, low), (other, high) in combinations(sorted(contents), 2):
-        if task == other:
+    for task, own in groupby(sorted(contents), key=lambda content: content[0]):
+        for (_, low), (_, high) in combinations(own, 2):
             first, second = contents[task, low], contents[task, high]
             yield _compared(first, second, f"{first.name[0]} < {second.name[0]}", high - low)
 

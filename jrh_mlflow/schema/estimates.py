@@ -34,6 +34,8 @@ class Estimate:
     numerator: float | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Unusable calls of the denominator by outcome."""
+    n_calls: int | None = None
+    """Calls behind it, lost ones included, where a unit is more than one call."""
     bound_low: float | None = None
     """The value if every lost call had gone against it."""
     bound_high: float | None = None

@@ -67,7 +67,7 @@ def bounds_of(reading: Reading) -> Bounds | None:
         return reading.bounds
     if reading.bound_low is None or reading.bound_high is None:
         return None
-    asked = reading.n + reading.excluded
+    asked = reading.n + reading.excluded if reading.n_calls is None else reading.n_calls
     return Bounds(low=reading.bound_low, high=reading.bound_high, asked=asked, lost=reading.left_out)
 
 

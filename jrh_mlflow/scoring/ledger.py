@@ -139,6 +139,7 @@ def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate
         unit=units.unit,
         numerator=k,
         left_out=units.left_out,
+        n_calls=units.n_calls,
         bound_low=k / (n + excluded),
         bound_high=(k + excluded) / (n + excluded),
     )

@@ -295,6 +295,10 @@ def newcombe(share_a: float, a: Interval, share_b: float, b: Interval, *, correl
     return max(-1.0, low), min(1.0, high)
 
 
+FEWEST_PAIRED = 3
+"""Clusters in common under which nothing is known of how two shares go together."""
+
+
 def share_correlation(successes_a: Array, sizes_a: Array, successes_b: Array, sizes_b: Array) -> float:
     """Correlation of two shares measured on the same clusters, one value per cluster in each array.
 
@@ -311,7 +315,7 @@ def share_correlation(successes_a: Array, sizes_a: Array, successes_b: Array, si
         0.302
     """
     both = (sizes_a > 0) & (sizes_b > 0)
-    if int(both.sum()) < 3:
+    if int(both.sum()) < FEWEST_PAIRED:
         return 0.0
     r, s = (
         successes - successes.sum() / sizes.sum() * sizes

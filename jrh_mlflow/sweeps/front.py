@@ -118,10 +118,15 @@ def best_of(search: Mapping[str, TrialResult], holdout: Iterable[str]) -> str | 
     return min(able, key=lambda key: (-search[key].tally.value, _price(search[key]), key), default=None)
 
 
-def cheapest_tied(results: Mapping[str, TrialResult], found: Mapping[str, Tie]) -> str | None:
-    """Return the cheapest configuration that cannot be told from the best; of equal prices the most reliable."""
+def cheapest_tied(
+    search: Mapping[str, TrialResult], holdout: Mapping[str, TrialResult], found: Mapping[str, Tie]
+) -> str | None:
+    """Return the cheapest configuration that cannot be told from the best; of equal prices the best where searched.
+
+    What the held-out half reads decides between no two of them: judges that cost nothing are all of one price.
+    """
     tied = [key for key, tie in found.items() if tie.tied]
-    return min(tied, key=lambda key: (_price(results[key]), -results[key].tally.value, key)) if tied else None
+    return min(tied, key=lambda key: (_price(holdout[key]), -search[key].tally.value, key), default=None)
 
 
 def _price(result: TrialResult) -> float:

@@ -264,7 +264,7 @@ def assembled(context: SweepContext, findings: Findings) -> Sweep:
         truncated=findings.truncated,
         notes=[f"{trials.by_key[key].label} could not be measured: {why}" for key, why in failed.items()],
         best_key=best,
-        cheapest_key=cheapest_tied(holdout, tied),
+        cheapest_key=cheapest_tied(search, holdout, tied),
         simulated=any(result.simulated for result in search.values()),
     )
 

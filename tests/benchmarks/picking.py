@@ -50,7 +50,7 @@ def _errors(rng: np.random.Generator, truths: np.ndarray) -> list[float]:
     search, holdout = half(rng, truths), half(rng, truths)
     best, flattered = best_of(search, search), best_of(holdout, holdout)
     assert best
-    cheapest = cheapest_tied(holdout, ties(holdout, best=best, seed=0))
+    cheapest = cheapest_tied(search, holdout, ties(holdout, best=best, seed=0))
     return [holdout[key].tally.value - truths[int(key)] for key in (best, flattered, cheapest) if key is not None]
 
 

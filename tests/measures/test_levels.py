@@ -332,3 +332,46 @@ def test_two_judges_are_compared_unit_by_unit(suite: jrh.Suite) -> None:
 
 def vars_of(call: CallRecord) -> dict[str, Any]:
     return {name: getattr(call, name) for name in CallRecord.__slots__}
+
+
+@pytest.mark.parametrize("labels", [["1", "2", "3", "4", "5"], None], ids=["stated", "inferred"])
+@pytest.mark.parametrize("stray", ["100", "-1", "0"])
+def test_one_number_off_the_scale_is_a_lost_answer_and_moves_no_other(stray: str, labels: list[str] | None) -> None:
+    said = ["1", "5", "3", "2", "4", *["1", "5"] * 20]
+    values, scale = grades([*said, stray], labels)
+    assert (scale.low, scale.high) == (1, 5)
+    assert values[:5].tolist() == [0, 1, 0.5, 0.25, 0.75]
+    assert math.isnan(values[-1])
+
+
+def test_a_judge_on_another_scale_than_the_stated_one_is_read_on_its_own() -> None:
+    values, scale = grades(["0", "50", "100", "20"], ["1", "2", "3", "4", "5"])
+    assert (scale.low, scale.high, scale.stated) == (0, 100, False)
+    assert values.tolist() == [0, 0.5, 1, 0.2]
+
+
+def test_a_stray_answer_turns_no_dark_current_around(suite: jrh.Suite) -> None:
+    """Every empty response is scored 5 of 5; one content of a ladder gets 100."""
+    first = next(item.id for item in suite.items if item.condition == LEVEL_LADDERS[0])
+
+    def rule(level: float | None, call: Call) -> str:
+        return (
+            "100" if (call.item.id, call.replicate) == (first, 0) else "5" if level is None else str(1 + int(level) % 5)
+        )
+
+    sheet = sheet_of(Knowing(rule), suite)
+    assert value(sheet, "pointwise/dark_current") == 1
+
+
+def test_bounds_of_the_gap_count_calls_on_both_ladders(suite: jrh.Suite) -> None:
+    """One ladder has a number, of pairs of contents; the other lost too many of its calls."""
+    calls = [
+        replace(record, outcome="error", answer="") if record.condition == LEVEL_LADDERS[1] and index % 3 else record
+        for index, record in enumerate(asked(Knowing(lambda level, _: level == 5), suite))
+    ]
+    gap = missing(jrh.measure(calls), "pointwise/reading_gap/delta_5")
+    assert gap.bounds is not None
+    on_ends = [one for one in calls if one.condition in LEVEL_LADDERS and one.delta in (0.0, 5.0)]
+    assert gap.bounds.asked == len(on_ends)
+    assert gap.bounds.lost == gap.left_out
+    assert gap.bounds.lost["error"] == sum(one.outcome == "error" for one in on_ends)

@@ -10,7 +10,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.composite import Tally
-from jrh_mlflow.sweeps.front import best_of, ties
+from jrh_mlflow.sweeps.front import best_of, cheapest_tied, ties
 from jrh_mlflow.sweeps.sweep import halves
 from jrh_mlflow.sweeps.trials import TrialResult
 
@@ -45,6 +45,19 @@ def test_of_many_equal_judges_the_best_reads_on_the_held_out_half_what_it_is() -
     assert abs(np.mean(fair)) < 3 * error < 0.01
     # Picked on the half that reads it, the same judge is too good.
     assert np.mean(flattered) > 0.05
+
+
+def test_of_equal_judges_at_one_price_the_cheapest_tied_is_not_picked_where_it_is_read() -> None:
+    rng = np.random.default_rng(6)
+    errors = []
+    for _ in range(60):
+        search, holdout = half(rng, "search"), half(rng, "holdout")
+        best = best_of(search, holdout)
+        assert best is not None
+        cheapest = cheapest_tied(search, holdout, ties(holdout, best=best, seed=0))
+        assert cheapest is not None
+        errors.append(holdout[cheapest].tally.value - TRUTH)
+    assert abs(np.mean(errors)) < 3 * np.std(errors, ddof=1) / np.sqrt(len(errors)) < 0.03
 
 
 def test_what_was_not_held_out_or_breaks_a_constraint_where_it_was_searched_is_never_the_best() -> None:
