@@ -35,9 +35,17 @@ from jrh_mlflow.schema.items import (
     VACUUM,
 )
 from jrh_mlflow.scoring.bounds import Possible, difference_bounds, over_completions
-from jrh_mlflow.scoring.ledger import Resampling, bounded, estimate_share, interval_method, refuse, share
+from jrh_mlflow.scoring.ledger import (
+    Resampling,
+    bounded,
+    estimate_difference,
+    estimate_share,
+    interval_method,
+    refuse,
+    share,
+)
 from jrh_mlflow.stats import Array, Mask, Texts
-from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates, newcombe, share_correlation
+from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates, share_correlation
 from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
 
 EXPECTED = "expected/"
@@ -366,23 +374,9 @@ def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> R
     assert isinstance(matched, Estimate)
     shared = int(((counts[1] > 0) & (counts[3] > 0)).sum())
     paired = ", paired by task" if shared >= FEWEST_PAIRED else ""
-    n_clusters = min(ladder.n_clusters, matched.n_clusters)
-    both = (
-        (matched.interval, ladder.interval, 0.0),
-        (matched.cluster_interval, ladder.cluster_interval, share_correlation(*counts)),
-    )
-    plain, clustered = (
-        newcombe(matched.value, a, ladder.value, b, correlation=correlation) if a and b else None
-        for a, b, correlation in both
-    )
-    return Estimate(
-        value=ladder.value - matched.value,
-        n=min(ladder.n, matched.n),
-        excluded=ladder.excluded + matched.excluded,
-        **intervals(plain, clustered),
-        n_clusters=n_clusters,
-        method=interval_method(f"difference of two shares{paired} (square and add)", n_clusters),
-        unit=ladder.unit,
+    method = f"difference of two shares{paired} (square and add)"
+    return replace(
+        estimate_difference(matched, ladder, method=method, correlation=share_correlation(*counts)),
         left_out={name: n + matched.left_out.get(name, 0) for name, n in ladder.left_out.items()},
         bound_low=bounds.low if bounds else None,
         bound_high=bounds.high if bounds else None,

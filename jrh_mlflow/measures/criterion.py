@@ -9,7 +9,7 @@ preferences on pairs of equal quality, both as (k + 1/2) / (n + 1).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,12 @@ from scipy.special import ndtri
 
 from jrh_mlflow.measures.axes import AXES, EXPECTED, declared, task_counts
 from jrh_mlflow.measures.records import call_table, is_pointwise, normalise
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.scoring.bounds import difference_bounds
-from jrh_mlflow.scoring.ledger import interval_method
+from jrh_mlflow.scoring.ledger import estimate_difference
 from jrh_mlflow.stats import Array, Interval
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import cluster_interval, mean_replicates, newcombe, share_correlation
+from jrh_mlflow.stats.proportions import cluster_interval, mean_replicates, share_correlation
 
 _RESAMPLES = 2000
 _LEVEL = 0.95
@@ -234,19 +234,7 @@ def difference(before: Reading, after: Reading, *, correlation: float | None = N
             )
     assert isinstance(before, Estimate)
     assert isinstance(after, Estimate)
-    both = ((before.interval, after.interval, 0.0), (before.cluster_interval, after.cluster_interval, correlation or 0))
-    plain, clustered = (
-        newcombe(before.value, a, after.value, b, correlation=together) if a and b else None for a, b, together in both
-    )
     paired = "" if correlation is None else ", paired by task"
-    n_clusters = min(before.n_clusters, after.n_clusters)
-    return Estimate(
-        value=after.value - before.value,
-        n=min(before.n, after.n),
-        excluded=before.excluded + after.excluded,
-        **intervals(plain, clustered),
-        n_clusters=n_clusters,
-        method=interval_method(f"Newcombe difference of the intervals{paired}", n_clusters),
-        unit=after.unit,
-        statistic="value",
-    )
+    method = f"Newcombe difference of the intervals{paired}"
+    found = estimate_difference(before, after, method=method, correlation=correlation or 0.0)
+    return replace(found, statistic="value")

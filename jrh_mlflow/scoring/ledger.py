@@ -18,7 +18,7 @@ from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading,
 from jrh_mlflow.scoring.bounds import Possible, possible
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
-from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson, wilson_share
+from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, newcombe, wilson, wilson_share
 
 MAX_EXCLUDED = 0.05
 """Share of unusable calls past which a number is withheld."""
@@ -142,6 +142,27 @@ def estimate_share(units: Units, hits: Mask | Array, *, among: Mask) -> Estimate
         n_calls=units.n_calls,
         bound_low=k / (n + excluded),
         bound_high=(k + excluded) / (n + excluded),
+    )
+
+
+def estimate_difference(before: Estimate, after: Estimate, *, method: str, correlation: float = 0.0) -> Estimate:
+    """Estimate `after - before` of two shares, their intervals squared and added (`newcombe`).
+
+    The interval by cluster takes the `correlation` of the two shares over the clusters into account.
+    """
+    both = ((before.interval, after.interval, 0.0), (before.cluster_interval, after.cluster_interval, correlation))
+    plain, clustered = (
+        newcombe(before.value, a, after.value, b, correlation=together) if a and b else None for a, b, together in both
+    )
+    n_clusters = min(before.n_clusters, after.n_clusters)
+    return Estimate(
+        value=after.value - before.value,
+        n=min(before.n, after.n),
+        excluded=before.excluded + after.excluded,
+        **intervals(plain, clustered),
+        n_clusters=n_clusters,
+        method=interval_method(method, n_clusters),
+        unit=after.unit,
     )
 
 
