@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -99,11 +98,11 @@ def validate(
 
 def _shown(apply: Map, unit: str) -> Map:
     """Return the same map with a progress bar over its items."""
-    from tqdm import tqdm
+    from jrh_mlflow.progress import progress_bar
 
     def shown(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
         results = apply(function, items)
-        yield from tqdm(results, total=len(items), desc=unit, leave=False, disable=not sys.stderr.isatty())
+        yield from progress_bar(results, total=len(items), name=unit, unit="it", leave=False)
 
     return shown
 

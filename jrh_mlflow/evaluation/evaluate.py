@@ -27,6 +27,7 @@ from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.options import Moment
+from jrh_mlflow.progress import is_watched, progress_bar
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files
@@ -149,7 +150,7 @@ def evaluate(
         backend: `local`, or `ray`: actors on the cluster of RAY_ADDRESS, else on one started here. Their keys come from
             the environment of its nodes; several machines need a journal on PostgreSQL.
         seed: Of the bootstraps behind intervals.
-        progress: Show a progress bar on a terminal.
+        progress: Show a progress bar on a terminal or in a notebook.
         tags: More tags for the run.
         traces: Which calls become MLflow traces: `failures`, `all` or `none`.
         prices: Model to dollars per million input and output tokens, where litellm's table is wrong or silent.
@@ -337,14 +338,12 @@ def _log(
 
 @contextmanager
 def _progress_bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | None]:
-    """Show rate, spend, failures and time left while asking; nothing when stderr is not a terminal."""
-    if not show or not sys.stderr.isatty():
+    """Show rate, spend, failures and time left while asking; nothing where nobody watches."""
+    if not show or not is_watched():
         yield None
         return
-    from tqdm import tqdm
-
     spent, failed = 0.0, 0
-    with tqdm(total=total, desc=name, unit="call", dynamic_ncols=True) as bar:
+    with progress_bar(total=total, name=name, unit="call") as bar:
 
         def tick(record: CallRecord) -> None:
             nonlocal spent, failed

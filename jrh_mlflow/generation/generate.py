@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from jrh_mlflow.models.local.server import ModelClock, local_models, make_ready
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
+from jrh_mlflow.progress import is_watched, progress_bar
 from jrh_mlflow.resolve import journal_at
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
@@ -235,13 +235,11 @@ def price_generation(settings: GenerationSettings) -> GenerationQuote:
 
 @contextmanager
 def _bar(name: str, *, total: int, show: bool) -> Iterator[OnDone | None]:
-    """Show items made or set aside, calls and spend; nothing when stderr is not a terminal."""
-    if not show or not sys.stderr.isatty():
+    """Show items made or set aside, calls and spend; nothing where nobody watches."""
+    if not show or not is_watched():
         yield None
         return
-    from tqdm import tqdm
-
-    with tqdm(total=total, desc=name, unit="item", dynamic_ncols=True) as bar:
+    with progress_bar(total=total, name=name, unit="item") as bar:
 
         def tick(n_items: int, usage: Usage) -> None:
             dollars = {"usd": f"{usage.cost_usd:.4f}"} if usage.cost_usd else {}

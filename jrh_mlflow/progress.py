@@ -1,0 +1,37 @@
+"""Progress bars where somebody sees them: on a terminal and in a notebook, never in a log or a pipe."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+
+def is_watched() -> bool:
+    """Whether somebody sees a bar: on a terminal, or in a notebook, whose kernel has none."""
+    return _in_notebook() or sys.stderr.isatty()
+
+
+def progress_bar(items: Iterable[Any] | None = None, *, total: int, name: str, unit: str, leave: bool = True) -> Any:
+    """Return tqdm's bar for this place: a widget where a notebook has them, else a line of text; silent when unwatched.
+
+    Args:
+        items: What to go through; None where `update` is called.
+        total: How many there are.
+        name: In front of the bar.
+        unit: What is counted.
+        leave: Keep the full bar on the screen.
+    """
+    with warnings.catch_warnings():
+        # Without ipywidgets a line of text is the bar, which is no reason to warn anybody.
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        from tqdm.auto import tqdm
+    return tqdm(items, total=total, desc=name, unit=unit, leave=leave, dynamic_ncols=True, disable=not is_watched())
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel runs this process: IPython on a terminal has a shell and no kernel."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
