@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
 from jrh_mlflow.reports.comparison import JudgeCard, comparison_markdown, comparison_page, comparison_tables
@@ -18,7 +19,7 @@ from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
-from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish, shown_uri
 
 _MOST_WORST = 10
 _CAPTIONS = {
@@ -87,7 +88,7 @@ class Comparison:
 
 
 def compare(
-    runs: Sequence[str],
+    runs: Collection[str | Evaluation],
     *,
     experiment: str | None = None,
     run_name: str | None = None,
@@ -102,10 +103,11 @@ def compare(
     stopped by its budget is compared on what it asked; the comparison says so.
 
     Args:
-        runs: Two or more run ids, `runs:/<id>`, or unique beginnings of ids.
+        runs: Two or more evaluations, run ids, `runs:/<id>`, or unique beginnings of ids.
         experiment: MLflow experiment of the comparison; that of the first run when None.
         run_name: Name of the run.
-        tracking_uri: MLflow store; the active one when None.
+        tracking_uri: MLflow store of run ids and of the comparison; that of the evaluations, else the active one, when
+            None. Evaluations are read where they were logged.
         seed: Of all resampling.
         alpha: Chance of any false difference in a family of decisions.
         log: Log the comparison as a run of its own, kind `compare`.
@@ -114,13 +116,9 @@ def compare(
         RecipeError: when a run cannot be compared, or the suites are not the same, with what differs.
         TrackingError: when MLflow cannot be reached.
     """
-    if isinstance(runs, str) or len(runs) < 2:
-        raise RecipeError(f"A comparison needs at least two runs, but got {runs!r}.")
     if not 0 < alpha < 1:
         raise RecipeError(f"`0 < alpha < 1` must hold, but got {alpha=}.")
-    loaded = load_runs(runs, tracking_uri=tracking_uri)
-    for other in loaded[1:]:
-        check_same_suite(loaded[0], other)
+    loaded, tracking_uri = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=log)
     contrasts = compare_calls(
         {run.judge: run.calls for run in loaded}, seed=seed, alpha=alpha, labels=loaded[0].suite.labels
     )
@@ -134,6 +132,43 @@ def compare(
         content = comparison_content(done, seed=seed, alpha=alpha)
         publish(store, run_id, content, what_now="The runs compared are as they were.")
     return done
+
+
+def load_together(
+    runs: Collection[str | Evaluation], what: str, *, tracking_uri: str | None, log: bool
+) -> tuple[list[LoggedRun], str | None]:
+    """Load runs that were measured on one suite, and name the store of what is made of them; None is the active one.
+
+    Raises:
+        RecipeError: when they are fewer than two, cannot be used, or are on different suites; with `log` also when
+            nobody says in which of several stores the result belongs.
+    """
+    if isinstance(runs, str) or not isinstance(runs, Collection) or len(runs) < 2:
+        raise RecipeError(f"{what} needs at least two runs, but got {runs!r}.")
+    in_hand = [one for one in runs if isinstance(one, Evaluation)]
+    stores = {one.run_id: one.tracking_uri for one in in_hand if one.tracking_uri}
+    if tracking_uri is None and len(set(stores.values())) == 1:
+        (tracking_uri,) = set(stores.values())
+    elif tracking_uri is None and stores and log:
+        places = ", ".join(map(shown_uri, dict.fromkeys(stores.values())))
+        raise RecipeError(
+            f"The runs are in several stores ({places}). Say with `tracking_uri` which one gets the result."
+        )
+    loaded = load_runs([run_id_of(one) for one in runs], tracking_uri=tracking_uri, stores=stores)
+    for other in loaded[1:]:
+        check_same_suite(loaded[0], other)
+    return loaded, tracking_uri
+
+
+def run_id_of(run: object) -> str:
+    """Return how a run is named in its store.
+
+    Raises:
+        RecipeError: when it is neither text nor an evaluation.
+    """
+    if isinstance(run, str | Evaluation):
+        return run if isinstance(run, str) else run.run_id
+    raise RecipeError(f"A run is an `Evaluation`, a run id, runs:/<id>, or the beginning of an id, but got {run!r}.")
 
 
 def suite_differences(a: Suite, b: Suite) -> list[str]:

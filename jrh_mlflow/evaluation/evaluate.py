@@ -75,6 +75,8 @@ class Evaluation:
     """Where the run can be looked at."""
     truncated: str | None = None
     """Why calls are missing (`budget: 312 of 680 calls`), or None. The same call again continues."""
+    tracking_uri: str | None = None
+    """The store that has the run; the active one when None."""
 
     @cached_property
     def cost_usd(self) -> float | None:
@@ -333,6 +335,7 @@ def _log(
         suite=measured.suite,
         link=store.link(run_id),
         truncated=measured.truncated,
+        tracking_uri=store.uri,
     )
 
 

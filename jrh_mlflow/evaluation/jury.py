@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.evaluation.compare import check_same_suite
+from jrh_mlflow.evaluation.compare import load_together, run_id_of
+from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.jury.jury import JuryReport, jury_report
 from jrh_mlflow.measures.jury.panels import Rule
 from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.reports.jury import jury_markdown, jury_tables
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
+from jrh_mlflow.tracking.read import LoggedRun, run_notes
 from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 
 
@@ -55,14 +56,14 @@ class Jury:
 
 
 def jury(
-    runs: Sequence[str],
+    runs: Collection[str | Evaluation],
     *,
     rule: str = "majority",
     ties: str = "abstain",
     min_votes: int | None = None,
     size: int | None = None,
     max_usd: float | None = None,
-    cascade: Sequence[str] | None = None,
+    cascade: Sequence[str | Evaluation] | None = None,
     unsure: str | None = None,
     experiment: str | None = None,
     run_name: str | None = None,
@@ -76,7 +77,8 @@ def jury(
     the best panel of a size (chosen on one half of the sources, reported on the other), and a cascade.
 
     Args:
-        runs: Two or more run ids, `runs:/<id>`, or unique beginnings of ids. Their order matters for ties `first` only.
+        runs: Two or more evaluations, run ids, `runs:/<id>`, or unique beginnings of ids. Their order matters for ties
+            `first` only.
         rule: `majority`, `weighted` (log-odds of each judge's accuracy, cross-fitted) or `unanimous`.
         ties: What a draw becomes: `abstain` (no decision), `tie` (pairs), `lowest`, `highest`, `median` (ordered
             labels) or `first`.
@@ -88,7 +90,7 @@ def jury(
         unsure: When the cheap judge is unsure: `confidence`, `replicates`, `disagree` (two cheap judges) or `abstain`.
         experiment: MLflow experiment of the jury; that of the first run when None.
         run_name: Name of the run.
-        tracking_uri: MLflow store; the active one when None.
+        tracking_uri: As for `compare`.
         seed: Of halves and resampling.
         log: Log the jury as a run of its own, kind `jury`.
 
@@ -97,11 +99,7 @@ def jury(
         CallsError: when there are too few sources to choose on one half and report on the other.
         TrackingError: when MLflow cannot be reached.
     """
-    if isinstance(runs, str) or len(runs) < 2:
-        raise RecipeError(f"A jury needs at least two runs, but got {runs!r}.")
-    loaded = load_runs(runs, tracking_uri=tracking_uri)
-    for other in loaded[1:]:
-        check_same_suite(loaded[0], other)
+    loaded, tracking_uri = load_together(runs, "A jury", tracking_uri=tracking_uri, log=log)
     report = jury_report(
         {run.judge: run.calls for run in loaded},
         rule=Rule(vote=rule, ties=ties, min_votes=min_votes, seed=seed),
@@ -125,13 +123,13 @@ def jury(
     return done
 
 
-def _steps(cascade: Sequence[str] | None, runs: Sequence[LoggedRun]) -> list[str]:
+def _steps(cascade: Sequence[str | Evaluation] | None, runs: Sequence[LoggedRun]) -> list[str]:
     """Find the judges of a cascade by label, or by run as the user named it."""
     if cascade is None:
         return []
     if isinstance(cascade, str) or len(cascade) not in (2, 3):
         raise RecipeError(f"A cascade is one or two cheap judges and then a strong one, but got {cascade!r}.")
-    return [_judge(text, runs) for text in cascade]
+    return [_judge(run_id_of(one), runs) for one in cascade]
 
 
 def _judge(text: str, runs: Sequence[LoggedRun]) -> str:

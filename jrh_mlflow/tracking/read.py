@@ -17,7 +17,7 @@ from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.reports.html import EvaluationRow
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.store import active_uri, paged, reading_client, run_link
+from jrh_mlflow.tracking.store import active_uri, paged, reading_client, run_link, shown_uri
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,22 +76,34 @@ class RunSuite:
     experiment_id: str
 
 
-def load_runs(runs: Sequence[str], *, tracking_uri: str | None = None) -> list[LoggedRun]:
+def load_runs(
+    runs: Sequence[str], *, tracking_uri: str | None = None, stores: Mapping[str, str] | None = None
+) -> list[LoggedRun]:
     """Load evaluations by run id, `runs:/<id>`, or the first eight or more digits of an id.
 
     Runs of judges with the same label get the beginning of their ids added to it.
+
+    Args:
+        runs: The evaluations.
+        tracking_uri: MLflow store; the active one when None.
+        stores: Run to its store, for those that are in another one.
 
     Raises:
         RecipeError: when a run is named twice, does not exist, is no evaluation, or did not finish.
         TrackingError: when MLflow cannot be reached, or the artifacts cannot be read.
     """
-    uri = tracking_uri or active_uri()
-    with reading_client(uri) as client:
-        found = [_find(client, text) for text in runs]
-        twice = [run_id for run_id, count in Counter(run.info.run_id for run in found).items() if count > 1]
-        if twice:
-            raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
-        loaded = [_load(client, run, uri) for run in found]
+    default = tracking_uri or active_uri()
+    places, found = [(stores or {}).get(text, default) for text in runs], []
+    for text, uri in zip(runs, places, strict=True):
+        with reading_client(uri) as client:
+            found.append(_find(client, text, uri))
+    twice = [run_id for run_id, count in Counter(run.info.run_id for run in found).items() if count > 1]
+    if twice:
+        raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
+    loaded = []
+    for run, uri in zip(found, places, strict=True):
+        with reading_client(uri) as client:
+            loaded.append(_load(client, run, uri))
     return _distinguished(loaded)
 
 
@@ -177,7 +189,7 @@ def registered_prompt(uri: str, *, tracking_uri: str | None = None) -> str:
     return "\n".join(f"[{message['role']}]\n{message['content']}\n" for message in template)
 
 
-def _find(client: MlflowClient, text: str) -> Run:
+def _find(client: MlflowClient, text: str, uri: str) -> Run:
     from mlflow.exceptions import MlflowException
 
     run_id = text.removeprefix("runs:/").strip("/")
@@ -190,7 +202,8 @@ def _find(client: MlflowClient, text: str) -> Run:
     except MlflowException as error:
         if error.error_code != "RESOURCE_DOES_NOT_EXIST":
             raise
-        raise RecipeError(f"There is no run {run_id} in this store. Name the store with --tracking-uri.") from error
+        where = f"There is no run {run_id} in the store at {shown_uri(uri)}"
+        raise RecipeError(f"{where}. Name the store with `tracking_uri` (--tracking-uri).") from error
 
 
 def _completed(client: MlflowClient, prefix: str) -> str:
