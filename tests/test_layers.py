@@ -35,6 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("engine",),
     ("tracking",),
     ("resolve",),
+    ("recorded",),
     ("evaluation",),
     ("generation",),
     ("review",),

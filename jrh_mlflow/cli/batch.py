@@ -70,6 +70,7 @@ def export(
 @click.argument("results", type=click.Path(), nargs=-1, required=True)
 @click.option("--discount", default=0.0, show_default=True, help="Share taken off the price: 0.5 at OpenAI.")
 @click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, where the table is wrong or silent.")
+@click.option("--by-request", is_flag=True, help="Match by what was sent, for files of a version with other keys.")
 @journal_option
 @judge_options
 @as_json
@@ -78,6 +79,7 @@ def import_(
     results: tuple[str, ...],
     discount: float,
     price: str | None,
+    by_request: bool,
     journal: str | None,
     as_json: bool,
     **options: Any,
@@ -94,7 +96,7 @@ def import_(
     judge = prompted_judge(judge_arguments(options))
     prices = price_from_option(judge.model, price)
     with journal_at(journal) as book:
-        summary = import_batch(requests, results, book, judge, prices=prices, discount=discount)
+        summary = import_batch(requests, results, book, judge, prices=prices, discount=discount, by_request=by_request)
     if as_json:
         click.echo(json.dumps(asdict(summary), indent=1))
     else:

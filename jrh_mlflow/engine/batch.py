@@ -8,8 +8,11 @@ they would from a live run, with what they cost.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
+import re
 import time
+import zlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,6 +55,7 @@ MAX_REQUESTS = 50_000
 MAX_BYTES = 200_000_000
 _MOST_ALIKE = 10_000
 """How many identical requests of one run are told apart by their number."""
+_OUR_ID = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,10 +243,12 @@ def import_batch(
     *,
     prices: Overrides | None = None,
     discount: float = 0.0,
+    by_request: bool = False,
 ) -> ImportSummary:
     """Bring the results of an export into the journal; importing them again changes nothing.
 
-    The order of the lines does not matter. A call that the journal answers already keeps its answer.
+    The order of the lines does not matter. A call that the journal answers already keeps its answer. Files whose name
+    ends in `.gz` are unpacked.
 
     Args:
         requests: The file that was exported; its numbered parts are found by the name of the whole.
@@ -251,6 +257,8 @@ def import_batch(
         judge: The judge of the export. Nothing is written when the file says that it was another one.
         prices: As for `evaluate`.
         discount: Share of the price that is taken off for batches: 0.5 at OpenAI.
+        by_request: A request is the one that it says it sends, whatever its id: for files of a version whose keys had
+            another form. Who was asked (provider, address) is then not checked.
 
     Raises:
         RecipeError: A file is missing or is not what it should be, or the judge is another one.
@@ -260,13 +268,14 @@ def import_batch(
     price = _discounted(judge.price(prices), discount)
     files = export_files(Path(requests))
     result_files = existing_files([Path(file) for file in ([results] if isinstance(results, str | Path) else results)])
-    known = {key for key, _ in _exported(files, judge)}
-    found = read_results(result_files, known)
+    keys = {name: key for name, key, _ in exported_requests(files, judge, by_request=by_request)}
+    found = read_results(result_files, keys)
     if not found.outcomes:
         raise RecipeError(_nothing(files, result_files, found))
-    missing = len(known) - len(found.outcomes)
+    missing = len(keys) - len(found.outcomes)
     importer = BatchImporter(journal, price, is_discounted=discount > 0)
-    run_coroutine(importer.keep_all(_exported(files, judge), found.outcomes))
+    again = ((key, request) for _, key, request in exported_requests(files, judge, by_request=by_request))
+    run_coroutine(importer.keep_all(again, {keys[name]: found.outcomes.pop(name) for name in list(found.outcomes)}))
     return ImportSummary(
         **{name: importer.counts[name] for name in ("answered", "already", "refused", "failed")},
         missing=missing,
@@ -295,26 +304,37 @@ def _discounted(price: Price | None, discount: float) -> Price | None:
     return Price(input_usd=less(price.input_usd), output_usd=less(price.output_usd), long_prompts=long_prompts)
 
 
-def _exported(files: Iterable[Path], judge: PromptedJudge) -> Iterator[tuple[str, Request]]:
-    """Yield key and request of every exported line.
+def exported_requests(
+    files: Iterable[Path], judge: PromptedJudge, *, by_request: bool = False
+) -> Iterator[tuple[str, str, Request]]:
+    """Yield the id, the journal's key and the request of every exported line.
 
-    A key is the hash of its request, so a file that was edited, or written for another judge, is found out.
+    An id of ours is the hash of its request, so a file that was edited, or written for another judge, is found out.
+    Ids that somebody else gave say nothing: such a request is the one that it says it sends.
+
+    Raises:
+        RecipeError: A line is no request, or is none of this judge.
     """
-    next_number: dict[str, int] = {}
+    asked: Counter[str] = Counter()
     for where, data in read_requests(files):
         try:
-            key, body = str(data["custom_id"]), data["body"]
+            name, body = str(data["custom_id"]), data["body"]
             request = _request(body, judge)
         except (KeyError, TypeError, ValueError):
             raise RecipeError(f"{where} is no request of a batch export. Give the file that was exported.") from None
-        first = request.key(0)
-        start = next_number.get(first, 0)
-        # Exported in rising order, so the number is nearly always the next one.
-        numbers = (n for n in chain(range(start, _MOST_ALIKE), range(start)) if request.key(n) == key)
-        if (number := next(numbers, None)) is None:
+        number = _number(request, name, start=asked[request.key(0)])
+        if number is None and (by_request or not _OUR_ID.fullmatch(name)) and _body(request) == body:
+            number = asked[request.key(0)]
+        if number is None:
             raise RecipeError(f"{where}: {_difference(body, request)} Give the options of the export.")
-        next_number[first] = number + 1
-        yield key, request
+        asked[request.key(0)] = number + 1
+        yield name, request.key(number), request
+
+
+def _number(request: Request, name: str, *, start: int) -> int | None:
+    """Return which of several identical requests has this key; None when it is no key of this request."""
+    # Exported in rising order, so the number is nearly always the next one.
+    return next((n for n in chain(range(start, _MOST_ALIKE), range(start)) if request.key(n) == name), None)
 
 
 def _request(body: Mapping[str, Any], judge: PromptedJudge) -> Request:
@@ -325,7 +345,8 @@ def _request(body: Mapping[str, Any], judge: PromptedJudge) -> Request:
 def _difference(body: Mapping[str, Any], request: Request) -> str:
     now = _body(request)
     names = sorted(name for name in {*now, *body} if now.get(name) != body.get(name))
-    return f"the judge was another one, it differs in {', '.join(names) or 'provider, api_base or texts'}."
+    unseen = "provider, api_base or texts, or the file is of a version with other keys (--by-request)"
+    return f"the judge was another one, it differs in {', '.join(names) or unseen}."
 
 
 def read_requests(files: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -382,7 +403,8 @@ def _part(path: Path, number: int) -> Path:
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield numbered lines with their ends, without empty ones."""
-    with _file_errors(file), file.open("rb") as lines:
+    opened = gzip.open if file.suffix == ".gz" else open
+    with _file_errors(file), opened(file, "rb") as lines:
         yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
 
 
@@ -398,8 +420,8 @@ def _object(line: bytes) -> Mapping[str, Any] | None:
 def _file_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        raise RecipeError(f"{path} cannot be used: {error.strerror or error}.") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise RecipeError(f"{path} cannot be used: {getattr(error, 'strerror', None) or error}.") from error
 
 
 BatchOutcome: TypeAlias = Response | TransportError

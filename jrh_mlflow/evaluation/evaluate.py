@@ -492,6 +492,8 @@ def _answerers(measured: Measured) -> list[Answerer]:
 
 def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dict[str, str]:
     tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags}
+    if measured.judge.recorded:
+        tags[keys.TAG_RECORDED] = "true"
     if generated := measured.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
     # Their metric is a bound where they are censored: the tag says so.
@@ -548,6 +550,7 @@ def _caption(path: str) -> str:
 
 def _notes(measured: Measured, answered: Sequence[Answerer]) -> list[str]:
     notes = [SIMULATED_NOTE] if measured.judge.simulated else []
+    notes += [measured.judge.recorded] if measured.judge.recorded else []
     notes += [f"Truncated ({measured.truncated}): measured on what was asked."] if measured.truncated else []
     cost, unknown = keys.known_total(measured.calls, "cost_usd"), keys.unknown_costs(measured.calls)
     notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []

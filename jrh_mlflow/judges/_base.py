@@ -30,6 +30,8 @@ class Judge(ABC):
     kind: str
     """`callable`, `scripted`, `prompted`, `mlflow` or `recorded`: the param `judge.kind`."""
     simulated = False
+    recorded = ""
+    """Whose answers these are, where they were given earlier and nobody is asked now; empty for every other judge."""
     inline = False
     """True when it never waits, so that the engine need not schedule it."""
     journalled = False

@@ -72,6 +72,7 @@ class EvaluationRow:
     profile: str
     """The datasheet in one line, or an empty text."""
     simulated: bool
+    recorded: bool
     truncated: str | None
     """Why calls are missing, or None."""
     experiment: str

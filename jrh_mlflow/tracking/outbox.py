@@ -28,6 +28,11 @@ _FACTS_FILE = "evaluation.json"
 _CALLS_FILE = "calls.parquet"
 
 
+def shown_name(name: str, *, simulated: bool, recorded: bool) -> str:
+    """Return a judge's name as people see it: with what it is, where it is no model that is asked now."""
+    return f"{name} (simulated)" if simulated else f"{name} (recorded)" if recorded else name
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeFacts:
     """What is logged of a judge; no live object in it."""
@@ -36,18 +41,22 @@ class JudgeFacts:
     simulated: bool
     settings: dict[str, Any]
     prompt: str
+    recorded: str = ""
+    """Whose answers these are, where nobody was asked now."""
 
     @classmethod
     def of(cls, judge: Judge) -> JudgeFacts:
         """Read the facts off a judge."""
         prompt = judge.prompt()
         settings = {**judge.settings(), "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest()}
-        return cls(name=judge.name, simulated=judge.simulated, settings=settings, prompt=prompt)
+        return cls(
+            name=judge.name, simulated=judge.simulated, settings=settings, prompt=prompt, recorded=judge.recorded
+        )
 
     @property
     def label(self) -> str:
-        """The name shown to people; a simulated judge says so wherever it is shown."""
-        return f"{self.name} (simulated)" if self.simulated else self.name
+        """The name shown to people; a judge that is simulated or recorded says so wherever it is shown."""
+        return shown_name(self.name, simulated=self.simulated, recorded=bool(self.recorded))
 
 
 @dataclass(frozen=True, kw_only=True)

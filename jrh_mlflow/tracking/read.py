@@ -17,6 +17,7 @@ from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.reports.html import EvaluationRow
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.outbox import shown_name
 from jrh_mlflow.tracking.store import active_uri, paged, reading_client, run_link, shown_uri
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def _runs(client: MlflowClient, kind: str, experiments: Sequence[str]) -> Iterat
 def _load(client: MlflowClient, run: Run, uri: str) -> LoggedRun:
     _check(run)
     tags, run_id = run.data.tags, str(run.info.run_id)
-    simulated = tags.get(keys.TAG_SIMULATED) == "true"
+    simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         calls = _read_calls(client, run_id, folder)
         suite = read_suite(client.download_artifacts(run_id, keys.SUITE_FOLDER, folder))
@@ -257,7 +258,7 @@ def _load(client: MlflowClient, run: Run, uri: str) -> LoggedRun:
     return LoggedRun(
         run_id=run_id,
         name=str(run.info.run_name),
-        judge=f"{facts['name']} (simulated)" if simulated else str(facts["name"]),
+        judge=shown_name(str(facts["name"]), simulated=simulated, recorded=recorded),
         simulated=simulated,
         suite=suite,
         calls=calls,
@@ -327,6 +328,7 @@ def _row(run: Run, experiment: str) -> EvaluationRow:
         sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
         profile=str(tags.get(keys.TAG_PROFILE, "")),
         simulated=tags.get(keys.TAG_SIMULATED) == "true",
+        recorded=tags.get(keys.TAG_RECORDED) == "true",
         truncated=tags.get(keys.TAG_TRUNCATED),
         experiment=experiment,
         experiment_id=str(run.info.experiment_id),

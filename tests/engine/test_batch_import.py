@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -269,3 +271,35 @@ def test_files_that_do_not_exist_are_named(requests: Path, journal: Journal, tmp
         import_batch(requests, tmp_path / "results.jsonl", journal, JUDGE)
     with pytest.raises(RecipeError, match="No file of results"):
         import_batch(requests, [], journal, JUDGE)
+
+
+def test_files_with_ids_of_another_kind_are_matched_by_what_was_sent(
+    bring: Callable[..., ImportSummary], requests: Path, journal: Journal, keys: list[str]
+) -> None:
+    lines = read(requests)
+    write(requests, [{**line, "custom_id": f"request-{n}"} for n, line in enumerate(lines)])
+    assert bring(*(answered(f"request-{n}") for n in range(len(lines)))).answered == len(keys)
+    assert set(journal.get_many(keys)) == set(keys), "each of several identical requests has its own key"
+
+
+def test_an_id_of_ours_that_does_not_fit_is_matched_by_what_was_sent_only_when_that_is_asked_for(
+    bring: Callable[..., ImportSummary], requests: Path, journal: Journal, keys: list[str]
+) -> None:
+    older = [hashlib.sha256(key.encode()).hexdigest() for key in keys]
+    write(requests, [{**line, "custom_id": name} for line, name in zip(read(requests), older, strict=True)])
+    with pytest.raises(RecipeError, match="--by-request"):
+        bring(*map(answered, older))
+    assert bring(*map(answered, older), by_request=True).answered == len(keys)
+    assert set(journal.get_many(keys)) == set(keys)
+    with pytest.raises(RecipeError, match="temperature"):
+        bring(answered(older[0]), judge=jrh.PromptedJudge(MODEL, max_tokens=64, temperature=1.0), by_request=True)
+
+
+def test_packed_files_are_read_as_they_are(requests: Path, journal: Journal, tmp_path: Path, keys: list[str]) -> None:
+    packed, results = tmp_path / "requests.jsonl.gz", tmp_path / "results.jsonl.gz"
+    packed.write_bytes(gzip.compress(requests.read_bytes()))
+    results.write_bytes(gzip.compress(write(tmp_path / "r.jsonl", map(answered, keys)).read_bytes()))
+    assert import_batch(packed, results, journal, JUDGE).answered == len(keys)
+    results.write_bytes(results.read_bytes()[:-20])
+    with pytest.raises(RecipeError, match="cannot be used"):
+        import_batch(packed, results, journal, JUDGE)

@@ -1,0 +1,1 @@
+"""Answers of a real judge that ship with the package: measured again without asking anybody."""
