@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -17,8 +17,8 @@ from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal, open_journal, shown_place
 from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray, import_ray
-from jrh_mlflow.engine.sessions import Quote, quote
-from jrh_mlflow.errors import RecipeError, SuiteError, demand_posix, suggest
+from jrh_mlflow.engine.sessions import Quote, looked_up, quote
+from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, demand_posix, suggest
 from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.callables import CallableJudge
@@ -63,6 +63,8 @@ class Prepared:
     """Where paid answers are kept, as the user gave it."""
     backend: Callable[..., Asked]
     """Asks calls in this process, or on a Ray cluster."""
+    is_local: bool
+    """Whether calls are sent from this machine."""
     fresh_after: datetime | None
     """Answers in the journal of before this moment are asked again."""
     identity: tuple[object, ...]
@@ -102,6 +104,26 @@ class Prepared:
                 settings=client,
                 raising=False,
             )
+
+    def check_ready(self) -> None:
+        """Refuse a judge that lacks its key or address, if a call is to be sent: kept answers need neither.
+
+        Raises:
+            JudgeError: naming what to set.
+        """
+        # Workers of a cluster have keys of their own, which nobody can look up from here.
+        missing = self.judge.lacks() if self.is_local else None
+        if missing and self.has_to_send():
+            raise JudgeError(missing)
+
+    def has_to_send(self) -> bool:
+        """Whether the judge must be asked anything that the journal does not answer."""
+        if not isinstance(self.judge, ModelJudge) or not _may_exist(self.journal):
+            return True
+        calls = plan_calls(self.suite, self.judge, replicates=self.replicates)
+        with journal_at(self.journal) as journal:
+            found = looked_up(self.judge, calls, journal, fresh_after=self.freshness)
+            return not all(is_answered for _, _, is_answered in found)
 
     def quote(self) -> Quote:
         """Say what asking would send and cost; a judge that answers by itself has no price."""
@@ -160,9 +182,7 @@ def prepare(
         )
     price = judge.price(prices)
     cap = checked_cap(max_usd, judge, price)
-    if not dry:
-        concurrency = make_ready(local_models(judge), concurrency=concurrency, backend=backend)
-    return Prepared(
+    prepared = Prepared(
         judge=judge,
         suite=suite,
         replicates=replicates,
@@ -171,9 +191,13 @@ def prepare(
         concurrency=concurrency,
         journal=journal,
         backend=asking(backend, journal=journal or default_journal(), cap_micro=cap),
+        is_local=backend == "local",
         fresh_after=None if fresh_after is None else read_moment(fresh_after),
         identity=(judge.fingerprint() or time.time_ns(), suite.sha256, replicates),
     )
+    if dry or not (models := local_models(judge)) or not prepared.has_to_send():
+        return prepared
+    return replace(prepared, concurrency=make_ready(models, concurrency=concurrency, backend=backend))
 
 
 def resolve_judge(judge: object) -> Judge:
@@ -265,6 +289,12 @@ def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[J
         writable_home()
         _say_once(f"Paid answers are kept in {journal_place(journal)}.")
     return open_journal(journal or default_journal())
+
+
+def _may_exist(journal: str | Path | Journal | None) -> bool:
+    """Whether there can be answers in a journal; a look at one that is not there would make it."""
+    place = journal or default_journal()
+    return isinstance(place, Journal) or "://" in str(place) or Path(place).exists()
 
 
 @cache

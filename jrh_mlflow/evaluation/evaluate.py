@@ -187,6 +187,7 @@ def evaluate(
         tracking_uri=tracking_uri,
         fresh_after=fresh_after,
     )
+    prepared.check_ready()
     fresh = None if prepared.fresh_after is None else prepared.fresh_after.isoformat()
     store = Store(tracking_uri, experiment)
     nested = (parent_run_id, parent_run_id and run_name, *([fresh] if fresh else []))

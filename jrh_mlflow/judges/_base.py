@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.models.prices import Overrides, Price, price_of
+from jrh_mlflow.models.transports import what_is_missing
 from jrh_mlflow.schema.criteria import BUILT_IN, Criterion, criterion
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class Judge(ABC):
         """
         raise RecipeError(f"A cap needs calls that are priced beforehand, and {self.name!r} is a {self.kind} judge.")
 
+    def lacks(self) -> str | None:
+        """Say what must be set before the judge can be asked, such as a key; None where nothing is known to lack."""
+        return None
+
     def begin(self, suite: Suite) -> None:
         """Get ready for a suite, before the first call of a run."""
 
@@ -114,6 +119,10 @@ class ModelJudge(Judge):
     def price(self, overrides: Overrides | None) -> Price | None:
         """Look the model up in the overrides and in litellm's table."""
         return price_of(self.model, overrides)
+
+    def lacks(self) -> str | None:
+        """Name the key or the address that the way to the model lacks."""
+        return what_is_missing(self.model, self.api_base)
 
     def check_cap(self, price: Price | None) -> None:
         """Demand a price and a longest answer."""

@@ -37,6 +37,18 @@ DIALECT_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """litellm's names of providers that speak the OpenAI dialect at their `api_base`, and the variables of their keys."""
 OPENAI_DIALECT = frozenset(DIALECT_KEYS)
+_HOSTED = ("openai", "deepseek", "groq", "together_ai", "mistral", "fireworks_ai", "openrouter")
+KEYS: Mapping[str, tuple[str, ...]] = {
+    **{provider: DIALECT_KEYS[provider] for provider in _HOSTED},
+    "anthropic": (
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_FEDERATION_RULE_ID"),
+        *("ANTHROPIC_IDENTITY_TOKEN", "ANTHROPIC_IDENTITY_TOKEN_FILE", "ANTHROPIC_IDENTITY_SOURCE"),
+    ),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "cohere_chat": ("COHERE_API_KEY", "CO_API_KEY"),
+}
+"""Providers that answer nobody without one of these variables; others take credentials in further ways."""
 _OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 _ANTHROPIC = ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")
 _AWS = ("AWS_REGION_NAME", "AWS_REGION", "AWS_DEFAULT_REGION")
@@ -173,7 +185,7 @@ def _variables_of(model: str) -> tuple[str, ...]:
     for plugin in plugins(TRANSPORTS):
         if prefix == plugin.name or prefix in getattr(plugin.value, "providers", ()):
             return tuple(getattr(plugin.value, "address_variables", ()))
-    own = address_variables(_seller(model))
+    own = address_variables(seller(model))
     if prefix in DIRECT:
         return own
     proxied = "true" in (_value("USE_LITELLM_PROXY").lower(), _value("litellm.use_litellm_proxy").lower())
@@ -188,7 +200,7 @@ def _value(name: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _seller(model: str) -> str:
+def seller(model: str) -> str:
     """Return the provider of a model; that of a bare name is looked up, as litellm does."""
     provider, name = split_model(model)
     sold_by = str((_table().get(name) or {}).get("litellm_provider", "openai"))

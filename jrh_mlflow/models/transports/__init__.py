@@ -32,9 +32,15 @@ __all__ = [
     "make_transport",
     "pick_transport",
     "safe_text",
+    "what_is_missing",
 ]
 
 _BUILT_IN: dict[str, type[Transport]] = {"direct": DirectTransport, "litellm": LiteLLMTransport}
+
+
+def what_is_missing(model: str, api_base: str | None) -> str | None:
+    """Say what must be set before a model can be asked, such as a key; None where nothing is known to lack."""
+    return _transport_class(pick_transport(model, api_base)).missing(model, api_base)
 
 
 def make_transport(name: str, *, concurrency: int = 64) -> Transport:
@@ -43,16 +49,20 @@ def make_transport(name: str, *, concurrency: int = 64) -> Transport:
     Raises:
         RecipeError: for a name that nobody has, and for a plugin that is none.
     """
+    return _transport_class(name)(concurrency=concurrency)
+
+
+def _transport_class(name: str) -> type[Transport]:
     added = {plugin.name: plugin for plugin in plugins(TRANSPORTS)}
     if name in _BUILT_IN:
-        return _BUILT_IN[name](concurrency=concurrency)
+        return _BUILT_IN[name]
     if name not in added:
         known = [*_BUILT_IN, *added]
         raise RecipeError(f"Unknown transport {name!r}.{suggest(name, known)} Known: {', '.join(known)}.")
     plugin = added[name]
     if not (isinstance(plugin.value, type) and issubclass(plugin.value, Transport)):
         raise RecipeError(plugin.error or f"The transport {name!r} of {plugin.distribution} is no `Transport` class.")
-    return plugin.value(concurrency=concurrency)
+    return plugin.value
 
 
 def pick_transport(model: str, api_base: str | None) -> str:

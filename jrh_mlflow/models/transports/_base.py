@@ -97,6 +97,14 @@ class Transport(ABC):
             raise ValueError(f"`concurrency >= 1` must hold, but got {concurrency=}.")
         self.concurrency = concurrency
 
+    @classmethod
+    def missing(cls, model: str, api_base: str | None) -> str | None:
+        """Say what must be set before a model can be asked, such as a key; None where nothing is known to lack.
+
+        Asked before anything is opened, so it looks at the environment and loads nothing.
+        """
+        return None
+
     @abstractmethod
     async def __aenter__(self) -> Self:
         """Open what the transport needs."""

@@ -132,6 +132,16 @@ class DirectTransport(Transport):
         self._addresses: dict[tuple[str, str | None], Endpoint] = {}
         self._bodies: dict[int, tuple[Request, bytes]] = {}
 
+    @classmethod
+    def missing(cls, model: str, api_base: str | None) -> str | None:
+        """Name the key or the address that is missing."""
+        try:
+            if not is_local(model):
+                resolve(model, api_base)
+        except TransportError as error:
+            return error.text
+        return None
+
     async def __aenter__(self) -> Self:
         import aiohttp
 

@@ -14,13 +14,14 @@ import inspect
 import json
 import os
 import re
+import sys
 import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.models.catalog import OPENAI_DIALECT, split_model
+from jrh_mlflow.models.catalog import KEYS, OPENAI_DIALECT, endpoint_of, first_set, seller, split_model
 from jrh_mlflow.models.transports._base import FailureKind, Transport, TransportError
 from jrh_mlflow.models.transports.bodies import PACKINGS, BodyError, bounded
 from jrh_mlflow.models.transports.dialect import (
@@ -53,14 +54,30 @@ _HARMLESS = ("Pydantic serializer warnings", ".*`ReadOnly` qualifier.*", ".*conf
 class LiteLLMTransport(Transport):
     """Calls `litellm.acompletion` once per request."""
 
+    @classmethod
+    def missing(cls, model: str, api_base: str | None) -> str | None:
+        """Name the key that is missing, of providers that are known to take it from the environment alone."""
+        names = KEYS.get(seller(model), ())
+        if not names or first_set(names) or api_base or endpoint_of(model) or _has_own_keys():
+            return None
+        return f"{model} needs a key: set {' or '.join(names[:2])}."
+
     async def __aenter__(self) -> Self:
-        self._litellm = load_litellm()
-        self._unlogged = _unlogged(self._litellm)
         return self
 
     async def __aexit__(self, *details: Any) -> None:
-        await _finish_logging()
-        await _close_clients(self._litellm)
+        # Loaded with the first request: a run whose answers are all in the journal does without.
+        if "_litellm" in vars(self):
+            await _finish_logging()
+            await _close_clients(self._litellm)
+
+    @cached_property
+    def _litellm(self) -> Any:
+        return load_litellm()
+
+    @cached_property
+    def _unlogged(self) -> ContextVar[bool] | None:
+        return _unlogged(self._litellm)
 
     async def send(self, request: Request, *, timeout_s: float) -> Response:
         """Send one request; see `Transport.send`."""
@@ -120,6 +137,14 @@ class LiteLLMTransport(Transport):
         if wrong := sorted(name for name in request.extra if name in owned):
             text = f"`extra` is for the provider, but {', '.join(wrong)} would be taken by litellm itself."
             raise TransportError("bad_request", text)
+
+
+def _has_own_keys() -> bool:
+    """Whether a program has set keys in litellm itself, or a manager that it asks for them."""
+    litellm = sys.modules.get("litellm")
+    settings = vars(litellm).items() if litellm else ()
+    keys = (value for name, value in settings if name.endswith("_key") and isinstance(value, str))
+    return any(keys) or getattr(litellm, "secret_manager_client", None) is not None
 
 
 def load_litellm() -> Any:
