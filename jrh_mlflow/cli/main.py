@@ -69,6 +69,8 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line."""
+    # MLflow reads it when it is imported: what it tells in passing is not what was asked for.
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     try:
         _run()
     finally:

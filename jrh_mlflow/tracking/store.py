@@ -186,11 +186,31 @@ def _settings() -> Iterator[None]:
     database, silence = logging.getLogger("mlflow.store.db.utils"), logging.Filter("nothing")
     database.addFilter(silence)
     try:
-        yield
+        with _only_warnings():
+            yield
     finally:
         database.removeFilter(silence)
         for name in ours:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def _only_warnings() -> Iterator[None]:
+    """Keep "Running upgrade …" and its like out of the terminal while we use MLflow, unless the user set a level."""
+    chatty = () if "MLFLOW_LOGGING_LEVEL" in os.environ else ("mlflow", "alembic")
+    # At the handlers, which see what any logger below them says; the loggers themselves stay the user's.
+    handlers = [handler for name in chatty for handler in logging.getLogger(name).handlers]
+
+    def is_warning(record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.WARNING
+
+    for handler in handlers:
+        handler.addFilter(is_warning)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(is_warning)
 
 
 class Store:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from jrh_mlflow.suites import datasheet_suite
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -177,3 +179,25 @@ def test_bad_input_is_one_line_and_an_exit_code(
     assert done.returncode == code, done.stderr
     assert text in done.stderr
     assert "Traceback" not in done.stderr
+
+
+_CHATTY_JUDGE = """
+import logging
+
+def judge(presentation):
+    logging.getLogger("mlflow.store").info("INFO that nobody asked for")
+    logging.getLogger("mlflow.store").warning("a warning that matters")
+    return "tie"
+"""
+
+
+def test_on_a_fresh_store_mlflow_prints_no_info_line_and_its_warnings_stay(tmp_path: Path) -> None:
+    (tmp_path / "chatty.py").write_text(_CHATTY_JUDGE, encoding="utf-8")
+    datasheet_suite(n_tasks=2, depth=1, design="short").save(tmp_path / "small")
+    store = ("--tracking-uri", f"sqlite:///{tmp_path}/fresh.db")
+    done = jrh("evaluate", "--judge", "chatty.py:judge", "--suite", "small", "--json", *store, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) == 1
+    assert "a warning that matters" in done.stderr
+    assert "INFO" not in done.stderr
+    assert "Running upgrade" not in done.stderr

@@ -86,3 +86,22 @@ def test_opening_a_store_makes_no_experiment_until_one_is_needed(tmp_path: Path)
 def test_a_description_must_have_its_whole_text_among_the_artifacts() -> None:
     with pytest.raises(ValueError, match=r"must be an artifact of the run, but got 'datasheet\.md'"):
         RunContent(points=(), params={}, description="# Long", described_in="datasheet.md", artifacts={"sweep.md": "#"})
+
+
+def test_what_mlflow_tells_in_passing_is_silent_while_we_use_it_and_not_a_moment_longer(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import logging
+
+    monkeypatch.delenv("MLFLOW_LOGGING_LEVEL", raising=False)
+    migration, other = logging.getLogger("alembic.runtime.migration"), logging.getLogger("mlflow.tracking.client")
+    monkeypatch.setattr(logging.getLogger("alembic"), "level", logging.INFO)  # as MLflow 3.5 sets it
+    migration.manager._clear_cache()  # type: ignore[attr-defined]
+    with Store(store_uri, "tests").errors("nothing"):
+        migration.info("Running upgrade")
+        other.info("in passing")
+        other.warning("a warning that matters")
+    assert capsys.readouterr().err.count("\n") == 1
+    other.info("after it")
+    migration.info("after it")
+    assert capsys.readouterr().err.count("after it") == 2
