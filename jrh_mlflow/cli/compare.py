@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, tracking
+from jrh_mlflow.cli.options import as_json, as_markdown, tracking
+from jrh_mlflow.cli.printing import print_page
 
 
 @click.command()
@@ -19,7 +20,10 @@ from jrh_mlflow.cli.options import as_json, tracking
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
 @tracking
 @as_json
-def compare(runs: tuple[str, ...], html: Path | None, no_log: bool, as_json: bool, **options: Any) -> None:
+@as_markdown
+def compare(
+    runs: tuple[str, ...], html: Path | None, no_log: bool, as_json: bool, markdown: bool, **options: Any
+) -> None:
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
     A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Runs on different suites are refused with
@@ -28,15 +32,18 @@ def compare(runs: tuple[str, ...], html: Path | None, no_log: bool, as_json: boo
     Example: jrh compare 3f2a9c01 b71d4e22 --html comparison.html
     """
     from jrh_mlflow.evaluation.compare import compare as run
+    from jrh_mlflow.reports.terminal import comparison_lines
 
     comparison = run(list(runs), log=not no_log, **options)
     if as_json:
         click.echo(json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
-    else:
+    elif markdown:
         click.echo(comparison.to_markdown())
+    else:
+        print_page(comparison.title, comparison_lines(comparison.contrasts), notes=comparison.notes)
     if html is not None:
         # After the tables: they are shown even when the file cannot be written.
         html.write_text(comparison.to_html(), encoding="utf-8")
         click.echo(f"HTML: {html}", err=as_json)
     if comparison.link is not None:
-        click.echo(comparison.link, err=as_json)
+        click.echo(f"logged: {comparison.link}", err=as_json)

@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.judging import judge_arguments, judge_options, price_from_option, prompted_judge
-from jrh_mlflow.cli.options import as_json, flag_of, from_model, limits, suite_option, together, tracking, typed
-from jrh_mlflow.cli.printing import print_evaluations, shown_when_stopped
+from jrh_mlflow.cli.options import (
+    as_json,
+    as_markdown,
+    flag_of,
+    from_model,
+    limits,
+    suite_option,
+    together,
+    tracking,
+    typed,
+)
+from jrh_mlflow.cli.printing import print_evaluations, print_shift, shown_when_stopped
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
 from jrh_mlflow.reports.numbers import quote_text
@@ -45,7 +55,8 @@ run_options = together(
 )
 @tracking
 @as_json
-def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **options: Any) -> None:
+@as_markdown
+def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, markdown: bool, **options: Any) -> None:
     """Measure one judge on one suite and log it as an MLflow run.
 
     The judge is a model (--model), a callable or scripted judge (--judge), or written down with the rest in a recipe.
@@ -59,7 +70,8 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **optio
     from jrh_mlflow.evaluation import evaluate as evaluation
 
     if folder is not None:
-        print_evaluations([evaluation.resume(folder, tracking_uri=options["tracking_uri"])], as_json=as_json)
+        resumed = evaluation.resume(folder, tracking_uri=options["tracking_uri"])
+        print_evaluations([resumed], as_json=as_json, markdown=markdown)
         return
     dry_run, recipe = options.pop("dry_run"), _recipe(recipe_file, options)
     if recipe.criteria is not None:
@@ -67,9 +79,9 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **optio
     if dry_run:
         _print_quote(recipe, as_json=as_json)
         return
-    with shown_when_stopped(as_json=as_json):
+    with shown_when_stopped(as_json=as_json, markdown=markdown):
         result = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
-    print_evaluations([result], as_json=as_json)
+    print_evaluations([result], as_json=as_json, markdown=markdown)
     _end([result])
 
 
@@ -84,7 +96,8 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, **optio
 @run_options
 @tracking
 @as_json
-def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **options: Any) -> None:
+@as_markdown
+def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, markdown: bool, **options: Any) -> None:
     """Measure one judge under several tie criteria: a parent run with one child per criterion.
 
     Example: jrh shift --judge scripted:Qwen32B --criteria allowed --criteria strict
@@ -97,14 +110,13 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, **o
         raise click.UsageError("A shift takes --criteria, once per arm.")
     recipe = _recipe(recipe_file, options)
     arms = criteria or recipe.criteria or ("allowed", "strict")
-    with shown_when_stopped(as_json=as_json):
+    with shown_when_stopped(as_json=as_json, markdown=markdown):
         result = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
     if as_json:
         facts = {"run_id": result.run_id, "arms": {name: one.run_id for name, one in result.arms.items()}}
         click.echo(json.dumps({**facts, "metrics": result.metrics, "link": result.link}, indent=1))
     else:
-        click.echo(result.to_markdown())
-        click.echo(result.link)
+        print_shift(result, markdown=markdown)
     _end(list(result.arms.values()))
 
 

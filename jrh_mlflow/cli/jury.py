@@ -7,10 +7,13 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, tracking
+from jrh_mlflow.cli.options import as_json, as_markdown, tracking
+from jrh_mlflow.cli.printing import print_lines
 
 _RULES = ("majority", "weighted", "unanimous")
 _TIES = ("abstain", "tie", "lowest", "highest", "median", "first")
+_DETAILS = ("The jury by test", "Agreement of judges")
+"""Sections that only the whole page has."""
 _UNSURE = ("confidence", "replicates", "disagree", "abstain")
 
 
@@ -33,7 +36,10 @@ _UNSURE = ("confidence", "replicates", "disagree", "abstain")
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
 @tracking
 @as_json
-def jury(runs: tuple[str, ...], cascade: str | None, no_log: bool, as_json: bool, **options: Any) -> None:
+@as_markdown
+def jury(
+    runs: tuple[str, ...], cascade: str | None, no_log: bool, as_json: bool, markdown: bool, **options: Any
+) -> None:
     """Let logged judges vote on the suite they were all measured on, with no new call.
 
     A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Prints the jury beside its judges, how
@@ -43,12 +49,14 @@ def jury(runs: tuple[str, ...], cascade: str | None, no_log: bool, as_json: bool
     Example: jrh jury 3f2a9c01 b71d4e22 90ac51f7 --ties abstain --cascade 3f2a9c01,90ac51f7
     """
     from jrh_mlflow.evaluation.jury import jury as run
+    from jrh_mlflow.reports.terminal import text_of
 
     judges = None if cascade is None else [text.strip() for text in cascade.split(",")]
     result = run(list(runs), cascade=judges, log=not no_log, **options)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
         return
-    click.echo(result.to_markdown())
+    page = result.to_markdown()
+    print_lines([page] if markdown else text_of(page, without=_DETAILS))
     if result.link is not None:
-        click.echo(result.link)
+        click.echo(f"logged: {result.link}")

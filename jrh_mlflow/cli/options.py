@@ -15,6 +15,7 @@ N = TypeVar("N", int, float)
 
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
+as_markdown = click.option("--markdown", is_flag=True, help="Print the whole page as Markdown.")
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -3,54 +3,133 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from jrh_mlflow.evaluation.criterion_shift import CriterionShift
     from jrh_mlflow.evaluation.evaluate import Evaluation
     from jrh_mlflow.schema.estimates import Reading
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
     """Print aligned columns, the first `left` of them to the left and the others to the right."""
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    for row in (header, *rows):
-        cells = [
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        click.echo("  ".join(cells).rstrip())
+    from jrh_mlflow.reports.terminal import columns
+
+    print_lines(columns(header, rows, left=left))
 
 
-def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool) -> None:
-    """Print what was measured: one table for several judges, the whole datasheet for one."""
-    from jrh_mlflow.reports.numbers import at_least_text
-    from jrh_mlflow.results import Datasheet
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines."""
+    for line in lines:
+        click.echo(line)
+
+
+def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool, markdown: bool = False) -> None:
+    """Print what was measured: a screen for one judge, a table for several, and where it is logged."""
+    from jrh_mlflow.reports.terminal import plain
 
     if as_json:
         click.echo(json.dumps([_facts(one) for one in evaluations], indent=1, ensure_ascii=False))
-        return
-    if len(evaluations) == 1:
-        (one,) = evaluations
-        title = "Judge datasheet" if isinstance(one.sheet, Datasheet) else "Judge reliability"
-        click.echo(one.sheet.to_markdown(title=f"{title}: {one.judge.label}"))
+    elif markdown:
+        _print_markdown(evaluations)
+    elif len(evaluations) == 1:
+        print_lines(evaluation_lines(evaluations[0]))
     else:
         print_comparison(evaluations)
+        for one in evaluations:
+            print_lines(["", plain(one.judge.label), *_about(one)])
+
+
+def _print_markdown(evaluations: Sequence[Evaluation]) -> None:
     for one in evaluations:
-        for axis, reason in one.withheld.items():
-            click.echo(f"withheld: {one.judge.label}: {axis}: {reason}")
-        if one.cost_usd is not None and one.unknown_costs:
-            click.echo(f"{one.judge.label}: {at_least_text(one.cost_usd, one.unknown_costs)}")
-    click.echo("")
+        click.echo(one.sheet.to_markdown(title=_title(one), note=" ".join(_notes(one)) or None))
     for one in evaluations:
         click.echo(f"{one.judge.label}: {one.link}")
 
 
+def evaluation_lines(one: Evaluation) -> list[str]:
+    """Return the screen of one evaluation: what it read, what is missing, what it cost, and where it is."""
+    from jrh_mlflow.reports.terminal import datasheet_lines, plain, report_lines
+    from jrh_mlflow.results import Datasheet
+
+    sheet = one.sheet
+    table = datasheet_lines(sheet.estimates) if isinstance(sheet, Datasheet) else report_lines(sheet)
+    ended = ", ".join(f"{count:,} {name}" for name, count in sheet.outcomes.items() if count)
+    suite = f"{one.suite.name} ({len(one.suite):,} items, sha256 {one.suite.sha256[:12]})"
+    head = [plain(_title(one)), plain(f"{len(one.calls):,} calls ({ended}) on {suite}")]
+    return [*head, "", *table, "", *_about(one)]
+
+
+def _title(one: Evaluation) -> str:
+    from jrh_mlflow.results import Datasheet
+
+    return f"Judge {'datasheet' if isinstance(one.sheet, Datasheet) else 'reliability'}: {one.judge.label}"
+
+
+def _about(one: Evaluation) -> list[str]:
+    """Return what stands below the numbers: profile, cost, what is withheld, what to know, where it is."""
+    from jrh_mlflow.reports.terminal import withheld_lines, wrapped
+
+    notes = [line for note in _notes(one) for line in wrapped("note", note)]
+    return [
+        *wrapped("profile", f"{one.sheet.profile}."),
+        *wrapped("cost", _cost(one)),
+        *withheld_lines(one.sheet.withheld_readings),
+        *notes,
+        f"logged: {one.link}",
+    ]
+
+
+def _cost(one: Evaluation) -> str:
+    """Say what was paid, and for how many calls the journal had an answer."""
+    from jrh_mlflow.reports.numbers import at_least_text
+
+    known = "no price known" if one.cost_usd is None else at_least_text(one.cost_usd, one.unknown_costs)
+    paid = "none, no model was asked" if one.judge.simulated else known
+    cached = int(one.calls["cached"].sum()) if "cached" in one.calls else 0
+    return f"{paid}; {cached:,} of {len(one.calls):,} calls answered from the journal" if cached else paid
+
+
+def _notes(one: Evaluation) -> list[str]:
+    """Return what a reader must know before believing a number."""
+    from jrh_mlflow.evaluation.evaluate import evaluation_notes
+    from jrh_mlflow.reports.terminal import few_clusters
+    from jrh_mlflow.results import Datasheet
+
+    cluster = "task" if isinstance(one.sheet, Datasheet) else "source"
+    few = few_clusters(one.sheet.estimates.values(), cluster=cluster)
+    return [*evaluation_notes(one.judge, one.calls, truncated=one.truncated), *([few] if few else [])]
+
+
+def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:
+    """Print a result under its title, then what a reader must know."""
+    from jrh_mlflow.reports.terminal import plain, wrapped
+
+    print_lines([plain(title), "", *lines, *(line for note in notes for line in wrapped("note", note))])
+
+
+def print_shift(shift: CriterionShift, *, markdown: bool) -> None:
+    """Print how far each axis moved between the arms."""
+    from jrh_mlflow.reports.terminal import shift_lines
+
+    base, *_ = shift.arms
+    notes = [f"{name}: {note}" for name, one in shift.arms.items() for note in _notes(one) if one.truncated]
+    if markdown:
+        click.echo(shift.to_markdown())
+    else:
+        sheets = {name: one.datasheet.estimates for name, one in shift.arms.items()}
+        title = f"Criterion shift: {shift.arms[base].judge.label}"
+        print_page(title, [*shift_lines(base, sheets, shift.shifts), ""], notes=notes)
+        print_lines(f"cost of {name}: {_cost(one)}" for name, one in shift.arms.items())
+    click.echo(f"logged: {shift.link}")
+
+
 @contextmanager
-def shown_when_stopped(*, as_json: bool) -> Iterator[None]:
+def shown_when_stopped(*, as_json: bool, markdown: bool = False) -> Iterator[None]:
     """Where a signal ended an evaluation, print what was logged before it, and end with the signal's exit code."""
     try:
         yield
@@ -61,7 +140,7 @@ def shown_when_stopped(*, as_json: bool) -> Iterator[None]:
         far = f": {done.truncated.rpartition(': ')[2]}" if done.truncated else ""
         more = "; the same command continues" if done.truncated and done.judge.settings["kind"] == "prompted" else ""
         with suppress(OSError):  # the terminal may be gone
-            print_evaluations([done], as_json=as_json)
+            print_evaluations([done], as_json=as_json, markdown=markdown)
             click.echo(f"Stopped{far}{more}.", err=True)
         click.get_current_context().exit(getattr(stop, "code", 130))
 

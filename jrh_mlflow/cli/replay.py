@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, read_pairs, tracking
+from jrh_mlflow.cli.options import as_json, as_markdown, read_pairs, tracking
 from jrh_mlflow.cli.printing import print_evaluations
 
 
@@ -28,6 +28,7 @@ from jrh_mlflow.cli.printing import print_evaluations
 @click.option("--condition", default="natural", show_default=True, help="Condition of every row, unless mapped.")
 @tracking
 @as_json
+@as_markdown
 def replay(
     file: str,
     pairs: tuple[str, ...],
@@ -35,6 +36,7 @@ def replay(
     tracking_uri: str | None,
     seed: int,
     as_json: bool,
+    markdown: bool,
     **spelling: Any,
 ) -> None:
     """Measure recorded judgments (CSV, JSONL, Parquet) with no model call: one MLflow run per judge.
@@ -51,4 +53,4 @@ def replay(
     columns = read_pairs(pairs)
     mapping = Mapped(columns=columns, **spelling)
     evaluations = run(file, mapping if columns else None, experiment=experiment, tracking_uri=tracking_uri, seed=seed)
-    print_evaluations(evaluations, as_json=as_json)
+    print_evaluations(evaluations, as_json=as_json, markdown=markdown)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, from_model, limits, suite_option, tracking
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, from_model, limits, suite_option, tracking
+from jrh_mlflow.cli.printing import print_page
 from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.options import RunOptions
 from jrh_mlflow.reports.numbers import quote_text
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Print configurations, calls and dollars; send nothing.")
 @tracking
 @as_json
+@as_markdown
 def sweep(
     space: str,
     worker: bool,
@@ -43,6 +45,7 @@ def sweep(
     max_replicates: int,
     price: tuple[str, ...],
     as_json: bool,
+    markdown: bool,
     **options: Any,
 ) -> None:
     """Search models, prompts, tie criteria and policies for the map of reliability against cost.
@@ -66,11 +69,19 @@ def sweep(
         from jrh_mlflow.sweeps.sweep import sweep as run
 
         result = run(space, early_stop=not no_early_stop, max_replicates=max_replicates, **given)
-        _print_sweep(result, as_json=as_json)
+        _print_sweep(result, as_json=as_json, markdown=markdown)
 
 
-def _print_sweep(result: Sweep, *, as_json: bool) -> None:
-    click.echo(result.to_json() if as_json else f"{result.to_markdown()}\n{result.link}")
+def _print_sweep(result: Sweep, *, as_json: bool, markdown: bool) -> None:
+    from jrh_mlflow.reports.terminal import sweep_lines
+
+    if as_json or markdown:
+        click.echo(result.to_json() if as_json else result.to_markdown())
+    else:
+        facts = result.to_dict()
+        print_page(f"Sweep on {facts['suite']['name']}", sweep_lines(facts), notes=facts["notes"])
+    if not as_json:
+        click.echo(f"logged: {result.link}")
     if result.truncated:
         click.echo(f"Truncated: {result.truncated}. Raise --max-usd and run it again.", err=True)
         click.get_current_context().exit(BudgetError.exit_code)

@@ -44,6 +44,11 @@ class Comparison:
         """Names the suite."""
         return f"Comparison of {len(self.runs)} judges on {self.runs[0].suite.name}"
 
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know first."""
+        return [*run_notes(self.runs), *self.contrasts.notes]
+
     def to_markdown(self) -> str:
         """Return the comparison as a readable page."""
         return comparison_markdown(self.contrasts, title=self.title, note=" ".join(run_notes(self.runs)) or None)

@@ -431,9 +431,9 @@ def _noted(failure: BaseException, note: str) -> BaseException:
 
 def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
     """Return what the run of one judge on one suite holds."""
-    judge, suite, answered = measured.judge, measured.suite, _answerers(measured)
+    judge, suite, answered = measured.judge, measured.suite, _answerers(measured.judge, measured.calls)
     settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
-    notes = _notes(measured, answered)
+    notes = evaluation_notes(judge, measured.calls, truncated=measured.truncated)
     title = f"Judge {'datasheet' if isinstance(sheet, Datasheet) else 'reliability'}: {judge.label}"
     spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
     prices = _price_points(measured, sheet)
@@ -486,9 +486,9 @@ def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
     )
 
 
-def _answerers(measured: Measured) -> list[Answerer]:
+def _answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[Answerer]:
     """Return which models answered; only those of a prompted judge name themselves."""
-    return answerers(measured.calls) if measured.judge.settings.get("kind") == PromptedJudge.kind else []
+    return answerers(calls) if judge.settings.get("kind") == PromptedJudge.kind else []
 
 
 def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dict[str, str]:
@@ -549,12 +549,13 @@ def _caption(path: str) -> str:
     return path.rpartition("/")[2].removesuffix(".png").replace("_", " ").capitalize()
 
 
-def _notes(measured: Measured, answered: Sequence[Answerer]) -> list[str]:
-    notes = [SIMULATED_NOTE] if measured.judge.simulated else []
-    notes += [measured.judge.recorded] if measured.judge.recorded else []
-    notes += [f"Truncated ({measured.truncated}): measured on what was asked."] if measured.truncated else []
-    cost, unknown = keys.known_total(measured.calls, "cost_usd"), keys.unknown_costs(measured.calls)
+def evaluation_notes(judge: JudgeFacts, calls: pd.DataFrame, *, truncated: str | None) -> list[str]:
+    """Say what a reader must know of an evaluation before its numbers."""
+    notes = [SIMULATED_NOTE] if judge.simulated else []
+    notes += [judge.recorded] if judge.recorded else []
+    notes += [f"Truncated ({truncated}): measured on what was asked."] if truncated else []
+    cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
     notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []
-    if are_several(answered):
+    if are_several(answered := _answerers(judge, calls)):
         notes.append(f"Answered by more than one model or system: {answered_by_text(answered)}.")
     return notes

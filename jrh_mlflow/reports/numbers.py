@@ -32,8 +32,12 @@ def bounds_text(bounds: Bounds) -> str:
     """
     percent = 100 * bounds.lost_share
     lost = f"{percent:.0f}" if percent >= 10 else f"{percent:.1f}"
-    ends = f"between {_end(bounds.low, bounds.low_censored)} and {_end(bounds.high, bounds.high_censored)}"
-    return f"{ends} ({lost} % of {bounds.asked:,} calls lost: withheld)"
+    return f"between {bounds_ends(bounds)} ({lost} % of {bounds.asked:,} calls lost: withheld)"
+
+
+def bounds_ends(bounds: Bounds) -> str:
+    """Write bounds alone, where it is said beside them that the number is withheld: `0.31 and 0.52`."""
+    return f"{_end(bounds.low, bounds.low_censored)} and {_end(bounds.high, bounds.high_censored)}"
 
 
 def is_shown(reading: Reading) -> bool:

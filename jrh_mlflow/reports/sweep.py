@@ -6,7 +6,7 @@ The page draws reliability against cost as SVG: no script, no request, every tex
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -18,6 +18,8 @@ from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import interval_text
 
 Facts = Mapping[str, Any]
+Interval = Callable[[float | None, float | None], str]
+"""Writes the two ends of an interval."""
 
 _MOST_OTHERS = 20
 """Configurations off the front that are listed; all are in trials.csv."""
@@ -46,7 +48,7 @@ def sweep_markdown(
     notes = [*(["Simulated judges, not models."] if sweep["simulated"] else []), *sweep["notes"]]
     notes += [f"Truncated ({sweep['truncated']}): told on what was measured."] if sweep["truncated"] else []
     lines += [f"> {note}" for note in notes] + ([""] if notes else [])
-    lines += [*_answer(sweep), "", "## Front", ""]
+    lines += [*answer_lines(sweep), "", "## Front", ""]
     # As below it: the most reliable first.
     front = sweep["front"][::-1]
     lines += _ranking(front) if front else ["No configuration was measured that keeps the constraints."]
@@ -60,7 +62,8 @@ def sweep_markdown(
     return "\n".join(lines + _curve(operating, shifts))
 
 
-def _answer(sweep: Facts) -> list[str]:
+def answer_lines(sweep: Facts, *, interval: Interval = interval_text) -> list[str]:
+    """Name the most reliable configuration, and the cheapest that cannot be told from it."""
     members = {member["configuration"]: member for member in sweep["measured"]}
     best, cheap = members.get(sweep["best"]), members.get(sweep["cheapest_tied"])
     if best is None:
@@ -68,26 +71,26 @@ def _answer(sweep: Facts) -> list[str]:
     tied = sum(member["tied_with_best"] for member in sweep["measured"]) - 1
     others = f"; {tied} others cannot be told to be worse" if tied > 0 else ""
     picked = f"Picked on the searched half, where it read {best['search_value']:.3f}{others}."
-    lines = [f"**Most reliable:** {_member_text(best)} {picked}"]
+    lines = [f"**Most reliable:** {_member_text(best, interval)} {picked}"]
     if cheap is not None and cheap is not best:
-        lines.append(f"**Cheapest that cannot be told from it:** {_member_text(cheap)}")
+        lines.append(f"**Cheapest that cannot be told from it:** {_member_text(cheap, interval)}")
     elif cheap is not None:
         lines.append("No cheaper configuration is tied with it.")
     return lines
 
 
-def _member_text(member: Facts) -> str:
+def _member_text(member: Facts, interval: Interval) -> str:
     usd = member["usd_per_1k_judgments"]
     dollars = "price unknown" if usd is None else f"${usd:.4g} per 1,000 judgments"
     broken = "" if member["keeps_constraints"] else " On the held-out half it breaks a constraint."
-    return f"{member['label']}: {_reading_text(member['reliability'])} held out, {dollars}.{broken}"
+    return f"{member['label']}: {reading_facts(member['reliability'], interval=interval)} held out, {dollars}.{broken}"
 
 
-def _reading_text(reading: Facts) -> str:
+def reading_facts(reading: Facts, *, interval: Interval = interval_text) -> str:
     """Write a value with its interval by task."""
     if reading["kind"] != "estimate":
         return "n/a"
-    return f"{reading['value']:.3f} {interval_text(reading['cluster_low'], reading['cluster_high'])}"
+    return f"{reading['value']:.3f} {interval(reading['cluster_low'], reading['cluster_high'])}"
 
 
 def _ranking(members: Sequence[Facts]) -> list[str]:
@@ -103,7 +106,7 @@ def _cells(member: Facts) -> list[str]:
     return [
         member["label"],
         # Not in round brackets: after the interval's square ones Markdown would read a link.
-        _reading_text(member["reliability"]) + (", searched half" if member["holdout_value"] is None else ""),
+        reading_facts(member["reliability"]) + (", searched half" if member["holdout_value"] is None else ""),
         f"{member['search_value']:.3f}",
         "–" if member["bias"] is None else f"{member['bias']:+.3f}",
         "unknown" if usd is None else f"{usd:.4g}",
@@ -137,7 +140,7 @@ def _sureness(
         "- Reliability is the mean of its parts on the held-out half; intervals are 95 % over whole tasks. "
         "Tied: not told apart there by a paired test on tasks, adjusted by Holm; ahead: told to be better there.",
         *_ties(differences),
-        f"- Hypervolume {_reading_text(volume)} of the box of reliability 0 to 1 and dollars{method}.",
+        f"- Hypervolume {reading_facts(volume)} of the box of reliability 0 to 1 and dollars{method}.",
     ]
     if biases:
         lines.append(f"- Selection bias (search minus held out), mean {sum(biases) / len(biases):+.3f}.")

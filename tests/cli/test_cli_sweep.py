@@ -49,7 +49,7 @@ def test_a_space_of_a_file_is_swept_and_printed(space: str, store_uri: str, tmp_
     assert joined.exit_code == 0
     assert "0 trial(s) run" in joined.stdout
     told = run(space, *where, "--max-replicates", "1")
-    assert "**Most reliable:** model quiet" in told.stdout
+    assert "Most reliable: model quiet" in told.stdout
 
 
 def test_a_dry_run_prices_and_logs_nothing(tmp_path: Path) -> None:

@@ -136,12 +136,16 @@ def test_no_bound_is_ever_a_metric(done: jrh.Evaluation, store_uri: str) -> None
 def test_the_terminal_shows_bounds_for_one_judge_and_for_several(
     done: jrh.Evaluation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = bounds_text(bounds_of(done.datasheet)["raw_false_preference"])
+    bounds = bounds_of(done.datasheet)["raw_false_preference"]
+    text = bounds_text(bounds)
+    print_evaluations([done], as_json=False, markdown=True)
+    assert f"| raw false preference | {text} |" in capsys.readouterr().out
     print_evaluations([done], as_json=False)
-    assert f"withheld: Noisy (simulated): raw_false_preference: {done.withheld['raw_false_preference']}" in (
-        printed := capsys.readouterr().out
-    )
-    assert f"| raw false preference | {text} |" in printed
+    rows = capsys.readouterr().out.splitlines()
+    (row,) = [row for row in rows if row.startswith("raw false preference ")]
+    assert f"between {bounds.low:.2f} and {bounds.high:.2f} " in row
+    reason = done.datasheet.withheld["raw_false_preference"].partition(", over the limit")[0]
+    assert any(row.startswith(f"withheld: {reason}: raw_false_preference") for row in rows)
     header, (row, _) = comparison_rows([done, done])
     cells = dict(zip(header, row, strict=True))
     assert cells["false pref. Δ0"] == text
