@@ -19,7 +19,8 @@ from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
-from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish, shown_uri
+from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
+from jrh_mlflow.tracking.view import shown_uri
 
 _MOST_WORST = 10
 _CAPTIONS = {

@@ -44,6 +44,7 @@ from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.outbox import JudgeFacts, Kept, Measured
 from jrh_mlflow.tracking.store import RunContent, Store, ending, open_run, publish, store_place
 from jrh_mlflow.tracking.traces import checked_traces, log_traces
+from jrh_mlflow.tracking.view import ViewLinks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,10 +74,17 @@ class Evaluation:
     suite: Suite
     link: str
     """Where the run can be looked at."""
+    view: ViewLinks
+    """Where it stands beside the other judges of the experiment: table, charts, and the command that shows them."""
     truncated: str | None = None
     """Why calls are missing (`budget: 312 of 680 calls`), or None. The same call again continues."""
     tracking_uri: str | None = None
     """The store that has the run; the active one when None."""
+
+    @property
+    def view_link(self) -> str:
+        """Where it stands beside the other judges of the experiment, in one line."""
+        return str(self.view)
 
     @cached_property
     def cost_usd(self) -> float | None:
@@ -335,6 +343,7 @@ def _log(
         judge=measured.judge,
         suite=measured.suite,
         link=store.link(run_id),
+        view=store.view_links(),
         truncated=measured.truncated,
         tracking_uri=store.uri,
     )

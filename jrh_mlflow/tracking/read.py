@@ -18,7 +18,8 @@ from jrh_mlflow.reports.html import EvaluationRow
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import shown_name
-from jrh_mlflow.tracking.store import active_uri, paged, reading_client, run_link, shown_uri
+from jrh_mlflow.tracking.store import active_uri, paged, reading_client, run_link
+from jrh_mlflow.tracking.view import shown_uri
 
 if TYPE_CHECKING:
     import pandas as pd

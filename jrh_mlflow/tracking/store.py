@@ -16,16 +16,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.spool import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.reports.markdown import shortened
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.view import ViewLinks, context_tags, missing_tags, server_address, shown_uri, view_links
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,12 +57,6 @@ _SETTINGS = {
 four minutes, standard output stays ours, and small files need no progress bar."""
 
 
-def shown_uri(uri: str) -> str:
-    """Return a store's address without the password it may hold: for messages and files."""
-    password = urlsplit(uri).password
-    return uri.replace(f":{password}@", ":***@") if password else uri
-
-
 def store_place(uri: str) -> str:
     """Return what tells a store from others: in each working directory `sqlite:///mlflow.db` is another one.
 
@@ -82,7 +77,7 @@ def active_uri() -> str:
 def run_link(uri: str, experiment_id: str, run_id: str) -> str:
     """Say where a run can be looked at."""
     if uri.startswith("http"):
-        return f"{uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+        return f"{server_address(uri)}/#/experiments/{experiment_id}/runs/{run_id}"
     return f"run {run_id} in {shown_uri(uri)}"
 
 
@@ -241,6 +236,8 @@ class Store:
         with self.errors(_NOTHING_ASKED), _sole_maker(self.uri):
             self.client: MlflowClient = MlflowClient(tracking_uri=self.uri)
         self._artifacts = artifacts
+        self._tags: Mapping[str, str] | None = None
+        """Of the experiment, as they were when it was looked up."""
         # mlflow.set_experiment publishes its choice in these variables.
         active = None if experiment else os.environ.get("MLFLOW_EXPERIMENT_ID")
         self._experiment = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
@@ -256,11 +253,14 @@ class Store:
         return self._experiment_id
 
     def _made(self) -> str:
-        return str(self.client.create_experiment(self._experiment, self._artifacts))
+        made = str(self.client.create_experiment(self._experiment, self._artifacts))
+        self._tags = {}
+        return made
 
     def _found(self) -> str | None:
         with self.errors(_NOTHING_ASKED):
             found = self.client.get_experiment_by_name(self._experiment)
+        self._tags = found.tags if found else None
         return str(found.experiment_id) if found else None
 
     def errors(self, what_now: str) -> AbstractContextManager[None]:
@@ -269,10 +269,26 @@ class Store:
 
     def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
         """Create a running run and return its id."""
-        own = {**tags, keys.TAG_RUN_NAME: name, **({keys.TAG_PARENT: parent} if parent else {})}
+        own = {**context_tags(), **tags, keys.TAG_RUN_NAME: name, **({keys.TAG_PARENT: parent} if parent else {})}
         with self.errors(_NOTHING_ASKED):
             run = self.client.create_run(self.experiment_id, run_name=name, tags=own)
+        self._save_view()
         return str(run.info.run_id)
+
+    def _save_view(self) -> None:
+        """Let the experiment open on judges; that it cannot is said, and takes nothing from the run."""
+        problem, what_now = "did not take the saved view of the experiment", "The run is logged all the same."
+        try:
+            with mlflow_errors(self.uri, problem=problem, what_now=what_now):
+                if self._tags is None:
+                    self._tags = self.client.get_experiment(self.experiment_id).tags
+                missing = missing_tags(self.experiment_id, self._tags)
+                # Seen as set whatever comes: a store that refuses is asked once.
+                self._tags = {**self._tags, **missing}
+                for key, value in missing.items():
+                    _tried_again(partial(self.client.set_experiment_tag, self.experiment_id, key, value))
+        except TrackingError as error:
+            say(str(error))
 
     def log_batch(
         self,
@@ -315,6 +331,10 @@ class Store:
     def link(self, run_id: str) -> str:
         """Say where a run can be looked at."""
         return run_link(self.uri, self.experiment_id, run_id)
+
+    def view_links(self) -> ViewLinks:
+        """Say where the judges of the experiment stand side by side."""
+        return view_links(self.uri, self.experiment_id)
 
 
 def download(uri: str, *, tracking_uri: str | None = None) -> Path:
