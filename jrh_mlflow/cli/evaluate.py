@@ -154,9 +154,7 @@ def _own_judge(judge_text: str, arguments: dict[str, Any]) -> Judge:
 def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
     from jrh_mlflow.evaluation.evaluate import price_evaluation
 
-    known = ("replicates", "journal", "prices", "tracking_uri", "fresh_after")
-    given = {name: recipe.options[name] for name in known if name in recipe.options}
-    quoted = price_evaluation(recipe.judge, recipe.suite, **given)
+    quoted = price_evaluation(recipe.judge, recipe.suite, **recipe.options)
     if as_json:
         click.echo(json.dumps(asdict(quoted), indent=1))
         return

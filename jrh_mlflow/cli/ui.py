@@ -9,7 +9,7 @@ import click
 
 @click.command()
 @click.argument("store", required=False)
-@click.option("--port", default=5000, show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
 @click.option("--copy", is_flag=True, help="Serve a temporary copy and leave the folder as it is.")
 def ui(store: str | None, port: int, copy: bool) -> None:
     """Open the MLflow UI on a store: a folder with mlflow.db in it, a tracking URI, or the active store.

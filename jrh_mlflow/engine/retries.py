@@ -42,7 +42,7 @@ LONGEST_EXAMPLE = 200
 LATER = "Start again later: calls that were answered are kept and not paid again."
 ADVICE = {
     "auth": "Check the API key of this provider, and whether it may use this model.",
-    "not_found": "Check the model name and `api_base`.",
+    "not_found": "Check the model name and `api_base`: does the address end in /v1?",
     "bad_request": "The provider refuses the request itself: check the model's settings and what is in `extra`. "
     "Most models that reason take no temperature: `temperature=None`, --temperature none.",
     "rate_limited": f"Lower `concurrency`, or wait for new quota. {LATER}",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.evaluation.evaluate import SIMULATED_NOTE, Evaluation, evaluate
+from jrh_mlflow.evaluation.evaluate import SIMULATED_NOTE, Evaluation, dry_prepared, evaluate
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.criterion import criterion_axes
 from jrh_mlflow.reports.figures.canvas import figure_files
@@ -22,9 +22,6 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
 from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
-
-_ASKING = ("replicates", "concurrency", "journal", "backend", "fresh_after")
-"""Arguments of `evaluate` that decide what has to be sent, and from where."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +68,8 @@ def criterion_shift(
     names = [arm.tie_criterion.name for arm in arms]
     if len(set(names)) < len(names):
         raise RecipeError(f"The criteria of a shift must differ, but got {', '.join(names)}.")
-    asking = {name: as_evaluate[name] for name in _ASKING if name in as_evaluate}
     for arm in arms:
-        prepare(arm, base.suite, dry=True, **asking).check_ready()
+        dry_prepared(arm, base.suite, **as_evaluate).check_ready()
     facts, store = JudgeFacts.of(arms[0]), Store(tracking_uri, experiment)
     name = run_name or f"{facts.label}: criterion shift"
     with open_run(store, "criterion_shift", name, simulated=facts.simulated, tags=tags) as parent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import Asked, calls_frame
 from jrh_mlflow.engine.budget import OutOfBudget, Overrun
@@ -253,31 +254,32 @@ def evaluate(
     return done
 
 
-def price_evaluation(
-    judge: object,
-    suite: Suite | str | Path | None = None,
-    *,
-    replicates: int = 1,
-    journal: str | Path | Journal | None = None,
-    prices: Overrides | None = None,
-    tracking_uri: str | None = None,
-    fresh_after: Moment | None = None,
-) -> Quote:
-    """Say what an evaluation would send and cost, without sending anything."""
-    prepared = prepare(
-        judge,
-        suite,
-        replicates=replicates,
-        journal=journal,
-        prices=prices,
-        tracking_uri=tracking_uri,
-        fresh_after=fresh_after,
-        dry=True,
-    )
+def price_evaluation(judge: object, suite: Suite | str | Path | None = None, **as_evaluate: Any) -> Quote:
+    """Say what an evaluation would send and cost, without sending anything.
+
+    Takes the arguments of `evaluate`, and refuses what it would refuse.
+    """
+    prepared = dry_prepared(judge, suite, **as_evaluate)
     if not prepared.judge.journalled:
         kind = f"{prepared.judge.name!r} is a {prepared.judge.kind} judge"
         raise RecipeError(f"Only a prompted judge has a price beforehand, and {kind}.")
     return prepared.quote()
+
+
+def dry_prepared(
+    judge: object, suite: Suite | str | Path | None = None, *, traces: str = "failures", **as_evaluate: Any
+) -> Prepared:
+    """Resolve and check the arguments of `evaluate` as it would, with nothing to be sent.
+
+    Raises:
+        TypeError: for an argument that `evaluate` does not take.
+    """
+    for name in as_evaluate.keys() - inspect.signature(evaluate).parameters:
+        raise TypeError(f"The arguments are those of evaluate, and {name!r} is none of them.")
+    checked_traces(traces)
+    decisive = inspect.signature(prepare).parameters
+    given = {name: value for name, value in as_evaluate.items() if name in decisive}
+    return prepare(judge, suite, **given, dry=True)
 
 
 def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation:

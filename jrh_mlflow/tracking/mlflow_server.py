@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ from jrh_mlflow.errors import TrackingError
 
 DATABASE = "mlflow.db"
 ARTIFACTS = "artifacts"
+HOST = "127.0.0.1"
+"""Servers listen on this machine only."""
 
 
 def folder_uri(folder: str | Path) -> str:
@@ -47,7 +50,7 @@ def server_command(store: str | None, *, port: int) -> list[str]:
         backend = ["--backend-store-uri", store or mlflow.get_tracking_uri()]
         if backend[1].startswith("http"):
             raise TrackingError(f"{backend[1]} is a server already: open it in a browser.")
-    place = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    place = ["--host", HOST, "--port", str(port), "--workers", "1"]
     return [sys.executable, "-m", "mlflow", "server", *backend, *place]
 
 
@@ -60,13 +63,29 @@ def server_environment() -> dict[str, str]:
 
 def serve(store: str | None, *, port: int, copy: bool = False) -> None:
     """Serve a store until Ctrl-C or SIGTERM; with `copy`, a temporary copy of the folder."""
+    demand_port(port)
     with suppress(KeyboardInterrupt), _ended_by_sigterm(), _maybe_copy(store, copy=copy) as served:
         command = server_command(served, port=port)
         print(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
         with _started(command) as process:
             code = process.wait()
         if code != 0:
-            raise TrackingError(f"The MLflow server ended with code {code}. Is port {port} taken?")
+            raise TrackingError(f"The MLflow server ended with code {code}.")
+
+
+def demand_port(port: int) -> None:
+    """Refuse a port that somebody listens on: the server would take long to say so, or theirs would answer.
+
+    Raises:
+        TrackingError: naming it.
+    """
+    with socket.socket() as trying:
+        trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trying.bind((HOST, port))
+        except OSError as error:
+            why = f"Port {port} of {HOST} cannot be used: {error.strerror}."
+            raise TrackingError(f"{why} Give another with --port, or end what listens there.") from error
 
 
 @contextmanager
@@ -100,6 +119,7 @@ def running_server(folder: Path, *, port: int) -> Iterator[str]:
 
     Runs written through a server carry `mlflow-artifacts:/` addresses and survive a move of the folder.
     """
+    demand_port(port)
     folder_uri(folder)
     (folder / DATABASE).touch()
     command = server_command(str(folder), port=port)

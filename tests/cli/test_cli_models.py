@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from jrh_mlflow.cli.main import group
+from jrh_mlflow.errors import RecipeError
 from tests.cli.test_cli import jrh
 from tests.loopback import LoopbackServer
 
@@ -89,3 +92,35 @@ def test_what_makes_no_sense_is_one_line_and_an_exit_code(
     assert text in done.stderr
     assert "Traceback" not in done.stderr
     assert KEY not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--traces", "fail"), "Unknown traces 'fail'"),
+        (("--backend", "rey"), "Unknown backend 'rey'"),
+        (("--fresh-after", "soon"), "`fresh_after` must be a date"),
+        (("--max-usd", "nan"), "positive amount"),
+        (("--concurrency", "0"), "--concurrency"),
+        (("--criterion", "strickt"), "Did you mean 'strict'"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_would_refuse(arguments: tuple[str, ...], text: str) -> None:
+    ended = CliRunner().invoke(group, ["evaluate", "--model", "openai/gpt-4o-mini", "--dry-run", *arguments])
+    assert ended.exit_code != 0
+    assert text in f"{ended.output} {ended.exception}"
+
+
+def test_a_dry_run_refuses_a_cap_that_the_run_would_refuse() -> None:
+    own = ["--model", "openai/mine", "--api-base", "http://127.0.0.1:9/v1", "--max-usd", "1"]
+    ended = CliRunner().invoke(group, ["evaluate", *own, "--dry-run"])
+    assert isinstance(ended.exception, RecipeError)
+    assert "--price IN,OUT" in str(ended.exception)
+
+
+def test_a_price_takes_the_arguments_of_evaluate_and_no_others() -> None:
+    from jrh_mlflow.evaluation.evaluate import price_evaluation
+
+    assert price_evaluation("openai/gpt-4o-mini", "datasheet-short", seed=3, tags={"a": "b"}, timeout_s=3).calls == 128
+    with pytest.raises(TypeError, match="'sead'"):
+        price_evaluation("openai/gpt-4o-mini", "datasheet-short", sead=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
@@ -16,6 +17,12 @@ from jrh_mlflow.schema.criteria import Criterion
 def shift(store_uri: str) -> jrh.CriterionShift:
     judge = jrh.scripted.profile("Qwen32B")
     return jrh.criterion_shift(judge, "datasheet-paper", experiment="tests", tracking_uri=store_uri)
+
+
+def test_a_wrong_word_is_refused_before_the_parent_run_is_made(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="Unknown traces"):
+        jrh.criterion_shift("openai/gpt-4o-mini", traces="fail", tracking_uri=f"sqlite:///{tmp_path / 'untouched.db'}")
+    assert not (tmp_path / "untouched.db").exists()
 
 
 def test_the_published_shift_is_read(shift: jrh.CriterionShift) -> None:

@@ -223,3 +223,21 @@ def recorder() -> Iterator[tuple[str, list[str]]]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}", bodies
         server.shutdown()
+
+
+def test_an_address_without_its_version_is_told_where_the_dialect_usually_lives(server: LoopbackServer) -> None:
+    root = server.url.removesuffix("/v1")
+    with pytest.raises(TransportError) as raised:
+        send("direct", request_to(server, api_base=f"{root}/?api-key=hidden-1234"))
+    assert raised.value.kind == "not_found"
+    with pytest.raises(TransportError) as bare:
+        send("direct", request_to(server, api_base=root))
+    assert f"{root}/chat/completions (does the address end in /v1? Try api_base {root}/v1)" in str(bare.value)
+    assert "hidden" not in str(raised.value)
+
+
+def test_a_missing_model_at_a_whole_address_is_not_blamed_on_the_address() -> None:
+    with LoopbackServer(models=("other",)) as server, pytest.raises(TransportError) as raised:
+        send("direct", request_to(server))
+    assert f"{server.url}/chat/completions: HTTP 404: The model `gpt-4o-mini` does not exist." in str(raised.value)
+    assert "/v1?" not in str(raised.value)

@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from jrh_mlflow.tracking.mlflow_server import folder_uri, wait_until_up
+from jrh_mlflow.cli.main import group
+from jrh_mlflow.errors import TrackingError
+from jrh_mlflow.tracking.mlflow_server import folder_uri, running_server, wait_until_up
 from jrh_mlflow.tracking.store import Store
 from tests.waiting import wait_until
 
@@ -49,3 +52,27 @@ def test_the_server_and_the_copy_end_with_the_command(ending: signal.Signals, tm
         if _alive(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def test_a_busy_port_ends_the_command_at_once_and_names_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = CliRunner().invoke(group, ["ui", str(tmp_path), "--port", str(port)])
+    assert isinstance(ended.exception, TrackingError)
+    assert f"Port {port} of 127.0.0.1 cannot be used" in str(ended.exception)
+    assert "--port" in str(ended.exception)
+    assert ended.output == ""
+
+
+def test_a_store_is_never_written_through_the_server_of_another(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(TrackingError, match=f"Port {port} "), running_server(tmp_path / "store", port=port):
+            pass
+
+
+@pytest.mark.parametrize("port", ["0", "70000", "http"])
+def test_what_is_no_port_is_refused(port: str, tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").touch()
+    assert CliRunner().invoke(group, ["ui", str(tmp_path), "--port", port]).exit_code == 2

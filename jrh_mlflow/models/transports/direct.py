@@ -34,6 +34,8 @@ OPENAI_BASE = "https://api.openai.com/v1"
 NO_KEY = "none"
 """Sent to servers of one's own, which ask for no key."""
 
+_NO_SUCH_PLACE = (404, 405)
+"""What a server says to a path that it does not know; of a model that it does not know some say 404 too."""
 _REASONING = re.compile(r"o\d|.*gpt-[56](?!-chat)")
 
 
@@ -54,6 +56,19 @@ class Endpoint:
     def host(self) -> str:
         """Host and port, for texts."""
         return urllib.parse.urlsplit(self.url).netloc.rpartition("@")[2]
+
+    @property
+    def shown(self) -> str:
+        """The address for texts, without a query, which may hold a key."""
+        parts = urllib.parse.urlsplit(self.url)
+        return f"{parts.scheme}://{self.host}{parts.path}"
+
+    @property
+    def hint(self) -> str:
+        """Ask for the `/v1` that an address of this dialect usually has; an empty text where there is a version."""
+        if re.search(r"/v\d", urllib.parse.urlsplit(self.url).path):
+            return ""
+        return f" (does the address end in /v1? Try api_base {self.shown.removesuffix('/chat/completions')}/v1)"
 
 
 def connect_s(timeout_s: float) -> float:
@@ -165,7 +180,15 @@ class DirectTransport(Transport):
     async def send(self, request: Request, *, timeout_s: float) -> Response:
         """Send one request; see `Transport.send`."""
         address = await self._address(request)
-        return read_http(*await self._post(address, self._body(request, address), timeout_s))
+        status, headers, body = await self._post(address, self._body(request, address), timeout_s)
+        try:
+            return read_http(status, headers, body)
+        except TransportError as error:
+            if status not in _NO_SUCH_PLACE:
+                raise
+            text = f"{address.shown}{address.hint}: {error.text}"
+            failure = TransportError(error.kind, text, status, error.retry_after, error.usage)
+        raise failure
 
     def _body(self, request: Request, address: Endpoint) -> bytes:
         """Encode a request once for all its replicates and retries, which come close together."""
