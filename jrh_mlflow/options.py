@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime, timezone
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator, model_validator
 from typing_extensions import Self
@@ -22,6 +22,8 @@ from jrh_mlflow.schema.criteria import Criterion
 Number: TypeAlias = int | float
 Moment: TypeAlias = str | date
 """A date or moment as users give it: a `datetime` is a `date`."""
+Metrics: TypeAlias = Literal["headline", "all"]
+"""Which numbers of an evaluation become metrics of its MLflow run."""
 AUTOMATIC = "pairwise"
 """The default prompt: for anything that is not a pair the built-in one that fits is taken."""
 ANSWER_STYLES: Mapping[str, tuple[str, str]] = {"letters": ("A", "B"), "digits": ("1", "2")}
@@ -198,6 +200,9 @@ class RunOptions(Options):
     seed: int = option(0, "a whole number", "Of everything drawn at random.")
     tags: dict[Any, Any] | None = option(None, "a mapping")
     traces: str = option("failures", "a text", "Which calls become MLflow traces: failures, all or none.")
+    metrics: Metrics = option(
+        "headline", "headline or all", "Which numbers become MLflow metrics; datasheet.json has all of them."
+    )
     prices: dict[Any, Any] | None = option(None, "a mapping")
     requests_per_minute: Number | None = option(None, _AMOUNT, "Of the endpoint; delays, never drops.", gt=0)
     tokens_per_minute: Number | None = option(None, _AMOUNT, "Of the endpoint.", gt=0)
@@ -299,6 +304,19 @@ def read_moment(given: Moment) -> datetime:
     if moment > datetime.now(timezone.utc):
         raise RecipeError(f"`fresh_after` must lie in the past, but {given} is to come (in UTC).")
     return moment
+
+
+def checked_metrics(metrics: object) -> Metrics:
+    """Return which numbers become MLflow metrics.
+
+    Raises:
+        RecipeError: It is none of the words for that.
+    """
+    for word in get_args(Metrics):
+        if metrics == word:
+            known: Metrics = word
+            return known
+    raise RecipeError(f"`metrics` must be {' or '.join(get_args(Metrics))}, but is {metrics!r}.")
 
 
 def read_prices(data: object) -> dict[str, tuple[float, float]]:

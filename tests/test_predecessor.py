@@ -523,7 +523,8 @@ def test_metrics_are_floats_with_n_and_interval_and_a_wrong_column_is_code_two_n
     suite: jrh.Suite, store_uri: str, tmp_path: Path
 ) -> None:
     done = evaluate(jrh.scripted.Grader(accuracy=0.7, seed=2), suite, store_uri)
-    found = MlflowClient(tracking_uri=store_uri).get_run(done.run_id).data.metrics
+    found = done.metrics
+    assert MlflowClient(tracking_uri=store_uri).get_run(done.run_id).data.metrics == done.logged
     assert found["baseline/accuracy/ci_low"] < found["baseline/accuracy/rate"] < found["baseline/accuracy/ci_high"]
     assert found["baseline/accuracy/n"] == 12
     assert all(type(value) is float and np.isfinite(value) for value in found.values())

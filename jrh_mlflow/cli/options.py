@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 from click.core import ParameterSource
@@ -63,6 +63,8 @@ def _click_option(model: type[Options], name: str, *, parameter: str) -> Callabl
     if any(get_origin(kind) is Mapping for kind in kinds):
         return click.option(flag, parameter, multiple=True, metavar="KEY=JSON", help=text)
     shown = text if field.is_required() or field.default is None else f"{text} [{field.default}]"
+    if get_origin(field.annotation) is Literal:
+        return click.option(flag, parameter, type=click.Choice(list(kinds)), help=shown)
     number = next((kind for kind in (float, int) if kind in kinds), None)
     if number is not None and type(None) in kinds and field.default is not None:
         # None is a value of its own where it is not the default.

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, read_pairs, tracking
+from jrh_mlflow.cli.options import as_json, as_markdown, from_model, read_pairs, tracking
 from jrh_mlflow.cli.printing import print_evaluations
+from jrh_mlflow.options import RunOptions
 
 
 @click.command()
@@ -26,18 +27,21 @@ from jrh_mlflow.cli.printing import print_evaluations
 @click.option("--second", default="2", show_default=True, help="How it spells the second.")
 @click.option("--tie", multiple=True, default=("tie",), show_default=True, help="How it spells a tie.")
 @click.option("--condition", default="natural", show_default=True, help="Condition of every row, unless mapped.")
+@from_model(RunOptions, "metrics")
 @tracking
 @as_json
 @as_markdown
 def replay(
     file: str,
     pairs: tuple[str, ...],
-    experiment: str | None,
-    tracking_uri: str | None,
-    seed: int,
+    winner: str,
+    first: str,
+    second: str,
+    tie: tuple[str, ...],
+    condition: str,
     as_json: bool,
     markdown: bool,
-    **spelling: Any,
+    **options: Any,
 ) -> None:
     """Measure recorded judgments (CSV, JSONL, Parquet) with no model call: one MLflow run per judge.
 
@@ -51,6 +55,7 @@ def replay(
     from jrh_mlflow.evaluation.replay import replay as run
 
     columns = read_pairs(pairs)
-    mapping = Mapped(columns=columns, **spelling)
-    evaluations = run(file, mapping if columns else None, experiment=experiment, tracking_uri=tracking_uri, seed=seed)
+    mapping = Mapped(columns=columns, winner=winner, first=first, second=second, tie=tie, condition=condition)
+    given = {name: value for name, value in options.items() if value is not None}
+    evaluations = run(file, mapping if columns else None, **given)
     print_evaluations(evaluations, as_json=as_json, markdown=markdown)

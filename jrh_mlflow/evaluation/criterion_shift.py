@@ -11,15 +11,17 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.evaluation.evaluate import SIMULATED_NOTE, Evaluation, dry_prepared, evaluate
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.criterion import criterion_axes
+from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.reports.figures.canvas import figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import bounds_note, interval_text, is_shown, missing_text, value_text
 from jrh_mlflow.resolve import prepare
 from jrh_mlflow.schema.criteria import Criterion
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.logged_tables import axes_table, table_tags
 from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
 from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 
@@ -35,7 +37,9 @@ class CriterionShift:
     shifts: dict[str, Reading]
     """`<criterion>/<axis>` to the difference against the base arm: `strict/tie_rate/delta_0_same` is ΔC."""
     metrics: dict[str, float]
-    """What the parent run logged."""
+    """Every shift by its key."""
+    logged: dict[str, float]
+    """Those that are metrics of the parent run: the headline, or all."""
     link: str
 
     def to_markdown(self) -> str:
@@ -53,6 +57,7 @@ def criterion_shift(
     tracking_uri: str | None = None,
     max_usd: float | None = None,
     tags: Mapping[str, str] | None = None,
+    metrics: Metrics = "headline",
     **as_evaluate: Any,
 ) -> CriterionShift:
     """Measure a judge under each criterion on the same suite; the first criterion is the base.
@@ -61,6 +66,7 @@ def criterion_shift(
     `presentation.rubric` and the answers it allows in `presentation.answers`. `max_usd` covers all arms together;
     the other arguments are those of `evaluate`.
     """
+    metrics = checked_metrics(metrics)
     if len(criteria) < 2:
         raise RecipeError(f"A shift needs at least two criteria, but got {list(criteria)}.")
     base = prepare(judge, suite, tracking_uri=tracking_uri, dry=True)
@@ -74,14 +80,21 @@ def criterion_shift(
     name = run_name or f"{facts.label}: criterion shift"
     with open_run(store, "criterion_shift", name, simulated=facts.simulated, tags=tags) as parent:
         where = {"experiment": experiment, "tracking_uri": tracking_uri, "tags": tags, "parent_run_id": parent}
-        evaluations = _evaluate_arms(arms, base.suite, max_usd=max_usd, **where, **as_evaluate)
+        evaluations = _evaluate_arms(arms, base.suite, max_usd=max_usd, metrics=metrics, **where, **as_evaluate)
         shifts = criterion_axes(
             {name: one.datasheet.estimates for name, one in evaluations.items()},
             calls={name: one.calls for name, one in evaluations.items()},
         )
-        content = _content(facts, base.suite, evaluations, shifts)
-        metrics = publish(store, parent, content, what_now="The arms are logged; the parent is not.")
-    return CriterionShift(run_id=parent, arms=evaluations, shifts=shifts, metrics=metrics, link=store.link(parent))
+        content = _content(facts, base.suite, evaluations, shifts, metrics=metrics)
+        logged = publish(store, parent, content, what_now="The arms are logged; the parent is not.")
+    return CriterionShift(
+        run_id=parent,
+        arms=evaluations,
+        shifts=shifts,
+        metrics=_numbers(shifts),
+        logged=logged,
+        link=store.link(parent),
+    )
 
 
 def _evaluate_arms(
@@ -98,9 +111,19 @@ def _evaluate_arms(
     }
 
 
+def _numbers(shifts: Mapping[str, Reading]) -> dict[str, float]:
+    return keys.last_values(keys.all_points(keys.shift_readings(shifts)))
+
+
 def _content(
-    facts: JudgeFacts, suite: Suite, arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]
+    facts: JudgeFacts,
+    suite: Suite,
+    arms: Mapping[str, Evaluation],
+    shifts: Mapping[str, Reading],
+    *,
+    metrics: Metrics,
 ) -> RunContent:
+    readings = keys.shift_readings(shifts)
     markdown = _markdown(arms, shifts)
     sheets = {name: one.datasheet.estimates for name, one in arms.items()}
     figures = datasheet_figures(sheets)
@@ -108,11 +131,17 @@ def _content(
     if segment is not None:
         figures["operating_points.png"] = segment
     return RunContent(
-        points=[point for axis, reading in shifts.items() for point in keys.shift_points(axis, reading)],
+        points=keys.all_points(readings) if metrics == "all" else keys.value_points(keys.headline_shifts(readings)),
         params={"judge": {**facts.settings, "tie_criterion": ", ".join(arms)}, "suite": keys.suite_facts(suite)},
         description=markdown,
         described_in=keys.SHIFT_MARKDOWN,
-        artifacts={keys.SHIFT_MARKDOWN: markdown, **figure_files(figures)},
+        tags=table_tags(keys.AXES_TABLE),
+        artifacts={
+            keys.SHIFT_JSON: {"shifts": plain_data(shifts), "metrics": _numbers(shifts)},
+            keys.SHIFT_MARKDOWN: markdown,
+            keys.AXES_TABLE: axes_table(readings),
+            **figure_files(figures),
+        },
         suite=suite,
         save_suite=False,
     )

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,14 +27,14 @@ from jrh_mlflow.measures.axes import thresholds
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
-from jrh_mlflow.options import Moment
+from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
-from jrh_mlflow.reports.numbers import at_least_text, money_text, threshold_text, withheld_text
+from jrh_mlflow.reports.numbers import at_least_text, money_text, short_interval, tag_text, withheld_text
 from jrh_mlflow.resolve import Prepared, prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import categorised
@@ -42,6 +42,7 @@ from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys, outbox
+from jrh_mlflow.tracking.logged_tables import axes_table, table_tags
 from jrh_mlflow.tracking.outbox import JudgeFacts, Kept, Measured
 from jrh_mlflow.tracking.store import RunContent, Store, ending, open_run, publish, store_place
 from jrh_mlflow.tracking.traces import checked_traces, log_traces
@@ -67,7 +68,9 @@ class Evaluation:
 
     run_id: str
     metrics: dict[str, float]
-    """Exactly what was logged."""
+    """Every number by its key."""
+    logged: dict[str, float]
+    """Those that are metrics of the MLflow run: the headline, or all."""
     sheet: Sheet
     """What was measured: a datasheet of pairs, or a report of reliability tests."""
     calls: pd.DataFrame
@@ -134,6 +137,7 @@ def evaluate(
     progress: bool = True,
     tags: Mapping[str, str] | None = None,
     traces: str = "failures",
+    metrics: Metrics = "headline",
     prices: Overrides | None = None,
     requests_per_minute: float | None = None,
     tokens_per_minute: float | None = None,
@@ -164,6 +168,8 @@ def evaluate(
         progress: Show a progress bar on a terminal or in a notebook.
         tags: More tags for the run.
         traces: Which calls become MLflow traces: `failures`, `all` or `none`.
+        metrics: Which numbers become metrics of the run: `headline`, those that judges are compared by, or `all`.
+            Every number is in `.metrics`, in `datasheet.json` and in the table `axes.json` either way.
         prices: Model to dollars per million input and output tokens, where litellm's table is wrong or silent.
         requests_per_minute: Of the endpoint; limits delay, never drop.
         tokens_per_minute: Of the endpoint.
@@ -184,6 +190,7 @@ def evaluate(
             itself, in the same way. The run is KILLED when not one pair was complete, and on a second signal.
     """
     checked_traces(traces)
+    metrics = checked_metrics(metrics)
     prepared = prepare(
         judge,
         suite,
@@ -203,7 +210,7 @@ def evaluate(
     key = outbox.outbox_key(*prepared.identity, seed, store_place(store.uri), store.experiment_id, *nested)
     if (kept := outbox.oldest_kept(key)) is not None:
         print(f"Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
-        return _log_kept(kept, tracking_uri=store.uri)
+        return _log_kept(kept, tracking_uri=store.uri, metrics=metrics)
     client = ClientSettings(
         concurrency=prepared.concurrency,
         timeout_s=timeout_s,
@@ -244,6 +251,7 @@ def evaluate(
                 tags=dict(tags or {}),
                 truncated=truncated,
                 traces=traces,
+                metrics=metrics,
             )
         with _not_instead_of(answers.failure):
             elsewhere = IN_THE_JOURNAL if prepared.judge.journalled else IN_THE_ERROR
@@ -267,7 +275,12 @@ def price_evaluation(judge: object, suite: Suite | str | Path | None = None, **a
 
 
 def dry_prepared(
-    judge: object, suite: Suite | str | Path | None = None, *, traces: str = "failures", **as_evaluate: Any
+    judge: object,
+    suite: Suite | str | Path | None = None,
+    *,
+    traces: str = "failures",
+    metrics: Metrics = "headline",
+    **as_evaluate: Any,
 ) -> Prepared:
     """Resolve and check the arguments of `evaluate` as it would, with nothing to be sent.
 
@@ -277,6 +290,7 @@ def dry_prepared(
     for name in as_evaluate.keys() - inspect.signature(evaluate).parameters:
         raise TypeError(f"The arguments are those of evaluate, and {name!r} is none of them.")
     checked_traces(traces)
+    checked_metrics(metrics)
     decisive = inspect.signature(prepare).parameters
     given = {name: value for name, value in as_evaluate.items() if name in decisive}
     return prepare(judge, suite, **given, dry=True)
@@ -290,9 +304,10 @@ def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation
     return _log_kept(outbox.kept_in(Path(folder)), tracking_uri=tracking_uri)
 
 
-def _log_kept(kept: Kept, *, tracking_uri: str | None) -> Evaluation:
+def _log_kept(kept: Kept, *, tracking_uri: str | None, metrics: Metrics | None = None) -> Evaluation:
     with kept:
         measured, target = kept.read()
+        measured = replace(measured, metrics=metrics or measured.metrics)
         kept_uri = None if ":***@" in target["tracking_uri"] else target["tracking_uri"]
         store = Store(tracking_uri or kept_uri, experiment_id=target["experiment_id"])
         with ending(store, target["run_id"], keeps_finished=True):
@@ -331,15 +346,17 @@ def _log(
         sheet = measure(measured.calls, seed=int(measured.run["seed"]), labels=measured.suite.labels)
         sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=int(measured.run["seed"]))
         try:
-            content = evaluation_content(measured, sheet)
-            metrics = publish(store, run_id, content, what_now=what_now, is_new=is_new)
+            points = evaluation_points(measured, sheet)
+            content = evaluation_content(measured, sheet, points)
+            logged = publish(store, run_id, content, what_now=what_now, is_new=is_new)
         except TrackingError as error:
             error.calls = measured.calls
             raise
     kept.forget()
     return Evaluation(
         run_id=run_id,
-        metrics=metrics,
+        metrics=keys.last_values(points),
+        logged=logged,
         sheet=sheet,
         calls=measured.calls,
         judge=measured.judge,
@@ -440,14 +457,18 @@ def _noted(failure: BaseException, note: str) -> BaseException:
     return failure
 
 
-def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
-    """Return what the run of one judge on one suite holds."""
+def evaluation_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
+    """Return every number of an evaluation."""
+    spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
+    return [*keys.sheet_points(sheet), *spent, *_price_points(measured, sheet)]
+
+
+def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.Point]) -> RunContent:
+    """Return what the run of one judge on one suite holds; `points` are all its numbers."""
     judge, suite, answered = measured.judge, measured.suite, _answerers(measured.judge, measured.calls)
     settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
     notes = evaluation_notes(judge, measured.calls, truncated=measured.truncated)
     title = f"Judge {'datasheet' if isinstance(sheet, Datasheet) else 'reliability'}: {judge.label}"
-    spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
-    prices = _price_points(measured, sheet)
     worst: Sequence[WorstItem] = ()
     note = " ".join(notes) or None
     if isinstance(sheet, Datasheet):
@@ -466,14 +487,14 @@ def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
         estimates=sheet.estimates,
         outcomes=sheet.outcomes,
         max_excluded=sheet.max_excluded,
-        facts=_facts(measured, prices),
+        facts=_facts(measured, _price_points(measured, sheet)),
         judge=described,
         figures={_caption(path): png for path, png in sorted(figures.items())},
         worst=worst,
         notes=notes,
     )
     return RunContent(
-        points=[*keys.sheet_points(sheet), *spent, *prices],
+        points=points if measured.metrics == "all" else keys.headline_points(points, sheet),
         params={"judge": settings, "suite": keys.suite_facts(suite), "run": measured.run},
         description=markdown,
         described_in=keys.DATASHEET_MARKDOWN,
@@ -487,7 +508,9 @@ def evaluation_content(measured: Measured, sheet: Sheet) -> RunContent:
                 "suite_sha256": suite.sha256,
                 **({"answered_by": [asdict(one) for one in answered]} if answered else {}),
                 **sheet.to_dict(),
+                "metrics": keys.last_values(points),
             },
+            keys.AXES_TABLE: axes_table(keys.sheet_readings(sheet)),
             keys.DATASHEET_MARKDOWN: markdown,
             **figures,
             keys.DATASHEET_PAGE: page,
@@ -503,19 +526,30 @@ def _answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[Answerer]:
 
 
 def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dict[str, str]:
-    tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags}
+    tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags, **_reading_tags(sheet), **table_tags(keys.AXES_TABLE)}
     if measured.judge.recorded:
         tags[keys.TAG_RECORDED] = "true"
     if generated := measured.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
-    # Their metric is a bound where they are censored: the tag says so.
-    tags |= {keys.own_key(axis): threshold_text(reading) for axis, reading in thresholds(sheet.estimates).items()}
     if measured.truncated:
         tags[keys.TAG_TRUNCATED] = measured.truncated
     if are_several(answered):
         tags[keys.TAG_ANSWERED_BY] = answered_by_text(answered)
     if sheet.withheld:
         tags[keys.TAG_WITHHELD] = ", ".join(sheet.withheld)
+    return tags
+
+
+def _reading_tags(sheet: Sheet) -> dict[str, str]:
+    """Return headline readings and thresholds as `jrh.<axis>`: a column of runs then shows a number with its interval.
+
+    The metric of a censored threshold is a bound: its tag says so.
+    """
+    readings = {**sheet.headline, **thresholds(sheet.estimates)}
+    tags = {keys.own_key(axis): tag_text(one) for axis, one in readings.items() if isinstance(one, Estimate)}
+    if isinstance(sheet, ReliabilityReport) and (mean := sheet.summary["mean"]) is not None:
+        ends = short_interval(sheet.summary["mean_ci_low"], sheet.summary["mean_ci_high"])
+        tags[keys.own_key(keys.RELIABILITY_MEAN)] = f"{mean:.2f} {ends}"
     return tags
 
 

@@ -27,6 +27,7 @@ from jrh_mlflow.engine import calls_frame
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
 from jrh_mlflow.evaluation.evaluate import Evaluation, log_measured
 from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS, CallRecord, Item
 from jrh_mlflow.suites import Suite
 from jrh_mlflow.suites.dataset import read_table
@@ -64,17 +65,18 @@ def replay(
     experiment: str | None = None,
     tracking_uri: str | None = None,
     seed: int = 0,
+    metrics: Metrics = "headline",
 ) -> list[Evaluation]:
     """Measure a file of recorded judgments and log one run per judge.
 
     Without a mapping the file must hold call records already (the columns of `calls/calls.parquet`).
     """
-    path = Path(file)
+    path, chosen = Path(file), checked_metrics(metrics)
     frame = read_table(path)
     by_judge = _own_records(frame, path) if mapping is None else _mapped_records(frame, mapping)
     checked = {judge: normalise(records) for judge, records in by_judge.items()}
     store = Store(tracking_uri, experiment)
-    return [_log(store, judge, calls, path, seed=seed) for judge, calls in checked.items()]
+    return [_log(store, judge, calls, path, seed=seed, metrics=chosen) for judge, calls in checked.items()]
 
 
 def _own_records(frame: pd.DataFrame, path: Path) -> dict[str, pd.DataFrame]:
@@ -192,7 +194,7 @@ def _outcome(said: str, mapping: Mapped, *, order: str, stated: str) -> tuple[st
     return "verdict", "1" if named_first == as_shown else "2"
 
 
-def _log(store: Store, judge: str, calls: pd.DataFrame, path: Path, *, seed: int) -> Evaluation:
+def _log(store: Store, judge: str, calls: pd.DataFrame, path: Path, *, seed: int, metrics: Metrics) -> Evaluation:
     facts = JudgeFacts(
         name=judge,
         simulated=False,
@@ -200,7 +202,12 @@ def _log(store: Store, judge: str, calls: pd.DataFrame, path: Path, *, seed: int
         prompt=f"Judgments recorded by another tool, read from {path.name}: the prompt is not known here.\n",
     )
     done = Measured(
-        judge=facts, suite=recorded_suite(calls, name=path.stem), calls=calls, run={"seed": seed}, seconds=0.0
+        judge=facts,
+        suite=recorded_suite(calls, name=path.stem),
+        calls=calls,
+        run={"seed": seed},
+        seconds=0.0,
+        metrics=metrics,
     )
     return log_measured(store, done, run_name=facts.label)
 

@@ -178,6 +178,8 @@ class Axis:
     """Name of its share of good decisions in the composite of sweeps."""
     cell: Literal["interval", "value"] | None = "interval"
     """How the table of steps shows it; None: the table leaves it out."""
+    headline: bool = False
+    """One of the few that MLflow gets by default, as metric and tag; of a family the main step, and the curve."""
     column: str | None = None
     """Head of its column where judges stand side by side; of a family the first step is shown."""
     figure: str | None = None
@@ -531,6 +533,7 @@ AXES: tuple[Axis, ...] = (
         hits=takes_side,
         meaning="Share of calls with nothing to judge that prefer a side all the same; 0 is right.",
         direction="lower",
+        headline=True,
         expected=True,
         shifted=True,
         part="no_dark_current",
@@ -552,6 +555,7 @@ AXES: tuple[Axis, ...] = (
         hits=is_no_tie,
         meaning="Share of calls between two that meet the same requirements and are not called a tie; 0 is right.",
         direction="lower",
+        headline=True,
         expected=True,
         shifted=True,
         part="no_false_preference",
@@ -564,6 +568,7 @@ AXES: tuple[Axis, ...] = (
         hits=same_content,
         meaning="Share of equal pairs in which one content wins in both orders: wording moves the judge; 0 is right.",
         direction="lower",
+        headline=True,
         column="stable",
         figure="stable\n(same content twice)",
     ),
@@ -573,6 +578,7 @@ AXES: tuple[Axis, ...] = (
         hits=same_slot,
         meaning="Share of equal pairs in which one slot wins in both orders: the place moves the judge; 0 is right.",
         direction="lower",
+        headline=True,
         column="positional",
         figure="positional\n(same slot twice)",
     ),
@@ -612,6 +618,7 @@ AXES: tuple[Axis, ...] = (
         hits=chooses_better,
         meaning="Share of calls that choose the better content, ties counted as not correct; 1 is right.",
         direction="higher",
+        headline=True,
         curve=True,
         expected=True,
         shifted=True,
@@ -642,6 +649,7 @@ AXES: tuple[Axis, ...] = (
         hits=is_tie,
         meaning="Share of calls that are a tie although one content is better; 0 is right.",
         direction="lower",
+        headline=True,
         # What is compared is whether the better was chosen; how it was missed would only widen the family of tests.
         compared=False,
         shifted=True,
@@ -674,6 +682,7 @@ AXES: tuple[Axis, ...] = (
         statistic="value",
         meaning="Smallest quality difference at which 75 % of the calls choose the better content; lower is better.",
         direction="lower",
+        headline=True,
         column="Δ75",
     ),
     _matched_steps(
@@ -682,6 +691,7 @@ AXES: tuple[Axis, ...] = (
         hits=chooses_better,
         meaning="Share of calls that choose the better content where the other has the same words; 1 is right.",
         direction="higher",
+        headline=True,
         curve=True,
         shifted=True,
         column="better δ=1, matched",
@@ -714,6 +724,7 @@ AXES: tuple[Axis, ...] = (
         hits=chooses_padded,
         meaning="Share of calls that prefer the content with padding over the same content without; 0 is right.",
         direction="lower",
+        headline=True,
         figure="prefers padding",
     ),
     Axis(
@@ -730,6 +741,7 @@ AXES: tuple[Axis, ...] = (
         hits=chooses_better,
         meaning="Share of calls on real pairs that choose the content known to be better; 1 is right.",
         direction="higher",
+        headline=True,
         expected=True,
         part="natural_accuracy",
         column="accuracy",
@@ -780,6 +792,7 @@ AXES: tuple[Axis, ...] = (
         counting=levels.dark_current,
         meaning="Share of empty or blank responses that are passed: yes, or a score above the lowest; 0 is right.",
         direction="lower",
+        headline=True,
         column="dark current",
         figure="dark current\n(passes nothing)",
     ),
@@ -790,6 +803,7 @@ AXES: tuple[Axis, ...] = (
         counting=partial(levels.separation, condition=LEVEL_LADDERS[0]),
         meaning="Chance that the higher of two levels has the better answer, ties half; 1 is right, 0.5 tells nothing.",
         direction="higher",
+        headline=True,
         curve=True,
         column="separation δ=5",
         figure="separation,\nfive steps apart",
@@ -814,6 +828,7 @@ AXES: tuple[Axis, ...] = (
         counting=partial(levels.separation, condition=LEVEL_LADDERS[1]),
         meaning="Separation where a lower level has the same words with wrong facts; 1 is right, 0.5 tells nothing.",
         direction="higher",
+        headline=True,
         curve=True,
         column="separation δ=5, matched",
         figure="separation,\nfive steps, same words",
@@ -858,6 +873,7 @@ AXES: tuple[Axis, ...] = (
         unit="pair",
         meaning="Share of contents that have a better answer with padding than without; 0 is right.",
         direction="lower",
+        headline=True,
         column="rewards padding",
         figure="rewards padding",
     ),
@@ -876,6 +892,7 @@ AXES: tuple[Axis, ...] = (
         counting=levels.repeat_agreement,
         meaning="Share of the pairs of answers to one and the same content that are the same; 1 is right.",
         direction="higher",
+        headline=True,
         column="repeats agree",
         figure="repeats agree",
     ),
@@ -975,6 +992,11 @@ def curve_of(stimuli: Stimuli, estimates: Mapping[str, Reading]) -> dict[float, 
 def thresholds(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
     """Return the readings of the axes that are the threshold of a curve."""
     return {axis.name: estimates[axis.name] for axis in AXES if axis.unit == "curve" and axis.name in estimates}
+
+
+def headline_axes() -> list[str]:
+    """Return the keys of the estimates that MLflow gets by default."""
+    return [axis.main_key for axis in AXES if axis.headline]
 
 
 def stimuli_axes() -> dict[Stimuli, list[Axis]]:

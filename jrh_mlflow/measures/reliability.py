@@ -36,6 +36,8 @@ from jrh_mlflow.scoring.readings import accuracy_axes, baseline_axes, label_axes
 
 ALL = "all"
 """All tests pooled, the baseline apart."""
+HEADLINE = ("accuracy", "mae")
+"""What MLflow gets of each test by default, where it is read: the mean error of a scale only."""
 _MOST_RIVALS = 3
 """Tests that a profile names where the weakest is not decided."""
 
@@ -185,6 +187,12 @@ def _weakest(numbers: Mapping[str, Share]) -> str:
     told = ", ".join(f"{test} {numbers[test]}" for test in (lowest, *rivals)[:_MOST_RIVALS])
     more = len(rivals) + 1 - _MOST_RIVALS
     return f"weakest test not decided: {told}{f' and {more} more' if more > 0 else ''}"
+
+
+def headline_of_tests(tests: Iterable[str], scores: Iterable[str]) -> list[str]:
+    """Return the axes that MLflow gets by default: of the baseline and each test, and what stands for a test."""
+    found = [f"{test}/{statistic}" for test in (BASELINE, *tests) for statistic in HEADLINE]
+    return list(dict.fromkeys(found + [f"{test}/{expectation_of(test).statistic}" for test in scores]))
 
 
 class CostPoint(NamedTuple):

@@ -88,6 +88,22 @@ def with_interval(reading: Reading) -> str:
     return f"{reading.value:.3f} {short_interval(reading.cluster_low, reading.cluster_high)}"
 
 
+def tag_text(reading: Estimate) -> str:
+    """Write a reading and its interval by cluster to two places; a threshold that is censored by its sign.
+
+    An end that is missing, or beyond the measured steps, is a dash.
+
+    Example:
+        >>> ends = {"ci_low": 0.2, "ci_high": 0.4, "cluster_low": 0.16, "cluster_high": 0.479}
+        >>> tag_text(Estimate(value=0.3, n=90, excluded=0, n_clusters=9, method="", **ends))
+        '0.30 [0.16, 0.48]'
+    """
+    if reading.censored:
+        return threshold_text(reading)
+    low, high = (number_text(end, places=2) for end in (reading.cluster_low, reading.cluster_high))
+    return f"{reading.value:.2f} [{low}, {high}]"
+
+
 def interval_text(low: float | None, high: float | None) -> str:
     """Write an interval to four places; an end beyond what was measured is a dash, and so is a missing interval."""
     if low is None and high is None:

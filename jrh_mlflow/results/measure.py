@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jrh_mlflow.measures.axes import headline_axes
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import datasheet_axes
 from jrh_mlflow.measures.levels import level_table
 from jrh_mlflow.measures.pointwise_datasheet import level_axes, level_profile
 from jrh_mlflow.measures.profile import preference_kinds, profile_line
 from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, normalise, outcome_counts
-from jrh_mlflow.measures.reliability import ReliabilityReadings, WorstItem, reliability_readings
+from jrh_mlflow.measures.reliability import ReliabilityReadings, WorstItem, headline_of_tests, reliability_readings
 from jrh_mlflow.reports.markdown import datasheet_markdown
 from jrh_mlflow.reports.reliability import report_markdown
-from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 from jrh_mlflow.scoring.pointwise import point_table
@@ -36,6 +37,11 @@ class Datasheet:
     max_excluded: float
     estimates: Mapping[str, Reading]
     """Axis to estimate, or to the reason why there is none."""
+
+    @property
+    def headline(self) -> dict[str, Estimate]:
+        """The few readings that judges are compared by first, where they have a number: MLflow gets them by default."""
+        return _numbers(self.estimates, headline_axes())
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -59,6 +65,11 @@ class Datasheet:
 @dataclass(frozen=True, kw_only=True)
 class ReliabilityReport(ReliabilityReadings):
     """What one pointwise judge reads on one reliability suite."""
+
+    @property
+    def headline(self) -> dict[str, Estimate]:
+        """The few readings that judges are compared by first, where they have a number: MLflow gets them by default."""
+        return _numbers(self.estimates, headline_of_tests(self.tests, self.scores))
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -88,6 +99,12 @@ class ReliabilityReport(ReliabilityReadings):
 
 
 Report = Datasheet | ReliabilityReport
+
+
+def _numbers(estimates: Mapping[str, Reading], wanted: Iterable[str]) -> dict[str, Estimate]:
+    """Return the readings of some axes that have a number."""
+    found = {axis: estimates[axis] for axis in wanted if axis in estimates}
+    return {axis: reading for axis, reading in found.items() if isinstance(reading, Estimate)}
 
 
 def _withheld(estimates: Mapping[str, Reading]) -> dict[str, NotEstimable]:

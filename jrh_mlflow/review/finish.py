@@ -27,6 +27,7 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.logged_tables import table_tags, table_text
 from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 from jrh_mlflow.tracking.traces import ReviewedItem, ReviewerDecision, log_review_traces
 
@@ -206,10 +207,9 @@ def _run_content(review: Review, done: Finished, *, who: str) -> RunContent:
     with review.decisions.current() as standings:
         facts, points = _facts(review, done, entries, standings)
         rows = [_item_row(entry, standings) for entry in entries.values()]
-        columns = list(rows[0]) if rows else []
         decided = _decided(done, entries.values(), standings)
     parent = {"sha256": done.parent.sha256, "n_items": len(done.parent.items)}
-    tags = {keys.TAG_LOGGED_ARTIFACTS: json.dumps([{"path": keys.DECISIONS_TABLE, "type": "table"}])}
+    tags = table_tags(keys.DECISIONS_TABLE)
     if generated := done.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
     return RunContent(
@@ -220,7 +220,7 @@ def _run_content(review: Review, done: Finished, *, who: str) -> RunContent:
         tags=tags,
         artifacts={
             keys.REVIEW_JSON: json.dumps(facts, indent=1) + "\n",
-            keys.DECISIONS_TABLE: json.dumps({"columns": columns, "data": [list(row.values()) for row in rows]}),
+            keys.DECISIONS_TABLE: table_text(rows),
             keys.DECISIONS_FILE: _events_csv(review),
         },
         suite=done.suite,

@@ -19,7 +19,7 @@ from jrh_mlflow.engine import count_calls
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, TrackingError
-from jrh_mlflow.options import Moment, read_moment
+from jrh_mlflow.options import Moment, checked_metrics, read_moment
 from jrh_mlflow.resolve import opened_journal, prepare, resolve_judge, resolve_suite
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
@@ -343,6 +343,7 @@ def set_up(
 def _check_arguments(
     as_evaluate: Mapping[str, Any], *, n_trials: int | None, max_usd: float | None, join: bool
 ) -> None:
+    checked_metrics(as_evaluate.get("metrics", "headline"))
     for name in _OURS:
         if name in as_evaluate:
             raise RecipeError(f"A sweep sets `{name}` of its trials itself.")

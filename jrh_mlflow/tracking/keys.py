@@ -69,6 +69,7 @@ PARAM_SUITE_SHA256 = "suite.sha256"
 PARAM_SUITE_ITEMS = "suite.n_items"
 
 CALLS_TOTAL = "calls/total"
+CALLS_UNPARSED = "calls/unparsed"
 CALLS_ERROR = "calls/error"
 CALLS_CACHED = "calls/cached"
 INPUT_TOKENS = "tokens/input"
@@ -82,14 +83,25 @@ COST_PER_1K_JUDGMENTS = "cost/usd_per_1k_judgments"
 RELIABILITY_MEAN = "reliability/mean"
 SECONDS = "time/seconds"
 CPU_SECONDS = "time/cpu_seconds"
+RELIABILITY_MEAN = "reliability/mean"
+RELIABILITY_MIN = "reliability/min"
+
+_ALWAYS = (COST, COST_PER_1K_CALLS, UNKNOWN_COSTS, CALLS_TOTAL, CALLS_UNPARSED, CALLS_ERROR, SECONDS)
+"""Headline metrics of every evaluation."""
+_SHIFT = "criterion_shift/"
+_CRITERION = "tie_rate/delta_0_same"
+"""The criterion C itself: its shift is what a change of the criterion is named by."""
 
 SUITE_FOLDER = "suite"
 CALLS_FILE = "calls/calls.parquet"
 PROMPT_FILE = "judge/prompt.txt"
 JUDGE_FILE = "judge/judge.json"
 DATASHEET_JSON = "datasheet.json"
+AXES_TABLE = "axes.json"
+"""One row per axis, as `mlflow.load_table` and the MLflow UI read it."""
 DATASHEET_MARKDOWN = "datasheet.md"
 DATASHEET_PAGE = "datasheet.html"
+SHIFT_JSON = "criterion_shift.json"
 SHIFT_MARKDOWN = "criterion_shift.md"
 COMPARISON_JSON = "comparison.json"
 COMPARISON_MARKDOWN = "comparison.md"
@@ -149,18 +161,57 @@ def reading_points(axis: str, reading: Reading) -> list[Point]:
     return known_points(values)
 
 
-def shift_points(axis: str, reading: Reading) -> list[Point]:
-    """Spell the shift of a criterion arm: `criterion_shift/strict/tie_rate/delta_0_same/value`."""
-    return reading_points(f"criterion_shift/{axis}", reading)
+def shift_readings(shifts: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Spell the shifts of criterion arms: `criterion_shift/strict/tie_rate/delta_0_same`."""
+    return {f"{_SHIFT}{axis}": reading for axis, reading in shifts.items()}
+
+
+def sheet_readings(sheet: Datasheet | ReliabilityReport) -> dict[str, Reading]:
+    """Every reading by its axis; what holds in a group of items is `category/<name>/accuracy`."""
+    categories = {} if isinstance(sheet, Datasheet) else sheet.categories
+    names = category_names(categories)
+    grouped = {
+        f"category/{names[group]}/{axis}": reading
+        for group, readings in categories.items()
+        for axis, reading in readings.items()
+    }
+    return {**sheet.estimates, **grouped}
+
+
+def all_points(readings: Mapping[str, Reading]) -> list[Point]:
+    """Every axis with its statistics."""
+    return [point for axis, reading in readings.items() for point in reading_points(axis, reading)]
 
 
 def sheet_points(sheet: Datasheet | ReliabilityReport) -> list[Point]:
     """Every axis with its statistics, and what sums it up."""
-    points = [point for axis, reading in sheet.estimates.items() for point in reading_points(axis, reading)]
+    points = all_points(sheet_readings(sheet))
     if isinstance(sheet, Datasheet):
         return points + _curve_points(sheet.estimates)
-    across_tests = known_points({f"reliability/{name}": value for name, value in sheet.summary.items()})
-    return points + across_tests + _category_points(sheet)
+    return points + known_points({f"reliability/{name}": value for name, value in sheet.summary.items()})
+
+
+def headline_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
+    """Return the points that MLflow gets by default: cost, calls, time, and what judges are compared by first.
+
+    Axes say at their declaration whether they are among these; of a family it is the main step and the curve.
+    """
+    chosen = {*_ALWAYS, RELIABILITY_MEAN, RELIABILITY_MIN}
+    chosen |= {f"{axis}/{reading.statistic}" for axis, reading in sheet.headline.items()}
+    chosen |= {f"{axis.name}/curve" for axis in axes.AXES if axis.headline and axis.curve}
+    return [point for point in points if point.key in chosen]
+
+
+def headline_shifts(shifts: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Return the shifts that MLflow gets by default: of the criterion, and of what is headline of a datasheet."""
+    ends = tuple(f"/{axis}" for axis in (_CRITERION, *axes.headline_axes()))
+    return {axis: reading for axis, reading in shifts.items() if axis.endswith(ends)}
+
+
+def value_points(readings: Mapping[str, Reading]) -> list[Point]:
+    """Spell nothing but the numbers themselves."""
+    found = {f"{axis}/{one.statistic}": one.value for axis, one in readings.items() if isinstance(one, Estimate)}
+    return known_points(found)
 
 
 def category_names(groups: Iterable[str]) -> dict[str, str]:
@@ -181,17 +232,6 @@ def category_names(groups: Iterable[str]) -> dict[str, str]:
 def _ascii(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_")[:60]
-
-
-def _category_points(report: ReliabilityReport) -> list[Point]:
-    """Spell what holds in a group of items: `category/<name>/accuracy/rate`."""
-    names = category_names(report.categories)
-    return [
-        point
-        for group, axes in report.categories.items()
-        for axis, reading in axes.items()
-        for point in reading_points(f"category/{names[group]}/{axis}", reading)
-    ]
 
 
 def _curve_points(estimates: Mapping[str, Reading]) -> list[Point]:

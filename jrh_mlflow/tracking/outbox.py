@@ -22,6 +22,7 @@ from jrh_mlflow.engine.journal.spool import lock
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.home import home
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.options import Metrics
 from jrh_mlflow.suites.suite import Suite, read_suite
 
 _FACTS_FILE = "evaluation.json"
@@ -76,6 +77,8 @@ class Measured:
     """Why calls are missing, or None."""
     traces: str = "none"
     """Which calls become MLflow traces: `failures`, `all` or `none`."""
+    metrics: Metrics = "headline"
+    """Which numbers become metrics of the run."""
 
 
 def outbox_home() -> Path:

@@ -470,7 +470,8 @@ def publish(store: Store, run_id: str, content: RunContent, *, what_now: str, is
             write_artifacts(Path(folder), content)
             store.client.log_artifacts(run_id, folder)
         # A run that is published again may have its numbers already: a second point of each would change its charts.
-        if is_new or keys.CALLS_TOTAL not in store.client.get_run(run_id).data.metrics:
+        logged: dict[str, float] = {} if is_new else store.client.get_run(run_id).data.metrics
+        if keys.CALLS_TOTAL not in logged:
             if content.suite is not None:
                 store.log_dataset(run_id, content.suite)
             store.log_batch(
@@ -479,10 +480,11 @@ def publish(store: Store, run_id: str, content: RunContent, *, what_now: str, is
                 params=keys.grouped_params(content.params),
                 tags={**content.tags, keys.TAG_NOTE: note},
             )
+            logged = keys.last_values(content.points)
         store.client.set_terminated(run_id, "FINISHED")
         if content.traces is not None:
             content.traces(store, run_id)
-    return keys.last_values(content.points)
+    return logged
 
 
 def write_artifacts(folder: Path, content: RunContent) -> None:

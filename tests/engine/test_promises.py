@@ -57,6 +57,7 @@ from jrh_mlflow.tracking.keys import without_partial
 from jrh_mlflow.tracking.mlflow_server import running_server
 from jrh_mlflow.tracking.store import Store
 from tests.engine.journal_tools import BACKENDS, run_at_once
+from tests.logged_runs import numbers_of
 from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
 from tests.loopback_replies import Body, ReplyFunction
 from tests.test_example import free_port
@@ -424,7 +425,7 @@ def test_calls_of_unknown_cost_leave_the_cost_of_the_others_to_be_logged(store_u
     assert metrics["cost/usd"] == pytest.approx(told / 1e6) == pytest.approx(done.cost_usd)
     assert metrics["cost/unknown_calls"] == unknown == done.unknown_costs
     assert metrics["cost/usd_per_1k_calls"] == pytest.approx(1000 * done.cost_usd / (n_calls() - unknown))
-    assert metrics["tokens/input"] == server.counts["input_tokens"]
+    assert done.metrics["tokens/input"] == server.counts["input_tokens"]
     client = MlflowClient(store_uri)
     for page in ("datasheet.html", "datasheet.md"):
         text = Path(client.download_artifacts(done.run_id, page)).read_text(encoding="utf-8")
@@ -1319,7 +1320,9 @@ def assert_two_whole_runs(printed: list[list[str]], store: str, folder: Path) ->
     assert len({run_id for run_id, _ in printed}) == 2
     runs = [MlflowClient(store).get_run(run_id) for run_id, _ in printed]
     assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
-    assert [run.data.metrics["calls/tie"] for run in runs] == [float(n_ties) for _, n_ties in printed]
+    numbers = [numbers_of(store, run_id) for run_id, _ in printed]
+    assert [one["calls/tie"] for one in numbers] == [float(n_ties) for _, n_ties in printed]
+    assert [run.data.metrics["calls/total"] for run in runs] == [one["calls/total"] for one in numbers]
     assert len({run.inputs.dataset_inputs[0].dataset.digest for run in runs}) == 1
     assert not list((folder / ".jrh" / "outbox").iterdir())
 
@@ -1362,7 +1365,7 @@ def test_what_a_living_process_is_logging_is_neither_taken_nor_removed(
     outer = evaluate()
     assert outer.run_id != inner[0].run_id
     for done in (outer, inner[0]):
-        assert MlflowClient(store_uri).get_run(done.run_id).data.metrics == done.metrics
+        assert MlflowClient(store_uri).get_run(done.run_id).data.metrics == done.logged
     assert not list((tmp_path / ".jrh" / "outbox").iterdir())
 
 
@@ -1443,7 +1446,8 @@ def test_answers_and_caps_are_the_users_whatever_folder_a_command_is_typed_in(
             run = evaluate_in(tmp_path / name, server, monkeypatch, store_uri)
             assert run.data.params["run.journal"] == "~/.local/share/jrh/journal.db"
             assert "Paid answers are kept in ~/.local/share/jrh/journal.db.\n" in capsys.readouterr().err
-    assert server.counts["requests"] == run.data.metrics["calls/total"] == run.data.metrics["calls/cached"]
+    numbers = numbers_of(store_uri, run.info.run_id)
+    assert server.counts["requests"] == numbers["calls/total"] == numbers["calls/cached"]
     assert (at_home / "journal.db").is_file()
     assert not (tmp_path / "one" / ".jrh").exists()
 

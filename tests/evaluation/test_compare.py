@@ -17,6 +17,7 @@ from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.evaluation.compare import Comparison, suite_differences
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking.read import load_runs
+from tests.logged_runs import numbers_of
 
 EVIL = "<script>alert(1)</script> <img src=x onerror=alert(1)> [x](javascript:alert(1))"
 
@@ -124,7 +125,7 @@ def test_it_goes_to_the_experiment_of_the_first_run_unless_told_otherwise(points
 
 
 def test_the_numbers_are_those_of_the_runs(points, runs, store_uri):
-    logged = MlflowClient(tracking_uri=store_uri).get_run(runs["no"]).data.metrics
+    logged = numbers_of(store_uri, runs["no"])
     assert points.contrasts.cells["typos"]["always_no"].value == logged["typos/accuracy/rate"]
     assert points.contrasts.cells["baseline"]["always_no"].value == logged["baseline/accuracy/rate"]
     assert points.contrasts.costs["always_no"]["usd"] == pytest.approx(logged["cost/usd"])

@@ -48,7 +48,7 @@ def test_there_is_a_parent_with_one_child_per_criterion_and_the_figures(
     parent = client.get_run(shift.run_id)
     assert parent.data.tags["jrh.kind"] == "criterion_shift"
     assert parent.data.params["judge.tie_criterion"] == "allowed, strict"
-    assert parent.data.metrics == shift.metrics
+    assert parent.data.metrics == shift.logged
     for name, arm in shift.arms.items():
         child = client.get_run(arm.run_id)
         assert child.data.tags["mlflow.parentRunId"] == shift.run_id

@@ -22,6 +22,7 @@ from jrh_mlflow.measures.jury.panels import RULES, TIES, BestPanel
 from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
+from tests.logged_runs import numbers_of
 from tests.measures.jury_tools import family_errors
 
 N = 80
@@ -141,7 +142,7 @@ def test_six_judges_of_one_family_are_fewer_votes_than_six(done):
 
 
 def test_the_numbers_of_the_judges_are_those_of_their_runs(done, runs, store_uri):
-    logged = MlflowClient(tracking_uri=store_uri).get_run(runs["j2"]).data.metrics
+    logged = numbers_of(store_uri, runs["j2"])
     seat = done.report.seats["j2"]
     for axis in ("accuracy", "error_rate", "fpr", "fnr"):
         reading = seat.readings[axis]

@@ -17,6 +17,7 @@ from jrh_mlflow.reports.figures.reliability import score_chart
 from jrh_mlflow.schema.items import Labels
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.sweeps.goals import metric_names
+from tests.logged_runs import numbers_of
 from tests.perturb.completion import Completion
 
 SCALE = ("1", "2", "3")
@@ -90,7 +91,8 @@ def test_markdown_shows_it_in_a_section_of_its_own(judged):
 def test_mlflow_has_its_keys_and_the_description(judged, store_uri):
     run = MlflowClient(tracking_uri=store_uri).get_run(judged["stubborn"].run_id)
     assert run.data.metrics["completion/rise/rate"] == 0
-    assert run.data.metrics["completion/rise/n"] == 12
+    assert run.data.tags["jrh.completion/rise"].startswith("0.00 [")
+    assert numbers_of(store_uri, judged["stubborn"].run_id)["completion/rise/n"] == 12
     assert "### completion" in run.data.tags["mlflow.note.content"]
 
 
