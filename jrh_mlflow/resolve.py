@@ -81,8 +81,8 @@ class Prepared:
 
     @property
     def journal_place(self) -> str | None:
-        """Where paid answers are kept, as it may be printed; None for a judge that needs no journal."""
-        return journal_place(self.journal) if self.judge.journalled else None
+        """Where paid answers are kept, as it may be printed; None for a judge that needs no journal or pays nothing."""
+        return journal_place(self.journal) if self.judge.journalled and not self.judge.recorded else None
 
     def ask(
         self, client: ClientSettings, *, on_record: OnRecord | None, stop: StopRule | None, shuffle: int | None

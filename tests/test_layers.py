@@ -42,6 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("recipe",),
     ("sweeps",),
     ("demo",),
+    ("example",),
     ("cli",),
 )
 """From the ground up. Modules of one floor may know one another, in no circle."""

@@ -13,7 +13,7 @@ import click
 from jrh_mlflow.errors import JrhError, demand_posix, suggest
 
 COMMANDS = {
-    "demo": ("demo", "Measure the paper's four judges, no key needed, and print what they read."),
+    "demo": ("demo", "Measure simulated judges and a recorded real one, no key needed, and print what they read."),
     "evaluate": ("evaluate", "Measure one judge and log it as an MLflow run."),
     "shift": ("evaluate", "Measure one judge under several tie criteria."),
     "replay": ("replay", "Measure judgments recorded by another tool, with no model call."),

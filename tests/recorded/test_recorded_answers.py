@@ -109,7 +109,7 @@ def test_a_recorded_run_says_so_asks_nobody_and_needs_no_key(
     judge, suite = RecordedJudge("strict"), "datasheet-paper"
     assert import_recorded(judge, suite, empty_journal) == 680
     done = jrh.evaluate(judge, suite, journal=empty_journal, tracking_uri=store_uri, experiment="recorded")
-    assert done.judge.label == "QwenCoder1.5B strict A/B (recorded)"
+    assert done.judge.label == "Coder1.5B strict A/B (recorded)"
     assert done.metrics["calls/cached"] == done.metrics["calls/total"] == 680
     assert done.cost_usd is None, "what it cost then is not known, and nothing was paid now"
     run = MlflowClient(store_uri).get_run(done.run_id)
@@ -155,7 +155,7 @@ def test_nothing_is_recorded_on_other_suites_or_criteria(empty_journal: Journal)
         import_recorded(RecordedJudge("forced"), "datasheet-short", empty_journal)
     with pytest.raises(CallsError, match="Nothing was recorded under 'lenient'"):
         RecordedJudge("forced").with_criterion("lenient")
-    assert RecordedJudge("forced", "digits").with_criterion("strict").name == "QwenCoder1.5B strict 1/2"
+    assert RecordedJudge("forced", "digits").with_criterion("strict").name == "Coder1.5B strict 1/2"
 
 
 def test_the_form_of_a_journal_key_may_change_without_losing_an_answer(
