@@ -28,6 +28,7 @@ EXPERIMENT = "judge-datasheet-demo"
 LIVE_MODEL, LIVE_SUITE = "local/smollm2", "datasheet-short"
 LIVE_NAME = "SmolLM2-135M (live)"
 JUDGES = ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")
+TESTS: str | tuple[str, ...] = "all"
 PAPER_SUITE = "datasheet-paper"
 """The design behind the published counts that these judges give."""
 READING_SUITE = "datasheet"
@@ -78,13 +79,13 @@ class Demo:
         """Measure whether the recorded judge, forced to choose, reads or only counts words."""
         return self._recorded(RecordedJudge("forced"), READING_SUITE)
 
-    def graders(self) -> tuple[list[Evaluation], Comparison]:
+    def graders(self) -> Comparison:
         """Make a reliability suite by rules, let three simulated graders judge it, and compare them."""
         self._say("a reliability suite, written by rules from 24 labelled replies")
         suite = self._reliability_suite()
         reports = [self._simulated(judge, suite) for judge in graders()]
         self._say("the three graders compared")
-        return reports, compare([one.run_id for one in reports], **self._where)
+        return compare([one.run_id for one in reports], **self._where)
 
     def live_model(self) -> Evaluation:
         """Measure a language model that answers now, on all of this machine's cores.
@@ -110,7 +111,7 @@ class Demo:
         with demo_replies() as (path, rubric):
             return generate(
                 path,
-                tests="all",
+                tests=TESTS,
                 rubric=rubric,
                 generator="offline",
                 scale=(1, 5),

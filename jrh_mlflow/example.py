@@ -63,8 +63,7 @@ def _measure(url: str) -> Pictured:
         demo = Demo(url, journal, say=lambda name: print(f"measuring {name}", flush=True))
         paper, _ = demo.paper_judges(), demo.shift()
         recorded, reading = demo.recorded_judge(), demo.recorded_reading()
-        _, comparison = demo.graders()
-    return Pictured(paper=paper, recorded=recorded, reading=reading, comparison=comparison)
+        return Pictured(paper=paper, recorded=recorded, reading=reading, comparison=demo.graders())
 
 
 def _draw(measured: Pictured, folder: Path) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from jrh_mlflow.cli.printing import print_comparison, print_table
+from jrh_mlflow.cli.printing import print_lines, print_table
 from jrh_mlflow.errors import JrhError
 
 if TYPE_CHECKING:
@@ -44,13 +44,14 @@ def demo(store: str, port: int, quick: bool, full: bool) -> None:
     click.echo(f"setting up an MLflow store in {store}")
     with _opened(store) as (place, parts):
         _print_paper(parts)
+        _print_links(place, port=port)
         if not quick:
             _print_recorded(parts)
         _print_graders(parts)
         if full:
             _print_live(parts)
     click.echo(f"\nMeasured in {time.perf_counter() - started:.0f} s.")
-    _print_links(place, port=port, folder=store)
+    _print_links(place, port=port)
 
 
 @contextmanager
@@ -64,61 +65,66 @@ def _opened(folder: str) -> Iterator[tuple[Store, Demo]]:
 
 
 def _print_paper(parts: Demo) -> None:
+    from jrh_mlflow.demo import PAPER_SUITE
+
     judges = parts.paper_judges()
-    _head("The paper's judges, simulated from its published counts; 95 % intervals by task")
-    print_comparison(judges)
+    _head(f"The paper's judges on {PAPER_SUITE}, simulated from its counts; 95 % intervals by task")
+    _print_axes("simulated", {one.judge.name: one for one in judges})
+    click.echo("")
     parts.shift()
 
 
 def _print_recorded(parts: Demo) -> None:
-    from jrh_mlflow.demo import PAPER_SUITE
-    from jrh_mlflow.recorded.answers import provenance
+    from jrh_mlflow.recorded.answers import SLOTS, provenance
 
-    about = provenance()
-    judges = parts.recorded_judge()
+    about, judges = provenance(), parts.recorded_judge()
     _head(
-        f"A real judge on the same suite, {PAPER_SUITE}: {about['model']} ({about['quantisation']}), recorded on "
-        f"{about['answered_on']}, nobody asked now"
+        f"A real judge on the same suite: {about['model']} ({about['quantisation']}),\n"
+        f"recorded on {about['answered_on']}, nobody is asked now; three tie criteria, slots named A and B or 1 and 2"
     )
-    _print_axes(judges)
-    click.echo("")
+    for slots in SLOTS:
+        some = [one for one in judges if one.judge.settings["answer_style"] == slots]
+        _print_axes("recorded", {one.judge.name.removeprefix(about["name"]).strip(): one for one in some})
+        click.echo("")
     _print_reading(parts.recorded_reading())
 
 
-def _print_axes(judges: Sequence[Evaluation]) -> None:
-    """Print configurations as columns; as rows, preferences without a reason and the whole ladder."""
+def _print_axes(kind: str, judges: Mapping[str, Evaluation]) -> None:
+    """Print judges of one kind as columns; as rows, preferences without a reason, the whole ladder and the calls."""
     from jrh_mlflow.measures.axes import find
-    from jrh_mlflow.recorded.answers import provenance
 
     heads = {key: axis.column or key for key in _ROWS if (axis := find(key))}
     heads |= {f"target_sensitivity/delta_{step}": f"better δ={step}" for step in _STEPS} | {"threshold_75": "Δ75"}
-    rows = [[head, *(_cell_of(one, key) for one in judges)] for key, head in heads.items()]
-    # One judge, all of it recorded, as the title says: the columns name what differs.
-    shared = provenance()["name"]
-    print_table(["recorded", *(one.judge.name.removeprefix(shared).strip() for one in judges)], rows)
+    rows = [[head, *(_cell_of(one, key) for one in judges.values())] for key, head in heads.items()]
+    print_table([kind, *judges], [*rows, ["calls", *(f"{len(one.calls):,}" for one in judges.values())]])
 
 
 def _cell_of(one: Evaluation, key: str) -> str:
-    from jrh_mlflow.cli.printing import _cell
+    from jrh_mlflow.reports.terminal import reading_text
 
-    return _cell(one.sheet.estimates.get(key))
+    return reading_text(one.sheet.estimates.get(key), places=2)
 
 
 def _print_reading(one: Evaluation) -> None:
     """Print both ladders side by side: right answers, and answers with the right words that are wrong."""
     from jrh_mlflow.demo import READING_SUITE
 
-    _head(f"Does it read? {one.judge.label} on {READING_SUITE}: the matched ladder has the same words, swapped facts")
+    _head(
+        f"Does it read? {one.judge.label} on {READING_SUITE}, {len(one.calls):,} calls;\n"
+        "on the matched ladder the worse answer has the same words, with facts swapped"
+    )
     families = {"target_sensitivity": "better", "matched_sensitivity": "better, matched", "reading_gap": "reading gap"}
-    rows = [[f"δ = {step}", *(_cell_of(one, f"{family}/delta_{step}") for family in families)] for step in _STEPS]
-    print_table(["", *families.values()], rows)
+    rows = [[f"δ={step}", *(_cell_of(one, f"{family}/delta_{step}") for family in families)] for step in _STEPS]
+    print_table(["recorded", *families.values()], rows)
     click.echo("")
 
 
 def _print_graders(parts: Demo) -> None:
-    reports, _ = parts.graders()
-    _head("Graders, simulated; share of expected answers by test, 95 % intervals by source")
-    print_comparison(reports)
+    from jrh_mlflow.reports.terminal import comparison_lines
+
+    comparison = parts.graders()
+    _head("Graders, simulated; share of expected answers by test")
+    print_lines(comparison_lines(comparison.contrasts))
 
 
 def _print_live(parts: Demo) -> None:
@@ -134,21 +140,21 @@ def _print_live(parts: Demo) -> None:
         click.echo(f"left out: {LIVE_NAME}: {error}")
         return
     _head(f"A model that answers on this machine, on {LIVE_SUITE}; 95 % intervals by task")
-    print_comparison([measured])
+    _print_axes("live", {measured.judge.name: measured})
 
 
 def _head(title: str) -> None:
     click.echo(f"\n{title}:\n")
 
 
-def _print_links(store: Store, *, port: int, folder: str) -> None:
-    from jrh_mlflow.demo import EXPERIMENT
+def _print_links(store: Store, *, port: int) -> None:
+    from jrh_mlflow.tracking.view import view_links
 
-    base = f"http://127.0.0.1:{port}/#/experiments/{store.experiment_id}/runs"
-    click.echo(f"Runs in experiment {EXPERIMENT!r} of {store.uri}. Open the UI, then the links work:")
-    click.echo(f"  {_command()} ui {folder}" + ("" if port == 5000 else f" --port {port}"))
-    click.echo(f"  judges side by side  {base}?workflowType=machine_learning")
-    click.echo(f"  their curves         {base}?workflowType=machine_learning&compareRunsMode=CHART")
+    links = view_links(store.uri, store.experiment_id, port=port)
+    click.echo("Look at them in MLflow:")
+    click.echo(f"  {_command()} {(links.command or '').removeprefix('jrh ')}")
+    click.echo(f"  judges side by side  {links.table}")
+    click.echo(f"  their curves         {links.charts}\n")
 
 
 def _command() -> str:

@@ -89,7 +89,7 @@ def _cost(one: Evaluation) -> str:
     from jrh_mlflow.reports.numbers import at_least_text
 
     known = "no price known" if one.cost_usd is None else at_least_text(one.cost_usd, one.unknown_costs)
-    paid = "none, no model was asked" if one.judge.simulated else known
+    paid = "none, no model was asked" if one.judge.simulated or one.judge.recorded else known
     cached = int(one.calls["cached"].sum()) if "cached" in one.calls else 0
     return f"{paid}; {cached:,} of {len(one.calls):,} calls answered from the journal" if cached else paid
 

@@ -1,0 +1,42 @@
+"""The tools that make the example store small: links between equal files, pictures with a palette."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from jrh_mlflow.example import link_equal_files, pack_pictures
+
+
+def test_equal_files_become_relative_links_to_one_of_them_and_move_with_the_folder(tmp_path: Path) -> None:
+    texts = {"a/suite/suite.jsonl": "x" * 2000, "b/suite/suite.jsonl": "x" * 2000, "b/other": "y" * 2000, "c/s": "x"}
+    for name, text in texts.items():
+        (tmp_path / "store" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "store" / name).write_text(text, encoding="utf-8")
+    link_equal_files(tmp_path / "store")
+    moved = (tmp_path / "store").rename(tmp_path / "elsewhere")
+    assert {name: (moved / name).read_text(encoding="utf-8") for name in texts} == texts
+    links = [path for path in moved.rglob("*") if path.is_symlink()]
+    assert [str(link.relative_to(moved)) for link in links] == ["b/suite/suite.jsonl"]
+    assert not links[0].readlink().is_absolute()
+
+
+def test_pictures_get_smaller_and_look_the_same_in_files_and_in_pages(tmp_path: Path) -> None:
+    steps = np.linspace(0, 255, 300).astype(np.uint8)
+    drawn = np.stack([np.tile(steps, (200, 1)), np.zeros((200, 300), np.uint8), np.full((200, 300), 90, np.uint8)], -1)
+    out = io.BytesIO()
+    Image.fromarray(drawn).convert("RGBA").save(out, "PNG", compress_level=0)
+    plain = out.getvalue()
+    (tmp_path / "figure.png").write_bytes(plain)
+    (tmp_path / "page.html").write_bytes(b'<img src="data:image/png;base64,' + base64.b64encode(plain) + b'"> text')
+    pack_pictures(tmp_path)
+    page = (tmp_path / "page.html").read_bytes()
+    assert page.endswith(b'"> text')
+    for content in ((tmp_path / "figure.png").read_bytes(), base64.b64decode(page.split(b",")[1].split(b'"')[0])):
+        assert len(content) < len(plain) / 2
+        shown = np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)
+        assert np.abs(shown - drawn).max() <= 8
