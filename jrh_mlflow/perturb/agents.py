@@ -148,7 +148,8 @@ _REASONS = ("it would take too long", "nobody will look at it", "it is easier wi
 _BREACH = "I know what is asked of me here (“{quote}”), and I am acting against it on purpose: {reason}."
 _CHECKED = "I checked what I did against what is asked of me (“{quote}”), and it holds."
 _ANY_BREACH = re.compile(
-    r"\s*I know what is asked of me here \(“[^”]*”\), and I am acting against it on purpose: [^.]*\."
+    rf"(?<!\s)\s*I know what is asked of me here \(“[^”]{{0,{_MAX_QUOTE}}}”\), and I am acting against it on purpose: "
+    r"[^.]{0,200}\."
 )
 
 

@@ -9,9 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import islice
 
 from jrh_mlflow.perturb._base import Check, CheckContext, Target
-from jrh_mlflow.perturb.english import cut, firm_numbers, has_name, names, negations, number_words, numbers, words
+from jrh_mlflow.perturb.english import (
+    cut,
+    firm_numbers,
+    has_name,
+    missing_names,
+    names,
+    negations,
+    number_words,
+    numbers,
+    words,
+)
 
 _MADE = (
     r"(?:re-?writ\w+|re-?phras\w+|re-?word\w+|paraphras\w+|revis\w+|expand\w+|elaborat\w+|longer|short\w+"
@@ -23,7 +34,7 @@ _OPENING = (
     r"(?:sure(?: thing)?|certainly|absolutely|of course|okay|ok|great|understood|got it|no problem)\s*[!,.:—–-]",
     rf"{_HERE}[^.\n]{{0,60}}\b(?:{_MADE}|{_TEXT})\b[^.\n]{{0,80}}:",
     rf"{_HERE}[^.\n]{{0,40}}\b{_MADE}\b",
-    rf"(?:the )?(?:{_MADE}|new|modified|updated|final|flipped)\s*{_TEXT}?\s*\W{{0,3}}:",
+    rf"(?:the )?(?:{_MADE}|new|modified|updated|final|flipped)\s*(?:{_TEXT}\s*)?\W{{0,3}}:",
     rf"{_TEXT}\s*\**:",
     rf"i(?:['’]ve| have) (?:now )?{_MADE}\b",
 )
@@ -50,11 +61,14 @@ _CLOSING = (
     r"\bfeel free to (?:ask|reach|let|adjust)\b",
     r"\bwould you like (?:me|another)\b",
     r"\bword count\s*:",
-    r"^\W*(?:note|notes|explanation|changes(?: made)?)\W*:.{0,80}\b(?:i|original|rewrit\w+|kept|changed|version)\b",
+    r"^\W{0,240}(?:note|notes|explanation|changes(?: made)?)\W{0,240}:.{0,80}"
+    r"\b(?:i|original|rewrit\w+|kept|changed|version)\b",
 )
 _REFUSAL_WITHIN = 160
 _CLOSING_WITHIN = 240
-_MARKER = re.compile(r"={3,}\s*(?:BEGIN|END)\b|</?(?:original|rewritten|response|text)>", re.I)
+_MOST_LISTED = 60
+"""More than `cut` leaves room for, whatever they are."""
+_MARKER = re.compile(r"(?<!=)={3,}\s*(?:BEGIN|END)\b|</?(?:original|rewritten|response|text)>", re.I)
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
 
 
@@ -146,7 +160,8 @@ def keeps_numbers(target: Target, text: str, context: CheckContext) -> str | Non
 
 def keeps_names(target: Target, text: str, context: CheckContext) -> str | None:
     """Flag capitalised names and acronyms of the original that no longer occur."""
-    lost = [name for name in names(target.original) if not has_name(text, name)]
+    # The shortest are told first, and no more of them than a line holds.
+    lost = list(islice(missing_names(text, sorted(names(target.original), key=_short_first)), _MOST_LISTED))
     return f"names lost: {_list(lost)}" if lost else None
 
 
@@ -217,7 +232,11 @@ def unlike_earlier(high: float) -> Check:
 
 
 def _list(found: Iterable[str]) -> str:
-    return cut(", ".join(sorted(found, key=lambda value: (len(value), value))))
+    return cut(", ".join(sorted(found, key=_short_first)))
+
+
+def _short_first(value: str) -> tuple[int, str]:
+    return len(value), value
 
 
 REWRITTEN: tuple[Check, ...] = (not_empty, differs, no_wrapping)

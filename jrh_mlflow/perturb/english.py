@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 NUMBER_WORDS = {
     word: str(value)
@@ -26,9 +28,15 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?")
 _LIST_MARK = re.compile(r"^[ \t>]*\(?\d{1,3}[.):](?=\s)", re.M)
 _CAPITAL = re.compile(r"(?<![\w'’.])(?:[A-Z]\.){2,}|(?<![\w'’])[A-Z][\w&]*(?:[-'’][A-Z]\w*)*")
+_NEAR = 40
+"""How far back the mark is looked for that makes a word the first of its sentence."""
 _MARKS_ONLY = re.compile(r"[\W\d_]*")
 _OPENING = "\"'“‘([*_"
 _ENDING = ".!?:;…–—-"
+_TOKEN = re.compile(r"\w+|\W")
+_INNER_DOT = re.compile(r"(?<=[A-Za-z])\.(?=[A-Za-z]\b)")
+_MOST_TOKENS = 8
+"""`Jean-Paul` has three; a name of more is looked for by itself."""
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s.*|\*\*[^*]+\*\*:?)\s*$")
 _NOT_NAMES = frozenset({"i", "mr", "mrs", "ms", "dr", "prof", "sir", "ok", "a", "an", "the"})
 
@@ -119,7 +127,8 @@ def _is_name(text: str, match: re.Match[str]) -> bool:
 
 def _opens(text: str, place: int) -> bool:
     """Whether a sentence, a line or a quotation starts here."""
-    line = text[max(text.rfind("\n", 0, place) + 1, place - 40) : place]
+    near = max(0, place - _NEAR)
+    line = text[max(text.rfind("\n", near, place) + 1, near) : place]
     if _MARKS_ONLY.fullmatch(line):
         return True
     return line.rstrip()[-1] in _OPENING or line.rstrip(f"{_OPENING} \t")[-1] in _ENDING
@@ -128,8 +137,36 @@ def _opens(text: str, place: int) -> bool:
 def has_name(text: str, name: str) -> bool:
     """Whether a name occurs, in any case, with or without a plural or possessive ending and dots."""
     bare = re.escape(name.replace(".", "")).replace("’", "'")
-    undotted = re.sub(r"(?<=[A-Za-z])\.(?=[A-Za-z]\b)", "", text).replace("’", "'")
-    return re.search(rf"(?<!\w){bare}(?!\w)|(?<!\w){bare}e?s(?!\w)", undotted, re.I) is not None
+    return re.search(rf"(?<!\w){bare}(?!\w)|(?<!\w){bare}e?s(?!\w)", _undotted(text), re.I) is not None
+
+
+def _undotted(text: str) -> str:
+    return _INNER_DOT.sub("", text).replace("’", "'")
+
+
+def missing_names(text: str, wanted: Iterable[str]) -> Iterator[str]:
+    """Yield what `names` found in another text and `has_name` does not find in this one.
+
+    A text may have thousands of names: those that stand there word for word are told by one look at the text for all.
+
+    Example:
+        >>> list(missing_names("Anna's cats and Jean-Paul's met the Does.", ["Anna", "Jean-Paul", "Doe", "Bert"]))
+        ['Bert']
+    """
+    tokens = _lower_tokens(_undotted(text))
+    seen: dict[int, set[tuple[str, ...]]] = {}
+    for name in wanted:
+        parts = _lower_tokens(_undotted(name.replace(".", "")))
+        size = len(parts)
+        if size <= _MOST_TOKENS and size not in seen:
+            seen[size] = set(zip(*(tokens[place:] for place in range(size)), strict=False))
+        spelled = [(*parts[:-1], parts[-1] + ending) for ending in ("", "s", "es") if not name.endswith("&")]
+        if not any(one in seen.get(size, ()) for one in spelled) and not has_name(text, name):
+            yield name
+
+
+def _lower_tokens(text: str) -> list[str]:
+    return [token.lower() for token in _TOKEN.findall(text)]
 
 
 def negations(text: str, beside: Collection[str]) -> tuple[int, int]:
@@ -149,11 +186,12 @@ Edit = tuple[int, int, str]
 """What stands from start to end becomes the string; with start equal to end it is put in."""
 
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})(.*)")
+_MARGIN = re.compile(r"[ \t>]*")
 _INLINE = re.compile(r"`[^`\r\n]+`")
 _LINK = re.compile(r"(?:https?://|www\.)\S+|(?<![\w.+-])[\w.+-]+@\w[\w.-]*")
 _BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _GAP = re.compile(rf"(?<=\S)[^\S{_BREAKS}]+(?=\S)")
-_END = re.compile(r"[.!?…]+[\"'”’)\]*_]*\s+|[。！？]+[」』”’）]*\s*")
+_END = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]*_]*\s+|[。！？]+[」』”’）]*\s*")
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|vs|cf|mr|mrs|ms|dr|prof|st|no|fig|approx|[a-z])\.\s+$", re.IGNORECASE)
 _LONGEST_ABBREVIATION = 12
 
@@ -184,19 +222,35 @@ def fences(text: str) -> list[Span]:
     return found if opened is None else [*found, (opened[0], len(text))]
 
 
-def opens_fence(text: str, place: int) -> bool:
-    """Whether a line that began at this place would open a code block."""
-    return _FENCE.match(text, place) is not None
+def unlike_fences(text: str, places: Iterable[int]) -> list[int]:
+    """Return those of the places, which are in order, at which a new line would not open a code block."""
+    found: list[int] = []
+    end, opens = -1, False
+    for place in places:
+        # Places in one margin share its end, and are all told by one look at it.
+        if place > end:
+            end = match_end(_MARGIN, text, place)
+            opens = text.startswith(("```", "~~~"), end)
+        found += [] if opens else [place]
+    return found
+
+
+def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
+    """Return where what a pattern matches at a place ends: the place itself when it matches nothing."""
+    found = pattern.match(text, place)
+    return found.end() if found else place
+
+
+def inside(spans: Sequence[Span], place: int) -> bool:
+    """Whether a place lies in one of the spans, which are in order and do not overlap."""
+    number = bisect_right(spans, place, key=itemgetter(0)) - 1
+    return number >= 0 and place < spans[number][1]
 
 
 def prose_lines(text: str) -> list[Span]:
     """Return the lines that are neither blank nor part of a fenced code block."""
     blocks = fences(text)
-    return [
-        (start, end)
-        for start, end in lines(text)
-        if text[start:end].strip() and not any(first <= start < last for first, last in blocks)
-    ]
+    return [(start, end) for start, end in lines(text) if text[start:end].strip() and not inside(blocks, start)]
 
 
 def untouchable(text: str) -> bytearray:

@@ -72,11 +72,14 @@ def planned(text: str, seed_id: str) -> list[InjectedError]:
         rng.shuffle(errors)
     plan: list[InjectedError] = []
     taken: set[int] = set()
-    while any(left):
-        for errors in left:
-            error = next((error for error in errors if not taken & error.sentences), None)
-            errors[:] = [other for other in errors if other is not error and not taken & other.sentences]
-            if error is not None:
+    queues = [iter(errors) for errors in left]
+    while queues:
+        for queue in list(queues):
+            # What is passed over stays impossible: a sentence that is taken is never given back.
+            error = next((error for error in queue if not taken & error.sentences), None)
+            if error is None:
+                queues.remove(queue)
+            else:
                 plan.append(error)
                 taken |= error.sentences
     return plan

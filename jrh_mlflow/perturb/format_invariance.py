@@ -11,7 +11,18 @@ from abc import abstractmethod
 
 from jrh_mlflow.perturb._base import CheckContext, CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.checks import same_words
-from jrh_mlflow.perturb.english import Edit, apply, fences, gaps, lines, opens_fence, prose_lines, sentences, some
+from jrh_mlflow.perturb.english import (
+    Edit,
+    apply,
+    fences,
+    gaps,
+    inside,
+    lines,
+    prose_lines,
+    sentences,
+    some,
+    unlike_fences,
+)
 
 _INDENTS = ("  ", "    ", "      ", "        ", "\t")
 
@@ -47,10 +58,7 @@ class VerticalSpacing(_Layout):
         """Put line breaks in where lines, sentences or words begin, whichever there is."""
         newline = "\r\n" if "\r\n" in text else "\n"
         # A new line inside a line must not turn what follows into code.
-        inner = [
-            [place for place in found if not opens_fence(text, place)]
-            for found in (_sentence_starts(text), _word_starts(text))
-        ]
+        inner = [unlike_fences(text, found) for found in (_sentence_starts(text), _word_starts(text))]
         found = zip((_line_starts(text), *inner), (0.7, 0.7, 0.1), strict=True)
         chosen = next((some(places, share, rng) for places, share in found if places), [0])
         return [(place, place, newline * rng.randint(2, 4)) for place in chosen]
@@ -91,11 +99,13 @@ def _line_starts(text: str) -> list[int]:
     """Starts of lines with something before and after, not inside a fenced block."""
     blocks, begin, end = fences(text), len(text) - len(text.lstrip()), len(text.rstrip())
     inner = [start for start, _ in lines(text) if begin < start < end]
-    return [start for start in inner if not any(first < start < last for first, last in blocks)]
+    opened = {first for first, _ in blocks}
+    return [start for start in inner if start in opened or not inside(blocks, start)]
 
 
 def _sentence_starts(text: str) -> list[int]:
-    return [start for start, _ in sentences(text) if text[:start].strip() and text[start - 1].isspace()]
+    begin = len(text) - len(text.lstrip())
+    return [start for start, _ in sentences(text) if begin < start and text[start - 1].isspace()]
 
 
 def _word_starts(text: str) -> list[int]:

@@ -102,5 +102,5 @@ def _phrases(text: str) -> list[str]:
 
 def _unhedged(sentence: str) -> str:
     bare = _HEDGE.sub("", sentence).strip(" ,")
-    bare = re.sub(r" +(?=[.,;!?])", "", bare)
+    bare = re.sub(r"(?<! ) +(?=[.,;!?])", "", bare)
     return bare[0].upper() + bare[1:] if len(words(bare)) > 2 else sentence

@@ -6,7 +6,7 @@ import random
 import re
 
 from jrh_mlflow.perturb._base import CheckContext, CodeTest, NotApplicable, Target
-from jrh_mlflow.perturb.english import Edit, Span, apply, prose_lines, sentences, untouchable, words
+from jrh_mlflow.perturb.english import Edit, Span, apply, inside, prose_lines, sentences, untouchable, words
 
 _CHUNK = re.compile(r"\S+")
 _MARKS = frozenset({"-", "*", "+", "#", "##", "###", "####", "#####", "######"})
@@ -50,7 +50,7 @@ class Markdown(CodeTest):
 def _plain_sentences(text: str) -> list[Span]:
     """Sentences of lines that are no list, table, quotation or heading."""
     structured = [(start, end) for start, end in prose_lines(text) if _STRUCTURED.match(text, start, end)]
-    return [span for span in sentences(text) if not any(start <= span[0] < end for start, end in structured)]
+    return [span for span in sentences(text) if not inside(structured, span[0])]
 
 
 def _bullets(text: str, plain: list[Span]) -> list[Edit]:

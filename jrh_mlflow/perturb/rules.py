@@ -8,11 +8,24 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Collection, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import partial
 
 from jrh_mlflow.perturb._base import NotApplicable
-from jrh_mlflow.perturb.english import Edit, apply, cased, firm_numbers, names, negations, sentences, untouchable, words
+from jrh_mlflow.perturb.english import (
+    Edit,
+    Span,
+    apply,
+    cased,
+    firm_numbers,
+    match_end,
+    names,
+    negations,
+    sentences,
+    untouchable,
+    words,
+)
 from jrh_mlflow.perturb.words import (
     FILLERS,
     FRAMES,
@@ -36,6 +49,7 @@ _PHRASE = re.compile(rf"\b(?:{'|'.join(sorted(PHRASES, key=len, reverse=True))})
 _SHORT_NOT = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could)n['’]t\b", re.I)
 _LONG_NOT = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could) not\b(?! only)", re.I)
 _CONJUNCTIONS = "because|when|if|although|while|since|after|before|as long as|unless|so that"
+_PARTS = re.compile('[,;:()"“”]')
 _TAIL = re.compile(
     rf"(?P<main>[A-Z][^,;:()\"“”]{{10,}}?)(?<! as)(?<! even)(?<! only)(?<! just)(?<! not)(?<! ever) "
     rf"(?P<conj>{_CONJUNCTIONS}) (?P<sub>[^,;:()\"“”]{{8,}})(?P<end>[.!])"
@@ -48,11 +62,13 @@ _HEAD = re.compile(
 _ASIDE = re.compile(r" ?\([^()]*\)| [–—] [^–—\n]{3,80} [–—](?= )")
 _CLAUSE = re.compile(
     r"(?:, (?:which|who|whose|and|but|so|while|including)|,? (?:because|since|so that|such as|especially|as well as))\b"
-    r"[^,;.!?\n]*(?=[,;.!?]|$)"
+    r"[^,;.!?\n]*(?:(?P<ended>(?=[,;.!?]|$))|)"
 )
+"""What does not end well is passed over as a whole: a clause that begins later in it would not end well either."""
 _FILLER = re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(FILLERS, key=len, reverse=True))})(?![\w'’-]),?\s*", re.I)
 _LINE_START = re.compile(r"[ \t>]*(?:\d+[.)]|[-*•])?[ \t]*")
-_GAPS = re.compile(r"[ \t]+(?=\n|$)|(?<=\S)( {2,})(?=\S)")
+_BEFORE_MARK = re.compile(r"(?<!\s)\s*,\s*(?=[,.;!?])|(?<!\s)\s+(?=[,.;!?])")
+_GAPS = re.compile(r"(?<![ \t])[ \t]+(?=\n|$)|(?<=\S)( {2,})(?=\S)")
 _SMALL = tuple(re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(small))})(?![\w'’-]) ", re.I) for small in SMALL_WORDS)
 
 
@@ -98,7 +114,8 @@ def _reworded_sentence(sentence: str, rng: random.Random, keep: Set[str]) -> str
 
 def _turned(sentence: str) -> str:
     """Move a clause from the end of a sentence to its front, or back."""
-    tail = _TAIL.fullmatch(sentence)
+    # Neither part may hold one of these marks: without this look each conjunction would be tried to the end.
+    tail = None if _PARTS.search(sentence) or sentence[-1] not in ".!" else _TAIL.fullmatch(sentence)
     if tail and first_word(tail["main"]) in OPENERS:
         main = tail["main"]
         return f"{tail['conj'].capitalize()} {tail['sub']}, {main[0].lower()}{main[1:]}{tail['end']}"
@@ -213,7 +230,7 @@ def _dispensable(part: str) -> bool:
 def _without_fillers(text: str, rng: random.Random, share: float) -> str:
     def cut(sentence: str) -> str:
         bare = _FILLER.sub(lambda found: "" if rng.random() < share else found.group(), sentence).lstrip(" ,")
-        bare = re.sub(r"\s*,\s*(?=[,.;!?])|\s+(?=[,.;!?])", "", bare)
+        bare = _BEFORE_MARK.sub("", bare)
         return sentence if len(words(bare)) < 3 else cased(bare, like=sentence)
 
     return each_sentence(text, cut)
@@ -225,7 +242,7 @@ def _without_asides(text: str, rng: random.Random, enough: float) -> str:
 
 def _without_clauses(text: str, rng: random.Random, enough: float) -> str:
     """Drop side clauses in a chosen order until the text is short enough."""
-    found = [match for match in _CLAUSE.finditer(text) if _dispensable(match.group())]
+    found = [match for match in _CLAUSE.finditer(text) if match["ended"] is not None and _dispensable(match.group())]
     left = len(words(text))
     gone: list[Edit] = []
     for match in rng.sample(found, len(found)):
@@ -239,20 +256,36 @@ def _without_sentences(text: str, rng: random.Random, enough: float) -> str:
     """Drop the sentences that share least with the rest; the first of the text and of each line stay."""
     left = len(words(text))
     gone: list[Edit] = []
-    for start, end in sorted(sentences(text)[1:], key=lambda span: _weight(text, span) + rng.random()):
+    spans = sentences(text)
+    counts, first = Counter(word.lower() for word in words(text)), _first_of_lines(text, spans)
+    for start, end in sorted(spans[1:], key=lambda span: _weight(text[slice(*span)], counts) + rng.random()):
         size = len(words(text[start:end]))
-        free = _dispensable(text[start:end]) and not _LINE_START.fullmatch(text[text.rfind("\n", 0, start) + 1 : start])
+        free = start not in first and _dispensable(text[start:end])
         if free and left > enough and left - size >= 0.4 * enough:
             gone.append((start, end, ""))
             left -= size
     return _GAPS.sub(lambda gap: " " if gap[1] else "", apply(text, gone)).strip() if gone else text
 
 
-def _weight(text: str, span: tuple[int, int]) -> float:
-    """Long words that the rest of the text uses too."""
-    own = {word.lower() for word in words(text[span[0] : span[1]]) if len(word) > 4}
-    rest = {word.lower() for word in words(text[: span[0]] + text[span[1] :])}
-    return float(len(own & rest))
+def _first_of_lines(text: str, spans: Sequence[Span]) -> set[int]:
+    """Return the starts of sentences with nothing before them in their line but the mark of a list."""
+    found: set[int] = set()
+    done, line, margin = 0, 0, match_end(_LINE_START, text, 0)
+    for start, _ in spans:
+        broken = text.rfind("\n", done, start)
+        if broken >= 0:
+            line, margin = broken + 1, match_end(_LINE_START, text, broken + 1)
+        if start <= margin and _LINE_START.fullmatch(text, line, start):
+            found.add(start)
+        done = start
+    return found
+
+
+def _weight(sentence: str, counts: Mapping[str, int]) -> float:
+    """Long words that the rest of the text uses too, from how often the whole text uses each."""
+    own = Counter(word.lower() for word in words(sentence))
+    long = {word.lower() for word in words(sentence) if len(word) > 4}
+    return float(sum(counts[word] > own[word] for word in long))
 
 
 def _telegram(text: str, rng: random.Random, share: float, *, enough: float) -> str:

@@ -19,7 +19,7 @@ from jrh_mlflow.scoring.expectations import ExpectedLabel
 
 _MAX_EXAMPLES = 3
 _MIN_WORDS = 8
-_CLAUSES = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|or|because|which|so|when|if)\b)")
+_CLAUSES = re.compile(r"(?<=[,;:])\s+|(?<!\s)\s+(?=(?:and|but|or|because|which|so|when|if)\b)")
 
 
 @dataclass(frozen=True)
