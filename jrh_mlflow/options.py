@@ -203,6 +203,11 @@ class RunOptions(Options):
     metrics: Metrics = option(
         "headline", "headline or all", "Which numbers become MLflow metrics; datasheet.json has all of them."
     )
+    texts: bool = option(
+        True,
+        "true or false",
+        "Whether MLflow gets prompts, responses and what judges wrote; without them their hashes, for private data.",
+    )
     prices: dict[Any, Any] | None = option(None, "a mapping")
     requests_per_minute: Number | None = option(None, _AMOUNT, "Of the endpoint; delays, never drops.", gt=0)
     tokens_per_minute: Number | None = option(None, _AMOUNT, "Of the endpoint.", gt=0)

@@ -26,7 +26,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
-from jrh_mlflow.suites.suite import hold_back
+from jrh_mlflow.suites.suite import hold_back, no_texts
 from jrh_mlflow.tracking.outbox import outbox_key
 from jrh_mlflow.tracking.scorers import from_mlflow, is_mlflow_judge
 
@@ -233,6 +233,8 @@ def resolve_suite(suite: Suite | str | Path | None, *, tracking_uri: str | None 
     if not isinstance(suite, Suite):
         suite = load_suite("datasheet" if suite is None else suite, tracking_uri=tracking_uri)
     hold_back(suite)
+    if suite.hash_of_texts is not None:
+        raise SuiteError(no_texts(suite.name))
     if not suite.has_texts:
         raise SuiteError(f"Suite {suite.name!r} was replayed from recorded judgments and has no texts to ask about.")
     return suite

@@ -5,6 +5,7 @@ Keys are known by the names they stand under in the environment.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -31,6 +32,16 @@ def clean_text(text: str) -> str:
     """
     # Hardly any text holds one: two looks at ASCII text are cheaper than a search.
     return text if text.isascii() and "\x00" not in text else _UNWRITABLE.sub(REPLACEMENT, text)
+
+
+def hashed(text: str) -> str:
+    """Return what stands for a text where texts are left out: `sha256:` and its hash.
+
+    Example:
+        >>> hashed("tie")[:20]
+        'sha256:5e7ba8b24a2a8'
+    """
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def clean_data(value: Any) -> tuple[Any, int]:

@@ -37,7 +37,7 @@ run_options = together(
     from_model(RunOptions, "replicates", "max_usd"),
     click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."),
     limits,
-    from_model(RunOptions, "fresh_after", "backend", "metrics", "traces", "run_name"),
+    from_model(RunOptions, "fresh_after", "backend", "metrics", "traces", "texts", "run_name"),
     click.option("--dry-run", is_flag=True, help="Print calls, tokens and dollars; send nothing."),
 )
 """How a judge is asked; the names are those of `jrh.evaluate`."""
@@ -60,11 +60,13 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, markdow
     """Measure one judge on one suite and log it as an MLflow run.
 
     The judge is a model (--model), a callable or scripted judge (--judge), or written down with the rest in a recipe.
-    Options override the recipe. Exit code 3: stopped by the cap, 130: by Ctrl-C; what was measured is logged.
+    Options override the recipe. Exit code 3: stopped by the cap, 130: by Ctrl-C; what was measured is logged. Printed
+    are the headline readings; --markdown prints the whole page. With --no-texts MLflow gets hashes in place of prompts
+    and answers.
 
     \b
     Example: jrh evaluate --model openai/gpt-4o-mini --max-usd 1 --dry-run
-             jrh evaluate --judge recipes/own_judge.py:judge
+             jrh evaluate --judge recipes/own_judge.py:judge --suite my_pairs --no-texts
              jrh evaluate recipes/openai_judge.yaml
     """
     from jrh_mlflow.evaluation import evaluate as evaluation

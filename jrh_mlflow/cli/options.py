@@ -58,7 +58,7 @@ def _click_option(model: type[Options], name: str, *, parameter: str) -> Callabl
     kinds = get_args(field.annotation) or (field.annotation,)
     text = field.description or ""
     if bool in kinds:
-        negated = f"/--no-{flag[2:]}" if type(None) in kinds else ""
+        negated = f"/--no-{flag[2:]}" if type(None) in kinds or field.default is True else ""
         return click.option(f"{flag}{negated}", parameter, is_flag=True, default=None, help=text)
     if any(get_origin(kind) is Mapping for kind in kinds):
         return click.option(flag, parameter, multiple=True, metavar="KEY=JSON", help=text)

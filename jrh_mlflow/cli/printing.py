@@ -42,6 +42,8 @@ def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool, markd
         print_comparison(evaluations)
         for one in evaluations:
             print_lines(["", plain(one.judge.label), *_about(one)])
+    if evaluations and not as_json:
+        click.echo(f"all judges: {evaluations[0].view_link}")
 
 
 def _print_markdown(evaluations: Sequence[Evaluation]) -> None:
@@ -125,7 +127,7 @@ def print_shift(shift: CriterionShift, *, markdown: bool) -> None:
         title = f"Criterion shift: {shift.arms[base].judge.label}"
         print_page(title, [*shift_lines(base, sheets, shift.shifts), ""], notes=notes)
         print_lines(f"cost of {name}: {_cost(one)}" for name, one in shift.arms.items())
-    click.echo(f"logged: {shift.link}")
+    print_lines([f"logged: {shift.link}", f"all judges: {shift.arms[base].view_link}"])
 
 
 @contextmanager

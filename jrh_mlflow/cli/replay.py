@@ -27,7 +27,7 @@ from jrh_mlflow.options import RunOptions
 @click.option("--second", default="2", show_default=True, help="How it spells the second.")
 @click.option("--tie", multiple=True, default=("tie",), show_default=True, help="How it spells a tie.")
 @click.option("--condition", default="natural", show_default=True, help="Condition of every row, unless mapped.")
-@from_model(RunOptions, "metrics")
+@from_model(RunOptions, "metrics", "texts")
 @tracking
 @as_json
 @as_markdown

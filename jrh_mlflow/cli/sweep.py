@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--no-early-stop", is_flag=True, help="Ask every trial to its end.")
 @click.option("--price", "price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens; repeatable.")
 @limits
-@from_model(RunOptions, "fresh_after", "metrics")
+@from_model(RunOptions, "fresh_after", "metrics", "texts")
 @click.option("--run-name", help="Name of the parent run.")
 @click.option("--dry-run", is_flag=True, help="Print configurations, calls and dollars; send nothing.")
 @tracking

@@ -58,6 +58,7 @@ def criterion_shift(
     max_usd: float | None = None,
     tags: Mapping[str, str] | None = None,
     metrics: Metrics = "headline",
+    texts: bool = True,
     **as_evaluate: Any,
 ) -> CriterionShift:
     """Measure a judge under each criterion on the same suite; the first criterion is the base.
@@ -79,13 +80,15 @@ def criterion_shift(
     facts, store = JudgeFacts.of(arms[0]), Store(tracking_uri, experiment)
     name = run_name or f"{facts.label}: criterion shift"
     with open_run(store, "criterion_shift", name, simulated=facts.simulated, tags=tags) as parent:
-        where = {"experiment": experiment, "tracking_uri": tracking_uri, "tags": tags, "parent_run_id": parent}
+        where: dict[str, Any] = {"experiment": experiment, "tracking_uri": tracking_uri, "tags": tags}
+        where |= {"parent_run_id": parent, "texts": texts}
         evaluations = _evaluate_arms(arms, base.suite, max_usd=max_usd, metrics=metrics, **where, **as_evaluate)
         shifts = criterion_axes(
             {name: one.datasheet.estimates for name, one in evaluations.items()},
             calls={name: one.calls for name, one in evaluations.items()},
         )
-        content = _content(facts, base.suite, evaluations, shifts, metrics=metrics)
+        judge_facts = facts if texts else facts.without_texts()
+        content = _content(judge_facts, base.suite, evaluations, shifts, metrics=metrics)
         logged = publish(store, parent, content, what_now="The arms are logged; the parent is not.")
     return CriterionShift(
         run_id=parent,

@@ -57,6 +57,7 @@ Sheet = Datasheet | ReliabilityReport
 
 MEND_PRICE = "Give the price that is billed (`prices`, --price IN,OUT), or a larger `max_tokens`, and run it again."
 """What to do when calls cost more than their worst case."""
+NO_TEXTS_NOTE = "Texts are left out: where one would stand there is its sha256."
 SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
 IN_THE_JOURNAL = "Every answer is in the journal: the same call again logs them without asking."
 IN_THE_ERROR = "They are in the memory of this process only: `error.calls`."
@@ -138,6 +139,7 @@ def evaluate(
     tags: Mapping[str, str] | None = None,
     traces: str = "failures",
     metrics: Metrics = "headline",
+    texts: bool = True,
     prices: Overrides | None = None,
     requests_per_minute: float | None = None,
     tokens_per_minute: float | None = None,
@@ -170,6 +172,9 @@ def evaluate(
         traces: Which calls become MLflow traces: `failures`, `all` or `none`.
         metrics: Which numbers become metrics of the run: `headline`, those that judges are compared by, or `all`.
             Every number is in `.metrics`, in `datasheet.json` and in the table `axes.json` either way.
+        texts: False keeps prompts, responses, rubrics and what judges wrote out of MLflow: artifacts, traces and the
+            outbox hold their sha256 in place of them. The journal on this machine keeps answers, and so does what is
+            returned; ids, labels, groups and names stay as they are.
         prices: Model to dollars per million input and output tokens, where litellm's table is wrong or silent.
         requests_per_minute: Of the endpoint; limits delay, never drop.
         tokens_per_minute: Of the endpoint.
@@ -206,7 +211,7 @@ def evaluate(
     prepared.check_ready()
     fresh = None if prepared.fresh_after is None else prepared.fresh_after.isoformat()
     store = Store(tracking_uri, experiment)
-    nested = (parent_run_id, parent_run_id and run_name, *([fresh] if fresh else []))
+    nested = (parent_run_id, parent_run_id and run_name, *([fresh] if fresh else []), *([] if texts else ["no texts"]))
     key = outbox.outbox_key(*prepared.identity, seed, store_place(store.uri), store.experiment_id, *nested)
     if (kept := outbox.oldest_kept(key)) is not None:
         print(f"Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
@@ -234,7 +239,7 @@ def evaluate(
             if answers.failure is not None and not _is_worth_logging(answers, prepared.judge):
                 _tag_truncated(store, run_id, truncated)
                 raise answers.failure
-            measured = Measured(
+            whole = Measured(
                 judge=facts,
                 suite=prepared.suite,
                 calls=_measurable(answers, prepared),
@@ -253,9 +258,12 @@ def evaluate(
                 traces=traces,
                 metrics=metrics,
             )
+        # Hashed before it touches a disk: what waits for MLflow in the outbox has no texts either.
+        measured = whole if texts else whole.without_texts()
         with _not_instead_of(answers.failure):
             elsewhere = IN_THE_JOURNAL if prepared.judge.journalled else IN_THE_ERROR
             done = _keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
+            done = replace(done, judge=facts, suite=whole.suite, calls=whole.calls)
     failure = answers.failure or interrupts.failure
     if failure is not None:
         raise _with_evaluation(failure, done)
@@ -468,6 +476,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     judge, suite, answered = measured.judge, measured.suite, _answerers(measured.judge, measured.calls)
     settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
     notes = evaluation_notes(judge, measured.calls, truncated=measured.truncated)
+    notes += [] if suite.hash_of_texts is None else [NO_TEXTS_NOTE]
     title = f"Judge {'datasheet' if isinstance(sheet, Datasheet) else 'reliability'}: {judge.label}"
     worst: Sequence[WorstItem] = ()
     note = " ".join(notes) or None

@@ -66,17 +66,19 @@ def replay(
     tracking_uri: str | None = None,
     seed: int = 0,
     metrics: Metrics = "headline",
+    texts: bool = True,
 ) -> list[Evaluation]:
     """Measure a file of recorded judgments and log one run per judge.
 
-    Without a mapping the file must hold call records already (the columns of `calls/calls.parquet`).
+    Without a mapping the file must hold call records already (the columns of `calls/calls.parquet`). With `texts` False
+    MLflow gets hashes of rationales and raw answers, and no column of the file that is none of a call's.
     """
     path, chosen = Path(file), checked_metrics(metrics)
     frame = read_table(path)
     by_judge = _own_records(frame, path) if mapping is None else _mapped_records(frame, mapping)
     checked = {judge: normalise(records) for judge, records in by_judge.items()}
     store = Store(tracking_uri, experiment)
-    return [_log(store, judge, calls, path, seed=seed, metrics=chosen) for judge, calls in checked.items()]
+    return [_log(store, judge, calls, path, seed=seed, metrics=chosen, texts=texts) for judge, calls in checked.items()]
 
 
 def _own_records(frame: pd.DataFrame, path: Path) -> dict[str, pd.DataFrame]:
@@ -194,7 +196,9 @@ def _outcome(said: str, mapping: Mapped, *, order: str, stated: str) -> tuple[st
     return "verdict", "1" if named_first == as_shown else "2"
 
 
-def _log(store: Store, judge: str, calls: pd.DataFrame, path: Path, *, seed: int, metrics: Metrics) -> Evaluation:
+def _log(
+    store: Store, judge: str, calls: pd.DataFrame, path: Path, *, seed: int, metrics: Metrics, texts: bool
+) -> Evaluation:
     facts = JudgeFacts(
         name=judge,
         simulated=False,
@@ -209,7 +213,7 @@ def _log(store: Store, judge: str, calls: pd.DataFrame, path: Path, *, seed: int
         seconds=0.0,
         metrics=metrics,
     )
-    return log_measured(store, done, run_name=facts.label)
+    return log_measured(store, done if texts else done.without_texts(), run_name=facts.label)
 
 
 def recorded_suite(calls: pd.DataFrame, *, name: str) -> Suite:

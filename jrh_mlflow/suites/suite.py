@@ -2,6 +2,9 @@
 
 `sha256` is the hash of `suite.jsonl` itself, so `sha256sum` verifies it without this package.
 
+A suite without texts holds a hash in the place of each: runs that keep private data out of MLflow log it. It has the
+`sha256` of the suite it stands for, so that its runs are compared with others; it can be measured, not asked.
+
 What is undecided or rejected in a suite under review must reach no judge. A suite in a folder carries its mark in the
 manifest; one that is loaded from elsewhere is marked by its hash, in a file under `$JRH_HOME/reviews`.
 """
@@ -13,7 +16,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,14 +24,20 @@ from typing import Any
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.schema.presentation import read_message, saved_message
+from jrh_mlflow.schema.presentation import Message, read_message, saved_message
 from jrh_mlflow.suites.validity import check_suite
-from jrh_mlflow.text import clean_json
+from jrh_mlflow.text import clean_json, hashed
 
 SCHEMA_VERSION = 1
 ITEMS_FILE = "suite.jsonl"
 MANIFEST_FILE = "manifest.json"
 
+HASHES = "sha256"
+"""What a manifest says of `texts` where only their hashes are there."""
+_HIDDEN = ("instruction", "rubric", "u", "v", "response")
+"""Texts of an item; labels, ids and groups are names."""
+_NAMES = ("builder", "design", "generate_run_id", "half_of", "review")
+"""What a suite without texts says of how it was made, besides numbers and hashes."""
 _FIELDS = tuple(field.name for field in fields(Item))
 _TEXTS = ("id", "task", "condition", "kind", "instruction", "rubric", "u", "v", "response", "better", "expected")
 
@@ -36,12 +45,22 @@ _TEXTS = ("id", "task", "condition", "kind", "instruction", "rubric", "u", "v", 
 class Suite:
     """What every judge is measured on. Building one checks its validity gates."""
 
-    def __init__(self, *, name: str, items: Iterable[Item], origin: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        items: Iterable[Item],
+        origin: Mapping[str, Any] | None = None,
+        hash_of_texts: str | None = None,
+    ) -> None:
         self.name = name
         self.items: tuple[Item, ...] = tuple(items)
         self.origin = dict(origin or {})
         """How it was made: builder and arguments, or the parent it comes from."""
-        check_suite(self.items)
+        self.hash_of_texts = hash_of_texts
+        """The `sha256` of the suite it stands for, where hashes stand in the place of texts; None for any other."""
+        if hash_of_texts is None:
+            check_suite(self.items)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -56,13 +75,21 @@ class Suite:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of `content`."""
-        return hashlib.sha256(self.content).hexdigest()
+        """Hash of `content`; of a suite without texts that of the one it stands for."""
+        return self.hash_of_texts or hashlib.sha256(self.content).hexdigest()
 
     @property
     def has_texts(self) -> bool:
-        """False for a suite replayed from recorded judgments: it can be measured, not asked again."""
-        return all(item.instruction is not None for item in self.items)
+        """False for one replayed from recorded judgments, or logged without texts: it can be measured, not asked."""
+        return self.hash_of_texts is None and all(item.instruction is not None for item in self.items)
+
+    def without_texts(self) -> Suite:
+        """Return the suite with a hash in the place of each text, under the same `sha256`."""
+        if self.hash_of_texts is not None:
+            return self
+        origin = {key: value for key, value in self.origin.items() if _tells_no_text(key, value)}
+        items = [_without_texts(item) for item in self.items]
+        return Suite(name=self.name, items=items, origin=origin, hash_of_texts=self.sha256)
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -87,6 +114,7 @@ class Suite:
             "n_tasks": len({item.task for item in self.items}),
             "conditions": dict(Counter(item.condition for item in self.items)),
             "origin": self.origin,
+            **({} if self.hash_of_texts is None else {"texts": HASHES, "content_sha256": _sha256(self.content)}),
         }
 
     def save(self, path: str | Path) -> Path:
@@ -99,15 +127,36 @@ class Suite:
         return folder
 
 
-def read_suite(path: str | Path, *, mend: bool = False) -> Suite:
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _tells_no_text(key: str, value: object) -> bool:
+    return key in _NAMES or key.endswith("sha256") or value is None or isinstance(value, bool | int | float)
+
+
+def _without_texts(item: Item) -> Item:
+    """Return an item with hashes for texts; of how it was made only the group stays, which results are told by."""
+    texts: dict[str, Any] = {name: hashed(text) for name in _HIDDEN if (text := getattr(item, name)) is not None}
+    transcript = item.transcript and tuple(_without_text(message) for message in item.transcript)
+    return replace(item, **texts, transcript=transcript, meta={k: v for k, v in item.meta.items() if k == "group"})
+
+
+def _without_text(message: Message) -> Message:
+    saved = json.dumps(saved_message(message), sort_keys=True, ensure_ascii=False, default=str)
+    return Message(role=message.role, content=hashed(saved))
+
+
+def read_suite(path: str | Path, *, mend: bool = False, hashes: bool = False) -> Suite:
     """Read a saved suite from its folder (or its `suite.jsonl`), checking hash and gates.
 
     Args:
         path: The folder, or the file of its items.
         mend: Read what is no text as U+FFFD (`clean_json`), so that somebody can look at it.
+        hashes: Take a suite without texts, too: for those who read calls, not items.
 
     Raises:
-        SuiteError: when a file is missing, cut short, edited after hashing, or breaks a gate.
+        SuiteError: when a file is missing, cut short, edited after hashing, breaks a gate, or has no texts.
     """
     folder = Path(path)
     if folder.name == ITEMS_FILE:
@@ -115,11 +164,23 @@ def read_suite(path: str | Path, *, mend: bool = False) -> Suite:
     if not (folder / ITEMS_FILE).is_file() or not (folder / MANIFEST_FILE).is_file():
         raise SuiteError(f"There is no suite in {folder}: it needs {ITEMS_FILE} and {MANIFEST_FILE}.")
     manifest = read_manifest(folder / MANIFEST_FILE, mend=mend)
+    hash_of_texts = str(manifest["sha256"]) if manifest.get("texts") == HASHES else None
+    if hash_of_texts is not None and not hashes:
+        raise SuiteError(no_texts(str(manifest["name"])))
     content = (folder / ITEMS_FILE).read_bytes()
     _check_bytes(content, manifest, folder / ITEMS_FILE)
     lines = [clean_json(line) if mend else line for line in content.splitlines()]
     items = [read_item(line, number, folder / ITEMS_FILE) for number, line in enumerate(lines, 1)]
-    return Suite(name=str(manifest["name"]), items=items, origin=manifest.get("origin"))
+    origin = manifest.get("origin")
+    return Suite(name=str(manifest["name"]), items=items, origin=origin, hash_of_texts=hash_of_texts)
+
+
+def no_texts(name: str) -> str:
+    """Say that a suite holds hashes only, and what to do."""
+    return (
+        f"Suite {name!r} was logged without texts (--no-texts): it holds their hashes, and a judge needs the texts. "
+        "Give the suite that was evaluated, its folder or its name."
+    )
 
 
 def item_line(item: Item) -> bytes:
@@ -164,11 +225,12 @@ def _check_bytes(content: bytes, manifest: Mapping[str, Any], file: Path) -> Non
     n_lines = content.count(b"\n")
     if n_lines < manifest["n_items"]:
         raise SuiteError(f"{file} was cut short: {n_lines} of {manifest['n_items']} items. Fetch or build it again.")
-    found = hashlib.sha256(content).hexdigest()
-    if found != manifest["sha256"]:
+    found = _sha256(content)
+    told = str(manifest["content_sha256" if manifest.get("texts") == HASHES else "sha256"])
+    if found != told:
         raise SuiteError(
             f"{file} was edited after hashing: its sha256 is {found[:12]}…, the manifest says "
-            f"{str(manifest['sha256'])[:12]}…. Restore the file, or build a new suite from it."
+            f"{told[:12]}…. Restore the file, or build a new suite from it."
         )
 
 

@@ -244,7 +244,7 @@ def hold_out(context: SweepContext, findings: Findings) -> None:
                 context, configurations[key], stage="holdout", repeats=results[key].repeats
             )
         except (JudgeError, RecipeError, SuiteError) as error:
-            findings.failed[key] = str(error)
+            findings.failed[key] = context.why(error)
 
 
 def _measured_once(context: SweepContext, configuration: Configuration, *, stage: str, repeats: int) -> TrialResult:
@@ -307,6 +307,8 @@ def set_up(
     """Check everything that can be checked before anything is asked, then open study and parent run."""
     _check_arguments(as_evaluate, n_trials=n_trials, max_usd=max_usd, join=join)
     space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
+    if not as_evaluate.get("texts", True):
+        _check_names(space)
     pair = any(item.kind == "pair" for item in suite.items)
     search, holdout = halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates))
@@ -351,6 +353,17 @@ def _check_arguments(
         raise RecipeError(f"`n_trials >= 1` must hold, but got {n_trials=}.")
     if join and (n_trials is not None or max_usd is not None):
         raise RecipeError("A worker takes the number of trials and the cap from the sweep that it joins: give neither.")
+
+
+def _check_names(space: Space) -> None:
+    """Refuse choices that are texts where none are logged: a choice stands by its name in params and pages."""
+    for axis in space.choices:
+        for name in space.axes[axis]:
+            if len(name.split()) > 1 or name.startswith(("{", "[")):
+                raise RecipeError(
+                    f"Without texts the choices of a space must be words, numbers or objects with a `name`, but "
+                    f"{axis!r} has a text. Give it a name, and let `judge` find the text by it."
+                )
 
 
 def _check_journal(own: str | None, theirs: str | None) -> None:

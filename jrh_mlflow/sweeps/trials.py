@@ -10,6 +10,7 @@ import pandas as pd
 
 from jrh_mlflow.engine.budget import BUDGET
 from jrh_mlflow.engine.calls import item_order
+from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.engine.runner import StopRule
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, SuiteError
 from jrh_mlflow.evaluation.evaluate import Evaluation, evaluate
@@ -24,6 +25,7 @@ from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked
 from jrh_mlflow.sweeps.space import Configuration, Space
 from jrh_mlflow.sweeps.stopping import DOMINATED, DominatedStop, Rival
 from jrh_mlflow.sweeps.study import RESULT, STOPPED, TrialFailed, Trials
+from jrh_mlflow.text import hashed
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store
 
@@ -92,6 +94,13 @@ class SweepContext:
     def seed(self) -> int:
         """Of the split, the order of items, the search and all resampling."""
         return self.trials.seed
+
+    def why(self, error: Exception) -> str:
+        """Say why a configuration could not be measured; where texts are left out only to the user: errors quote."""
+        if self.options.get("texts", True):
+            return str(error)
+        say(f"{type(error).__name__}: {error}")
+        return f"{type(error).__name__} ({hashed(str(error))})"
 
     def measure(
         self,
@@ -192,7 +201,7 @@ def run_trial(
             configuration, context.search, stage="search", judge=judge, stop=stop, trial=trial.number
         )
     except (JudgeError, RecipeError, SuiteError) as error:
-        raise TrialFailed(str(error)) from error
+        raise TrialFailed(context.why(error)) from error
     except BudgetReached as reason:
         trial.set_user_attr(STOPPED, str(reason))
         raise

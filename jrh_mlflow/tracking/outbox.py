@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,19 @@ from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.home import home
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.options import Metrics
-from jrh_mlflow.suites.suite import Suite, read_suite
+from jrh_mlflow.schema.items import CallRecord
+from jrh_mlflow.suites.suite import HASHES, Suite, read_suite
+from jrh_mlflow.text import hashed
 
 _FACTS_FILE = "evaluation.json"
 _CALLS_FILE = "calls.parquet"
+_NAMES = (
+    *("model", "kind", "name", "prompt", "tie_criterion", "answer_style", "reasoning_effort", "api_base", "source"),
+    *("scorer", "feedback_type"),
+)
+"""Settings of a judge that are names; other words among them are texts."""
+_TOLD = ("rationale", "error")
+"""Columns of a call in which a judge speaks, or a service that quotes it."""
 
 
 def shown_name(name: str, *, simulated: bool, recorded: bool) -> str:
@@ -59,6 +68,18 @@ class JudgeFacts:
         """The name shown to people; a judge that is simulated or recorded says so wherever it is shown."""
         return shown_name(self.name, simulated=self.simulated, recorded=bool(self.recorded))
 
+    def without_texts(self) -> JudgeFacts:
+        """Return the facts with hashes for the prompt and for texts among the settings."""
+        if self.simulated:  # rates, and no word of anybody's
+            return self
+        settings = {name: _setting(name, value) for name, value in self.settings.items()}
+        return replace(self, settings=settings, prompt=f"{hashed(self.prompt)}\n")
+
+
+def _setting(name: str, value: object) -> object:
+    is_name = name in _NAMES or name.endswith("sha256") or not any(letter.isalpha() for letter in str(value))
+    return value if is_name or isinstance(value, bool) or value is None else hashed(str(value))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
@@ -79,6 +100,15 @@ class Measured:
     """Which calls become MLflow traces: `failures`, `all` or `none`."""
     metrics: Metrics = "headline"
     """Which numbers become metrics of the run."""
+
+    def without_texts(self) -> Measured:
+        """Return all that is measured, with a hash in the place of each text: what prompts and answers say."""
+        known = [each.name for each in fields(CallRecord) if each.name in self.calls]
+        calls = self.calls[known].copy()
+        for name in (name for name in _TOLD if name in calls):
+            calls[name] = [hashed(cell) if isinstance(cell, str) else cell for cell in calls[name]]
+        run = {**self.run, "texts": HASHES}
+        return replace(self, judge=self.judge.without_texts(), suite=self.suite.without_texts(), calls=calls, run=run)
 
 
 def outbox_home() -> Path:
@@ -113,7 +143,8 @@ class Kept:
         assert self.folder is not None
         facts = json.loads((self.folder / _FACTS_FILE).read_text(encoding="utf-8"))
         target, judge = facts.pop("target"), JudgeFacts(**facts.pop("judge"))
-        suite, calls = read_suite(self.folder / "suite"), pd.read_parquet(self.folder / _CALLS_FILE)
+        suite = read_suite(self.folder / "suite", hashes=True)
+        calls = pd.read_parquet(self.folder / _CALLS_FILE)
         return Measured(judge=judge, suite=suite, calls=calls, **facts), target
 
     def forget(self) -> None:

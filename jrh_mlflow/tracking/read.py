@@ -252,7 +252,7 @@ def _load(client: MlflowClient, run: Run, uri: str) -> LoggedRun:
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         calls = _read_calls(client, run_id, folder)
-        suite = read_suite(client.download_artifacts(run_id, keys.SUITE_FOLDER, folder))
+        suite = read_suite(client.download_artifacts(run_id, keys.SUITE_FOLDER, folder), hashes=True)
         facts: dict[str, Any] = json.loads(
             Path(client.download_artifacts(run_id, keys.JUDGE_FILE, folder)).read_text(encoding="utf-8")
         )

@@ -294,7 +294,7 @@ def _why_none(store: Store, measured: Measured) -> str:
     """Say why no trace is written at all; an empty string when there is no reason."""
     if measured.traces != "all" and measured.judge.simulated:
         return "simulated judge"
-    if measured.traces != "all" and not measured.suite.has_texts:
+    if measured.traces != "all" and not measured.suite.has_texts and measured.suite.hash_of_texts is None:
         return "no texts"
     return why_no_spans(store)
 

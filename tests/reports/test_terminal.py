@@ -92,10 +92,10 @@ def test_one_evaluation_is_a_screen_with_profile_cost_and_where_it_is(
     print_evaluations([done], as_json=False)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 40
-    assert all(len(line) <= WIDTH for line in lines[:-1])
+    assert all(len(line) <= WIDTH for line in lines[:-2])
     assert f"cost: ${0.002 * len(done.calls):.4f}" in lines
     assert any(line.startswith("profile: ") for line in lines)
     assert any("tasks are few" in line for line in lines)
-    assert lines[-1] == f"logged: {done.link}"
+    assert lines[-2:] == [f"logged: {done.link}", f"all judges: {done.view_link}"]
     assert not any("|" in line for line in lines)
-    assert not any(word.replace(".", "").isdigit() and len(word) == 6 for line in lines[:-1] for word in line.split())
+    assert not any(word.replace(".", "").isdigit() and len(word) == 6 for line in lines[:-2] for word in line.split())
