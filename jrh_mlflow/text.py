@@ -1,4 +1,4 @@
-"""Text on its way into files and services: what they cannot hold becomes U+FFFD, and no key is in it.
+"""Text on its way into files, services and lines: what they cannot hold becomes U+FFFD, and no key is in it.
 
 Keys are known by the names they stand under in the environment.
 """
@@ -16,6 +16,8 @@ REPLACEMENT = "\ufffd"
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 """UTF-8, Parquet and SQLite cannot hold half of a surrogate pair; PostgreSQL and C strings cannot hold NUL."""
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+_LONGEST_NAME = 40
 
 SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 SHORTEST_SECRET = 8
@@ -42,6 +44,17 @@ def hashed(text: str) -> str:
         'sha256:5e7ba8b24a2a8'
     """
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def brief_name(name: str) -> str:
+    r"""Quote a name for a line of text; a long one loses its middle, and what moves a cursor is escaped.
+
+    Example:
+        >>> print(brief_name("my\x1b[31m judge"))
+        'my\x1b[31m judge'
+    """
+    half = _LONGEST_NAME // 2
+    return repr(name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half + 1 :]}")
 
 
 def clean_data(value: Any) -> tuple[Any, int]:

@@ -100,7 +100,7 @@ def _print_axes(kind: str, judges: Mapping[str, Evaluation]) -> None:
 
 
 def _cell_of(one: Evaluation, key: str) -> str:
-    from jrh_mlflow.reports.terminal import reading_text
+    from jrh_mlflow.reports.numbers import reading_text
 
     return reading_text(one.sheet.estimates.get(key), places=2)
 

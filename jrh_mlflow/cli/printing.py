@@ -79,21 +79,11 @@ def _about(one: Evaluation) -> list[str]:
     notes = [line for note in _notes(one) for line in wrapped("note", note)]
     return [
         *wrapped("profile", f"{one.sheet.profile}."),
-        *wrapped("cost", _cost(one)),
+        *wrapped("cost", one.cost_text),
         *withheld_lines(one.sheet.withheld_readings),
         *notes,
         f"logged: {one.link}",
     ]
-
-
-def _cost(one: Evaluation) -> str:
-    """Say what was paid, and for how many calls the journal had an answer."""
-    from jrh_mlflow.reports.numbers import at_least_text
-
-    known = "no price known" if one.cost_usd is None else at_least_text(one.cost_usd, one.unknown_costs)
-    paid = "none, no model was asked" if one.judge.simulated or one.judge.recorded else known
-    cached = int(one.calls["cached"].sum()) if "cached" in one.calls else 0
-    return f"{paid}; {cached:,} of {len(one.calls):,} calls answered from the journal" if cached else paid
 
 
 def _notes(one: Evaluation) -> list[str]:
@@ -126,7 +116,7 @@ def print_shift(shift: CriterionShift, *, markdown: bool) -> None:
         sheets = {name: one.datasheet.estimates for name, one in shift.arms.items()}
         title = f"Criterion shift: {shift.arms[base].judge.label}"
         print_page(title, [*shift_lines(base, sheets, shift.shifts), ""], notes=notes)
-        print_lines(f"cost of {name}: {_cost(one)}" for name, one in shift.arms.items())
+        print_lines(f"cost of {name}: {one.cost_text}" for name, one in shift.arms.items())
     print_lines([f"logged: {shift.link}", f"all judges: {shift.arms[base].view_link}"])
 
 

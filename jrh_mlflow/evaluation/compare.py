@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
+from jrh_mlflow.reports.cards import Card, brief_run, contrast_tables
 from jrh_mlflow.reports.comparison import JudgeCard, comparison_markdown, comparison_page, comparison_tables
-from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER
+from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER, plotted, png
+from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import comparison_figures
-from jrh_mlflow.results import worst_items
+from jrh_mlflow.reports.frames import differences_frame
+from jrh_mlflow.reports.numbers import money_text
+from jrh_mlflow.results import measure, worst_items
 from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
 from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 from jrh_mlflow.tracking.view import shown_uri
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jrh_mlflow.reports.figures.canvas import Figure
 
 _MOST_WORST = 10
 _CAPTIONS = {
@@ -80,10 +90,50 @@ class Comparison:
             **self.contrasts.to_dict(),
         }
 
+    def __repr__(self) -> str:
+        names = ", ".join(brief_name(run.judge) for run in self.runs[:3]) + (", …" if len(self.runs) > 3 else "")
+        told = f"{len(self.contrasts.different)} of {len(self.contrasts.differences)} differences told apart"
+        on = f"on {brief_name(self.runs[0].suite.name)}"
+        return f"Comparison({len(self.runs)} judges {on} ({names}): {told}, {brief_run(self.run_id)})"
+
+    def _repr_html_(self) -> str:
+        suite, costs = self.runs[0].suite, {name: row["usd"] for name, row in self.contrasts.costs.items()}
+        return Card(
+            title=self.title,
+            tables=contrast_tables(self.contrasts),
+            notes=[*run_notes(self.runs), *self.contrasts.notes],
+            facts={
+                "suite": f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})",
+                "calls compared": f"{self.contrasts.n_calls:,} of each judge",
+                "cost": ", ".join(f"{name} {money_text(usd)}" for name, usd in costs.items()),
+            },
+            links=[self.link] if self.link else [],
+        ).to_html()
+
+    @property
+    def differences(self) -> pd.DataFrame:
+        """One row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart."""
+        return differences_frame(self.contrasts.differences)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the differences."""
+        return self.differences
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw tests × judges, or another figure by its name: `cost_curve`; of pairs also `psychometric_curve`, …."""
+        figures = self._figures()
+        if kind is not None and f"{kind}.png" not in figures:
+            sheets = {run.judge: measure(run.calls, labels=run.suite.labels) for run in self.runs}
+            figures |= datasheet_figures({name: sheet.estimates for name, sheet in sheets.items()})
+        return plotted(figures, kind)
+
+    def _figures(self) -> dict[str, Figure]:
+        return comparison_figures(self.contrasts, {run.judge: run.calls for run in self.runs}, title=self.title)
+
     @cached_property
     def figures(self) -> dict[str, bytes]:
         """Tests × judges, and score against dollars where costs are known: file name to PNG."""
-        return comparison_figures(self.contrasts, {run.judge: run.calls for run in self.runs}, title=self.title)
+        return {name: png(figure) for name, figure in self._figures().items()}
 
     def _worst(self) -> dict[str, Any]:
         items = {item.id: item for item in self.runs[0].suite.items}

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.evaluation.evaluate import SIMULATED_NOTE, Evaluation, dry_prepared, evaluate
+from jrh_mlflow.evaluation.evaluate import SIMULATED_NOTE, Evaluation, dry_prepared, evaluate, evaluation_notes
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.criterion import criterion_axes
 from jrh_mlflow.options import Metrics, checked_metrics
-from jrh_mlflow.reports.figures.canvas import figure_files
+from jrh_mlflow.reports.cards import Card, brief_readings, brief_run, shift_table
+from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
+from jrh_mlflow.reports.frames import shifts_frame
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import bounds_note, interval_text, is_shown, missing_text, value_text
 from jrh_mlflow.resolve import prepare
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.estimates import Estimate, Reading, plain_data
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.logged_tables import axes_table, table_tags
 from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
 from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jrh_mlflow.reports.figures.canvas import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +53,43 @@ class CriterionShift:
     def to_markdown(self) -> str:
         """Return the shift as a readable page."""
         return _markdown(self.arms, self.shifts)
+
+    def __repr__(self) -> str:
+        arms = " → ".join(map(brief_name, self.arms))
+        moved = brief_readings(self.shifts, signed=True)
+        return f"CriterionShift({brief_name(self._judge)}, {arms}: {moved}, {brief_run(self.run_id)})"
+
+    def _repr_html_(self) -> str:
+        base, first = next(iter(self.arms.items()))
+        sheets = {name: one.datasheet.estimates for name, one in self.arms.items()}
+        by_arm = _by_arm(self.arms, self.shifts)
+        notes = [
+            f"{name}: {note}" if one.truncated else note
+            for name, one in self.arms.items()
+            for note in evaluation_notes(one.judge, one.calls, truncated=one.truncated)
+        ]
+        return Card(
+            title=f"Criterion shift: {self._judge}",
+            tables=[shift_table(base, arm, sheets, shifts) for arm, shifts in by_arm.items()],
+            notes=[*dict.fromkeys(notes), *bounds_note(self.shifts.values())],
+            facts={
+                "suite": first.suite.name,
+                **{f"cost, {name}": one.cost_text for name, one in self.arms.items()},
+            },
+            links=[self.link],
+        ).to_html()
+
+    @property
+    def _judge(self) -> str:
+        return next(iter(self.arms.values())).judge.label
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per criterion and axis: how far it moved, with n and interval, or why that is not known."""
+        return shifts_frame(_by_arm(self.arms, self.shifts))
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw the operating points of the arms, or another figure by its name: `psychometric_curve`, …."""
+        return plotted(_figures(self.arms), kind)
 
 
 def criterion_shift(
@@ -128,11 +173,6 @@ def _content(
 ) -> RunContent:
     readings = keys.shift_readings(shifts)
     markdown = _markdown(arms, shifts)
-    sheets = {name: one.datasheet.estimates for name, one in arms.items()}
-    figures = datasheet_figures(sheets)
-    segment = operating_points(sheets, judge=facts.label)
-    if segment is not None:
-        figures["operating_points.png"] = segment
     return RunContent(
         points=keys.all_points(readings) if metrics == "all" else keys.value_points(keys.headline_shifts(readings)),
         params={"judge": {**facts.settings, "tie_criterion": ", ".join(arms)}, "suite": keys.suite_facts(suite)},
@@ -143,20 +183,26 @@ def _content(
             keys.SHIFT_JSON: {"shifts": plain_data(shifts), "metrics": _numbers(shifts)},
             keys.SHIFT_MARKDOWN: markdown,
             keys.AXES_TABLE: axes_table(readings),
-            **figure_files(figures),
+            **figure_files(_figures(arms)),
         },
         suite=suite,
         save_suite=False,
     )
 
 
+def _figures(arms: Mapping[str, Evaluation]) -> dict[str, Figure]:
+    """Draw the arms as operating points first, then side by side as judges are."""
+    sheets = {name: one.datasheet.estimates for name, one in arms.items()}
+    segment = operating_points(sheets, judge=next(iter(arms.values())).judge.label)
+    return {**({} if segment is None else {"operating_points.png": segment}), **datasheet_figures(sheets)}
+
+
 def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> str:
-    base, *others = arms
+    base = next(iter(arms))
     lines = [f"# Criterion shift: {arms[base].judge.label}", ""]
     if arms[base].judge.simulated:
         lines += [f"> {SIMULATED_NOTE}", ""]
-    for arm in others:
-        own = {key.removeprefix(f"{arm}/"): shift for key, shift in shifts.items() if key.startswith(f"{arm}/")}
+    for arm, own in _by_arm(arms, shifts).items():
         header = ["axis", base, arm, "shift", "95 % by task", "n"]
         lines += [f"### {base} to {arm}", "", *table(header, _rows(arms[base], arms[arm], own)), ""]
     lines += [
@@ -166,6 +212,15 @@ def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> 
         *bounds_note(shifts.values()),
     ]
     return "\n".join(lines)
+
+
+def _by_arm(arms: Iterable[str], shifts: Mapping[str, Reading]) -> dict[str, dict[str, Reading]]:
+    """Return the shifts of each criterion but the first by their axis."""
+    _, *others = arms
+    return {
+        arm: {key.removeprefix(f"{arm}/"): shift for key, shift in shifts.items() if key.startswith(f"{arm}/")}
+        for arm in others
+    }
 
 
 def _rows(before: Evaluation, after: Evaluation, shifts: Mapping[str, Reading]) -> list[list[str]]:

@@ -29,9 +29,10 @@ from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar
+from jrh_mlflow.reports.cards import brief_run
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.reports.figures.calibration import calibration_figures
-from jrh_mlflow.reports.figures.canvas import Figures, figure_files
+from jrh_mlflow.reports.figures.canvas import Figures, figure_files, plotted
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
 from jrh_mlflow.reports.numbers import at_least_text, money_text, short_interval, tag_text, withheld_text
@@ -41,6 +42,7 @@ from jrh_mlflow.results.measure import categorised
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.logged_tables import axes_table, table_tags
 from jrh_mlflow.tracking.outbox import JudgeFacts, Kept, Measured
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jrh_mlflow.models.prices import Overrides
+    from jrh_mlflow.reports.figures.canvas import Figure
 
 Sheet = Datasheet | ReliabilityReport
 
@@ -102,6 +105,14 @@ class Evaluation:
         return keys.unknown_costs(self.calls)
 
     @property
+    def cost_text(self) -> str:
+        """What was paid, for people, and for how many calls the journal had an answer; unknown is never 0."""
+        known = "no price known" if self.cost_usd is None else at_least_text(self.cost_usd, self.unknown_costs)
+        paid = "none, no model was asked" if self.judge.simulated or self.judge.recorded else known
+        cached = int(self.calls["cached"].sum()) if "cached" in self.calls else 0
+        return f"{paid}; {cached:,} of {len(self.calls):,} calls answered from the journal" if cached else paid
+
+    @property
     def datasheet(self) -> Datasheet:
         """What a suite of pairs, or of single responses of known level, gives."""
         if not isinstance(self.sheet, Datasheet):
@@ -119,6 +130,29 @@ class Evaluation:
     def withheld(self) -> dict[str, str]:
         """Axes without a number because too many of their calls gave no usable answer, with the reason and bounds."""
         return {axis: withheld_text(reading) for axis, reading in self.sheet.withheld_readings.items()}
+
+    def __repr__(self) -> str:
+        where = f"{brief_name(self.judge.label)} on {brief_name(self.suite.name)}"
+        end = f"{len(self.calls):,} calls, {brief_run(self.run_id)}"
+        return f"Evaluation({where}: {self.sheet.brief}, {end})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "suite": f"{self.suite.name} ({len(self.suite):,} items, sha256 {self.suite.sha256[:12]})",
+            "cost": self.cost_text,
+        }
+        notes = evaluation_notes(self.judge, self.calls, truncated=self.truncated)
+        return self.sheet.card(
+            title=self.judge.label, facts=facts, notes=notes, links=[self.link, self.view_link]
+        ).to_html()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis: its number with n and intervals, or why there is none."""
+        return self.sheet.to_frame()
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw the psychometric curve or the scores of the tests, or another of the run's figures by its name."""
+        return plotted(_figures(self.sheet, self.calls, self.judge.label), kind)
 
 
 def evaluate(
@@ -488,7 +522,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         markdown = sheet.to_markdown(title=title, note=note, worst=worst)
         sections = report_sections(sheet.estimates, sheet.scores, sheet.categories)
     described = {"name": judge.name, **settings}
-    figures = figure_files(_figures(measured, sheet))
+    figures = figure_files(_figures(sheet, measured.calls, judge.label))
     page = datasheet_page(
         sections,
         title=title,
@@ -590,12 +624,11 @@ def _facts(measured: Measured, prices: Sequence[keys.Point]) -> Mapping[str, str
     return facts
 
 
-def _figures(measured: Measured, sheet: Sheet) -> Figures:
-    label = measured.judge.label
-    figures = calibration_figures(sheet.estimates, measured.calls, label)
+def _figures(sheet: Sheet, calls: pd.DataFrame, label: str) -> Figures:
+    figures = calibration_figures(sheet.estimates, calls, label)
     if isinstance(sheet, Datasheet):
         return {**datasheet_figures({label: sheet.estimates}), **figures}
-    return {**report_figures(sheet, measured.calls, label), **figures}
+    return {**report_figures(sheet, calls, label), **figures}
 
 
 def _caption(path: str) -> str:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.evaluation.compare import load_together, run_id_of
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.jury.jury import JuryReport, jury_report
 from jrh_mlflow.measures.jury.panels import Rule
-from jrh_mlflow.reports.figures.canvas import figure_files
+from jrh_mlflow.reports.cards import Card, brief_run
+from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.jury import jury_figures
-from jrh_mlflow.reports.jury import jury_markdown, jury_tables
+from jrh_mlflow.reports.jury import jury_cells, jury_markdown, jury_tables
+from jrh_mlflow.reports.numbers import reading_text
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.read import LoggedRun, run_notes
 from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jrh_mlflow.reports.figures.canvas import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +51,35 @@ class Jury:
     def to_markdown(self) -> str:
         """Return the jury as a readable page."""
         return jury_markdown(self.report, title=self.title, note=" ".join(run_notes(self.runs)) or None)
+
+    def __repr__(self) -> str:
+        read = f"accuracy {reading_text(self.report.readings['accuracy'], places=2)}"
+        on = f"{len(self.runs)} judges on {brief_name(self.runs[0].suite.name)}"
+        votes = f"{reading_text(self.report.effective_votes, places=2)} effective votes"
+        return f"Jury({on}, {self.report.rule.vote}: {read}, {votes}, {brief_run(self.run_id)})"
+
+    def _repr_html_(self) -> str:
+        report, suite = self.report, self.runs[0].suite
+        return Card(
+            title=self.title,
+            tables=jury_cells(report),
+            notes=[*run_notes(self.runs), *report.notes],
+            facts={
+                "vote": f"{report.rule.vote}, ties {report.rule.ties}",
+                "units": f"{report.n_units:,}, {report.n_split:,} of them split",
+                "effective votes": f"{reading_text(report.effective_votes, places=2)} of {len(report.judges)}",
+                "suite": f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})",
+            },
+            links=[self.link] if self.link else [],
+        ).to_html()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis of the jury and of each judge."""
+        return jury_tables(self.report)["judges"]
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw who agrees with whom, or accuracy against `cost`."""
+        return plotted(jury_figures(self.report, title=self.title), kind)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""

@@ -292,6 +292,10 @@ class Contrasts:
     n_calls: int
     """Calls of each judge that are compared."""
 
+    def __repr__(self) -> str:
+        told = f"{len(self.different)} of {len(self.differences)} differences told apart"
+        return f"Contrasts({len(self.judges)} judges, {len(self.axes)} axes, {told})"
+
     @property
     def different(self) -> tuple[Difference, ...]:
         """The differences that were told apart."""

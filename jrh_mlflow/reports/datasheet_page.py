@@ -101,7 +101,7 @@ def axis_sections(estimates: Mapping[str, Reading]) -> list[PageSection]:
     return [
         PageSection(
             heading=heading,
-            rows=[_axis_row(key, reading) for key in keys if is_shown(reading := estimates[key])],
+            rows=[axis_row(key, reading) for key in keys if is_shown(reading := estimates[key])],
         )
         for heading, keys in groups.items()
     ]
@@ -124,23 +124,25 @@ def report_sections(
     return [
         PageSection(
             heading=heading,
-            rows=[_row(label, one) for label, one in readings.items() if is_shown(one)],
+            rows=[page_row(label, one) for label, one in readings.items() if is_shown(one)],
             folded=place > 0,
         )
         for place, (heading, readings) in enumerate(groups.items())
     ]
 
 
-def _axis_row(key: str, reading: Reading) -> PageRow:
+def axis_row(key: str, reading: Reading) -> PageRow:
+    """Spell a reading of a datasheet under the name of its axis, a step of a family with its step."""
     axis = find(key)
     if axis is None or key.startswith(EXPECTED):
-        return _row(_words(key), reading)
+        return page_row(_words(key), reading)
     name = _words(axis.name.removeprefix("pointwise/"))
     label = f"{axis.step} {step_of(key):g}: {name}" if axis.by_step else axis.label
-    return replace(_row(label, reading), meaning=axis.meaning)
+    return replace(page_row(label, reading), meaning=axis.meaning)
 
 
-def _row(label: str, reading: Reading) -> PageRow:
+def page_row(label: str, reading: Reading) -> PageRow:
+    """Spell a reading under a label."""
     lost = ", ".join(f"{name} {count}" for name, count in reading.left_out.items() if count)
     left_out = f"{reading.excluded:,} ({lost})" if lost else f"{reading.excluded:,}"
     if isinstance(reading, NotEstimable):

@@ -10,6 +10,7 @@ import pandas as pd
 from jrh_mlflow.measures.jury.jury import Cascade, JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.measures.jury.votes import PairAgreement
+from jrh_mlflow.reports.cards import CardTable
 from jrh_mlflow.reports.comparison import n_text, reading_row
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import cell_text, money_text, number_text, short_interval, source_ends
@@ -79,7 +80,23 @@ def _seats(report: JuryReport) -> list[tuple[str, Mapping[str, Reading], float |
     return [(JURY, report.readings, report.usd_per_1k, None), *judges]
 
 
-def _judges(report: JuryReport) -> list[str]:
+def jury_cells(report: JuryReport) -> list[CardTable]:
+    """Show the jury beside its judges, then its best panel and its cascade where it has them."""
+    header, rows = _seat_rows(report)
+    others = [["best panel", *_panel_cells(report.best)]] if isinstance(report.best, BestPanel) else []
+    if isinstance(report.cascade, Cascade):
+        steps = f"{' + '.join(report.cascade.cheap)} → {report.cascade.strong}"
+        others.append(["cascade", steps, cell_text(report.cascade.accuracy), money_text(report.cascade.usd_per_1k)])
+    chosen = CardTable(header=["", "judges", "accuracy", "$ per 1,000"], rows=others)
+    return [CardTable(header=header, rows=rows), chosen]
+
+
+def _panel_cells(best: BestPanel) -> list[str]:
+    return [", ".join(best.panel), cell_text(best.accuracy), money_text(best.usd_per_1k)]
+
+
+def _seat_rows(report: JuryReport) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the jury and its judges."""
     axes = [axis for axis in _AXES if axis in report.readings]
     weighted = any(seat.weight is not None for seat in report.seats.values())
     header = ["", *(_AXES[axis] for axis in axes), "n", "$ per 1,000", *(["weight"] if weighted else [])]
@@ -88,6 +105,11 @@ def _judges(report: JuryReport) -> list[str]:
         cells = [cell_text(readings[axis]) for axis in axes]
         weights = [number_text(weight, places=2)] if weighted else []
         rows.append([name, *cells, n_text({"accuracy": readings["accuracy"]}), money_text(usd), *weights])
+    return header, rows
+
+
+def _judges(report: JuryReport) -> list[str]:
+    header, rows = _seat_rows(report)
     return ["### The jury and its judges", "", *table(header, rows), "", _HOW, "", *_reasons(report)]
 
 

@@ -141,6 +141,20 @@ def threshold_text(reading: Reading) -> str:
     return text if reading.crossing_decided else f"{text}, not decided"
 
 
+def reading_text(reading: Reading | None, *, places: int = 3) -> str:
+    """Write a number with its interval by cluster, the bounds of a withheld one, or `n/a`.
+
+    Of a threshold an end of the interval that lies beyond the steps is a dash.
+    """
+    if not isinstance(reading, Estimate):
+        return "n/a" if reading is None or reading.bounds is None else f"between {bounds_ends(reading.bounds)}"
+    low, high = source_ends(reading)
+    value = threshold_text(reading) if reading.unit == "curve" else f"{reading.value:.{places}f}"
+    if low is None and high is None:
+        return value
+    return f"{value} [{number_text(low, places=2)}, {number_text(high, places=2)}]"
+
+
 def p_text(p: float | None) -> str:
     """Write a p-value; small ones are not 0."""
     return "–" if p is None else "< 0.0001" if p < 0.0001 else f"{p:.4f}"

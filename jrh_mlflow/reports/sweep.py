@@ -13,6 +13,7 @@ from typing import Any
 
 from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift
+from jrh_mlflow.reports.cards import CardTable
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import interval_text
@@ -91,6 +92,16 @@ def reading_facts(reading: Facts, *, interval: Interval = interval_text) -> str:
     if reading["kind"] != "estimate":
         return "n/a"
     return f"{reading['value']:.3f} {interval(reading['cluster_low'], reading['cluster_high'])}"
+
+
+def members_table(sweep: Facts) -> CardTable:
+    """Show the configurations that were measured in full, the front first."""
+    heads = ["configuration", "reliability", "search", "bias", "$ per 1,000", "tied with best", "on front"]
+    return CardTable(header=heads, rows=[_cells(one) for one in sorted(sweep["measured"], key=_off_front)])
+
+
+def _off_front(member: Facts) -> bool:
+    return not member["on_front"]
 
 
 def _ranking(members: Sequence[Facts]) -> list[str]:

@@ -12,16 +12,14 @@ from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.reliability import ReliabilityReadings
 from jrh_mlflow.reports.comparison import axis_text
 from jrh_mlflow.reports.numbers import (
-    bounds_ends,
     cell_text,
     is_shown,
     left_out_text,
     money_text,
     number_text,
     p_text,
+    reading_text,
     short_interval,
-    source_ends,
-    threshold_text,
 )
 from jrh_mlflow.reports.sweep import answer_lines, reading_facts
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -99,20 +97,6 @@ def _cells(reading: Reading) -> list[str]:
         return [reading_text(reading), "–", left_out_text(reading)]
     unit = "call" if reading.unit == "curve" else reading.unit
     return [reading_text(reading), f"{reading.n:,} {unit}{'' if reading.n == 1 else 's'}", left_out_text(reading)]
-
-
-def reading_text(reading: Reading | None, *, places: int = 3) -> str:
-    """Write a number with its interval by cluster, the bounds of a withheld one, or `n/a`.
-
-    Of a threshold an end of the interval that lies beyond the steps is a dash.
-    """
-    if not isinstance(reading, Estimate):
-        return "n/a" if reading is None or reading.bounds is None else f"between {bounds_ends(reading.bounds)}"
-    low, high = source_ends(reading)
-    value = threshold_text(reading) if reading.unit == "curve" else f"{reading.value:.{places}f}"
-    if low is None and high is None:
-        return value
-    return f"{value} [{number_text(low, places=2)}, {number_text(high, places=2)}]"
 
 
 def _step_lines(estimates: Mapping[str, Reading], families: Sequence[Axis]) -> list[str]:

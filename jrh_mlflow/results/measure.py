@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,13 +17,30 @@ from jrh_mlflow.measures.pointwise_datasheet import level_axes, level_profile
 from jrh_mlflow.measures.profile import preference_kinds, profile_line
 from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, normalise, outcome_counts
 from jrh_mlflow.measures.reliability import ReliabilityReadings, WorstItem, headline_of_tests, reliability_readings
+from jrh_mlflow.reports.cards import (
+    Card,
+    CardTable,
+    brief_readings,
+    brief_sheet,
+    datasheet_table,
+    missing_notes,
+    scores_table,
+)
+from jrh_mlflow.reports.figures.canvas import plotted
+from jrh_mlflow.reports.figures.datasheet import datasheet_figures
+from jrh_mlflow.reports.figures.reliability import score_chart
+from jrh_mlflow.reports.frames import readings_frame
 from jrh_mlflow.reports.markdown import datasheet_markdown
+from jrh_mlflow.reports.numbers import short_interval
 from jrh_mlflow.reports.reliability import report_markdown
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.scoring.readings import pooled_axes
+
+if TYPE_CHECKING:
+    from jrh_mlflow.reports.figures.canvas import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +69,29 @@ class Datasheet:
     def withheld_readings(self) -> dict[str, NotEstimable]:
         """The same axes with their readings, which hold the bounds."""
         return _withheld(self.estimates)
+
+    def __repr__(self) -> str:
+        return f"Datasheet({self.brief}, {sum(self.outcomes.values()):,} calls)"
+
+    @property
+    def brief(self) -> str:
+        """The readings that sum it up, in one line."""
+        return brief_sheet(self.estimates)
+
+    def _repr_html_(self) -> str:
+        return self.card(title="Judge datasheet").to_html()
+
+    def card(self, *, title: str, facts: Mapping[str, str] | None = None, **more: Any) -> Card:
+        """Return what a notebook shows; `facts` and what else a card has come from whoever logged it."""
+        return sheet_card(self, [datasheet_table(self.estimates)], title=title, facts=facts or {}, **more)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis: its number with n and intervals, or why there is none."""
+        return readings_frame(self.estimates)
+
+    def plot(self, kind: str | None = None, *, judge: str = "the judge") -> Figure:
+        """Draw the psychometric curve, or another figure by its name: `axes_map`, `delta_0_decomposition`, …."""
+        return plotted(datasheet_figures({judge: self.estimates}), kind)
 
     def to_markdown(self, *, title: str = "Judge datasheet", note: str | None = None) -> str:
         """Return the datasheet as a readable page."""
@@ -84,6 +124,39 @@ class ReliabilityReport(ReliabilityReadings):
             found |= {f"category/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
         return found
 
+    def __repr__(self) -> str:
+        return f"ReliabilityReport({self.brief}, {sum(self.outcomes.values()):,} calls)"
+
+    @property
+    def brief(self) -> str:
+        """The mean over tests and the scores of the first tests, in one line."""
+        mean, low, high = (self.summary[name] for name in ("mean", "mean_ci_low", "mean_ci_high"))
+        over = f"{self.summary['n_tests']:g} of {len(self.scores)} tests"
+        told = "" if mean is None else f"mean {mean:.2f} {short_interval(low, high)} over {over}, "
+        withheld = f", {len(self.withheld)} withheld" if self.withheld else ""
+        return told + brief_readings(self._main) + withheld
+
+    @property
+    def _main(self) -> dict[str, Reading]:
+        base = self.estimates.get(f"{BASELINE}/accuracy")
+        return ({} if base is None else {BASELINE: base}) | dict(self.scores)
+
+    def _repr_html_(self) -> str:
+        return self.card(title="Judge reliability").to_html()
+
+    def card(self, *, title: str, facts: Mapping[str, str] | None = None, **more: Any) -> Card:
+        """Return what a notebook shows; `facts` and what else a card has come from whoever logged it."""
+        return sheet_card(self, [scores_table(self._main)], title=title, facts=facts or {}, **more)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per axis: its number with n and intervals, or why there is none."""
+        return readings_frame(self.estimates)
+
+    def plot(self, *, judge: str = "the judge") -> Figure:
+        """Draw the score of each test with its interval."""
+        chart = score_chart(self, judge=judge)
+        return plotted({} if chart is None else {"reliability.png": chart})
+
     def to_markdown(
         self, *, title: str = "Reliability report", note: str | None = None, worst: Sequence[WorstItem] = ()
     ) -> str:
@@ -105,6 +178,27 @@ def _numbers(estimates: Mapping[str, Reading], wanted: Iterable[str]) -> dict[st
     """Return the readings of some axes that have a number."""
     found = {axis: estimates[axis] for axis in wanted if axis in estimates}
     return {axis: reading for axis, reading in found.items() if isinstance(reading, Estimate)}
+
+
+def sheet_card(
+    sheet: Report,
+    tables: Sequence[CardTable],
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    notes: Sequence[str] = (),
+    links: Sequence[str] = (),
+) -> Card:
+    """Return the card of a datasheet or report: profile, readings, what is withheld, how the calls ended."""
+    ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sheet.outcomes.items() if count)
+    return Card(
+        title=title,
+        profile=sheet.profile,
+        tables=tables,
+        notes=[*notes, *missing_notes(sheet.estimates)],
+        facts={"calls": f"{sum(sheet.outcomes.values()):,} ({ended})", **facts},
+        links=links,
+    )
 
 
 def _withheld(estimates: Mapping[str, Reading]) -> dict[str, NotEstimable]:

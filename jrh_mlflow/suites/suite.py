@@ -19,14 +19,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.schema.presentation import Message, read_message, saved_message
+from jrh_mlflow.schema.presentation import Message, message_text, read_message, saved_message
 from jrh_mlflow.suites.validity import check_suite
-from jrh_mlflow.text import clean_json, hashed
+from jrh_mlflow.text import brief_name, clean_json, hashed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA_VERSION = 1
 ITEMS_FILE = "suite.jsonl"
@@ -66,7 +69,7 @@ class Suite:
         return len(self.items)
 
     def __repr__(self) -> str:
-        return f"Suite({self.name!r}, {len(self)} items, sha256={self.sha256[:12]})"
+        return f"Suite({brief_name(self.name)}, {len(self)} items, sha256={self.sha256[:12]})"
 
     @cached_property
     def content(self) -> bytes:
@@ -117,6 +120,42 @@ class Suite:
             **({} if self.hash_of_texts is None else {"texts": HASHES, "content_sha256": _sha256(self.content)}),
         }
 
+    def _repr_html_(self) -> str:
+        from jrh_mlflow.reports.cards import Card, CardTable, examples_table
+
+        facts, conditions = self.manifest, Counter(item.condition for item in self.items)
+        calls = Counter[str]()
+        for item in self.items:
+            calls[item.condition] += len(item.orders) * item.replicates
+        rows = [[name, f"{count:,}", f"{calls[name]:,}"] for name, count in conditions.items()]
+        first = {item.condition: item for item in reversed(self.items) if item.instruction is not None}
+        told = [first[name] for name in conditions if name in first]
+        shown = {item.id: item for item in [*told[:1], *told[len(told) // 2 :][:1], *told[-1:]]}
+        return Card(
+            title=f"Suite {self.name}",
+            tables=[
+                CardTable(header=["condition", "items", "calls"], rows=rows),
+                examples_table((item.id, item.condition, _texts(item)) for item in shown.values()),
+            ],
+            facts={
+                "sha256": self.sha256,
+                "items": f"{len(self):,}",
+                "tasks": f"{facts['n_tasks']:,}",
+                "calls": f"{facts['n_calls']:,}",
+            },
+        ).to_html()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per item, and how many calls the protocol asks for."""
+        import pandas as pd
+
+        rows = [
+            {**{name: getattr(item, name) for name in _FIELDS}, "n_calls": len(item.orders) * item.replicates}
+            for item in self.items
+        ]
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=[*_FIELDS, "n_calls"])
+        return frame
+
     def save(self, path: str | Path) -> Path:
         """Write `suite.jsonl` and `manifest.json` into the folder `path`, and return it."""
         folder = Path(path)
@@ -145,6 +184,14 @@ def _without_texts(item: Item) -> Item:
 def _without_text(message: Message) -> Message:
     saved = json.dumps(saved_message(message), sort_keys=True, ensure_ascii=False, default=str)
     return Message(role=message.role, content=hashed(saved))
+
+
+def _texts(item: Item) -> list[str]:
+    """Return the texts of an item that a judge sees, the pair in its canonical order."""
+    last = message_text(item.transcript[-1]) if item.transcript else None
+    texts = {"task": item.instruction, "response": item.response, "u": item.u, "v": item.v, "last message": last}
+    # What is empty or blank can be seen by its quotes.
+    return [f"{name}: {one if one.strip() else repr(one)}" for name, one in texts.items() if one is not None]
 
 
 def read_suite(path: str | Path, *, mend: bool = False, hashes: bool = False) -> Suite:

@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift, operating_point, resolution_shifts
-from jrh_mlflow.reports.figures.canvas import figure_files
+from jrh_mlflow.reports.cards import Card, brief_run, first_rows
+from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.sweep import sweep_figures
-from jrh_mlflow.reports.sweep import Dot, sweep_markdown, sweep_page
+from jrh_mlflow.reports.numbers import reading_text
+from jrh_mlflow.reports.sweep import Dot, members_table, sweep_markdown, sweep_page
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties
 from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import RunContent
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from jrh_mlflow.reports.figures.canvas import Figure
 
 _NO_MAP = "only told for reliability against cost with known prices"
 
@@ -57,6 +62,9 @@ class Member:
     on_front: bool
     """Of the searched half."""
     seed: int = 0
+
+    def __repr__(self) -> str:
+        return f"Member({brief_name(self.label)}: {reading_text(self.reliability, places=2)})"
 
     @property
     def label(self) -> str:
@@ -213,6 +221,41 @@ class Sweep:
             ],
         }
 
+    def __repr__(self) -> str:
+        best = "nothing held out" if self.best is None else f"best {brief_name(self.best.label)}"
+        read = "" if self.best is None else f" {reading_text(self.best.reliability, places=2)}"
+        tried = f"{len(self.trials)} of {self.n_grid} configurations, {self.n_calls:,} calls"
+        return f"Sweep({brief_name(self.suite)}: {tried}, {best}{read}, {brief_run(self.run_id)})"
+
+    def _repr_html_(self) -> str:
+        share = f", {self.n_calls / self.grid_calls:.0%} of the grid" if self.grid_calls else ""
+        notes = [*(["Simulated judges, not models."] if self.simulated else []), *self.notes]
+        notes += [f"Truncated ({self.truncated}): told on what was measured."] if self.truncated else []
+        return Card(
+            title=f"Sweep on {self.suite}",
+            tables=[first_rows(members_table(self.to_dict()), what="configurations")],
+            notes=notes,
+            facts={
+                "tried": f"{len(self.trials)} of {self.n_grid} configurations",
+                "calls": f"{self.n_calls:,}{share}",
+                "hypervolume": reading_text(self.hypervolume, places=2),
+            },
+            links=[self.link],
+        ).to_html()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every trial: its choices, how it ended, what it measured."""
+        return self.trials
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw the map of reliability against cost (`pareto`), or the `criterion_curve`."""
+        return plotted(sweep_figures(self.dots, self.operating, title=f"Sweep on {self.suite}"), kind)
+
+    @property
+    def dots(self) -> list[Dot]:
+        """The configurations that have a number and a price: those that the map shows."""
+        return [dot for member in self.members if (dot := _dot(member))]
+
     def to_json(self) -> str:
         """Return `to_dict` as text."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
@@ -348,7 +391,6 @@ def _operating(trials: Trials, found: Mapping[str, TrialResult]) -> list[Operati
 def sweep_content(found: Sweep, *, seed: int) -> RunContent:
     """Return what the parent run of a sweep holds."""
     markdown = found.to_markdown()
-    dots = [dot for member in found.members if (dot := _dot(member))]
     settings = {
         "study": found.study,
         "objectives": ", ".join(f"{name} {way}" for name, way in found.objectives.items()),
@@ -365,8 +407,8 @@ def sweep_content(found: Sweep, *, seed: int) -> RunContent:
             keys.SWEEP_JSON: found.to_json() + "\n",
             keys.SWEEP_MARKDOWN: markdown,
             keys.TRIALS_FILE: found.trials,
-            keys.SWEEP_PAGE: sweep_page(found.to_dict(), dots),
-            **figure_files(sweep_figures(dots, found.operating, title=f"Sweep on {found.suite}")),
+            keys.SWEEP_PAGE: sweep_page(found.to_dict(), found.dots),
+            **figure_files(sweep_figures(found.dots, found.operating, title=f"Sweep on {found.suite}")),
         },
     )
 

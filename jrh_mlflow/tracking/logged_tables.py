@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jrh_mlflow.reports.numbers import withheld_text
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.reports.frames import reading_columns
+from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.tracking import keys
 
 
@@ -24,21 +24,4 @@ def table_tags(name: str) -> dict[str, str]:
 
 def axes_table(readings: Mapping[str, Reading]) -> str:
     """Write one row per axis: its number with n and intervals, or why there is none."""
-    return table_text([_axis_row(axis, reading) for axis, reading in readings.items()])
-
-
-def _axis_row(axis: str, reading: Reading) -> dict[str, Any]:
-    known = reading if isinstance(reading, Estimate) else None
-    return {
-        "axis": axis,
-        "value": known and known.value,
-        "n": reading.n,
-        "excluded": reading.excluded,
-        "ci_low": known and known.ci_low,
-        "ci_high": known and known.ci_high,
-        "cluster_low": known and known.cluster_low,
-        "cluster_high": known and known.cluster_high,
-        "n_clusters": known and known.n_clusters,
-        "method": known and known.method,
-        "reason": None if isinstance(reading, Estimate) else withheld_text(reading),
-    }
+    return table_text([{"axis": axis, **reading_columns(reading)} for axis, reading in readings.items()])

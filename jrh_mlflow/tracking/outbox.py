@@ -25,7 +25,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.options import Metrics
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import HASHES, Suite, read_suite
-from jrh_mlflow.text import hashed
+from jrh_mlflow.text import brief_name, hashed
 
 _FACTS_FILE = "evaluation.json"
 _CALLS_FILE = "calls.parquet"
@@ -53,6 +53,10 @@ class JudgeFacts:
     prompt: str
     recorded: str = ""
     """Whose answers these are, where nobody was asked now."""
+
+    def __repr__(self) -> str:
+        # Without the prompt, and settings by name only: they may be whole texts.
+        return f"JudgeFacts({brief_name(self.label)}, settings: {', '.join(self.settings)})"
 
     @classmethod
     def of(cls, judge: Judge) -> JudgeFacts:

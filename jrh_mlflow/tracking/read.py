@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError, TrackingError
+from jrh_mlflow.reports.cards import brief_run
 from jrh_mlflow.reports.html import EvaluationRow
 from jrh_mlflow.suites.suite import Suite, read_suite
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import shown_name
 from jrh_mlflow.tracking.store import active_uri, paged, reading_client, run_link
@@ -55,6 +57,10 @@ class LoggedRun:
     experiment: str
     """Name of the run's experiment."""
     link: str
+
+    def __repr__(self) -> str:
+        on = f"{brief_name(self.judge)} on {brief_name(self.suite.name)}"
+        return f"LoggedRun({on}: {len(self.calls):,} calls, {brief_run(self.run_id)})"
 
     @property
     def cost_usd(self) -> float | None:

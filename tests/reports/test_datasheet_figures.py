@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import jrh_mlflow as jrh
-from jrh_mlflow.reports.figures.datasheet import psychometric
+from jrh_mlflow.reports.figures.canvas import png
+from jrh_mlflow.reports.figures.datasheet import datasheet_figures, psychometric
 from jrh_mlflow.schema.estimates import Reading
-from tests.readings import asked
+from tests.readings import asked, pairs
 
 
 def test_the_names_of_the_lines_stand_beside_the_curve_where_no_bar_can_be(store_uri: str) -> None:
@@ -61,3 +63,11 @@ def test_without_a_matched_ladder_the_curve_is_drawn_as_it_was() -> None:
     assert figure is not None
     assert figure.legends == []
     assert len(figure.axes[0].containers) == 3
+
+
+@pytest.mark.parametrize("name", [r"$\frac$", "评审", "red\x1b[31m", "costs $5, not $6"])
+def test_a_name_is_drawn_as_it_is_whatever_is_in_it(name: str) -> None:
+    """No formula between dollars, and no warning about a letter that the font lacks."""
+    sheet = jrh.measure(pairs([("1", "1"), ("1", "2")] * 10))
+    for figure in datasheet_figures({name: sheet.estimates, "other": sheet.estimates}).values():
+        assert png(figure).startswith(b"\x89PNG")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
@@ -108,6 +111,22 @@ def test_the_parent_ranks_the_front_and_has_its_artifacts(done: jrh.Sweep, store
     assert {"sweep.json", "sweep.md", "trials.csv", "pareto.html", "figures/pareto.png"} <= files
     data = json.loads(Path(client.download_artifacts(done.run_id, "sweep.json", str(tmp_path))).read_text())
     assert [one["label"] for one in data["front"]] == [one.label for one in done.front]
+
+
+def test_a_notebook_shows_the_front_in_a_card_a_line_a_figure_and_a_frame(done: jrh.Sweep) -> None:
+    html = done._repr_html_()
+    assert done.best is not None
+    for member in done.front:
+        assert f'<th scope="row">{member.label}</th>' in html
+    assert done.run_id in html
+    assert "Simulated judges, not models." in html
+    assert re.fullmatch(r"Sweep\('.+': .+ calls, best '.+' 0\.\d\d \[.+\], run [0-9a-f]{8}\)", repr(done))
+    assert all(len(repr(member)) < 200 for member in done.members)
+    assert isinstance(done.plot(), Figure)
+    assert done.to_frame() is done.trials
+    evil = replace(done, suite="<script>alert(1)</script>", notes=["<img src=x onerror=alert(1)>"])._repr_html_()
+    assert "<script" not in evil
+    assert "<img" not in evil
 
 
 def test_the_hypervolume_and_the_importance_are_told(done: jrh.Sweep) -> None:

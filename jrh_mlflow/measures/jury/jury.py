@@ -306,6 +306,9 @@ class JuryReport:
     notes: tuple[str, ...]
     n_units: int
 
+    def __repr__(self) -> str:
+        return f"JuryReport({len(self.judges)} judges, {self.rule.vote}, {self.n_units:,} units)"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         names = [field.name for field in fields(self) if field.name != "answers"]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from jrh_mlflow.errors import CallsError, check_known
 from jrh_mlflow.reports.numbers import source_ends
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure  # noqa: PLC0414 - for those who only hand figures on
 
 Figures: TypeAlias = "Mapping[str, Figure]"
 """File name to figure."""
@@ -28,15 +32,48 @@ def figure_files(figures: Figures) -> dict[str, bytes]:
     return {f"{FIGURES_FOLDER}/{name}": png(figure) for name, figure in figures.items()}
 
 
+def plotted(figures: Figures, kind: str | None = None) -> Figure:
+    """Return the figure of a name, or the first one, in a form that a notebook shows: pyplot never hears of it.
+
+    Raises:
+        RecipeError: when there is no figure of that name.
+        CallsError: when there is nothing to draw.
+    """
+    known = {name.removesuffix(".png"): figure for name, figure in figures.items()}
+    if not known:
+        raise CallsError("There is nothing to draw: no reading of these calls has a number or bounds.")
+    check_known("figure", kind or next(iter(known)), known)
+    figure = known[kind or next(iter(known))]
+    with _plain_texts(figure):
+        # Makes the labels of the ticks, which would otherwise be made by whoever draws it.
+        figure.draw_without_rendering()
+    # Notebooks ask an object for this method; matplotlib's own hook is there only once somebody has loaded pyplot.
+    vars(figure)["_repr_png_"] = partial(png, figure)
+    return figure
+
+
 def png(figure: Figure) -> bytes:
     """Draw a figure as a PNG file."""
     import matplotlib as mpl
 
     drawn = io.BytesIO()
     # Hinting the glyphs takes a seventh of the time, and nobody sees it.
-    with mpl.rc_context({"text.hinting": "none"}):
+    with mpl.rc_context({"text.hinting": "none"}), _plain_texts(figure):
         figure.savefig(drawn, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
     return drawn.getvalue()
+
+
+@contextmanager
+def _plain_texts(figure: Figure) -> Iterator[None]:
+    """Draw names as they are: `$x$` is no formula, and a letter that the font lacks is a box and no warning."""
+    import matplotlib as mpl
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    with mpl.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 def canvas(

@@ -21,7 +21,6 @@ from jrh_mlflow.reports.figures.canvas import (
     label_inches,
     label_rows,
     marks,
-    png,
     short,
     wrapped,
     write_cell,
@@ -52,13 +51,13 @@ def report_figures(report: ReliabilityReadings, calls: pd.DataFrame, judge: str)
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def comparison_figures(comparison: Contrasts, calls: Mapping[str, pd.DataFrame], *, title: str) -> dict[str, bytes]:
-    """Draw a comparison as PNG, by file name: tests × judges, and score against dollars where costs are known."""
+def comparison_figures(comparison: Contrasts, calls: Mapping[str, pd.DataFrame], *, title: str) -> dict[str, Figure]:
+    """Draw a comparison, by file name: tests × judges, and score against dollars where costs are known."""
     figures = {
         "heatmap.png": heatmap(comparison.cells, letters=comparison.letters, title=title),
         "cost_curve.png": cost_curve(calls),
     }
-    return {name: png(figure) for name, figure in figures.items() if figure is not None}
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def heatmap(

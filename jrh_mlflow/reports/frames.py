@@ -1,0 +1,60 @@
+"""Results as data frames: one row per axis, difference or item; what is missing is an empty cell, never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.measures.comparison import Difference
+from jrh_mlflow.reports.numbers import withheld_text
+from jrh_mlflow.schema.estimates import Estimate, Reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ENDS = ("ci_low", "ci_high", "cluster_low", "cluster_high", "n_clusters", "method")
+_DIFFERENCE = {"value": "difference", "p_cluster": "p", "p_holm": "p_adjusted", "different": "told_apart"}
+"""Fields of a difference that a table calls otherwise."""
+_DIFFERENCES = ("axis", "a", "b", "value", "low", "high", "n", "n_clusters", "p_cluster", "p_holm", "different")
+
+
+def reading_columns(reading: Reading) -> dict[str, Any]:
+    """Spell a reading as columns: value, n, what was left out, both intervals and the method; or why there is none."""
+    known = reading if isinstance(reading, Estimate) else None
+    return {
+        "value": known and known.value,
+        "n": reading.n,
+        "excluded": reading.excluded,
+        **{name: known and getattr(known, name) for name in _ENDS},
+        "reason": None if isinstance(reading, Estimate) else withheld_text(reading),
+    }
+
+
+def readings_frame(readings: Mapping[str, Reading]) -> pd.DataFrame:
+    """Return one row per axis, in the order of the readings."""
+    return _frame([{"axis": axis, **reading_columns(reading)} for axis, reading in readings.items()])
+
+
+def shifts_frame(shifts: Mapping[str, Mapping[str, Reading]]) -> pd.DataFrame:
+    """Return one row per criterion and axis."""
+    return _frame(
+        [
+            {"criterion": arm, "axis": axis, **reading_columns(reading)}
+            for arm, readings in shifts.items()
+            for axis, reading in readings.items()
+        ]
+    )
+
+
+def differences_frame(differences: Sequence[Difference]) -> pd.DataFrame:
+    """Return one row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart."""
+    heads = [_DIFFERENCE.get(name, name) for name in _DIFFERENCES]
+    rows = [[getattr(one, name) for name in _DIFFERENCES] for one in differences]
+    return _frame([dict(zip(heads, row, strict=True)) for row in rows], columns=heads)
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> pd.DataFrame:
+    import pandas as pd
+
+    frame: pd.DataFrame = pd.DataFrame(list(rows), columns=list(columns) if columns else None)
+    return frame
