@@ -131,7 +131,9 @@ class JudgeOptions(Options):
         None, "a word such as low", "How long a model reasons: none, minimal, low, medium, high, as it takes them."
     )
     seed: int | None = option(None, "a whole number", "Sent to the provider.", flag="judge-seed")
-    name: str | None = option(None, "a text", "What the judge is called in reports; the model's name when left out.")
+    name: str | None = option(
+        None, "a text", "What the judge is called in reports; model and unusual settings when left out."
+    )
     api_base: str | None = option(
         None, "an address", "Address of an endpoint that speaks the OpenAI dialect.", repr=False
     )

@@ -151,12 +151,13 @@ def _evaluate_arms(
     """Evaluate one arm after the other, all on one budget of the journal: what a call may have cost counts as well."""
     identity = (*(arm.fingerprint() for arm in arms), suite.sha256, as_evaluate.get("replicates", 1))
     as_evaluate = {"budget": outbox_key("shift", *identity), "max_usd": max_usd, **as_evaluate}
-    return {
-        arm.tie_criterion.name: evaluate(
-            arm, suite, run_name=f"{JudgeFacts.of(arm).label}: {arm.tie_criterion.name}", **as_evaluate
-        )
-        for arm in arms
-    }
+    return {arm.tie_criterion.name: evaluate(arm, suite, run_name=_arm_name(arm), **as_evaluate) for arm in arms}
+
+
+def _arm_name(arm: Judge) -> str:
+    """Name the run of an arm by judge and criterion; a judge that has no name of its own has it in its name already."""
+    label, criterion = JudgeFacts.of(arm).label, arm.tie_criterion.name
+    return label if criterion in label.split() else f"{label}: {criterion}"
 
 
 def _numbers(shifts: Mapping[str, Reading]) -> dict[str, float]:

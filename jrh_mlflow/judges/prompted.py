@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges._base import ModelJudge
+from jrh_mlflow.judges.naming import default_name
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template
 from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, first_set, reasons, takes_schema
@@ -91,7 +92,7 @@ class PromptedJudge(ModelJudge):
             reasoning_effort: How long a model that reasons does so, in the words it takes: `none`, `minimal`, `low`,
                 `medium`, `high`, … None leaves it to the provider.
             seed: Sent to the provider, where it takes one.
-            name: What the judge is called in reports; the model's name when None.
+            name: What the judge is called in reports; the model and the settings that are not the usual ones when None.
             api_base: An endpoint that speaks the OpenAI dialect; when None the provider's variable is read, such as
                 OPENAI_BASE_URL, HOSTED_VLLM_API_BASE or OLLAMA_API_BASE. Either way it is part of the judge's identity.
             extra: Further fields of the request body. They are logged, so a key among them is refused: keys come from
@@ -118,7 +119,7 @@ class PromptedJudge(ModelJudge):
                 "logprobs": logprobs,
             }
         )
-        self.model, self.name = canonical(model), name or shown_name(model)
+        self.model, self._name, self._shown = canonical(model), name, shown_name(model)
         self.template = rendering.load_template(prompt)
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
         self.temperature, self.seed = given.temperature, given.seed
@@ -129,10 +130,38 @@ class PromptedJudge(ModelJudge):
         self.extra = checked_extra(extra or {}, of="PromptedJudge")
         if reasoning_effort is not None and "reasoning_effort" in self.extra:
             raise RecipeError("`reasoning_effort` is given twice: as a setting and in `extra`. Give the setting alone.")
-        self.structured = takes_schema(model, api_base=self.api_base) if structured is None else structured
+        self._takes_schema = takes_schema(model, api_base=self.api_base)
+        self.structured = self._takes_schema if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
         self.used: tuple[Template, ...] = (self.template,)
         """Templates that the suite needs; known after `begin`."""
+
+    @property
+    def name(self) -> str:
+        """The name given, or the model with every setting that is not the usual one."""
+        if self._name:
+            return self._name
+        usual = {
+            "temperature": 0.0,
+            "max_tokens": _longest_answer(self.model, self.reasoning_effort),
+            "seed": None,
+            "api_base": None,
+            "answer_style": "letters",
+            "structured": self._takes_schema,
+            "logprobs": False,
+        }
+        return default_name(
+            self.settings(),
+            shown=self._shown,
+            criterion=self.tie_criterion,
+            prompt=None if self.template.name == AUTOMATIC else self.template.name,
+            rubric=self.rubric,
+            usual=usual,
+        )
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
 
     def check_cap(self, price: Price | None) -> None:
         """Demand a price, a longest answer, and nothing in `extra` that makes calls dearer than both say."""
@@ -193,8 +222,10 @@ class PromptedJudge(ModelJudge):
         """Everything that makes this judge this one, and no key."""
         # Only where it is set: a judge without it is the one it was before there was such a setting.
         effort = {} if self.reasoning_effort is None else {"reasoning_effort": self.reasoning_effort}
-        return super().settings() | {
+        return {
             "model": self.model,
+            "kind": self.kind,
+            "tie_criterion": self.tie_criterion.name,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             **effort,

@@ -10,6 +10,8 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.evaluation.criterion_shift import _arm_name
+from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema.criteria import Criterion
 
 
@@ -55,6 +57,22 @@ def test_there_is_a_parent_with_one_child_per_criterion_and_the_figures(
         assert child.data.params["judge.tie_criterion"] == name
     figures = {file.path for file in client.list_artifacts(shift.run_id, "figures")}
     assert "figures/operating_points.png" in figures
+
+
+@pytest.mark.parametrize(
+    ("judge", "names"),
+    [
+        (jrh.PromptedJudge("openai/m"), ["m: allowed", "m strict", "m own-0d6bd1f2"]),
+        (jrh.PromptedJudge("openai/m", name="mine"), ["mine: allowed", "mine: strict", "mine: own-0d6bd1f2"]),
+        (
+            jrh.scripted.AlwaysTie(),
+            [f"AlwaysTie (simulated): {name}" for name in ("allowed", "strict", "own-0d6bd1f2")],
+        ),
+    ],
+)
+def test_arms_are_named_by_judge_and_criterion_once(judge: Judge, names: list[str]) -> None:
+    criteria = ("allowed", "strict", "Prefer the shorter one.")
+    assert [_arm_name(judge.with_criterion(criterion)) for criterion in criteria] == names
 
 
 def test_a_description_that_is_too_long_points_to_an_artifact_that_is_there(store_uri: str) -> None:
