@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +21,7 @@ from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import OnRecord, StopRule, calm_collector
 from jrh_mlflow.engine.sessions import Quote
-from jrh_mlflow.errors import BudgetError, JrhError, RecipeError, SuiteError, TrackingError
+from jrh_mlflow.errors import BudgetError, JrhError, JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerers, are_several
@@ -27,6 +29,7 @@ from jrh_mlflow.measures.axes import thresholds
 from jrh_mlflow.measures.records import complete_pairs
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
+from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar
 from jrh_mlflow.reports.cards import brief_run
@@ -46,7 +49,7 @@ from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.logged_tables import axes_table, table_tags
 from jrh_mlflow.tracking.outbox import JudgeFacts, Kept, Measured
-from jrh_mlflow.tracking.store import RunContent, Store, ending, open_run, publish, store_place
+from jrh_mlflow.tracking.store import RunContent, Store, ending, keep_failed, open_run, publish, store_place
 from jrh_mlflow.tracking.traces import checked_traces, log_traces
 from jrh_mlflow.tracking.view import ViewLinks
 
@@ -222,7 +225,8 @@ def evaluate(
     Raises:
         TrackingError: when MLflow cannot be reached. Before the first call nothing is lost; after the last one the
             calls are kept on disk, and the same call again (or `jrh evaluate --resume`) logs them without asking.
-        JudgeError: when the judge's service fails for good.
+        JudgeError: when the judge's service fails for good, lacks its key, or when every call ended as `error`: the
+            commonest cause first. The run is then FAILED, and keeps the calls.
         BudgetError: when `max_usd` is reached before one pair is complete.
         KeyboardInterrupt: after Ctrl-C, once calls in flight are settled and what was asked is logged as truncated: the
             evaluation is its `.evaluation`. SIGTERM and a hung-up terminal raise `SystemExit`, an exception in `stop`
@@ -292,8 +296,11 @@ def evaluate(
                 traces=traces,
                 metrics=metrics,
             )
-        # Hashed before it touches a disk: what waits for MLflow in the outbox has no texts either.
-        measured = whole if texts else whole.without_texts()
+            # Hashed before it touches a disk: what waits for MLflow in the outbox has no texts either.
+            measured = whole if texts else whole.without_texts()
+            if dead := _every_call_failed(answers, facts):
+                _keep_failed_calls(store, run_id, measured, reason=str(dead) if texts else "Every call failed.")
+                raise dead
         with _not_instead_of(answers.failure):
             elsewhere = IN_THE_JOURNAL if prepared.judge.journalled else IN_THE_ERROR
             done = _keep_and_log(store, measured, run_id, key=key, elsewhere=elsewhere)
@@ -457,6 +464,37 @@ def _no_money(reason: OutOfBudget, prepared: Prepared) -> str:
         f"The cap of {cap} has {spent} spent and {held} held by calls in flight elsewhere, and one more {what} may "
         f"cost up to {need}. Raise it: a higher cap continues, and what was answered is not paid again."
     )
+
+
+def _every_call_failed(answers: Asked, judge: JudgeFacts) -> JudgeError | None:
+    """Return the commonest cause, where not one call was answered: there is nothing to measure."""
+    errors = [record.error or "no reason given" for record in answers.records if record.outcome == "error"]
+    if not errors or len(errors) < len(answers.records) or answers.failure is not None:
+        return None
+    # Numbers are ids, times and lengths: the same cause with another number is the same cause.
+    causes = Counter(re.sub(r"\d+", "#", error) for error in errors)
+    commonest, count = causes.most_common(1)[0]
+    example = next(error for error in errors if re.sub(r"\d+", "#", error) == commonest)
+    others = f", the commonest of {len(causes)} causes" if len(causes) > 1 else ""
+    return JudgeError(
+        f"{safe_text(example).rstrip('.')} ({count:,} of {len(errors):,} calls{others}). Every call of {judge.label} "
+        f"failed: there is nothing to measure. The run is marked as failed and keeps the calls."
+    )
+
+
+def _keep_failed_calls(store: Store, run_id: str, measured: Measured, *, reason: str) -> None:
+    """Leave on a run that is about to fail what was asked and why it came to nothing; never instead of the reason."""
+    content = RunContent(
+        points=[],
+        params={"judge": measured.judge.settings, "suite": keys.suite_facts(measured.suite), "run": measured.run},
+        description=reason,
+        described_in=keys.FAILURE_FILE,
+        artifacts={keys.CALLS_FILE: measured.calls, keys.FAILURE_FILE: reason},
+    )
+    try:
+        keep_failed(store, run_id, content)
+    except TrackingError as error:
+        say(str(error))
 
 
 def _is_worth_logging(answers: Asked, judge: Judge) -> bool:

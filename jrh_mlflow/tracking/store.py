@@ -487,6 +487,21 @@ def publish(store: Store, run_id: str, content: RunContent, *, what_now: str, is
     return logged
 
 
+def keep_failed(store: Store, run_id: str, content: RunContent) -> None:
+    """Write what a run holds that failed before it had a number; the run is not ended here.
+
+    Raises:
+        TrackingError: when MLflow does not take it.
+    """
+    with store.errors("The run has no calls on it."):
+        with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+            write_artifacts(Path(folder), content)
+            store.client.log_artifacts(run_id, folder)
+        store.log_batch(
+            run_id, points=(), params=keys.grouped_params(content.params), tags={keys.TAG_NOTE: content.description}
+        )
+
+
 def write_artifacts(folder: Path, content: RunContent) -> None:
     """Lay the artifacts of a run out under their public names."""
     if content.suite is not None and content.save_suite:

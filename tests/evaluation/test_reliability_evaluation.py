@@ -16,7 +16,7 @@ from mlflow.entities import Run
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
-from jrh_mlflow.errors import RecipeError, SuiteError
+from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError
 from tests.generation.tools import LABELS, RUBRIC, rows, run
 from tests.logged_runs import numbers_of
 from tests.loopback import LoopbackServer, error_reply
@@ -347,12 +347,10 @@ def test_a_service_that_answers_nothing_ends_with_code_four_however_few_calls_th
         given = evaluate_arguments(folder, store_uri, "--model", JUDGE, "--api-base", server.url)
         done = CliRunner().invoke(group, [*map(str, given), "--json"], standalone_mode=False)
         assert server.counts["requests"] == 3
-    assert done.return_value == 4
-    assert "no call gave an answer" in done.stderr
-    (facts,) = json.loads(done.stdout)
-    assert facts["metrics"]["calls/error"] == 3
-    assert "baseline/accuracy/rate" not in facts["metrics"]
-    assert "baseline/accuracy" in facts["withheld"]
+    assert isinstance(done.exception, JudgeError)
+    assert done.exception.exit_code == 4
+    assert "HTTP 400: No such setting (3 of 3 calls)" in str(done.exception)
+    assert done.stdout == ""
 
 
 # Two judges side by side.
