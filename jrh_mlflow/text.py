@@ -41,7 +41,7 @@ def hashed(text: str) -> str:
 
     Example:
         >>> hashed("tie")[:20]
-        'sha256:5e7ba8b24a2a8'
+        'sha256:6f595eba3f46c'
     """
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
@@ -55,6 +55,16 @@ def brief_name(name: str) -> str:
     """
     half = _LONGEST_NAME // 2
     return repr(name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half + 1 :]}")
+
+
+def hidden_id(text: str) -> str:
+    """Return an id where texts are left out: it is a name, unless somebody took the text itself for one.
+
+    Example:
+        >>> hidden_id("row-7"), hidden_id("Who was it?")[:12]
+        ('row-7', 'sha256:b7165')
+    """
+    return hashed(text) if len(text.split()) > 1 else text
 
 
 def clean_data(value: Any) -> tuple[Any, int]:

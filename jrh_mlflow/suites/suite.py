@@ -26,7 +26,7 @@ from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, message_text, read_message, saved_message
 from jrh_mlflow.suites.validity import check_suite
-from jrh_mlflow.text import brief_name, clean_json, hashed
+from jrh_mlflow.text import brief_name, clean_json, hashed, hidden_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,6 +177,7 @@ def _tells_no_text(key: str, value: object) -> bool:
 def _without_texts(item: Item) -> Item:
     """Return an item with hashes for texts; of how it was made only the group stays, which results are told by."""
     texts: dict[str, Any] = {name: hashed(text) for name in _HIDDEN if (text := getattr(item, name)) is not None}
+    texts |= {"id": hidden_id(item.id), "task": hidden_id(item.task)}
     transcript = item.transcript and tuple(_without_text(message) for message in item.transcript)
     return replace(item, **texts, transcript=transcript, meta={k: v for k, v in item.meta.items() if k == "group"})
 

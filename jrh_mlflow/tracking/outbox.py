@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.options import Metrics
 from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.suites.suite import HASHES, Suite, read_suite
-from jrh_mlflow.text import brief_name, hashed
+from jrh_mlflow.text import brief_name, hashed, hidden_id
 
 _FACTS_FILE = "evaluation.json"
 _CALLS_FILE = "calls.parquet"
@@ -33,7 +34,8 @@ _NAMES = (
     *("model", "kind", "name", "prompt", "tie_criterion", "answer_style", "reasoning_effort", "api_base", "source"),
     *("scorer", "feedback_type"),
 )
-"""Settings of a judge that are names; other words among them are texts."""
+"""Settings of a judge that are names; others of more than a short word are texts."""
+_WORD = re.compile(r"[\w.:+/-]{1,40}", re.ASCII)
 _TOLD = ("rationale", "error")
 """Columns of a call in which a judge speaks, or a service that quotes it."""
 
@@ -81,8 +83,9 @@ class JudgeFacts:
 
 
 def _setting(name: str, value: object) -> object:
-    is_name = name in _NAMES or name.endswith("sha256") or not any(letter.isalpha() for letter in str(value))
-    return value if is_name or isinstance(value, bool) or value is None else hashed(str(value))
+    text = str(value)
+    is_short = _WORD.fullmatch(text) or not any(letter.isalpha() for letter in text)
+    return value if is_short or name in _NAMES or name.endswith("sha256") else hashed(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +112,10 @@ class Measured:
         """Return all that is measured, with a hash in the place of each text: what prompts and answers say."""
         known = [each.name for each in fields(CallRecord) if each.name in self.calls]
         calls = self.calls[known].copy()
-        for name in (name for name in _TOLD if name in calls):
-            calls[name] = [hashed(cell) if isinstance(cell, str) else cell for cell in calls[name]]
+        hiding = {**dict.fromkeys(_TOLD, hashed), "suite_item": hidden_id, "task": hidden_id}
+        for name, hide in hiding.items():
+            if name in calls:
+                calls[name] = [hide(cell) if isinstance(cell, str) else cell for cell in calls[name]]
         run = {**self.run, "texts": HASHES}
         return replace(self, judge=self.judge.without_texts(), suite=self.suite.without_texts(), calls=calls, run=run)
 

@@ -103,8 +103,8 @@ def private_responses() -> jrh.Suite:
     texts |= {"instruction": f"{CANARY} task", "rubric": f"{CANARY} rubric"}
     items = [
         Item(
-            id=f"{test}{number}",
-            task=f"s{number}",
+            id=f"{CANARY} taken for an id, {test} {number}",
+            task=f"{CANARY} taken for a source, {number}",
             condition=test,
             response=f"{CANARY} {test} {number}",
             meta={"group": "north", "original": f"{CANARY} original", "source": f"s{number}"},
@@ -307,3 +307,11 @@ def test_with_texts_the_same_search_finds_them(store_uri: str, tmp_path: Path) -
     artifact(done, store_uri, "", tmp_path / "got")
     with pytest.raises(AssertionError, match=CANARY):
         assert_clean(tmp_path / "got")
+
+
+def test_a_run_in_which_every_call_failed_keeps_calls_without_what_the_errors_say(store: str) -> None:
+    def judge(shown: Presentation) -> str:
+        raise ValueError(f"cannot judge {shown.instruction}")
+
+    with pytest.raises(jrh.JrhError, match=CANARY):
+        jrh.evaluate(judge, private_pairs(), tracking_uri=store, texts=False, traces="all", **WHERE)
