@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -88,14 +87,13 @@ class Demo:
         return compare([one.run_id for one in reports], **self._where)
 
     def live_model(self) -> Evaluation:
-        """Measure a language model that answers now, on all of this machine's cores.
+        """Measure a language model that answers now, on this machine.
 
         Answers are kept in the journal: killed and started again, no call is repeated.
 
         Raises:
             JrhError: when the extra is missing, or the model cannot be fetched or loaded.
         """
-        os.environ.setdefault("JRH_LOCAL_THREADS", str(os.cpu_count() or 1))
         return evaluate(PromptedJudge(LIVE_MODEL, name=LIVE_NAME), LIVE_SUITE, journal=self._journal, **self._where)
 
     def _simulated(self, judge: Judge, suite: str | Suite) -> Evaluation:

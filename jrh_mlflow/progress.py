@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+_BEAT_S = 1.0
 
 
 def is_watched() -> bool:
@@ -28,6 +32,25 @@ def progress_bar(items: Iterable[Any] | None = None, *, total: int, name: str, u
         warnings.filterwarnings("ignore", message="IProgress not found")
         from tqdm.auto import tqdm
     return tqdm(items, total=total, desc=name, unit=unit, leave=leave, dynamic_ncols=True, disable=not is_watched())
+
+
+@contextmanager
+def ticking(bar: Any) -> Iterator[Any]:
+    """Let the clock of a bar run for the time of a block, also while a model loads and until the first answer comes."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(_BEAT_S):
+            bar.refresh()
+
+    thread = threading.Thread(target=beat, name="jrh-bar", daemon=True)
+    with bar:
+        thread.start()
+        try:
+            yield bar
+        finally:
+            ended.set()
+            thread.join()
 
 
 def _in_notebook() -> bool:

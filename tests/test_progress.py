@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 from importlib import import_module
 
 from jrh_mlflow import progress
@@ -50,3 +51,24 @@ def test_a_notebook_shows_a_bar_though_it_has_no_terminal_and_warns_of_nothing()
     assert "my judge: 100%" in shown
     assert "Warning" not in shown
     assert "IProgress" not in shown
+
+
+def test_the_clock_of_a_bar_runs_while_nothing_comes_and_stops_with_it(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(progress, "_BEAT_S", 0.001)
+    bar, beats = progress.progress_bar(total=128, name="my judge", unit="call"), threading.Semaphore(0)
+    monkeypatch.setattr(bar, "refresh", lambda **_: beats.release())
+    with progress.ticking(bar):
+        assert all(beats.acquire(timeout=60) for _ in range(3))
+    assert not [thread for thread in threading.enumerate() if thread.name == "jrh-bar"]
+
+
+def test_a_bar_tells_seconds_per_call_and_the_time_left_after_the_first_call(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress.ticking(progress.progress_bar(total=128, name="my judge", unit="call")) as bar:
+        monkeypatch.setattr(bar, "_time", lambda: bar.start_t + 13)
+        bar.update()
+        bar.refresh()
+    shown = sys.stderr.getvalue()
+    assert "1/128 [00:13<27:31" in shown
+    assert "s/call" in shown

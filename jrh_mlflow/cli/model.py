@@ -16,7 +16,8 @@ def model() -> None:
     """Fetch a small model that runs on this machine, or list them.
 
     It needs the extra `local`: pip install "jrh-mlflow[local]". JRH_LOCAL_THREADS sets how many threads a model uses
-    [1], JRH_LOCAL_SLOTS how many calls it answers at once [1], JRH_LOCAL_CONTEXT the tokens of a call [4096].
+    [the cores it may use, at most 8], JRH_LOCAL_SLOTS how many calls it answers at once [1], JRH_LOCAL_CONTEXT the
+    tokens of a call [4096].
 
     \b
     Example: jrh model fetch smollm2

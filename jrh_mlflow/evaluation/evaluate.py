@@ -31,7 +31,7 @@ from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
-from jrh_mlflow.progress import is_watched, progress_bar
+from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.reports.cards import brief_run
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
 from jrh_mlflow.reports.figures.calibration import calibration_figures
@@ -424,7 +424,7 @@ def _progress_bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | N
         yield None
         return
     spent, failed = 0.0, 0
-    with progress_bar(total=total, name=name, unit="call") as bar:
+    with ticking(progress_bar(total=total, name=name, unit="call")) as bar:
 
         def tick(record: CallRecord) -> None:
             nonlocal spent, failed

@@ -43,6 +43,8 @@ def _load(settings: dict[str, Any]) -> Any:
     params.n_parallel = settings["slots"]
     params.n_ctx = settings["slots"] * settings["context"]
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
+    # Builds without OpenMP have threads of their own, which spin unless told otherwise.
+    params.cpuparams.poll = params.cpuparams_batch.poll = 0
     params.n_gpu_layers = 0
     params.ui = params.endpoint_slots = False
     params.cache_ram_mib = 0

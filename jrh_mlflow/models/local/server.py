@@ -33,8 +33,12 @@ from jrh_mlflow.models.local.weights import (
     read_head,
 )
 
-THREADS = 1
-"""Two threads on a busy machine with two cores are a hundred times slower than one; JRH_LOCAL_THREADS sets another."""
+MOST_THREADS = 8
+"""A model uses this process's cores, and no more than these, since others need the machine too; JRH_LOCAL_THREADS sets
+another number."""
+WAITING = {"OMP_WAIT_POLICY": "passive"}
+"""Threads that wait for one another sleep. By default they spin, and where another program holds a core, one spins for
+as long as the other is not let on: two threads then wrote a tenth of what one wrote."""
 SLOTS = 1
 """Calls answered at once; JRH_LOCAL_SLOTS sets another. On a processor two at once are no quicker than two in turn."""
 CONTEXT = 4096
@@ -89,6 +93,11 @@ def slots() -> int:
 def context_tokens() -> int:
     """Return how many tokens a call may have, prompt and answer together."""
     return _setting("JRH_LOCAL_CONTEXT", CONTEXT)
+
+
+def threads() -> int:
+    """Return how many threads a local model uses."""
+    return _setting("JRH_LOCAL_THREADS", min(MOST_THREADS, _usable_cores()))
 
 
 def prepare(model: str) -> None:
@@ -171,7 +180,7 @@ def _start(path: Path, *, name: str, n_slots: int | None = None, context: int | 
         "port": port,
         "slots": n_slots or slots(),
         "context": context or context_tokens(),
-        "threads": _setting("JRH_LOCAL_THREADS", THREADS),
+        "threads": threads(),
     }
     process = subprocess.Popen(  # noqa: S603 - this interpreter and a file of this package
         [sys.executable, str(Path(__file__).with_name("host.py"))],
@@ -179,6 +188,7 @@ def _start(path: Path, *, name: str, n_slots: int | None = None, context: int | 
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        env={**WAITING, **os.environ},
     )
     running = Served(url="", key=key, process=process)
     try:
@@ -247,6 +257,15 @@ def _of_group() -> int | None:
         return None
     # Files that are only cached count as used, and give way.
     return max(0, limit - used + (_number_in(_GROUP / "memory.stat", r"^inactive_file (\d+)") or 0))
+
+
+def _usable_cores() -> int:
+    """Return how many cores this process may use, a container's share included."""
+    # Not on every system; it knows of `taskset` and of containers that are given certain cores.
+    mine = getattr(os, "sched_getaffinity", None)
+    cores = len(mine(0)) if mine else os.cpu_count() or 1
+    share, period = (_number_in(_GROUP / "cpu.max", pattern) for pattern in (r"\A(\d+) \d", r"\A\d+ (\d+)"))
+    return cores if not share or not period else max(1, min(cores, share // period))
 
 
 def _number_in(file: Path, pattern: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.models.catalog import context_window
+from jrh_mlflow.models.local import server
 from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.models.local.weights import cache_home, file_of
 from jrh_mlflow.models.prices import price_of
@@ -82,6 +84,30 @@ def test_settings_come_from_the_environment_and_nonsense_is_refused(monkeypatch:
     monkeypatch.setenv("JRH_LOCAL_CONTEXT", "many")
     with pytest.raises(RecipeError, match="JRH_LOCAL_CONTEXT must be a whole number"):
         context_window(MODEL)
+
+
+@pytest.mark.parametrize(
+    ("cores", "share", "expected"),
+    [
+        (2, None, 2),
+        (64, None, 8),
+        (64, "max 100000", 8),
+        (64, "250000 100000", 2),
+        (4, "50000 100000", 1),
+        (2, "800000 100000", 2),
+        (4, "nonsense", 4),
+    ],
+)
+def test_a_model_uses_the_cores_it_may_use_a_containers_share_included(
+    cores: int, share: str | None, expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    monkeypatch.setattr(server, "_GROUP", tmp_path)
+    if share is not None:
+        (tmp_path / "cpu.max").write_text(f"{share}\n", encoding="ascii")
+    assert server.threads() == expected
+    monkeypatch.setenv("JRH_LOCAL_THREADS", "3")
+    assert server.threads() == 3
 
 
 def test_no_more_calls_are_in_flight_than_the_model_has_slots(smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,39 @@ def test_the_server_of_a_block_ends_with_it(smollm2: Path) -> None:
     assert not listens(port_of(running.url))
 
 
+def test_threads_that_wait_sleep_unless_the_user_says_otherwise(smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spinning threads starve one another on a busy machine: two of them wrote a tenth of what one wrote."""
+    started: list[str] = []
+
+    def popen(*_: Any, env: dict[str, str], **__: Any) -> None:
+        started.append(env["OMP_WAIT_POLICY"])
+        raise OSError("no more than its environment was asked for")
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    with pytest.raises(OSError, match="environment"), serving(smollm2, context=512):
+        pass
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    with pytest.raises(OSError, match="environment"), serving(smollm2, context=512):
+        pass
+    assert started == ["passive", "active"]
+
+
+def test_what_two_calls_begin_with_is_read_once(smollm2: Path) -> None:
+    """Both orders of a pair share the task before the responses: it stays in the cache from one call to the next."""
+    task = "The answer should name the carrier, the date and the price of the delivery. " * 8
+    read = [prompt_tokens_read(served(MODEL), f"{task}\nResponse: {order}") for order in ("first", "second")]
+    assert read[1] < 0.2 * read[0]
+
+
+def prompt_tokens_read(running: Served, text: str) -> int:
+    body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {running.key}"}
+    request = urllib.request.Request(f"{running.url}/chat/completions", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=600) as answer:
+        return int(json.load(answer)["timings"]["prompt_n"])
+
+
 def test_a_taken_port_is_named(smollm2: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
