@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from jrh_mlflow.engine import Asked, ask_calls, count_calls, plan_calls
 from jrh_mlflow.engine.budget import checked_cap
 from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.first_answers import FirstGrades
 from jrh_mlflow.engine.journal import Journal, open_journal, shown_place
 from jrh_mlflow.engine.ray_fleet import ask_calls_on_ray, import_ray
 from jrh_mlflow.engine.sessions import Quote, looked_up, quote
@@ -98,7 +99,7 @@ class Prepared:
                 self.judge,
                 plan_calls(self.suite, self.judge, replicates=self.replicates, shuffle=shuffle),
                 concurrency=self.concurrency,
-                on_record=on_record,
+                on_record=FirstGrades(self.judge, on_record),
                 stop=stop,
                 journal=journal,
                 settings=client,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.judges import ModelJudge
-from jrh_mlflow.judges.parsing import PROBLEMS
+from jrh_mlflow.judges import Judge, ModelJudge
+from jrh_mlflow.judges.fit import APART
+from jrh_mlflow.judges.parsing import PROBLEMS, read_grade
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.schema.items import USABLE, CallRecord
 
@@ -34,6 +36,9 @@ _ADVICE = {
 _UNREAD = (
     "The answers lack the form that was asked for: look at the prompt's format, or ask for a schema (--structured)."
 )
+
+_NOT_ONE_OF = re.compile(r"(?:np\.\w+\()?['\"]?(.*?)['\"]?\)? is not one of ")
+"""What `read_answer` says of a value that is no answer."""
 
 
 class FirstAnswers:
@@ -87,3 +92,45 @@ class FirstAnswers:
             f"None of the first {ENOUGH} answers of {self._judge.name} can be read ({found}), "
             f"e.g. {safe_text(example)[:_LONGEST_EXAMPLE]!r}. {advice} What was answered is in the journal."
         )
+
+
+class FirstGrades:
+    """Counts the first answers to pairs while each of them grades one response: yes, no, a score.
+
+    A 1 may be the first slot: alone it is no reason to stop.
+    """
+
+    def __init__(self, judge: Judge, on_record: Callable[[CallRecord], None] | None) -> None:
+        self._judge, self._on_record = judge, on_record
+        self._grades: Counter[str] | None = Counter()
+        """None once an answer chose between two."""
+
+    def __call__(self, record: CallRecord) -> None:
+        """Pass a record on, and count it.
+
+        Raises:
+            JudgeError: when none of the first answers can be one to a pair.
+        """
+        if self._on_record is not None:
+            self._on_record(record)
+        if self._grades is None or record.outcome == "error" or not record.order:
+            return
+        grade = _grade(record)
+        if grade is None or grade == "2":
+            self._grades = None
+            return
+        self._grades[grade] += 1
+        if self._grades.total() >= ENOUGH and set(self._grades) != {"1"}:
+            found = ", ".join(f"{count} x {grade}" for grade, count in self._grades.most_common(3))
+            raise JudgeError(
+                f"The first {self._grades.total()} answers of {self._judge.name} grade one response ({found}), but "
+                f"were asked to choose between two. {APART}"
+            )
+
+
+def _grade(record: CallRecord) -> str | None:
+    """Return the grade in a record's answer, or in what is said of one that could not be read."""
+    if record.outcome == "verdict":
+        return record.answer
+    said = _NOT_ONE_OF.match(record.error or "") if record.outcome == "unparsed" else None
+    return read_grade(said[1]) if said else None

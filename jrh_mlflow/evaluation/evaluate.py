@@ -499,7 +499,7 @@ def _keep_failed_calls(store: Store, run_id: str, measured: Measured, *, reason:
 
 def _is_worth_logging(answers: Asked, judge: Judge) -> bool:
     """Whether a run that something ended has a whole pair, and is not one whose service failed: that is continued."""
-    if isinstance(answers.failure, JrhError) and judge.journalled:
+    if isinstance(answers.failure, JudgeError) or (isinstance(answers.failure, JrhError) and judge.journalled):
         return False
     return bool(answers.records) and not complete_pairs(calls_frame(answers.records)).empty
 

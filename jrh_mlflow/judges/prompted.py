@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges._base import ModelJudge
+from jrh_mlflow.judges.fit import APART, PAIRED
 from jrh_mlflow.judges.naming import default_name
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template
@@ -264,7 +265,7 @@ class PromptedJudge(ModelJudge):
         if asked in rendering.BUILT_IN and asked != fits and (asked, fits) != ("label", "ordinal"):
             raise RecipeError(
                 f"Prompt {asked!r} does not fit a {kind} with the answers {', '.join(answers)}. "
-                f"Use prompt={fits!r}, or leave it out."
+                f"Use prompt={fits!r}, or leave it out. {APART if kind == 'pair' else PAIRED}"
             )
         return self.template
 

@@ -11,11 +11,13 @@ import hashlib
 import inspect
 import json
 import math
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
@@ -25,9 +27,12 @@ from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
+from jrh_mlflow.tracking.feedback_types import check_fit
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
+
+    from jrh_mlflow.suites.suite import Suite
 
 Part = Callable[[Presentation], Any]
 """Makes one field from a presentation."""
@@ -224,6 +229,17 @@ class MlflowJudge(CallableJudge):
         super().__init__(panel)
         self.panel = panel
         self.name = name
+
+    def begin(self, suite: Suite) -> None:
+        """Refuse a suite on which none of its answers could be read."""
+        for scorer in _members(self.panel.scorers):
+            check_fit(scorer, suite, self.tie_criterion, partial(answer_for, words=self.panel.words))
+
+    def lacks(self) -> str | None:
+        """Name the key that MLflow itself would ask for on every call: it does so for `openai:/…` models."""
+        models = [_model(one) for one in _members(self.panel.scorers) if not getattr(one, "_extra_headers", None)]
+        asked = next((model for model in models if model and model.startswith("openai:/")), None)
+        return f"{asked} needs a key: set OPENAI_API_KEY." if asked and not os.environ.get("OPENAI_API_KEY") else None
 
     def settings(self) -> dict[str, object]:
         """Name, models, kinds, feedback types, sampling and the hash of the instructions."""
