@@ -77,6 +77,7 @@ __all__ = list(_HOMES)
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module(f"{__name__}.progress").load_in_notebook()
     home = f"{__name__}.{_HOMES[name]}"
     value = import_module(f"{home}.{name}") if name == "scripted" else getattr(import_module(home), name)
     globals()[name] = value

@@ -27,11 +27,21 @@ def progress_bar(items: Iterable[Any] | None = None, *, total: int, name: str, u
         unit: What is counted.
         leave: Keep the full bar on the screen.
     """
+    return _tqdm()(items, total=total, desc=name, unit=unit, leave=leave, dynamic_ncols=True, disable=not is_watched())
+
+
+def load_in_notebook() -> None:
+    """Load tqdm in a notebook before MLflow does, so that its advice to install ipywidgets is not shown."""
+    if _in_notebook():
+        _tqdm()
+
+
+def _tqdm() -> Any:
     with warnings.catch_warnings():
         # Without ipywidgets a line of text is the bar, which is no reason to warn anybody.
         warnings.filterwarnings("ignore", message="IProgress not found")
         from tqdm.auto import tqdm
-    return tqdm(items, total=total, desc=name, unit=unit, leave=leave, dynamic_ncols=True, disable=not is_watched())
+    return tqdm
 
 
 @contextmanager

@@ -1,11 +1,20 @@
-"""Real notebook kernels: code in, the outputs of its cells out."""
+"""Real notebook kernels: code in, the outputs of its cells out.
+
+`python -m tests.kernels recipes/first_hour.ipynb` runs a notebook and saves it with its outputs, small.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
+import sys
+import tempfile
 import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 with warnings.catch_warnings():
     # Jupyter's own libraries tell of one another's plans while they are loaded.
@@ -14,16 +23,46 @@ with warnings.catch_warnings():
     from nbclient import NotebookClient
 
 
+def read_notebook(path: str | Path) -> Any:
+    """Read a notebook of the current format."""
+    return nbformat.read(path, as_version=4)
+
+
 def run_notebook(notebook: Any, folder: str | Path = ".") -> Any:
     """Run every cell in a kernel of its own that works in `folder`; a cell that fails raises."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return NotebookClient(
-            notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
-        ).execute()
+        place = {"metadata": {"path": str(folder)}}
+        return NotebookClient(notebook, timeout=300, kernel_name="python3", resources=place).execute()
 
 
 def outputs_of(code: str) -> list[Any]:
     """Run one cell and return its outputs."""
     cell = nbformat.v4.new_code_cell(textwrap.dedent(code))
     return run_notebook(nbformat.v4.new_notebook(cells=[cell])).cells[0].outputs
+
+
+def save_with_outputs(path: str | Path) -> None:
+    """Run a notebook and write its outputs into it: without progress bars, pictures with few colours."""
+    notebook = read_notebook(path)
+    with tempfile.TemporaryDirectory() as folder:
+        run_notebook(notebook, folder)
+    for number, cell in enumerate(one for one in notebook.cells if one.cell_type == "code"):
+        cell.execution_count = number + 1
+        cell.metadata = {}
+        cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+        for output in cell.outputs:
+            if "image/png" in output.get("data", {}):
+                output.data["image/png"] = _small(output.data["image/png"])
+    notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    nbformat.write(notebook, path)
+
+
+def _small(picture: str) -> str:
+    drawn, small = Image.open(io.BytesIO(base64.b64decode(picture))), io.BytesIO()
+    drawn.convert("RGB").quantize(64).save(small, "PNG", optimize=True)
+    return base64.b64encode(small.getvalue()).decode()
+
+
+if __name__ == "__main__":
+    save_with_outputs(sys.argv[1])
