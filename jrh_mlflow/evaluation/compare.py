@@ -101,7 +101,7 @@ class Comparison:
         return Card(
             title=self.title,
             tables=contrast_tables(self.contrasts),
-            notes=[*run_notes(self.runs), *self.contrasts.notes],
+            notes=self.notes,
             facts={
                 "suite": f"{suite.name} ({len(suite):,} items, sha256 {suite.sha256[:12]})",
                 "calls compared": f"{self.contrasts.n_calls:,} of each judge",

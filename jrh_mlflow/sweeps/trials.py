@@ -59,6 +59,9 @@ class TrialResult:
     """Counts behind the operating point."""
     simulated: bool = False
 
+    def __repr__(self) -> str:
+        return f"TrialResult({self.key!r}: {self.n_calls:,} calls, run {self.run_id[:8]})"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         return {**vars(self), "tally": self.tally.to_dict()}

@@ -240,7 +240,7 @@ def test_the_command_prints_logs_and_writes_html(runs, store_uri, tmp_path):
     arguments = [runs["right"], runs["no"], "--tracking-uri", store_uri, "--html", str(tmp_path / "page.html")]
     done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 0, done.output
-    assert "# Comparison of 2 judges on hand" in done.output
+    assert "Comparison of 2 judges on hand" in done.output
     assert "run " in done.output.splitlines()[-1]
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
