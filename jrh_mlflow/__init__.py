@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.judges import scripted as scripted
     from jrh_mlflow.judges.prompted import PromptedJudge as PromptedJudge
     from jrh_mlflow.resolve import load_suite as load_suite
+    from jrh_mlflow.resolve import pointwise as pointwise
     from jrh_mlflow.results import Datasheet as Datasheet
     from jrh_mlflow.results import ReliabilityReport as ReliabilityReport
     from jrh_mlflow.results import measure as measure
@@ -67,6 +68,7 @@ _HOMES = {
     "load_suite": "resolve",
     "measure": "results",
     "natural_suite": "suites",
+    "pointwise": "resolve",
     "scripted": "judges",
     "sweep": "sweeps.sweep",
 }

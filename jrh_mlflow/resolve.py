@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +23,7 @@ from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, demand_posix,
 from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.judges import Judge, ModelJudge
 from jrh_mlflow.judges.callables import CallableJudge
+from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.options import Moment, read_moment
@@ -34,6 +35,7 @@ from jrh_mlflow.tracking.scorers import from_mlflow, is_mlflow_judge
 if TYPE_CHECKING:
     from jrh_mlflow.engine.runner import OnRecord, StopRule
     from jrh_mlflow.models.prices import Overrides, Price
+    from jrh_mlflow.schema.items import Call
 
 BACKENDS = ("local", "ray")
 """Where the calls of an evaluation run: in this process, or in actors on a Ray cluster."""
@@ -119,20 +121,28 @@ class Prepared:
 
     def has_to_send(self) -> bool:
         """Whether the judge must be asked anything that the journal does not answer."""
-        if not isinstance(self.judge, ModelJudge) or not _may_exist(self.journal):
+        judge, calls = self._model_calls()
+        if judge is None or not _may_exist(self.journal):
             return True
-        calls = plan_calls(self.suite, self.judge, replicates=self.replicates)
         with journal_at(self.journal) as journal:
-            found = looked_up(self.judge, calls, journal, fresh_after=self.freshness)
+            found = looked_up(judge, calls, journal, fresh_after=self.freshness)
             return not all(is_answered for _, _, is_answered in found)
 
     def quote(self) -> Quote:
         """Say what asking would send and cost; a judge that answers by itself has no price."""
-        if not isinstance(self.judge, ModelJudge):
+        judge, calls = self._model_calls()
+        if judge is None:
             return Quote(calls=self.n_calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
-        calls = plan_calls(self.suite, self.judge, replicates=self.replicates)
         with journal_at(self.journal) as journal:
-            return quote(self.judge, calls, journal, self.price, fresh_after=self.freshness)
+            return quote(judge, calls, journal, self.price, fresh_after=self.freshness)
+
+    def _model_calls(self) -> tuple[ModelJudge | None, Iterator[Call]]:
+        """Return the judge that writes requests, if one does, and the calls it writes them for."""
+        calls = plan_calls(self.suite, self.judge, replicates=self.replicates)
+        if isinstance(self.judge, PointwiseJudge) and isinstance(self.judge.inner, ModelJudge):
+            halves = self.judge.halves
+            return self.judge.inner, (half for call in calls for half in halves(call))
+        return (self.judge if isinstance(self.judge, ModelJudge) else None), calls
 
     @property
     def freshness(self) -> float | None:
@@ -176,6 +186,8 @@ def prepare(
     if replicates < 1 or concurrency < 1:
         raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
     judge, suite = resolve_judge(judge), resolve_suite(suite, tracking_uri=tracking_uri)
+    if isinstance(judge, PointwiseJudge) and backend == "ray":
+        raise RecipeError('A pointwise judge is asked from this process only: use backend="local".')
     judge.begin(suite)
     if len({item.kind == "pair" for item in suite.items if judge.covers(item)}) > 1:
         raise SuiteError(
@@ -223,6 +235,22 @@ def resolve_judge(judge: object) -> Judge:
         "A judge must be a model name, a callable taking a Presentation or a judge of this package, "
         f"but got {type(judge).__name__}."
     )
+
+
+def pointwise(judge: object, *, answers: Sequence[str] | None = None) -> Judge:
+    """Put a judge of one response, yes/no or scoring, to pairs: it grades the two contents apart.
+
+    The better grade wins, equal grades are a tie (`abstain` where no tie is offered). It is shown each content as a
+    `response`, with the instruction and the rubric of the pair. What fails or cannot be read of either content is the
+    outcome of the call. Tokens, dollars and seconds are those of both; a model is asked twice for each call, through
+    journal and budget.
+
+    Args:
+        judge: As for `jrh.evaluate`: a callable, an MLflow judge or scorer, a model name, a `PromptedJudge`.
+        answers: What it may answer, worst to best, as in `("poor", "fair", "good")`. When None a model scores from 1 to
+            5; every other judge says yes or no (pass, fail, a bool), or gives any number, higher being better.
+    """
+    return PointwiseJudge(resolve_judge(judge), answers=answers)
 
 
 def resolve_suite(suite: Suite | str | Path | None, *, tracking_uri: str | None = None) -> Suite:

@@ -6,11 +6,12 @@ called; for a model judge calls become requests and keys, and responses become r
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
 from abc import abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.first_answers import Ask, FirstAnswers
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
+from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.parsing import ParsedAnswer, read_answer, read_grade
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
@@ -84,6 +86,8 @@ def session_for(judge: Judge, journal: Journal | None, settings: ClientSettings)
     Raises:
         ValueError: A model judge without a journal.
     """
+    if isinstance(judge, PointwiseJudge):
+        return PointwiseSession(judge, session_for(judge.inner, journal, settings))
     if isinstance(judge, AnsweringJudge):
         return AnsweringSession(judge, concurrency=settings.concurrency)
     if not isinstance(judge, ModelJudge):
@@ -379,6 +383,93 @@ class ModelSession(JudgeSession):
             confidence=reading.confidence,
             probabilities=_as_json(reading.probabilities),
         )
+
+
+class PairOfWork(NamedTuple):
+    """A call about a pair, and what the inner session needs for its two halves."""
+
+    call: Call
+    first: Any
+    second: Any
+
+
+class PointwiseSession(JudgeSession):
+    """Asks the session of a judge of one response about the two contents of a pair, one after the other."""
+
+    def __init__(self, judge: PointwiseJudge, inner: JudgeSession) -> None:
+        self._judge, self._inner, self.workers = judge, inner, inner.workers
+        self._ask_inner: Ask = inner.ask
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *details: Any) -> None:
+        await self._inner.__aexit__(*details)
+
+    def prepare(self, calls: Iterable[Call]) -> Iterator[PairOfWork]:
+        """Prepare the halves of each call, both through the same numbering."""
+        waiting: deque[Call] = deque()
+
+        def halves() -> Iterator[Call]:
+            for call in calls:
+                waiting.append(call)
+                yield from self._judge.halves(call)
+
+        work = iter(self._inner.prepare(halves()))
+        for first in work:
+            yield PairOfWork(waiting.popleft(), first, next(work))
+
+    def watching(self, ask: Ask) -> Ask:
+        """Look at the first answers of the inner judge."""
+        self._ask_inner = self._inner.watching(self._inner.ask)
+        return ask
+
+    def kept(self, work: PairOfWork) -> CallRecord | None:
+        """Join the kept answers, where both are there."""
+        first, second = self._inner.kept(work.first), self._inner.kept(work.second)
+        return self._joined(work.call, first, second) if first and second else None
+
+    def may_pass(self, record: CallRecord) -> bool:
+        """Whether the half that failed did so in a way that may pass."""
+        return self._inner.may_pass(record)
+
+    def ask(self, work: PairOfWork) -> CallRecord | Awaitable[CallRecord]:
+        """Serve what is kept at once, or ask."""
+        return self.kept(work) or self._ask(work)
+
+    async def _ask(self, work: PairOfWork) -> CallRecord:
+        first = await _awaited(self._ask_inner(work.first))
+        return self._joined(work.call, first, await _awaited(self._ask_inner(work.second)))
+
+    def _joined(self, call: Call, first: CallRecord, second: CallRecord) -> CallRecord:
+        outcome, answer, problem = self._judge.choose(first, second, call.presentation.answers)
+        both = {"First": first, "Second": second}
+        said = [f"{slot} ({one.answer or one.outcome}): {one.rationale or ''}".strip() for slot, one in both.items()]
+        sums = {name: _sum_of(name, both.values()) for name in ("input_tokens", "output_tokens", "cost_usd")}
+        return CallRecord(
+            **identity(call),
+            outcome=outcome,
+            answer=answer,
+            rationale="\n".join(said),
+            **sums,
+            latency_s=_sum_of("latency_s", both.values()),
+            cached=first.cached and second.cached,
+            model=first.model,
+            system_fingerprint=first.system_fingerprint,
+            prompt_sha256=hashlib.sha256(f"{first.prompt_sha256}\n{second.prompt_sha256}".encode()).hexdigest(),
+            error=problem,
+        )
+
+
+async def _awaited(answer: CallRecord | Awaitable[CallRecord]) -> CallRecord:
+    return answer if isinstance(answer, CallRecord) else await answer
+
+
+def _sum_of(name: str, records: Iterable[CallRecord]) -> Any:
+    """Sum a column; None where one of the records does not know it."""
+    values = [getattr(one, name) for one in records]
+    return None if None in values else sum(values)
 
 
 def _as_json(probabilities: Mapping[str, float] | None) -> str | None:

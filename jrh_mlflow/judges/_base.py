@@ -29,7 +29,7 @@ class Judge(ABC):
 
     name: str
     kind: str
-    """`callable`, `scripted`, `prompted`, `mlflow` or `recorded`: the param `judge.kind`."""
+    """`callable`, `scripted`, `prompted`, `mlflow`, `recorded` or `pointwise`: the param `judge.kind`."""
     simulated = False
     recorded = ""
     """Whose answers these are, where they were given earlier and nobody is asked now; empty for every other judge."""

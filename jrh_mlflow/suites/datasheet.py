@@ -73,7 +73,7 @@ _KINDS: dict[Design, str] = {
     "pointwise": "pointwise-datasheet",
     "pointwise-scores": "pointwise-datasheet-scores",
 }
-_QUESTIONS: dict[str, tuple[tuple[str, ...], str]] = {
+QUESTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "pointwise": (
         ("no", "yes"),
         "Does the response do what the task asks for? Answer yes if it meets everything that the answer should do, "
@@ -204,7 +204,7 @@ class _TaskItems:
             whole = [float(level) for level in range(self.depth + 1)]
             self.matched = self._pools(whole, "matched")
             self.rungs[LADDER_MATCHED] = self._rungs(self.matched)
-        if design in _QUESTIONS:
+        if design in QUESTIONS:
             yield from self._singles(design)
         else:
             yield from self._short(ladders) if design == "short" else self._spread(ladders)
@@ -228,7 +228,7 @@ class _TaskItems:
     def _single(
         self, design: Design, condition: str, name: str, content: Candidate, *, level: float | None, replicates: int = 1
     ) -> Item:
-        answers, question = _QUESTIONS[design]
+        answers, question = QUESTIONS[design]
         return Item(
             id=f"{self.task.id}.{condition}.{name}",
             task=self.task.id,

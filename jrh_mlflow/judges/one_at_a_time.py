@@ -1,0 +1,153 @@
+"""A judge of one response put to pairs: it grades the two contents apart, and the better grade wins."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.judges._base import Judge, ModelJudge
+from jrh_mlflow.judges.parsing import ABSTAIN, TIE
+from jrh_mlflow.models.prices import Overrides, Price
+from jrh_mlflow.schema.items import LEVEL_LADDERS, Call, CallRecord, Item
+from jrh_mlflow.schema.presentation import Presentation
+from jrh_mlflow.suites.datasheet import QUESTIONS
+
+if TYPE_CHECKING:
+    from jrh_mlflow.suites.suite import Suite
+
+_WORST_FIRST = ("error", "unparsed", ABSTAIN)
+"""Outcomes of a half that are no grade: the worse one is the outcome of the call."""
+
+
+@dataclass(frozen=True)
+class _Singles:
+    """The contents of a suite's pairs, as far as a judge that gets ready looks at a suite."""
+
+    name: str
+    items: tuple[Item, ...]
+
+
+class PointwiseJudge(Judge):
+    """Asks the inner judge about the first and the second content apart; equal grades are a tie.
+
+    It never sees both, so that position and the other content cannot sway it; what it cannot tell apart on its own
+    scale is a tie.
+    """
+
+    kind = "pointwise"
+
+    def __init__(self, inner: Judge, *, answers: Sequence[str] | None = None) -> None:
+        """Wrap a judge.
+
+        Args:
+            inner: Grades one response.
+            answers: What it may answer, worst to best. When None a model scores from 1 to 5, and every other judge
+                says yes or no, or gives any number.
+        """
+        scores, question = QUESTIONS["pointwise-scores"]
+        is_model = isinstance(inner, ModelJudge)
+        if answers is not None and len(set(answers)) < 2:
+            raise RecipeError(f"`answers` must be at least two grades, worst to best, but are {list(answers)}.")
+        self.inner, self.name = inner, f"{inner.name}, pointwise"
+        self.answers = tuple(answers or (scores if is_model else QUESTIONS["pointwise"][0]))
+        self._question = question if is_model and answers is None else None
+        self.tie_criterion, self.simulated, self.recorded = inner.tie_criterion, inner.simulated, inner.recorded
+        self.journalled, self.model = inner.journalled, getattr(inner, "model", None)
+
+    def begin(self, suite: Suite) -> None:
+        """Refuse what is no pair, and let the inner judge get ready for the contents."""
+        if any(item.kind != "pair" for item in suite.items):
+            raise RecipeError(f"Suite {suite.name!r} has single responses: pass {self.inner.name!r} as it is.")
+        # One stands for all: they differ in texts only, and a judge that gets ready looks at kinds and answers.
+        self.inner.begin(cast("Suite", _Singles(suite.name, tuple(map(self._single, suite.items[:1])))))
+
+    def halves(self, call: Call) -> tuple[Call, Call]:
+        """Return the calls about the first and about the second content."""
+        shown, item = call.presentation, self._single(call.item)
+        single = Presentation(
+            kind="response", instruction=shown.instruction, rubric=item.rubric, response="", answers=self.answers
+        )
+        first, second = (
+            Call(
+                item=replace(item, id=f"{item.id}.{slot}", response=content),
+                order="",
+                replicate=call.replicate,
+                presentation=replace(single, response=content),
+            )
+            for slot, content in (("1", shown.first), ("2", shown.second))
+        )
+        return first, second
+
+    def _single(self, item: Item) -> Item:
+        """Lay a pair out as one response; yes, no and any number are read of it, as on the pointwise datasheet."""
+        return Item(
+            id=item.id,
+            task=item.task,
+            condition=LEVEL_LADDERS[0],
+            kind="response",
+            instruction=item.instruction,
+            rubric=item.rubric or self._question,
+            answers=self.answers,
+        )
+
+    def choose(self, first: CallRecord, second: CallRecord, offered: Sequence[str]) -> tuple[str, str, str | None]:
+        """Return outcome, answer and what is wrong, from how the two halves ended."""
+        ended = {"first": first, "second": second}
+        for outcome in _WORST_FIRST:
+            lost = {slot: one.error or one.outcome for slot, one in ended.items() if one.outcome == outcome}
+            if lost:
+                where = " and ".join(lost)
+                return outcome, "", None if outcome == ABSTAIN else f"{next(iter(lost.values()))} (of the {where})"
+        one, other = self._grade(first.answer), self._grade(second.answer)
+        if one is None or other is None or one[0] != other[0]:
+            return "unparsed", "", f"{first.answer!r} and {second.answer!r} are not on one scale"
+        if one == other:
+            return (TIE if TIE in offered else ABSTAIN), "", None
+        return "verdict", "1" if one > other else "2", None
+
+    def _grade(self, answer: str) -> tuple[str, float] | None:
+        """Return the scale that an answer is on, and how high."""
+        if answer in self.answers and not _is_number(answer):
+            return "label", self.answers.index(answer)
+        return ("number", float(answer)) if _is_number(answer) else None
+
+    def settings(self) -> dict[str, object]:
+        """What it may answer, and the settings of the inner judge under `inner.`."""
+        inner = self.inner.settings()
+        mine = {**super().settings(), "model": inner["model"], "answers": ", ".join(self.answers)}
+        return mine | {f"inner.{name}": value for name, value in inner.items() if name != "tie_criterion"}
+
+    def prompt(self) -> str:
+        """The prompt of the inner judge, and how a choice comes of it."""
+        how = "Each response of a pair is put to this judge on its own; the better grade wins, equal grades are a tie."
+        question = f"It is asked: {self._question}\n\n" if self._question else ""
+        return f"{how}\nGrades, worst to best: {', '.join(self.answers)}\n\n{question}{self.inner.prompt()}"
+
+    def fingerprint(self) -> str | None:
+        """Hash the inner judge and its grades; None where two inner judges could look the same."""
+        inner = self.inner.fingerprint()
+        whole = ("jrh-pointwise-1", inner, self.answers, self._question, self.tie_criterion)
+        return None if inner is None else hashlib.sha256(repr(whole).encode()).hexdigest()
+
+    def price(self, overrides: Overrides | None) -> Price | None:
+        """The inner judge's."""
+        return self.inner.price(overrides)
+
+    def check_cap(self, price: Price | None) -> None:
+        """Demand what the inner judge demands."""
+        self.inner.check_cap(price)
+
+    def lacks(self) -> str | None:
+        """What the inner judge lacks."""
+        return self.inner.lacks()
+
+
+def _is_number(answer: str) -> bool:
+    try:
+        float(answer)
+    except ValueError:
+        return False
+    return True
