@@ -58,7 +58,7 @@ def test_a_function_gets_one_response_and_its_datasheet_is_logged(small: jrh.Sui
         seen.append(shown)
         return longer(shown)
 
-    done = evaluated(judge, small, store_uri)
+    done = evaluated(judge, small, store_uri, metrics="all")
     assert len(seen) == len(done.calls) == ALL_CALLS
     assert {(shown.kind, shown.answers, shown.first) for shown in seen} == {("response", ("no", "yes"), None)}
     assert done.metrics["pointwise/separation/delta_2/rate"] == 0.5
