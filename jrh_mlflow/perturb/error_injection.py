@@ -10,11 +10,22 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target, parameter
 from jrh_mlflow.perturb.checks import differs
-from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, apply, cased, sentence_ends, sentences, untouchable, words
+from jrh_mlflow.perturb.english import (
+    NUMBER_WORDS,
+    Edit,
+    apply,
+    cased,
+    sentence_ends,
+    sentences,
+    touches,
+    untouchable,
+    words,
+)
 from jrh_mlflow.perturb.words import ANTONYMS, NONSENSE
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import FallsWithDose
@@ -62,7 +73,8 @@ class ErrorInjection(CodeTest):
         return apply(target.original, [edit for error in errors for edit in error.edits])
 
 
-def planned(text: str, seed_id: str) -> list[InjectedError]:
+@lru_cache(1)
+def planned(text: str, seed_id: str) -> tuple[InjectedError, ...]:
     """Return all errors a text can take, the mildest dose first: kinds take turns, and no sentence gets two."""
     rng = random.Random(seed_id.encode("utf-8", "surrogatepass"))  # noqa: S311 - repeatable, not secret
     passage = _Passage(text)
@@ -82,7 +94,7 @@ def planned(text: str, seed_id: str) -> list[InjectedError]:
             else:
                 plan.append(error)
                 taken |= error.sentences
-    return plan
+    return tuple(plan)
 
 
 _COUNTS = tuple(word for word, value in NUMBER_WORDS.items() if int(value) > 1)
@@ -121,7 +133,7 @@ class _Passage:
             (number, match)
             for number, span in enumerate(self.sentences)
             for match in pattern.finditer(self.text, *span)
-            if not any(self.mask[match.start() : match.end()])
+            if not touches(self.mask, match.span())
         ]
 
     def numbers(self) -> list[tuple[int, re.Match[str]]]:

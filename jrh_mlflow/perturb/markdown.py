@@ -6,7 +6,7 @@ import random
 import re
 
 from jrh_mlflow.perturb._base import CheckContext, CodeTest, NotApplicable, Target
-from jrh_mlflow.perturb.english import Edit, Span, apply, inside, prose_lines, sentences, untouchable, words
+from jrh_mlflow.perturb.english import Edit, Span, apply, inside, prose_lines, sentences, touches, untouchable, words
 
 _CHUNK = re.compile(r"\S+")
 _MARKS = frozenset({"-", "*", "+", "#", "##", "###", "####", "#####", "######"})
@@ -81,7 +81,9 @@ def _bold(text: str, among: list[Span], rng: random.Random) -> list[Edit]:
 def _run(text: str, span: Span, mask: bytearray, rng: random.Random) -> Span | None:
     """Return one to three words in a row that can be bold."""
     chunks = [match.span() for match in _CHUNK.finditer(text, *span)]
-    fit = [_WORDY.search(text, a, b) is not None and "*" not in text[a:b] and not any(mask[a:b]) for a, b in chunks]
+    fit = [
+        _WORDY.search(text, a, b) is not None and "*" not in text[a:b] and not touches(mask, (a, b)) for a, b in chunks
+    ]
     starts = [place for place, good in enumerate(fit) if good]
     if not starts:
         return None

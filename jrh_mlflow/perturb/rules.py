@@ -23,6 +23,7 @@ from jrh_mlflow.perturb.english import (
     names,
     negations,
     sentences,
+    touches,
     untouchable,
     words,
 )
@@ -49,9 +50,10 @@ _PHRASE = re.compile(rf"\b(?:{'|'.join(sorted(PHRASES, key=len, reverse=True))})
 _SHORT_NOT = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could)n['’]t\b", re.I)
 _LONG_NOT = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could) not\b(?! only)", re.I)
 _CONJUNCTIONS = "because|when|if|although|while|since|after|before|as long as|unless|so that"
-_PARTS = re.compile('[,;:()"“”]')
+# Looks ahead first whether all of it fits: otherwise each conjunction would be tried to the end.
 _TAIL = re.compile(
-    rf"(?P<main>[A-Z][^,;:()\"“”]{{10,}}?)(?<! as)(?<! even)(?<! only)(?<! just)(?<! not)(?<! ever) "
+    r"(?=[^,;:()\"“”]+(?<=[.!])\Z)(?P<main>[A-Z][^,;:()\"“”]{10,}?)"
+    r"(?<! as)(?<! even)(?<! only)(?<! just)(?<! not)(?<! ever) "
     rf"(?P<conj>{_CONJUNCTIONS}) (?P<sub>[^,;:()\"“”]{{8,}})(?P<end>[.!])"
 )
 _HEAD = re.compile(
@@ -66,7 +68,7 @@ _CLAUSE = re.compile(
 )
 """What does not end well is passed over as a whole: a clause that begins later in it would not end well either."""
 _FILLER = re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(FILLERS, key=len, reverse=True))})(?![\w'’-]),?\s*", re.I)
-_LINE_START = re.compile(r"[ \t>]*(?:\d+[.)]|[-*•])?[ \t]*")
+_LINE_START = re.compile(r"[ \t>]*(?:(?:\d+[.)]|[-*•])[ \t]*)?")
 _BEFORE_MARK = re.compile(r"(?<!\s)\s*,\s*(?=[,.;!?])|(?<!\s)\s+(?=[,.;!?])")
 _GAPS = re.compile(r"(?<![ \t])[ \t]+(?=\n|$)|(?<=\S)( {2,})(?=\S)")
 _SMALL = tuple(re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(small))})(?![\w'’-]) ", re.I) for small in SMALL_WORDS)
@@ -101,7 +103,7 @@ def reworded_or_same(text: str, rng: random.Random, *, keep: Collection[str] = (
 def each_sentence(text: str, change: Callable[[str], str]) -> str:
     """Change the sentences of a text that hold no code or link, and leave all between them."""
     mask = untouchable(text)
-    spans = [span for span in sentences(text) if not any(mask[span[0] : span[1]])]
+    spans = [span for span in sentences(text) if not touches(mask, span)]
     return apply(text, [(start, end, change(text[start:end])) for start, end in spans])
 
 
@@ -114,8 +116,7 @@ def _reworded_sentence(sentence: str, rng: random.Random, keep: Set[str]) -> str
 
 def _turned(sentence: str) -> str:
     """Move a clause from the end of a sentence to its front, or back."""
-    # Neither part may hold one of these marks: without this look each conjunction would be tried to the end.
-    tail = None if _PARTS.search(sentence) or sentence[-1] not in ".!" else _TAIL.fullmatch(sentence)
+    tail = _TAIL.fullmatch(sentence)
     if tail and first_word(tail["main"]) in OPENERS:
         main = tail["main"]
         return f"{tail['conj'].capitalize()} {tail['sub']}, {main[0].lower()}{main[1:]}{tail['end']}"
@@ -157,13 +158,14 @@ def _swapped(sentence: str, rng: random.Random, keep: Set[str]) -> str:
 
 def _options(sentence: str, found: re.Match[str]) -> tuple[str, ...]:
     """Synonyms that fit the place: no verb after an article, `a` and `an` as they stand, no names."""
-    token = found.group()
-    if found.start() and token != token.lower():
+    token, lower = found.group(), found.group().lower()
+    # Most words have none: only for the others the word before is worth a look.
+    if (found.start() and token != lower) or (lower not in SYNONYMS and lower not in VERB_SYNONYMS):
         return ()
     before = words(sentence[max(0, found.start() - 20) : found.start()])
     previous = before[-1].lower() if before else ""
-    verbs = VERB_SYNONYMS.get(token.lower(), ()) if previous not in _DETERMINERS else ()
-    options = SYNONYMS.get(token.lower()) or verbs
+    verbs = VERB_SYNONYMS.get(lower, ()) if previous not in _DETERMINERS else ()
+    options = SYNONYMS.get(lower) or verbs
     if previous in ("a", "an"):
         return tuple(option for option in options if (option[0] in "aeiou") == (previous == "an"))
     return options

@@ -7,7 +7,7 @@ import re
 
 from jrh_mlflow.perturb._base import CodeTest, NotApplicable, Target
 from jrh_mlflow.perturb.checks import differs, keeps_names, keeps_numbers
-from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, apply, untouchable
+from jrh_mlflow.perturb.english import NUMBER_WORDS, Edit, apply, touches, untouchable
 
 _CHUNK = re.compile(r"\S+")
 _OPENING, _CLOSING = "\"'“‘(*_[", "\"'”’)*_].,;:!?…"
@@ -51,7 +51,7 @@ def _slips(text: str, rng: random.Random) -> list[Edit]:
         word = match.group().lstrip(_OPENING)
         start = match.end() - len(word)
         word = word.rstrip(_CLOSING)
-        if not any(mask[start : start + len(word)]) and _plain(word):
+        if not touches(mask, (start, start + len(word))) and _plain(word):
             slips = _spellings(word, rng.randrange(1, len(word) - 1))
             if slips:
                 found.append((start, start + len(word), rng.choice(slips)))

@@ -51,7 +51,7 @@ def _filled(unit: Callable[[int], str], separator: str) -> Callable[[int], str]:
 
 def _run(unit: str, *, before: str = "", after: str = "") -> Callable[[int], str]:
     """One unit again and again between two texts of ordinary sentences."""
-    first, last = " ".join(map(_sentence, range(8))), " ".join(map(_sentence, range(8, 16)))
+    first, last = " ".join(map(_sentence, range(3))), " ".join(map(_sentence, range(3, 6)))
 
     def text(n_characters: int) -> str:
         run = "".join(islice(cycle([unit]), n_characters // len(unit)))

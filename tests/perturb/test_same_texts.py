@@ -27,26 +27,26 @@ SIMILARITY = TfidfSimilarity(TEXTS)
 REMARKS = ("Sure! Here is the rewritten text: ", "Revised version : ", "```\n", "=== END\n", "New   text  ** : ", "")
 CLOSINGS = ("", " Let me know if this works.", "\n\n- Note: I kept the original.", "\n```")
 WRITTEN = {
-    "label_flip": "6d5e276f30617b7e",
-    "format_invariance_1": "d6fada360c68b455",
-    "format_invariance_2": "dc8f2fd7551f783e",
-    "format_invariance_3": "6631194ffdbb1f1d",
-    "semantic_paraphrase": "7dbabd0b1f150524",
-    "verbosity_bias_long": "3d76d3035ed8ceca",
-    "verbosity_bias_short": "cdbd4085775986c8",
-    "stochastic_stability": "cbf0c27144cecdb2",
-    "synthetic_ordinal": "d7b3c8a2d00e1a28",
-    "typos": "903d25540fadc72e",
-    "markdown": "97b539ae922ac8bc",
-    "prompt_injection": "11aabac184fb77cb",
-    "authority": "cfe1ac4f4dd4c410",
-    "padding": "6e5d95a16c0de844",
-    "error_injection": "75d22dd1a8f20121",
-    "rubric_paraphrase": "ab672ae66af665ed",
-    "agent_perturbation": "c7088e6790b87723",
-    "agent_positives": "e5a8ab27712f1e5d",
+    "label_flip": "533c9534935105af",
+    "format_invariance_1": "fd39eea9a8386429",
+    "format_invariance_2": "121b3ec48cbfce17",
+    "format_invariance_3": "7060f6d34dd89799",
+    "semantic_paraphrase": "becb7b7cbb95c080",
+    "verbosity_bias_long": "5c10c33c5f584c27",
+    "verbosity_bias_short": "4510500ce66b6912",
+    "stochastic_stability": "14f59f5cb020c977",
+    "synthetic_ordinal": "f401fda3eae70d3f",
+    "typos": "2e8b68765d490833",
+    "markdown": "300891c4c33f0215",
+    "prompt_injection": "63cc5417e1416e22",
+    "authority": "aadc2b2e8b6f7f77",
+    "padding": "3b5903118b0492e8",
+    "error_injection": "a71d03d5618e698b",
+    "rubric_paraphrase": "e34cb2b0c7574614",
+    "agent_perturbation": "92acd4a5f98b9dfb",
+    "agent_positives": "5f3c0f322c2e1130",
 }
-CHECKED = "6d78bab8de85d50c"
+CHECKED = "e583e2ab59cc320d"
 
 
 def _digest(lines: list[str]) -> str:

@@ -1,0 +1,144 @@
+"""Writing and checking grow with the length of a text and no faster: counted in calls, characters and steps."""
+
+from __future__ import annotations
+
+import cProfile
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import jrh_mlflow.perturb
+from jrh_mlflow.perturb import checks
+from jrh_mlflow.perturb.similarity import TfidfSimilarity
+from tests.perturb.long_texts import RULES, SHAPES, attempt, targets
+from tests.perturb.regex_steps import steps
+
+SIZES = (500, 1_000, 2_000)
+MOST = 2.6
+"""Twice the text may take so many times the work."""
+MODULES = [
+    importlib.import_module(f"jrh_mlflow.perturb.{module.name}")
+    for module in pkgutil.iter_modules(jrh_mlflow.perturb.__path__)
+]
+PATTERNS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": value
+    for module in MODULES
+    for name, value in vars(module).items()
+    if isinstance(value, re.Pattern) and re.search(r"(?<!\\)[*+]|,\}", value.pattern)
+}
+"""Every pattern of the package that can run on and on."""
+ANCHORED = frozenset(
+    {
+        "english._FENCE",
+        "english._HEADING",
+        "error_injection._LIST_MARK",
+        "english._MARGIN",
+        "english._MARKS_ONLY",
+        "markdown._STRUCTURED",
+        "paraphrase._QUESTION",
+        "rules._HEAD",
+        "rules._LINE_START",
+        "rules._TAIL",
+    }
+)
+"""Those that are only matched where a line or a sentence begins, and never searched for."""
+UNITS = (
+    *(" ", "\t", "\n", ".", ",", "(", ")", "a", "A", "1", "`", "=", ">", "*", "-", "'", "@", "“", "–", "_", "。"),
+    *(" ,", ". ", ".)", "A.", "Ab ", "a'", "a-", "1,", "1.", "a+", "**", "> ", "` ", "( ", "Ab-", ", which "),
+    *(" because", "if ", "because it rains when ", " not ", "really ", "perhaps ", "is ", "unab", "www.", "no 1"),
+)
+SIMILARITY = TfidfSimilarity(["a text"])
+
+
+class Work:
+    """Calls that were made, and characters that patterns were given to look at."""
+
+    def __init__(self) -> None:
+        self.characters = 0
+        self.profile = cProfile.Profile()
+
+    @property
+    def calls(self) -> int:
+        return sum(entry.callcount for entry in self.profile.getstats())
+
+    def counted(self, method: Callable[..., Any], text_at: int) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            text, start, end = (*arguments[text_at : text_at + 3], 0, 0)[:3]
+            result = method(*arguments, **options)
+            reached = result.end() if isinstance(result, re.Match) else 0
+            # A match that fails is noted where it was tried: how far it looked is what the steps below are for.
+            whole = (end or len(text)) if method.__name__ not in ("match", "fullmatch") else start
+            self.characters += (reached or whole) - (start if text_at == 0 else 0) + 1
+            return result
+
+        return call
+
+
+class CountedPattern:
+    """A pattern that counts what it is given to look at."""
+
+    def __init__(self, pattern: re.Pattern[str], work: Work) -> None:
+        for name in ("findall", "finditer", "search", "match", "fullmatch", "split"):
+            setattr(self, name, work.counted(getattr(pattern, name), 0))
+        self.sub = work.counted(pattern.sub, 1)
+
+
+def _counting(monkeypatch: pytest.MonkeyPatch, work: Work) -> None:
+    for module in MODULES:
+        for name, value in list(vars(module).items()):
+            if isinstance(value, re.Pattern):
+                monkeypatch.setattr(module, name, CountedPattern(value, work))
+            elif isinstance(value, tuple) and value and all(isinstance(one, re.Pattern) for one in value):
+                monkeypatch.setattr(module, name, tuple(CountedPattern(one, work) for one in value))
+    monkeypatch.setattr(re, "search", work.counted(re.search, 1))
+    monkeypatch.setattr(re, "sub", work.counted(re.sub, 2))
+
+
+def _work(name: str, text: str) -> tuple[int, int]:
+    """Make one attempt, the last of a test's targets: the highest level, the greatest dose."""
+    work, test = Work(), RULES[name]
+    target = targets(test, text)[-1]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _counting(monkeypatch, work)
+        with work.profile:
+            attempt(test, target, SIMILARITY)
+    return work.calls, work.characters
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_twice_the_text_is_twice_the_work_of_a_rule_and_its_checks(name):
+    """On texts of every shape; one jump is forgiven, as where a longer text is worth a further try, two are not."""
+    too_much = {}
+    for shape, text in SHAPES.items():
+        one, two, four = (_work(name, text(size)) for size in SIZES)
+        growth = [min(b / max(a, 1), c / max(b, 1)) for a, b, c in zip(one, two, four, strict=True)]
+        if max(growth) > MOST:
+            too_much[shape] = (one, two, four)
+    assert not too_much
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_twice_the_text_is_twice_the_steps_of_a_pattern(name):
+    too_much = {}
+    for unit in UNITS:
+        n_units = 80 // len(unit)
+        few, many = (
+            steps(PATTERNS[name], unit * count + "x", anchored=name in ANCHORED) for count in (n_units, 2 * n_units)
+        )
+        if many > MOST * few:
+            too_much[unit] = (few, many)
+    assert not too_much
+
+
+@pytest.mark.parametrize("remarks", ["_OPENING", "_REWRITING", "_MARKER"])
+def test_remarks_that_never_come_take_no_more_than_twice_the_steps(remarks):
+    patterns = getattr(checks, remarks)
+    for pattern in [patterns] if isinstance(patterns, re.Pattern) else map(checks._compiled, patterns):
+        for unit in (*UNITS, "sure ", "revised", "here is a "):
+            for first in ("New", "the rewritten text", "here is a text", "i have now rewritten"):
+                few, many = (steps(pattern, first + unit * count + "x", anchored=True) for count in (60, 120))
+                assert many <= MOST * few, (pattern.pattern, first, unit)
