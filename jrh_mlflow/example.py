@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -15,104 +16,133 @@ import socket
 import sqlite3
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
-from jrh_mlflow.demo import Demo
-from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.evaluation.compare import Comparison
+from jrh_mlflow.demo import READING_SUITE, Demo
+from jrh_mlflow.engine import ask_calls, plan_calls
+from jrh_mlflow.engine.client import ClientSettings
+from jrh_mlflow.engine.journal import Journal, open_journal
 from jrh_mlflow.evaluation.evaluate import Evaluation
+from jrh_mlflow.recorded.answers import RecordedJudge, import_recorded
 from jrh_mlflow.reports.figures.canvas import png
 from jrh_mlflow.reports.figures.datasheet import Sheets, datasheet_figures, psychometric
+from jrh_mlflow.resolve import load_suite
+from jrh_mlflow.results import measure
+from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, running_server
 
 PICTURES = "pictures"
-_WORTH_A_LINK = 1_000
-"""Bytes; a link takes a file of its own."""
+_READER = RecordedJudge("forced")
 _DRAWN_INSIDE = re.compile(rb"data:image/png;base64,([A-Za-z0-9+/=]+)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pictured:
-    """What the README's pictures are drawn from."""
-
-    paper: list[Evaluation]
-    recorded: list[Evaluation]
-    reading: Evaluation
-    comparison: Comparison
-
-
 def build_example(folder: str | Path) -> None:
-    """Write a fresh store with all that the demo measures, and with no path of this machine in it."""
+    """Write a fresh store with the runs of the demo, and with no path of this machine in it.
+
+    The recorded judge on `datasheet` is a picture only: that suite alone would take a third of the room.
+    """
     target = Path(folder)
     shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    with running_server(target, port=_free_port()) as url:
-        measured = _measure(url)
-    _draw(measured, target / PICTURES)
-    with sqlite3.connect(target / DATABASE) as connection:
-        connection.execute("PRAGMA journal_mode=DELETE")
-        connection.execute("VACUUM")
-    connection.close()
-    pack_pictures(target)
-    link_equal_files(target / ARTIFACTS)
-
-
-def _measure(url: str) -> Pictured:
+    (target / PICTURES).mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="jrh-") as aside, open_journal(Path(aside, "journal.db")) as journal:
-        demo = Demo(url, journal, say=lambda name: print(f"measuring {name}", flush=True))
-        paper, _ = demo.paper_judges(), demo.shift()
-        recorded, reading = demo.recorded_judge(), demo.recorded_reading()
-        return Pictured(paper=paper, recorded=recorded, reading=reading, comparison=demo.graders())
+        with running_server(target, port=_free_port()) as url:
+            drawn = _measure(Demo(url, journal, say=_say, traces="none"))
+        drawn["recorded_reading.png"] = _picture({_READER.name + " (recorded)": _reading(journal)})
+    for name, picture in drawn.items():
+        (target / PICTURES / name).write_bytes(picture)
+    pack(target)
 
 
-def _draw(measured: Pictured, folder: Path) -> None:
-    """Draw what the README shows, under names that stay."""
-    folder.mkdir(parents=True, exist_ok=True)
-    letters = [one for one in measured.recorded if one.judge.settings["answer_style"] == "letters"]
-    figures = {
-        **datasheet_figures(_sheets(measured.paper)),
-        "recorded_criteria.png": psychometric(_sheets(letters)),
-        "recorded_reading.png": psychometric(_sheets([measured.reading])),
+def _say(name: str) -> None:
+    print(f"measuring {name}", flush=True)
+
+
+def _measure(demo: Demo) -> dict[str, bytes]:
+    """Measure every part and draw what the README shows, under names that stay."""
+    paper = demo.paper_judges()
+    demo.shift()
+    letters = [one for one in demo.recorded_judge() if one.judge.settings["answer_style"] == "letters"]
+    comparison = demo.graders()
+    figures = datasheet_figures(_sheets(paper))
+    return {
+        **{name: png(figures[name]) for name in ("psychometric_curve.png", "delta_0_decomposition.png")},
+        "recorded_criteria.png": _picture(_sheets(letters)),
+        "heatmap.png": comparison.figures["heatmap.png"],
     }
-    drawn = {name: png(figure) for name, figure in figures.items() if figure is not None}
-    for name, content in {**drawn, **measured.comparison.figures}.items():
-        (folder / name).write_bytes(content)
+
+
+def _reading(journal: Journal) -> Mapping[str, Reading]:
+    """Measure the recorded judge, forced to choose, on both ladders."""
+    import_recorded(_READER, READING_SUITE, journal)
+    calls = plan_calls(load_suite(READING_SUITE), _READER, replicates=1)
+    return measure(ask_calls(_READER, calls, journal=journal, settings=ClientSettings()).records).estimates
+
+
+def _picture(sheets: Sheets) -> bytes:
+    figure = psychometric(sheets)
+    assert figure is not None
+    return png(figure)
 
 
 def _sheets(evaluations: list[Evaluation]) -> Sheets:
     return {one.judge.label: one.datasheet.estimates for one in evaluations}
 
 
-def pack_pictures(folder: Path) -> None:
-    """Give every picture, in files and inside pages, a palette: 40 % of the size, and no eye sees it."""
-    for file in (*folder.rglob("*.png"), *folder.rglob("*.html")):
-        content = file.read_bytes()
-        packed = _packed(content) if file.suffix == ".png" else _DRAWN_INSIDE.sub(_packed_inside, content)
-        file.write_bytes(packed)
+def pack(folder: Path) -> None:
+    """Make a store small without a change in what it says: pictures, tables, texts, database, equal folders."""
+    for file in (path for path in folder.rglob("*") if path.is_file()):
+        if file.suffix == ".png":
+            file.write_bytes(packed_picture(file.read_bytes(), n_colours=256 if file.parent.name == PICTURES else 64))
+        elif file.suffix == ".html":
+            file.write_bytes(_DRAWN_INSIDE.sub(_packed_inside, file.read_bytes()))
+        elif file.suffix == ".json":
+            data = json.loads(file.read_text(encoding="utf-8"))
+            file.write_text(json.dumps(data, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+        elif file.suffix == ".parquet":
+            _pack_table(file)
+    _pack_database(folder / DATABASE)
+    link_equal_folders(folder / ARTIFACTS)
 
 
-def _packed(drawn: bytes) -> bytes:
+def packed_picture(drawn: bytes, *, n_colours: int) -> bytes:
+    """Give a picture a palette: a third of the size, and an eye hardly sees it."""
     from PIL import Image
 
-    out = io.BytesIO()
-    Image.open(io.BytesIO(drawn)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    out, picture = io.BytesIO(), Image.open(io.BytesIO(drawn)).convert("RGB")
+    picture.quantize(n_colours, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return min(out.getvalue(), drawn, key=len)
 
 
 def _packed_inside(found: re.Match[bytes]) -> bytes:
-    return b"data:image/png;base64," + base64.b64encode(_packed(base64.b64decode(found[1])))
+    return b"data:image/png;base64," + base64.b64encode(packed_picture(base64.b64decode(found[1]), n_colours=32))
 
 
-def link_equal_files(folder: Path) -> None:
-    """Keep one of several equal files and let the others be relative links to it: runs on one suite each hold it."""
-    first: dict[bytes, Path] = {}
-    for file in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
-        content = file.read_bytes()
-        kept = first.setdefault(hashlib.sha256(content).digest(), file)
-        if kept is not file and len(content) > _WORTH_A_LINK:
-            file.unlink()
-            file.symlink_to(os.path.relpath(kept, file.parent))
+def _pack_table(file: Path) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(parquet.read_table(file), file, compression="zstd", compression_level=19)
+
+
+def _pack_database(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        # Hundreds of small tables and indexes: each takes a page at least.
+        for statement in ("PRAGMA journal_mode=DELETE", "PRAGMA page_size=1024", "VACUUM"):
+            connection.execute(statement)
+    connection.close()
+
+
+def link_equal_folders(folder: Path) -> None:
+    """Keep one of several equal folders and let the others be relative links to it: runs on one suite each hold it."""
+    first: dict[str, Path] = {}
+    for one in sorted(path for path in folder.rglob("*") if path.is_dir()):
+        files = sorted(path for path in one.iterdir())
+        if all(path.is_file() for path in files):
+            content = [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in files]
+            kept = first.setdefault(str(content), one)
+            if kept is not one:
+                shutil.rmtree(one)
+                one.symlink_to(os.path.relpath(kept, one.parent))
 
 
 def _free_port() -> int:

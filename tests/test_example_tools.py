@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from PIL import Image
 
-from jrh_mlflow.example import link_equal_files, pack_pictures
+from jrh_mlflow.example import link_equal_folders, pack
 
 
-def test_equal_files_become_relative_links_to_one_of_them_and_move_with_the_folder(tmp_path: Path) -> None:
-    texts = {"a/suite/suite.jsonl": "x" * 2000, "b/suite/suite.jsonl": "x" * 2000, "b/other": "y" * 2000, "c/s": "x"}
+def test_equal_folders_become_relative_links_to_one_of_them_and_move_with_the_store(tmp_path: Path) -> None:
+    texts = {"a/suite/suite.jsonl": "x", "b/suite/suite.jsonl": "x", "b/other/suite.jsonl": "y", "c/suite/s": "x"}
     for name, text in texts.items():
         (tmp_path / "store" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "store" / name).write_text(text, encoding="utf-8")
-    link_equal_files(tmp_path / "store")
+    link_equal_folders(tmp_path / "store")
     moved = (tmp_path / "store").rename(tmp_path / "elsewhere")
     assert {name: (moved / name).read_text(encoding="utf-8") for name in texts} == texts
     links = [path for path in moved.rglob("*") if path.is_symlink()]
-    assert [str(link.relative_to(moved)) for link in links] == ["b/suite/suite.jsonl"]
+    assert [str(link.relative_to(moved)) for link in links] == ["b/suite"]
     assert not links[0].readlink().is_absolute()
 
 
-def test_pictures_get_smaller_and_look_the_same_in_files_and_in_pages(tmp_path: Path) -> None:
+def test_packing_makes_pictures_smaller_and_changes_no_number(tmp_path: Path) -> None:
     steps = np.linspace(0, 255, 300).astype(np.uint8)
     drawn = np.stack([np.tile(steps, (200, 1)), np.zeros((200, 300), np.uint8), np.full((200, 300), 90, np.uint8)], -1)
     out = io.BytesIO()
@@ -33,10 +35,14 @@ def test_pictures_get_smaller_and_look_the_same_in_files_and_in_pages(tmp_path: 
     plain = out.getvalue()
     (tmp_path / "figure.png").write_bytes(plain)
     (tmp_path / "page.html").write_bytes(b'<img src="data:image/png;base64,' + base64.b64encode(plain) + b'"> text')
-    pack_pictures(tmp_path)
+    pd.DataFrame({"a": ["text"] * 9}).to_parquet(tmp_path / "calls.parquet")
+    (tmp_path / "sheet.json").write_text('{"a": [1,\n 2.5, "é"]}', encoding="utf-8")
+    pack(tmp_path)
+    assert list(pd.read_parquet(tmp_path / "calls.parquet")["a"]) == ["text"] * 9
+    assert json.loads((tmp_path / "sheet.json").read_text(encoding="utf-8")) == {"a": [1, 2.5, "é"]}
     page = (tmp_path / "page.html").read_bytes()
     assert page.endswith(b'"> text')
     for content in ((tmp_path / "figure.png").read_bytes(), base64.b64decode(page.split(b",")[1].split(b'"')[0])):
         assert len(content) < len(plain) / 2
         shown = np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)
-        assert np.abs(shown - drawn).max() <= 8
+        assert np.abs(shown - drawn).max() <= 16
