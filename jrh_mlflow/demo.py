@@ -29,11 +29,9 @@ LIVE_NAME = "SmolLM2-135M (live)"
 JUDGES = ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")
 TESTS: tuple[str, ...] = (
     "authority",
-    "format_invariance_1",
     "label_flip",
     "markdown",
     "prompt_injection",
-    "semantic_paraphrase",
     "verbosity_bias_long",
     "verbosity_bias_short",
 )

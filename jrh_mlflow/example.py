@@ -5,7 +5,6 @@ Run as a module, it writes the store anew: `python -m jrh_mlflow.example mlruns_
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import json
@@ -34,7 +33,8 @@ from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, running_serve
 
 PICTURES = "pictures"
 _READER = RecordedJudge("forced")
-_DRAWN_INSIDE = re.compile(rb"data:image/png;base64,([A-Za-z0-9+/=]+)")
+_FIGURE = re.compile(rb'<figure>\s*<img src="data:image/png;base64,[^"]*" alt="([^"]*)".*?</figure>', re.DOTALL)
+"""In a page; the same picture is a file of the run."""
 
 
 def build_example(folder: str | Path) -> None:
@@ -93,9 +93,11 @@ def pack(folder: Path) -> None:
     """Make a store small without a change in what it says: pictures, tables, texts, database, equal folders."""
     for file in (path for path in folder.rglob("*") if path.is_file()):
         if file.suffix == ".png":
-            file.write_bytes(packed_picture(file.read_bytes(), n_colours=256 if file.parent.name == PICTURES else 64))
+            file.write_bytes(packed_picture(file.read_bytes(), n_colours=256 if file.parent.name == PICTURES else 32))
         elif file.suffix == ".html":
-            file.write_bytes(_DRAWN_INSIDE.sub(_packed_inside, file.read_bytes()))
+            file.write_bytes(
+                _FIGURE.sub(rb"<p>\1: in the folder <code>figures</code> of this run</p>", file.read_bytes())
+            )
         elif file.suffix == ".json":
             data = json.loads(file.read_text(encoding="utf-8"))
             file.write_text(json.dumps(data, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
@@ -112,10 +114,6 @@ def packed_picture(drawn: bytes, *, n_colours: int) -> bytes:
     out, picture = io.BytesIO(), Image.open(io.BytesIO(drawn)).convert("RGB")
     picture.quantize(n_colours, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return min(out.getvalue(), drawn, key=len)
-
-
-def _packed_inside(found: re.Match[bytes]) -> bytes:
-    return b"data:image/png;base64," + base64.b64encode(packed_picture(base64.b64decode(found[1]), n_colours=32))
 
 
 def _pack_table(file: Path) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from jrh_mlflow.tracking.mlflow_server import DATABASE, running_server
+from jrh_mlflow.recorded.answers import recorded_judges
+from jrh_mlflow.resolve import load_suite
+from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, running_server
 
 EXAMPLE = Path(__file__).parent.parent / "mlruns_example"
 
@@ -43,25 +45,52 @@ def test_the_pictures_of_the_readme_are_there() -> None:
         assert (EXAMPLE.parent / name).read_bytes().startswith(b"\x89PNG"), name
 
 
-def test_the_example_opens_from_another_folder_with_its_artifacts(tmp_path: Path) -> None:
+def test_the_example_takes_at_most_5_mb_of_a_clone() -> None:
+    files = [path for path in EXAMPLE.rglob("*") if path.is_file() and not _is_linked(path)]
+    assert sum(path.stat().st_size for path in files) < 5_000_000
+    blocks = sum(path.lstat().st_blocks for path in (EXAMPLE, *EXAMPLE.rglob("*")) if not _is_linked(path.parent))
+    assert blocks * 512 < 5 * 1024**2
+
+
+def _is_linked(path: Path) -> bool:
+    return any(one.is_symlink() for one in (path, *path.parents) if EXAMPLE in one.parents)
+
+
+def test_links_between_equal_suites_stay_inside_the_store() -> None:
+    links = [path for path in EXAMPLE.rglob("*") if path.is_symlink()]
+    assert links
+    for link in links:
+        assert not link.readlink().is_absolute()
+        assert link.resolve().is_relative_to((EXAMPLE / ARTIFACTS).resolve())
+        assert {path.name for path in link.iterdir()} == {"suite.jsonl", "manifest.json"}
+
+
+@pytest.mark.parametrize("keeps_links", [True, False], ids=["cloned", "copied"])
+def test_the_example_opens_from_another_folder_with_its_artifacts(tmp_path: Path, keeps_links: bool) -> None:
     copy = tmp_path / "elsewhere" / "store"
-    shutil.copytree(EXAMPLE, copy)
+    shutil.copytree(EXAMPLE, copy, symlinks=keeps_links)
     with running_server(copy, port=free_port()) as url:
         client = MlflowClient(tracking_uri=url)
         experiment = client.get_experiment_by_name("judge-datasheet-demo")
         runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
-        assert {
-            "Llama8B (simulated)",
-            "Qwen14B (simulated)",
-            "Qwen32B (simulated)",
-            "Qwen32B_strict (simulated)",
-        } <= set(runs)
+        simulated = {f"{name} (simulated)" for name in ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")}
+        recorded = {f"{judge.name} (recorded)" for judge in recorded_judges()}
+        assert simulated | recorded | {"careful (simulated)", "Qwen32B (simulated): criterion shift"} <= set(runs)
+        assert {name for name, run in runs.items() if run.data.tags.get("jrh.recorded") == "true"} == recorded
+        kinds = [run.data.tags["jrh.kind"] for run in runs.values()]
+        assert {"evaluate", "criterion_shift", "generate", "compare"} <= set(kinds)
+        assert "mlflow.sharedViewState.jrh" in experiment.tags
         llama = runs["Llama8B (simulated)"]
         assert llama.data.metrics["dark_current/rate"] == pytest.approx(80 / 120)
         sheet = client.download_artifacts(llama.info.run_id, "datasheet.md", str(tmp_path))
         assert "0.6667" in Path(sheet).read_text(encoding="utf-8")
-        shift = runs["Qwen32B (simulated): criterion shift"]
-        assert shift.data.tags["jrh.kind"] == "criterion_shift"
+        forced = runs["Coder1.5B forced A/B (recorded)"]
+        assert forced.data.tags["jrh.threshold_75"] == "2.27 [1.48, 3.33]"
+        listed = {file.path for file in client.list_artifacts(forced.info.run_id, "suite")}
+        assert listed == {"suite/suite.jsonl", "suite/manifest.json"}
+        for run in (llama, forced, runs["careful (simulated)"]):
+            suite = load_suite(f"runs:/{run.info.run_id}/suite", tracking_uri=url)
+            assert suite.sha256 == run.data.params["suite.sha256"]
 
 
 def test_an_interrupted_server_keeps_nothing_from_being_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

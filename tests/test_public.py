@@ -100,3 +100,17 @@ def test_star_import_brings_the_public_names():
 
 def test_the_package_is_typed():
     assert (Path(jrh.__file__).parent / "py.typed").is_file()
+
+
+def test_every_file_of_the_package_is_installed_with_it() -> None:
+    """What is not Python must match a pattern of `package-data`, or a wheel lacks it."""
+    root = Path(jrh.__file__).parent
+    text = (root.parent / "pyproject.toml").read_text(encoding="utf-8")
+    # By hand: Python 3.10 has no reader of TOML.
+    line = next(line for line in text.splitlines() if line.startswith("jrh_mlflow = ["))
+    patterns = json.loads(line.partition("=")[2])
+    files = [
+        path.relative_to(root) for path in root.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")
+    ]
+    assert [str(file) for file in files if not any(file.match(pattern) for pattern in patterns)] == []
+    assert len(files) > 50
