@@ -64,9 +64,8 @@ def _measure(demo: Demo) -> dict[str, bytes]:
     demo.shift()
     letters = [one for one in demo.recorded_judge() if one.judge.settings["answer_style"] == "letters"]
     comparison = demo.graders()
-    figures = datasheet_figures(_sheets(paper))
     return {
-        **{name: png(figures[name]) for name in ("psychometric_curve.png", "delta_0_decomposition.png")},
+        **{name: png(figure) for name, figure in datasheet_figures(_sheets(paper)).items()},
         "recorded_criteria.png": _picture(_sheets(letters)),
         "heatmap.png": comparison.figures["heatmap.png"],
     }

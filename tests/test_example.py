@@ -56,13 +56,14 @@ def _is_linked(path: Path) -> bool:
     return any(one.is_symlink() for one in (path, *path.parents) if EXAMPLE in one.parents)
 
 
-def test_links_between_equal_suites_stay_inside_the_store() -> None:
+def test_links_between_equal_folders_stay_inside_the_store() -> None:
     links = [path for path in EXAMPLE.rglob("*") if path.is_symlink()]
     assert links
     for link in links:
         assert not link.readlink().is_absolute()
         assert link.resolve().is_relative_to((EXAMPLE / ARTIFACTS).resolve())
-        assert {path.name for path in link.iterdir()} == {"suite.jsonl", "manifest.json"}
+        assert any(link.iterdir())
+    assert sum(link.name == "suite" for link in links) >= 12
 
 
 @pytest.mark.parametrize("keeps_links", [True, False], ids=["cloned", "copied"])

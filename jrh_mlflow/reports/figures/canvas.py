@@ -102,7 +102,7 @@ def label_inches(names: Iterable[str]) -> float:
     return 0.35 + 0.088 * max(len(short(name)) for name in names)
 
 
-def short(name: str, *, most: int = 30) -> str:
+def short(name: str, *, most: int = 34) -> str:
     """Keep a long judge name from squeezing its figure."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
