@@ -22,18 +22,19 @@ from urllib.parse import urlsplit
 from jrh_mlflow.measures import axes
 from jrh_mlflow.tracking import keys
 
-VERSION = 1
+VERSION = 2
 """Of the view below: raised with every change of it, so that experiments with an earlier one get the new one."""
 NAME = "Judges"
 KIND = "custom_model_development"
 """The kind of experiment that opens on runs; others open on the latency of traces."""
-READINGS = (
-    "dark_current",
-    "raw_false_preference",
-    "positional_false_preference",
-    "target_sensitivity/delta_1",
-    "threshold_75",
-)
+READINGS = {
+    "dark_current": 130,
+    "raw_false_preference": 150,
+    "positional_false_preference": 150,
+    "target_sensitivity/delta_1": 165,
+    "threshold_75": 135,
+}
+"""Axes that are columns, with their widths in pixels: enough for `0.30 [0.16, 0.48]`."""
 _DATABASE = "mlflow.db"
 _DATABASES = ("sqlite:", "postgresql", "mysql", "mssql", "file:")
 _PORT = 5000
@@ -148,10 +149,12 @@ def _compact(data: Mapping[str, Any]) -> str:
 
 def _state() -> dict[str, Any]:
     """Return the columns and charts."""
+    # In the order they are shown; the first two, name and age of a run, are always there.
     widths = {
-        "attributes.`Run Name`": 270,
-        **{_tag(axis): 140 for axis in READINGS},
-        f"metrics.`{keys.RELIABILITY_MEAN}`": 110,
+        "attributes.`Run Name`": 275,
+        "runDateAndNestInfo": 140,
+        **{f"tags.`{keys.own_key(axis)}`": width for axis, width in READINGS.items()},
+        f"tags.`{keys.own_key(keys.RELIABILITY_MEAN)}`": 135,
         f"metrics.`{keys.COST}`": 90,
         f"tags.`{keys.TAG_PROFILE}`": 420,
         f"params.`{keys.PARAM_CRITERION}`": 120,
@@ -172,7 +175,7 @@ def _state() -> dict[str, Any]:
         "lifecycleFilter": "Active",
         "modelVersionFilter": "All Runs",
         "datasetsFilter": [],
-        "selectedColumns": list(widths)[1:],
+        "selectedColumns": list(widths)[2:],
         "columnOrder": list(widths),
         "columnWidths": widths,
         "compareRunSections": [
@@ -186,10 +189,6 @@ def _state() -> dict[str, Any]:
 
 _SECTION = "jrh"
 _CARD = {"metricSectionId": _SECTION, "runsCountToCompare": 20, "deleted": False, "isGenerated": False}
-
-
-def _tag(axis: str) -> str:
-    return f"tags.`{keys.own_key(axis)}`"
 
 
 def _curve(key: str) -> dict[str, Any]:
@@ -219,7 +218,7 @@ def _description(experiment_id: str) -> str:
         f"[Judges side by side]({page}), [their curves in one picture]({page}{_CHARTS}). Each run is one judge.",
         "",
         *meanings,
-        f"- `{keys.RELIABILITY_MEAN}`: mean accuracy over the tests of a reliability suite; 1 is right.",
+        f"- `{keys.own_key(keys.RELIABILITY_MEAN)}`: mean accuracy over the tests of a reliability suite; 1 is right.",
         "",
         "In brackets: the 95 % interval over tasks.",
     ]
