@@ -16,7 +16,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.evaluate import evaluate as evaluate_command
 from jrh_mlflow.cli.options import flag_of
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.options import JudgeOptions, Options, RunOptions, option, read_moment
+from jrh_mlflow.options import GenerationSettings, JudgeOptions, Options, RunOptions, option, read_moment
 
 
 def defaults(function: Any) -> dict[str, Any]:
@@ -35,6 +35,14 @@ def test_the_options_of_a_run_are_keywords_of_evaluate_with_their_defaults() -> 
     keywords = defaults(jrh.evaluate)
     for name, field in RunOptions.model_fields.items():
         assert field.default == keywords[name], name
+
+
+def test_the_settings_of_a_generation_are_the_arguments_of_generate_with_their_defaults() -> None:
+    arguments = defaults(jrh.generate)
+    assert set(arguments) == set(GenerationSettings.model_fields)
+    for name, field in GenerationSettings.model_fields.items():
+        assert field.is_required() == (arguments[name] is inspect.Parameter.empty), name
+        assert field.is_required() or field.default == arguments[name], name
 
 
 @pytest.mark.parametrize("model", [JudgeOptions, RunOptions])

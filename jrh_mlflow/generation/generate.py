@@ -22,7 +22,7 @@ from jrh_mlflow.models.local.server import ModelClock, local_models, make_ready
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
-from jrh_mlflow.progress import is_watched, progress_bar
+from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.resolve import journal_at
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
@@ -58,7 +58,7 @@ def generate(
     *,
     tests: object = "paper",
     rubric: str,
-    generator: object,
+    generator: object = None,
     validator: object = None,
     labels: Sequence[object] | None = None,
     scale: Sequence[object] | None = None,
@@ -100,8 +100,8 @@ def generate(
             `tracking_uri`.
         tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them.
         rubric: The question the judge answers about a response.
-        generator: Who rewrites: a model name, a `Generator`, a function `f(brief, temperature)`, or `"offline"` (None)
-            for rules that need no model.
+        generator: Who rewrites: a model name, a `Generator` or a function `f(brief, temperature)`; rules that need no
+            model when None (or `"offline"`).
         validator: Who confirms label flips, levels and edited transcripts with the judge's own question: a model name
             or any judge, best of another family than the generator; None asks the generator's own model, `"none"`
             nobody.
@@ -239,7 +239,7 @@ def _bar(name: str, *, total: int, show: bool) -> Iterator[OnDone | None]:
     if not show or not is_watched():
         yield None
         return
-    with progress_bar(total=total, name=name, unit="item") as bar:
+    with ticking(progress_bar(total=total, name=name, unit="item")) as bar:
 
         def tick(n_items: int, usage: Usage) -> None:
             dollars = {"usd": f"{usage.cost_usd:.4f}"} if usage.cost_usd else {}

@@ -50,7 +50,10 @@ logger = logging.getLogger("jrh_mlflow")
 
 SAME_MODEL = "The generator {!r} confirms its own texts. A validator of another model family is better."
 UNCONFIRMED = "No validator confirms the label flips, levels and edited transcripts."
-BY_RULE = "Written by rules, without a model: good for trying everything out, no measure of a judge's weakness."
+BY_RULE = (
+    "Written by rules, without a model: good for trying everything out, no measure of a judge's weakness. "
+    "A model writes when it is named: generator=, --generator."
+)
 _LONGER = 1.5
 """A rewrite is taken to have this many times the tokens of its original."""
 _USUAL_STEPS = 2

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
+from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.generation.report import generation_markdown
 from tests.generation.tools import LABELS, RUBRIC, rows, run
@@ -39,6 +41,20 @@ def test_items_come_by_seed_then_by_test_and_twice_the_same(store_uri: str) -> N
     assert [item.task for item in first.suite.items[::4]] == [row["id"] for row in rows()]
     other = run(rows(), None, store_uri, generator=None, tests=tests, seed=1)
     assert other.suite.sha256 != first.suite.sha256
+
+
+def test_without_a_generator_python_and_the_command_line_write_by_rules_and_say_how_to_name_a_model(
+    store_uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data, kept = tmp_path / "answers.csv", {"rubric": RUBRIC, "labels": LABELS, "tests": "label_flip,typos"}
+    pd.DataFrame(rows(4)).to_csv(data, index=False)
+    suite = jrh.generate(data, **kept, tracking_uri=store_uri)
+    options = [f"--{name}={value if isinstance(value, str) else ','.join(value)}" for name, value in kept.items()]
+    command = ["generate", str(data), *options, "--tracking-uri", store_uri, "-o", str(tmp_path / "suite")]
+    assert CliRunner().invoke(group, command, catch_exceptions=False).exit_code == 0
+    assert jrh.load_suite(tmp_path / "suite").sha256 == suite.sha256
+    assert suite.origin["generator"]["kind"] == "offline"
+    assert "generator=, --generator" in caplog.text
 
 
 def test_rules_are_called_rules_in_item_suite_and_run(store_uri: str) -> None:
