@@ -1,9 +1,10 @@
-"""What a model on this machine costs in processor time. Run: python -m tests.benchmarks.local_model [--calls 10]
+"""What a model on this machine costs in processor time. Run: python -m tests.benchmarks.local_model [--busy 4]
 
 The demo's own calls (SmolLM2-135M on `datasheet-short`, in the order of the suite) are put to servers that differ in
 one setting: threads, and whether threads that wait for each other sleep (the default) or spin. Each call is sent twice,
 first for one token, then in full from the cached prompt, so that reading and writing are told apart. Processor time is
-that of the model's process: wall time, beside it, also tells how busy the machine is. `reused` is the share of the
+that of the model's process: wall time, beside it, also tells how busy the machine is, and `--busy` makes it so by that
+many processes that only count. `reused` is the share of the
 prompts' tokens that were in the cache from the call before.
 """
 
@@ -12,6 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -36,11 +39,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=10, help="of the suite's 128, from the first on")
     parser.add_argument("--weights", type=Path, help="another GGUF file than SmolLM2's")
+    parser.add_argument("--busy", type=int, default=0, help="processes that want a core all the time")
     options = parser.parse_args()
     weights = options.weights or fetch_model("smollm2")
     bodies = list(islice(_bodies(), options.calls))
     print(_build(), f"{len(bodies)} calls, {threads()} threads by default", sep="\n")
     print("{:22}".format("threads, waiting"), *(f"{name:>13}" for name in COLUMNS))
+    with _others(options.busy):
+        _compare(weights, bodies)
+
+
+def _compare(weights: Path, bodies: Sequence[dict[str, Any]]) -> None:
     first = None
     for n_threads, waiting in ((1, "passive"), (max(2, threads()), "passive"), (max(2, threads()), "active")):
         with _environment(JRH_LOCAL_THREADS=str(n_threads), OMP_WAIT_POLICY=waiting), serving(weights) as running:
@@ -88,6 +97,20 @@ def _build() -> str:
     import xllamacpp
 
     return f"xllamacpp {xllamacpp.__version__}: {xllamacpp.get_system_info()}"
+
+
+@contextmanager
+def _others(n: int) -> Iterator[None]:
+    """Keep this many processes busy for the time of a block."""
+    # Each ends by itself when this process was killed.
+    counting = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
+    running = [subprocess.Popen([sys.executable, "-c", counting]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 @contextmanager

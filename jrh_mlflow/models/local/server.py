@@ -38,7 +38,7 @@ MOST_THREADS = 8
 another number."""
 WAITING = {"OMP_WAIT_POLICY": "passive"}
 """Threads that wait for one another sleep. By default they spin, and where another program holds a core, one spins for
-as long as the other is not let on: two threads then wrote a tenth of what one wrote."""
+as long as the other is not let on."""
 SLOTS = 1
 """Calls answered at once; JRH_LOCAL_SLOTS sets another. On a processor two at once are no quicker than two in turn."""
 CONTEXT = 4096

@@ -106,7 +106,7 @@ def test_the_server_of_a_block_ends_with_it(smollm2: Path) -> None:
 
 
 def test_threads_that_wait_sleep_unless_the_user_says_otherwise(smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spinning threads starve one another on a busy machine: two of them wrote a tenth of what one wrote."""
+    """On a busy machine a thread that spins uses up the time that the one it waits for needs."""
     started: list[str] = []
 
     def popen(*_: Any, env: dict[str, str], **__: Any) -> None:
