@@ -28,9 +28,12 @@ def test_the_example_holds_no_path_of_a_machine() -> None:
     with sqlite3.connect(EXAMPLE / DATABASE) as connection:
         places = [row[0] for row in connection.execute("SELECT artifact_uri FROM runs")]
         places += [row[0] for row in connection.execute("SELECT artifact_location FROM experiments")]
+        makers = {row[0] for row in connection.execute("SELECT value FROM tags WHERE key = 'mlflow.source.name'")}
+        git = connection.execute("SELECT count(*) FROM tags WHERE key LIKE 'mlflow.source.git%'").fetchone()
     connection.close()
     assert len(places) >= 8
     assert all(place.startswith("mlflow-artifacts:/") for place in places)
+    assert (makers, git) == ({"python -m jrh_mlflow.example"}, (0,))
     for file in EXAMPLE.rglob("*"):
         if file.is_file():
             content = file.read_bytes()

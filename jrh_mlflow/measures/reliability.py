@@ -36,8 +36,6 @@ from jrh_mlflow.scoring.readings import accuracy_axes, baseline_axes, label_axes
 
 ALL = "all"
 """All tests pooled, the baseline apart."""
-HEADLINE = ("accuracy", "mae")
-"""What MLflow gets of each test by default, where it is read: the mean error of a scale only."""
 _MOST_RIVALS = 3
 """Tests that a profile names where the weakest is not decided."""
 
@@ -191,7 +189,7 @@ def _weakest(numbers: Mapping[str, Share]) -> str:
 
 def headline_of_tests(tests: Iterable[str], scores: Iterable[str]) -> list[str]:
     """Return the axes that MLflow gets by default: of the baseline and each test, and what stands for a test."""
-    found = [f"{test}/{statistic}" for test in (BASELINE, *tests) for statistic in HEADLINE]
+    found = [f"{test}/accuracy" for test in (BASELINE, *tests)]
     return list(dict.fromkeys(found + [f"{test}/{expectation_of(test).statistic}" for test in scores]))
 
 

@@ -35,6 +35,7 @@ READINGS = {
     "threshold_75": 135,
 }
 """Axes that are columns, with their widths in pixels: enough for `0.30 [0.16, 0.48]`."""
+_PACKAGE = Path(__file__).resolve().parents[1]
 _DATABASE = "mlflow.db"
 _DATABASES = ("sqlite:", "postgresql", "mysql", "mssql", "file:")
 _PORT = 5000
@@ -240,15 +241,17 @@ def context_tags() -> dict[str, str]:
 
 
 def _command() -> str | None:
-    """Return `jrh evaluate` where that is what runs, or None."""
+    """Return `jrh evaluate`, or the module of ours that runs, or None: then MLflow names the script."""
     import click
 
     context, names = click.get_current_context(silent=True), []
     while context is not None and context.parent is not None:
         names.append(str(context.info_name))
         context = context.parent
-    called = Path(sys.argv[0]).name if sys.argv else ""
+    called = Path(sys.argv[0]) if sys.argv else Path()
     is_ours = context is not None and (context.command.callback or print).__module__.startswith("jrh_mlflow.")
     if is_ours:
         return " ".join(["jrh", *reversed(names)])
-    return "jrh" if called == "jrh" else None
+    if called.is_relative_to(_PACKAGE):
+        return "python -m " + ".".join((_PACKAGE.name, *called.relative_to(_PACKAGE).with_suffix("").parts))
+    return "jrh" if called.name == "jrh" else None

@@ -149,9 +149,10 @@ def test_a_report_logs_its_mean_its_minimum_and_what_stands_for_each_test(report
     assert set(report.logged) == {"reliability/mean", "reliability/min"} | tests | scores | ALWAYS
 
 
-def test_a_report_on_a_scale_also_logs_the_mean_error_of_each_test(ordinal: jrh.Evaluation) -> None:
-    assert {"typos/accuracy/rate", "typos/mae/value", "baseline/mae/value"} <= set(ordinal.logged)
-    assert not [key for key in ordinal.logged if key.startswith(("all/", "category/"))]
+def test_a_report_on_a_scale_logs_the_same_and_its_mean_errors_are_in_the_metrics(ordinal: jrh.Evaluation) -> None:
+    assert {"typos/accuracy/rate", "baseline/accuracy/rate"} <= set(ordinal.logged)
+    assert {"typos/mae/value", "baseline/mae/value"} <= set(ordinal.metrics)
+    assert not [key for key in ordinal.logged if "/mae/" in key or key.startswith(("all/", "category/"))]
 
 
 def test_a_datasheet_of_single_responses_logs_what_judges_are_compared_by(levels: jrh.Evaluation) -> None:

@@ -180,3 +180,10 @@ def test_a_run_of_the_command_line_says_the_command_and_no_argument(
     assert "hunter2" not in str(told)
     monkeypatch.setattr(sys, "argv", ["/opt/venv/bin/jrh", "sweep", "hunter2"])
     assert view.context_tags()["mlflow.source.name"] == "jrh", "in a thread of the command"
+
+
+def test_a_module_of_ours_is_named_without_a_path_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [str(Path(view.__file__).resolve().parents[1] / "example.py"), "there"])
+    tags = view.context_tags()
+    assert tags["mlflow.source.name"] == "python -m jrh_mlflow.example"
+    assert not [key for key in tags if key.startswith("mlflow.source.git")]
