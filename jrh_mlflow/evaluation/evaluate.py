@@ -65,6 +65,7 @@ MEND_PRICE = "Give the price that is billed (`prices`, --price IN,OUT), or a lar
 """What to do when calls cost more than their worst case."""
 NO_TEXTS_NOTE = "Texts are left out: where one would stand there is its sha256."
 SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
+NOT_ASKED = "none, no model was asked"
 IN_THE_JOURNAL = "Every answer is in the journal: the same call again logs them without asking."
 IN_THE_ERROR = "They are in the memory of this process only: `error.calls`."
 
@@ -111,7 +112,7 @@ class Evaluation:
     def cost_text(self) -> str:
         """What was paid, for people, and for how many calls the journal had an answer; unknown is never 0."""
         known = "no price known" if self.cost_usd is None else at_least_text(self.cost_usd, self.unknown_costs)
-        paid = "none, no model was asked" if self.judge.simulated or self.judge.recorded else known
+        paid = NOT_ASKED if self.judge.simulated or self.judge.recorded else known
         cached = int(self.calls["cached"].sum()) if "cached" in self.calls else 0
         return f"{paid}; {cached:,} of {len(self.calls):,} calls answered from the journal" if cached else paid
 
@@ -652,7 +653,7 @@ def _facts(measured: Measured, prices: Sequence[keys.Point]) -> Mapping[str, str
         "suite": f"{suite.name} ({len(suite):,} items)",
         "sha256": suite.sha256[:16],
         "calls": f"{len(calls):,}",
-        "cost": at_least_text(cost, unknown),
+        "cost": NOT_ASKED if measured.judge.simulated or measured.judge.recorded else at_least_text(cost, unknown),
         "time": f"{measured.seconds:,.1f} s",
     }
     if cost:

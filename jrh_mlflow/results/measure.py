@@ -152,10 +152,10 @@ class ReliabilityReport(ReliabilityReadings):
         """Return one row per axis: its number with n and intervals, or why there is none."""
         return readings_frame(self.estimates)
 
-    def plot(self, *, judge: str = "the judge") -> Figure:
-        """Draw the score of each test with its interval."""
+    def plot(self, kind: str | None = None, *, judge: str = "the judge") -> Figure:
+        """Draw the score of each test with its interval: `reliability`, the only kind there is."""
         chart = score_chart(self, judge=judge)
-        return plotted({} if chart is None else {"reliability.png": chart})
+        return plotted({} if chart is None else {"reliability.png": chart}, kind)
 
     def to_markdown(
         self, *, title: str = "Reliability report", note: str | None = None, worst: Sequence[WorstItem] = ()

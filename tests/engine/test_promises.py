@@ -54,13 +54,12 @@ from jrh_mlflow.schema.items import CallRecord
 from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.sweeps.goals import picked
 from jrh_mlflow.tracking.keys import without_partial
-from jrh_mlflow.tracking.mlflow_server import running_server
+from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.store import Store
 from tests.engine.journal_tools import BACKENDS, run_at_once
 from tests.logged_runs import numbers_of
 from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
 from tests.loopback_replies import Body, ReplyFunction
-from tests.test_example import free_port
 
 MODEL = "openai/gpt-4o-mini"
 PRICES = {MODEL: (1.0, 4.0)}

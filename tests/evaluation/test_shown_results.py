@@ -17,7 +17,7 @@ from jrh_mlflow.errors import CallsError, RecipeError
 from jrh_mlflow.schema.items import Item
 from tests.sweeps.plain_runs import without_figures
 
-EVIL = '<script>alert(1)</script><img src=x onerror=alert(1)>"\' onmouseover="alert(1) \x1b[31m & <b>'
+EVIL = '<script>alert(1)</script><img src=x onerror=alert(1)>"\' onmouseover="alert(1) \x1b[31m & <b> $x_1$'
 LONG = "long name " * 20
 PAIRS = jrh.datasheet_suite(design="paper", n_tasks=4, depth=2)
 KINDS = ("pairs", "points", "datasheet", "report", "shift", "comparison", "jury", "suite")
@@ -105,6 +105,7 @@ def test_a_card_has_no_element_attribute_or_address_that_a_hostile_text_brought(
     html, read = results[kind]._repr_html_(), Tags()
     read.feed(html)
     assert read.open == []
+    assert 'class="jrh-card tex2jax_ignore mathjax_ignore"' in html, "dollars are no formulas"
     allowed = {"div", "style", "p", "span", "table", "thead", "tbody", "tr", "th", "td", "i", "b", "pre", "a"}
     assert read.elements <= allowed
     assert read.attributes <= {"class", "style", "scope", "href", "target", "rel"}

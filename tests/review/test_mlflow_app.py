@@ -19,10 +19,9 @@ from jrh_mlflow.review.guard import SANDBOX_POLICY
 from jrh_mlflow.review.mlflow_app import Beside, _links, create_app, server_token
 from jrh_mlflow.suites.suite import Suite, hold_back, read_suite
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.mlflow_server import folder_uri, server_command, server_environment, wait_until_up
+from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up
 from jrh_mlflow.tracking.store import RunContent, Store, first_tags, publish
 from tests.review.making import TOKEN, Client, suite_items
-from tests.test_example import free_port
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import jrh_mlflow as jrh
-from jrh_mlflow.tracking.mlflow_server import running_server
+from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.view import view_links
 from tests.review.browser import chromium
-from tests.screenshots import PATIENCE_MS, free_port, open_view
+from tests.screenshots import PATIENCE_MS, open_view
 
 
 def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(store_uri: str) -> None:

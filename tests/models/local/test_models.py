@@ -43,7 +43,9 @@ def test_a_file_is_named_by_what_is_in_it_wherever_it_lies(tmp_path: Path) -> No
     judges = [jrh.PromptedJudge(f"local/{path}") for path in paths]
     keys = [first_request(judge).key(0) for judge in judges]
     assert keys[0] == keys[1] != keys[2]
-    assert [judge.name for judge in judges] == ["local/one.gguf", "local/other.gguf", "local/changed.gguf"]
+    files, digests = zip(*(judge.name.rsplit("-", 1) for judge in judges), strict=True)
+    assert files == ("local/one.gguf", "local/other.gguf", "local/changed.gguf")
+    assert digests[0] == digests[1] != digests[2], "files that differ have names that differ"
     assert str(tmp_path) not in first_request(judges[0]).canonical() + str(judges[0].settings())
     assert file_of(judges[2].model) == paths[2]
     assert Generator(f"local/{paths[0]}").model == judges[0].model
