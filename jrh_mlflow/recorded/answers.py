@@ -50,8 +50,8 @@ class RecordedJudge(PromptedJudge):
         )
         self.api_base = None
         self.recorded = (
-            f"Recorded judge: {about['model']} ({about['quantisation']}) answered on {about['answered_on']}; "
-            "no model was asked now, and nothing was paid."
+            f"Recorded judge: {about['model']} ({about['quantisation']}) answered on {about['answered_on']}, "
+            f"its answers cut at {about['cut_at_tokens']} tokens; no model was asked now, and nothing was paid."
         )
 
     @property
