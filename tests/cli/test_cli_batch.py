@@ -204,7 +204,7 @@ def test_the_options_defaults_are_the_judges_own() -> None:
     command = click.command()(judge_options(lambda **given: made.append(prompted_judge(judge_arguments(given)))))
     command(["--model", MODEL], standalone_mode=False)
     assert made[0].fingerprint() == PromptedJudge(MODEL).fingerprint()
-    assert (made[0].name, made[0].rubric) == (MODEL, None)
+    assert (made[0].name, made[0].rubric) == (PromptedJudge(MODEL).name, None)
 
 
 def test_journal_shows_what_it_holds(jrh: Jrh, tmp_path: Path) -> None:
