@@ -30,7 +30,7 @@ from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
 from jrh_mlflow.tracking.outbox import outbox_key
-from jrh_mlflow.tracking.scorers import from_mlflow, is_mlflow_judge
+from jrh_mlflow.tracking.scorers import MlflowJudge, from_mlflow, is_mlflow_judge
 
 if TYPE_CHECKING:
     from jrh_mlflow.engine.runner import OnRecord, StopRule
@@ -97,11 +97,13 @@ class Prepared:
         with opened_journal(self.journal, self.judge) as journal:
             if journal is not None and client.budget is not None:
                 journal.open_budget(client.budget, self.cap_micro)
+            # Of a callable every value outside the answers is an outcome: it is asked to the end.
+            watched = FirstGrades(self.judge, on_record) if isinstance(self.judge, MlflowJudge) else on_record
             return self.backend(
                 self.judge,
                 plan_calls(self.suite, self.judge, replicates=self.replicates, shuffle=shuffle),
                 concurrency=self.concurrency,
-                on_record=FirstGrades(self.judge, on_record),
+                on_record=watched,
                 stop=stop,
                 journal=journal,
                 settings=client,

@@ -97,13 +97,13 @@ class FirstAnswers:
 class FirstGrades:
     """Counts the first answers to pairs while each of them grades one response: yes, no, a score.
 
-    A 1 may be the first slot: alone it is no reason to stop.
+    A 1 may be the first slot, and is a choice like every answer that can be read.
     """
 
     def __init__(self, judge: Judge, on_record: Callable[[CallRecord], None] | None) -> None:
         self._judge, self._on_record = judge, on_record
         self._grades: Counter[str] | None = Counter()
-        """None once an answer chose between two."""
+        """Of what could not be read; None once something else was answered."""
 
     def __call__(self, record: CallRecord) -> None:
         """Pass a record on, and count it.
@@ -116,11 +116,11 @@ class FirstGrades:
         if self._grades is None or record.outcome == "error" or not record.order:
             return
         grade = _grade(record)
-        if grade is None or grade == "2":
+        if grade is None:
             self._grades = None
             return
         self._grades[grade] += 1
-        if self._grades.total() >= ENOUGH and set(self._grades) != {"1"}:
+        if self._grades.total() >= ENOUGH:
             found = ", ".join(f"{count} x {grade}" for grade, count in self._grades.most_common(3))
             raise JudgeError(
                 f"The first {self._grades.total()} answers of {self._judge.name} grade one response ({found}), but "
@@ -129,8 +129,6 @@ class FirstGrades:
 
 
 def _grade(record: CallRecord) -> str | None:
-    """Return the grade in a record's answer, or in what is said of one that could not be read."""
-    if record.outcome == "verdict":
-        return record.answer
+    """Return the grade in what is said of an answer that could not be read."""
     said = _NOT_ONE_OF.match(record.error or "") if record.outcome == "unparsed" else None
     return read_grade(said[1]) if said else None

@@ -276,7 +276,7 @@ def evaluate(
                 answers = prepared.ask(client, on_record=tick, stop=stop, shuffle=shuffle)
             truncated = f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None
             if answers.failure is not None and not _is_worth_logging(answers, prepared.judge):
-                _tag_truncated(store, run_id, truncated)
+                _tag_ended(store, run_id, truncated, failure=answers.failure, texts=texts)
                 raise answers.failure
             whole = Measured(
                 judge=facts,
@@ -505,11 +505,14 @@ def _is_worth_logging(answers: Asked, judge: Judge) -> bool:
     return bool(answers.records) and not complete_pairs(calls_frame(answers.records)).empty
 
 
-def _tag_truncated(store: Store, run_id: str, truncated: str | None) -> None:
-    """Say on a run that is about to end without numbers how far it came."""
+def _tag_ended(store: Store, run_id: str, truncated: str | None, *, failure: BaseException, texts: bool) -> None:
+    """Say on a run that is about to end without numbers how far it came, and why it failed."""
     try:
         with store.errors("The run has no reason on it."):
             store.client.set_tag(run_id, keys.TAG_TRUNCATED, truncated)
+            if isinstance(failure, JrhError):
+                reason = safe_text(str(failure)) if texts else f"Ended by a {type(failure).__name__}."
+                store.client.set_tag(run_id, keys.TAG_NOTE, reason)
     except TrackingError as error:
         say(str(error))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges._base import Judge, ModelJudge
+from jrh_mlflow.judges._scripted import Scripted
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.models.prices import Overrides, Price
 from jrh_mlflow.schema.items import LEVEL_LADDERS, Call, CallRecord, Item
@@ -46,13 +47,18 @@ class PointwiseJudge(Judge):
             inner: Grades one response.
             answers: What it may answer, worst to best. When None a model scores from 1 to 5, and every other judge
                 says yes or no, or gives any number.
+
+        Raises:
+            RecipeError: for a judge that does not go by one text, and for fewer than two answers.
         """
+        _check_inner(inner)
         scores, question = QUESTIONS["pointwise-scores"]
         is_model = isinstance(inner, ModelJudge)
         if answers is not None and len(set(answers)) < 2:
             raise RecipeError(f"`answers` must be at least two grades, worst to best, but are {list(answers)}.")
         self.inner, self.name = inner, f"{inner.name}, pointwise"
         self.answers = tuple(answers or (scores if is_model else QUESTIONS["pointwise"][0]))
+        self._is_given = answers is not None
         self._question = question if is_model and answers is None else None
         self.tie_criterion, self.simulated, self.recorded = inner.tie_criterion, inner.simulated, inner.recorded
         self.journalled, self.model = inner.journalled, getattr(inner, "model", None)
@@ -103,15 +109,18 @@ class PointwiseJudge(Judge):
                 return outcome, "", None if outcome == ABSTAIN else f"{next(iter(lost.values()))} (of the {where})"
         one, other = self._grade(first.answer), self._grade(second.answer)
         if one is None or other is None or one[0] != other[0]:
-            return "unparsed", "", f"{first.answer!r} and {second.answer!r} are not on one scale"
+            scale = ", ".join(self.answers) if self._is_given else "one scale"
+            return "unparsed", "", f"{first.answer!r} and {second.answer!r} are not both on {scale}"
         if one == other:
             return (TIE if TIE in offered else ABSTAIN), "", None
         return "verdict", "1" if one > other else "2", None
 
     def _grade(self, answer: str) -> tuple[str, float] | None:
-        """Return the scale that an answer is on, and how high."""
-        if answer in self.answers and not _is_number(answer):
+        """Return the scale that an answer is on, and how high; of given answers only their order counts."""
+        if answer in self.answers and (self._is_given or not _is_number(answer)):
             return "label", self.answers.index(answer)
+        if self._is_given:
+            return None
         return ("number", float(answer)) if _is_number(answer) else None
 
     def settings(self) -> dict[str, object]:
@@ -129,7 +138,8 @@ class PointwiseJudge(Judge):
     def fingerprint(self) -> str | None:
         """Hash the inner judge and its grades; None where two inner judges could look the same."""
         inner = self.inner.fingerprint()
-        whole = ("jrh-pointwise-1", inner, self.answers, self._question, self.tie_criterion)
+        whole: tuple[object, ...] = ("jrh-pointwise-1", inner, self.answers, self._question, self.tie_criterion)
+        whole += ("given",) if self._is_given else ()
         return None if inner is None else hashlib.sha256(repr(whole).encode()).hexdigest()
 
     def price(self, overrides: Overrides | None) -> Price | None:
@@ -143,6 +153,17 @@ class PointwiseJudge(Judge):
     def lacks(self) -> str | None:
         """What the inner judge lacks."""
         return self.inner.lacks()
+
+
+def _check_inner(inner: Judge) -> None:
+    """Refuse what cannot grade a text on its own."""
+    if isinstance(inner, PointwiseJudge):
+        raise RecipeError(f"{inner.name!r} is pointwise already: pass it as it is.")
+    if isinstance(inner, Scripted):
+        raise RecipeError(
+            f"{inner.name!r} is a scripted judge: it goes by the pair or by what is known of it, which one text of it "
+            "does not tell. It answers pairs already: pass it as it is."
+        )
 
 
 def _is_number(answer: str) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 import re
 from collections.abc import Callable
-from typing import Any, get_args
+from types import FunctionType, SimpleNamespace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.fit import APART, PAIRED
@@ -18,36 +21,65 @@ Reader = Callable[[object, Presentation], object]
 """Turns a feedback value into an answer to a presentation."""
 _NUMBERS = (0, 0.5, 3, 100)
 """Stand for any number: 1 and 2 are left out, for a score of 1 is not the first slot."""
+_YES_NO = ("yes", "no")
 _ONE_RESPONSE = ("builtin", "guidelines")
 """Kinds of scorers that MLflow itself writes: each grades one response with yes or no."""
+_OPPOSITES = (("yes", "no"), ("true", "false"), ("pass", "fail"))
 _GRADES = tuple(
     re.compile(rf"\b{one}\b.*\b{other}\b|\b{other}\b.*\b{one}\b", re.IGNORECASE | re.DOTALL)
-    for one, other in (("yes", "no"), ("true", "false"), ("pass", "fail"))
+    for one, other in _OPPOSITES
 )
+_ASKED = tuple(
+    re.compile(
+        rf"\b{one}\b\W{{1,4}}(or\W{{1,3}})?{other}\b|\b(answer|say|reply|respond|return|output)\b[^.?!]{{0,20}}\b{one}\b.*\b{other}\b",
+        re.IGNORECASE | re.DOTALL,
+    )
+    for one, other in _OPPOSITES
+)
+"""Instructions that say outright which of two words to answer."""
+_NEGATED = re.compile(r"(?i:\b(not|never|avoid|without|instead|rather)\b|n't\b)[^.?!]{0,40}$")
+_QUESTION = re.compile(
+    r"(^|[.!?:\n]\s*)(is|are|does|do|did|has|have|was|were|can|could|should|would|will)(\s+\w+){0,3}\s+\{\{\s*outputs\b[^?]*\?",
+    re.IGNORECASE,
+)
+"""A question about the outputs that is answered with yes or no."""
+_SCALE = re.compile(r"\b[01]\s*(to|through|-|–|\.\.)\s*([3-9]|\d{2,3})\b", re.IGNORECASE)
+_RATES = re.compile(r"\b(rat(e|ing)|scor(e|ing)|grad(e|ing)|scale)\b", re.IGNORECASE)
 _OF_PAIRS = re.compile(
-    r"\bB\b|\b2\b|(?i:\b(second|both|two|pair\w*|better|best|prefer\w*|compar\w*|which|tie|versus|vs)\b)"
+    r"\bB\b|\b2\b|(?i:\b(second|both|two|pair\w*|better|best|prefer\w*|compar\w*|which|tie|versus|vs|other|replies"
+    r"|responses|answers|candidates|left)\b)"
 )
 """Words without which nobody asks for the better of two."""
+_CHOICE = re.compile(
+    r"\b(b|second|tie[sd]?|better|worse|prefer\w*|compar\w*|winn\w+|wins?|beats?|cho(ose|ice)\w*|pick\w*|select\w*|versus|vs"
+    r"|pairs?|each|stronger|weaker|1 (or|and) 2|2 (or|and) 1|response [12]"
+    r"|which (one|is|response|reply|answer|candidate|of (the )?(two|them|these|both)))\b",
+    re.IGNORECASE,
+)
+"""Words of instructions that ask for one of two, although they may speak of yes, no or scores as well."""
 
 
-def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader) -> None:
+def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, words: tuple[str, ...] = ()) -> None:
     """Refuse, before the first call, a scorer none of whose answers could be read on a suite.
 
     Raises:
         RecipeError: with the ways out.
     """
-    values = possible_values(scorer)
+    declared = possible_values(scorer)
+    values = declared or asked_values(getattr(scorer, "instructions", None) or "")
     if values is None:
         return
+    # What is no closed list may hold any of the words that the user gave a meaning.
+    more = words if declared is None or declared is _NUMBERS else ()
     for item in {(item.kind, item.answers, item.condition in LEVEL_CONDITIONS): item for item in suite.items}.values():
         shown = _example(item, criterion)
-        said = {_answer(read(value, shown), item, shown) for value in _numeric(values, shown)} - {None}
+        said = {_answer(read(value, shown), item, shown) for value in (*_numeric(values, shown), *more)} - {None}
         if item.kind == "pair" and not said >= {"1", "2"}:
             raise RecipeError(
                 f"{scorer.name!r} grades one response ({_listed(values)}), and suite {suite.name!r} has pairs. {APART} "
                 f"If its words stand for the slots: jrh.from_mlflow(judge, answers={{…: '1', …: '2'}})."
             )
-        if item.kind != "pair" and not said:
+        if item.kind != "pair" and not said and declared:
             raise RecipeError(
                 f"{scorer.name!r} says {_listed(values)}, and suite {suite.name!r} asks for {_listed(shown.answers)}. "
                 f"{PAIRED} If its words stand for these: jrh.from_mlflow(judge, answers={{…: {shown.answers[-1]!r}}})."
@@ -55,22 +87,52 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader) -> 
 
 
 def possible_values(scorer: Any) -> tuple[object, ...] | None:
-    """Return what a scorer can say, where that is known; None where it may be any word."""
-    kind = getattr(scorer, "feedback_value_type", None)
+    """Return what a scorer can say, where its type tells; None where it may be any word."""
+    kind = getattr(scorer, "feedback_value_type", None) or _returned_type(scorer)
     if kind is bool:
         return (True, False)
     if kind in (int, float):
         return _NUMBERS
-    if literals := get_args(kind):
-        return literals if all(isinstance(one, str | int | float) for one in literals) else None
-    if scorer.kind.value in _ONE_RESPONSE or _asks_for_a_grade(getattr(scorer, "instructions", None) or ""):
-        return ("yes", "no")
-    return None
+    literals = get_args(kind) if get_origin(kind) is Literal else ()
+    if literals and all(isinstance(one, str | int | float) for one in literals):
+        return literals
+    return _YES_NO if scorer.kind.value in _ONE_RESPONSE else None
 
 
-def _asks_for_a_grade(instructions: str) -> bool:
-    """Whether instructions ask for yes or no, and speak of nothing that a pair would need."""
-    return any(words.search(instructions) for words in _GRADES) and not _OF_PAIRS.search(instructions)
+def _returned_type(scorer: Any) -> Any:
+    """Return what a scorer that is code says that it returns; None where it does not say, or may mean the slots."""
+    function = inspect.unwrap(getattr(scorer, "_original_func", None) or type(scorer).__call__)
+    if scorer.kind.value not in ("decorator", "class") or not isinstance(function, FunctionType):
+        return None
+    told = SimpleNamespace(__annotations__={"return": function.__annotations__.get("return")})
+    try:
+        kind = get_type_hints(told, function.__globals__)["return"]
+    except Exception:  # An annotation is any expression, and may name what is not there.
+        return None
+    return None if kind is int and _names_a_slot(function) else kind
+
+
+def _names_a_slot(function: FunctionType) -> bool:
+    """Whether code has the second slot in it: its number may then be the slot."""
+    return any(step.argval in ("B", "2", 2) for step in dis.get_instructions(function))
+
+
+def asked_values(instructions: str) -> tuple[object, ...] | None:
+    """Return the grades that instructions ask for: yes and no, or numbers; None where they may ask for a choice.
+
+    Example:
+        >>> asked_values("Does {{ outputs }} meet both rules? Answer yes or no."), asked_values("Which of the two?")
+        (('yes', 'no'), None)
+    """
+    if _CHOICE.search(instructions):
+        return None
+    found = [match for words in _ASKED if (match := words.search(instructions))]
+    if any(not _NEGATED.search(instructions[: match.start()]) for match in found):
+        return _YES_NO
+    if not found and _SCALE.search(instructions) and _RATES.search(instructions):
+        return _NUMBERS
+    implied = any(words.search(instructions) for words in (*_GRADES, _QUESTION))
+    return _YES_NO if implied and not found and not _OF_PAIRS.search(instructions) else None
 
 
 def _numeric(values: tuple[object, ...], shown: Presentation) -> tuple[object, ...]:

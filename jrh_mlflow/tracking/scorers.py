@@ -233,7 +233,8 @@ class MlflowJudge(CallableJudge):
     def begin(self, suite: Suite) -> None:
         """Refuse a suite on which none of its answers could be read."""
         for scorer in _members(self.panel.scorers):
-            check_fit(scorer, suite, self.tie_criterion, partial(answer_for, words=self.panel.words))
+            read = partial(answer_for, words=self.panel.words)
+            check_fit(scorer, suite, self.tie_criterion, read, words=tuple(self.panel.words))
 
     def lacks(self) -> str | None:
         """Name the key that MLflow itself would ask for on every call: it does so for `openai:/…` models."""

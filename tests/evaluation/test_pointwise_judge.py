@@ -160,6 +160,52 @@ def test_labels_of_ones_own_are_worst_to_best(pairs: jrh.Suite) -> None:
         jrh.pointwise(judge, answers=("good",))
 
 
+@pytest.mark.parametrize(
+    ("answers", "first", "second", "expected"),
+    [
+        (("3", "2", "1"), "1", "3", ("verdict", "1")),
+        (("3", "2", "1"), 3, 2.0, ("verdict", "2")),
+        (("1", "2", "3"), 1, 3, ("verdict", "2")),
+        (("10", "9"), "9", "9", ("tie", "")),
+        (("3", "2", "1"), 1, 4, ("unparsed", "")),
+        (("poor", "good"), 1, 2, ("unparsed", "")),
+        (("poor", "good"), "good", True, ("unparsed", "")),
+        (("n/a", "5", "1"), "n/a", 1, ("verdict", "2")),
+    ],
+    ids=str,
+)
+def test_given_answers_decide_by_their_order_and_nothing_else_is_one(
+    answers: tuple[str, ...], first: object, second: object, expected: tuple[str, str], pairs: jrh.Suite
+) -> None:
+    item = next(item for item in pairs.items if item.condition == "ladder")
+    judge = jrh.pointwise(lambda shown: first if shown.response == item.u else second, answers=answers)
+    record = asked(judge, jrh.Suite(name="one", items=[item]))[0]
+    assert (record.outcome, record.answer) == expected
+    assert bool(record.error) == (record.outcome == "unparsed")
+
+
+def test_given_answers_are_another_judge_than_the_same_by_default() -> None:
+    assert jrh.pointwise(words, answers=("no", "yes")).fingerprint() != jrh.pointwise(words).fingerprint()
+
+
+@pytest.mark.parametrize(
+    "scripted",
+    [
+        *(jrh.scripted.Oracle, jrh.scripted.AlwaysFirst, jrh.scripted.AlwaysTie, jrh.scripted.LongerWins),
+        *(jrh.scripted.Noisy, jrh.scripted.Grader, jrh.scripted.WordOverlap),
+        lambda: jrh.scripted.profile(next(iter(jrh.scripted.published()))),
+    ],
+)
+def test_a_scripted_judge_goes_by_the_pair_and_is_refused(scripted: Any) -> None:
+    with pytest.raises(RecipeError, match=r"scripted judge.*pass it as it is"):
+        jrh.pointwise(scripted())
+
+
+def test_what_is_pointwise_already_is_refused_for_that_reason() -> None:
+    with pytest.raises(RecipeError, match="'words, pointwise' is pointwise already"):
+        jrh.pointwise(jrh.pointwise(words))
+
+
 def test_single_responses_need_no_wrapping() -> None:
     with pytest.raises(RecipeError, match="pass 'words' as it is"):
         asked(jrh.pointwise(words), jrh.load_suite("pointwise-datasheet"))
