@@ -52,7 +52,7 @@ _OF_PAIRS = re.compile(
 """Words without which nobody asks for the better of two."""
 _CHOICE = re.compile(
     r"\b(b|second|tie[sd]?|better|worse|prefer\w*|compar\w*|winn\w+|wins?|beats?|cho(ose|ice)\w*|pick\w*|select\w*|versus|vs"
-    r"|pairs?|each|stronger|weaker|1 (or|and) 2|2 (or|and) 1|response [12]"
+    r"|pairs?|each|stronger|weaker|former|latter|1\b[^.?!]*\b2|2\b[^.?!]*\b1|response [12]"
     r"|which (one|is|response|reply|answer|candidate|of (the )?(two|them|these|both)))\b",
     re.IGNORECASE,
 )

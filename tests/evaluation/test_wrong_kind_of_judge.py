@@ -110,6 +110,8 @@ ASKS_FOR_A_CHOICE = (
     "Answer first or second: which reply of {{ outputs }} meets both requirements (yes or no for each)?",
     "Is one of the replies in {{ outputs }} ahead of the other? Name it.",
     "Answer 1 or 2, no other words: which of {{ outputs }} says yes?",
+    "Answer with the number 1 or the number 2 (yes or no is no answer): {{ outputs }}",
+    "Score {{ outputs }} from 1 to 5 in your mind; say '1' if that favours the one on top, '2' otherwise.",
     "Answer yes or no for every rule in your mind, then say which reply of {{ outputs }} wins, or tie.",
 )
 
