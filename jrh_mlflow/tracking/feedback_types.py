@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import inspect
 import re
 from collections.abc import Callable
@@ -65,9 +64,10 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
     Raises:
         RecipeError: with the ways out.
     """
-    declared = possible_values(scorer)
-    values = declared or asked_values(getattr(scorer, "instructions", None) or "")
-    if values is None:
+    declared, instructions = possible_values(scorer), getattr(scorer, "instructions", None) or ""
+    values = declared or asked_values(instructions)
+    # A number that is asked for as a choice is a slot.
+    if values is None or (declared is _NUMBERS and _CHOICE.search(instructions)):
         return
     # What is no closed list may hold any of the words that the user gave a meaning.
     more = words if declared is None or declared is _NUMBERS else ()
@@ -100,7 +100,7 @@ def possible_values(scorer: Any) -> tuple[object, ...] | None:
 
 
 def _returned_type(scorer: Any) -> Any:
-    """Return what a scorer that is code says that it returns; None where it does not say, or may mean the slots."""
+    """Return what a scorer that is code says that it returns; None where it does not say: an int may be the slot."""
     function = inspect.unwrap(getattr(scorer, "_original_func", None) or type(scorer).__call__)
     if scorer.kind.value not in ("decorator", "class") or not isinstance(function, FunctionType):
         return None
@@ -109,12 +109,7 @@ def _returned_type(scorer: Any) -> Any:
         kind = get_type_hints(told, function.__globals__)["return"]
     except Exception:  # An annotation is any expression, and may name what is not there.
         return None
-    return None if kind is int and _names_a_slot(function) else kind
-
-
-def _names_a_slot(function: FunctionType) -> bool:
-    """Whether code has the second slot in it: its number may then be the slot."""
-    return any(step.argval in ("B", "2", 2) for step in dis.get_instructions(function))
+    return None if kind is int else kind
 
 
 def asked_values(instructions: str) -> tuple[object, ...] | None:

@@ -130,7 +130,7 @@ GRADERS: dict[str, Callable[[], Any]] = {
     "only tie": lambda: judge_of(Literal["good", "bad", "tie"]),
     "in words": lambda: judge_of(str, "Answer yes if {{ outputs }} is polite, otherwise no."),
     **{f"asks: {text}": partial(judge_of, str, text) for text in ASKS_FOR_A_GRADE},
-    **{one.name: partial(lambda one: one, one) for one in (says_bool, says_yes_or_no, says_how_long, says_a_share)},
+    **{one.name: partial(lambda one: one, one) for one in (says_bool, says_yes_or_no, says_a_share)},
     "class": lambda: ClassGrader(name="class"),
     "one of a list": lambda: [judge_of(Literal["A", "B"]), judge_of(bool)],
 }
@@ -156,6 +156,8 @@ def test_a_judge_of_one_response_is_refused_on_pairs_with_the_ways_out(name: str
         lambda: jrh.from_mlflow(judge_of(bool), answers={True: "1", False: "2"}),
         lambda: jrh.from_mlflow(judge_of(int), answers={0: "1", 3: "2"}),
         lambda: jrh.from_mlflow(judge_of(int), answers={1: "1", 2: "2"}),
+        lambda: judge_of(int, "Return 1 if the first of {{ outputs }} is better, 2 if the second is."),
+        lambda: says_how_long,
         lambda: jrh.from_mlflow(says_how_long, answers={1: "1", 2: "2"}),
         lambda: jrh.from_mlflow(judge_of(str), answers={"left": "1", "right": "2"}),
         *(partial(judge_of, str, text) for text in ASKS_FOR_A_CHOICE),
