@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.judges import Judge, ModelJudge
-from jrh_mlflow.judges.fit import APART
+from jrh_mlflow.judges import APART, Judge, ModelJudge
 from jrh_mlflow.judges.parsing import PROBLEMS, read_grade
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.schema.items import USABLE, CallRecord

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from jrh_mlflow.schema.requests import Request, Response
     from jrh_mlflow.suites.suite import Suite
 
+APART = (
+    '`jrh.pointwise(judge)` scores the two responses of a pair apart; suite="pointwise-datasheet" has single '
+    "responses; `jrh generate` makes a suite of your own."
+)
+"""For a judge that grades one response, on a suite of pairs."""
+PAIRED = 'Pairs are in suite="datasheet"; a judge of single responses gives the answers that the suite asks for.'
+"""For a judge that compares two, on a suite of single responses."""
+
 
 class Judge(ABC):
     """One judge configuration: what it is and what it costs. How it is asked is one of the two contracts below.

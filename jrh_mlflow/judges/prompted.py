@@ -16,8 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import rendering
-from jrh_mlflow.judges._base import ModelJudge
-from jrh_mlflow.judges.fit import APART, PAIRED
+from jrh_mlflow.judges._base import APART, PAIRED, ModelJudge
 from jrh_mlflow.judges.naming import default_name
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
 from jrh_mlflow.judges.rendering import Template

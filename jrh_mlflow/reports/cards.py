@@ -11,19 +11,17 @@ from dataclasses import dataclass
 
 from jrh_mlflow.measures.axes import AXES, declared
 from jrh_mlflow.measures.comparison import Contrasts
-from jrh_mlflow.reports.comparison import axis_text, n_text
+from jrh_mlflow.reports.comparison import cell_rows, difference_cells
 from jrh_mlflow.reports.datasheet_page import PageRow, axis_row, page_row
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import axes_by_reason
 from jrh_mlflow.reports.numbers import (
     bounds_ends,
     bounds_note,
-    cell_text,
     is_shown,
     missing_text,
     p_text,
     reading_text,
-    short_interval,
     source_ends,
 )
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -135,26 +133,11 @@ def _whisker(reading: Reading) -> Whisker | None:
 
 def contrast_tables(contrasts: Contrasts) -> list[CardTable]:
     """Show every judge on every axis with its letters, then the differences that are told apart."""
-    cells = [
-        [axis_text(axis), *(cell_text(one, contrasts.letters[axis].get(name, "")) for name, one in row.items()), n]
-        for axis, row in contrasts.cells.items()
-        for n in [n_text(row)]
-    ]
     told = sorted(contrasts.different, key=lambda one: one.p_holm)
-    rows = [
-        [
-            axis_text(one.axis),
-            f"{one.a} − {one.b}",
-            f"{one.value:+.3f}",
-            short_interval(one.low, one.high),
-            str(one.n),
-            p_text(one.p_holm),
-        ]
-        for one in told[:MOST]
-    ]
+    rows = [[*difference_cells(one), p_text(one.p_holm)] for one in told[:MOST]]
     header = ["told apart", "judges", "difference", "95 % by source", "n", "p, Holm"]
     return [
-        CardTable(header=["", *contrasts.judges, "n"], rows=cells, more=_letters_note(contrasts)),
+        CardTable(header=["", *contrasts.judges, "n"], rows=cell_rows(contrasts), more=_letters_note(contrasts)),
         CardTable(header=header, rows=rows, more=_more(len(told), "differences")),
     ]
 

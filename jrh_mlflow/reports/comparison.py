@@ -86,17 +86,21 @@ def axis_text(axis: str) -> str:
     return f"{axis} (lower is better)" if lower_is_better(axis) else axis
 
 
+def cell_rows(comparison: Contrasts) -> list[list[str]]:
+    """Return every judge on every axis with its letters, and n."""
+    return [
+        [axis_text(axis), *(cell_text(one, comparison.letters[axis].get(name, "")) for name, one in row.items()), n]
+        for axis, row in comparison.cells.items()
+        for n in [n_text(row)]
+    ]
+
+
 def comparison_markdown(comparison: Contrasts, *, title: str = "Comparison of judges", note: str | None = None) -> str:
     """Render the grid of scores, then differences, summaries, scale metrics and costs."""
     lines = [f"# {title}", ""]
     lines += [f"> {text}\n" for text in ((note,) if note else ()) + comparison.notes]
     header = ["", *comparison.judges, "n"]
-    rows = [
-        [axis_text(axis), *(cell_text(one, comparison.letters[axis].get(name, "")) for name, one in row.items()), n]
-        for axis, row in comparison.cells.items()
-        for n in [n_text(row)]
-    ]
-    lines += ["### Scores", "", *table(header, rows), "", _HOW, ""]
+    lines += ["### Scores", "", *table(header, cell_rows(comparison)), "", _HOW, ""]
     lines += _bounds_note(comparison)
     lines += _differences(comparison)
     lines += _spreads("By judge, over its tests", "judge", comparison.summaries["by_judge"])
@@ -110,6 +114,12 @@ def _bounds_note(comparison: Contrasts) -> list[str]:
     return bounds_note(one for row in comparison.cells.values() for one in row.values())
 
 
+def difference_cells(one: Difference) -> list[str]:
+    """Return what every table of differences begins with: axis, judges, difference, interval, n."""
+    ends = short_interval(one.low, one.high)
+    return [axis_text(one.axis), f"{one.a} − {one.b}", f"{one.value:+.3f}", ends, str(one.n)]
+
+
 def _differences(comparison: Contrasts) -> list[str]:
     shown: Sequence[Difference] = comparison.differences
     told = f"{len(comparison.different)} of {len(shown)} differences are told apart at {comparison.alpha:g}."
@@ -118,11 +128,7 @@ def _differences(comparison: Contrasts) -> list[str]:
         told += " Only those are listed; the table `differences` has all."
     rows = [
         [
-            axis_text(one.axis),
-            f"{one.a} − {one.b}",
-            f"{one.value:+.3f}",
-            short_interval(one.low, one.high),
-            str(one.n),
+            *difference_cells(one),
             p_text(one.p_mcnemar),
             p_text(one.p_cluster),
             p_text(one.p_holm),

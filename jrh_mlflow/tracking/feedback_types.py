@@ -9,7 +9,7 @@ from types import FunctionType, SimpleNamespace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.judges.fit import APART, PAIRED
+from jrh_mlflow.judges import APART, PAIRED
 from jrh_mlflow.judges.parsing import read_answer, read_grade
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Item

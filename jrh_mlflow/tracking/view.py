@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from jrh_mlflow.measures import axes
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.mlflow_server import DATABASE
 
 VERSION = 2
 """Of the view below: raised with every change of it, so that experiments with an earlier one get the new one."""
@@ -36,7 +37,6 @@ READINGS = {
 }
 """Axes that are columns, with their widths in pixels: enough for `0.30 [0.16, 0.48]`."""
 _PACKAGE = Path(__file__).resolve().parents[1]
-_DATABASE = "mlflow.db"
 _DATABASES = ("sqlite:", "postgresql", "mysql", "mssql", "file:")
 _PORT = 5000
 _SENSITIVITY, _FALSE_PREFERENCE = "target_sensitivity/delta_1/rate", "raw_false_preference/rate"
@@ -94,7 +94,7 @@ def _ui_argument(uri: str) -> str:
     """Name a store for `jrh ui`, as briefly as can be: the folder of a database that has the usual name."""
     _, is_sqlite, place = uri.partition("sqlite:///")
     database = Path(place.partition("?")[0])
-    if is_sqlite and database.name == _DATABASE:
+    if is_sqlite and database.name == DATABASE:
         folder, here = database.parent.resolve(), Path.cwd()
         return shlex.quote(str(folder.relative_to(here) if folder.is_relative_to(here) else folder))
     if not uri.startswith(_DATABASES):
