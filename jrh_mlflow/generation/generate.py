@@ -140,41 +140,8 @@ def generate(
         TrackingError: when MLflow cannot be reached; what was paid is in the journal, and the same call again asks
             nothing twice.
     """
-    arguments = {
-        "dataset": dataset,
-        "tests": tests,
-        "rubric": rubric,
-        "generator": generator,
-        "validator": validator,
-        "labels": labels,
-        "scale": scale,
-        "seed": seed,
-        "max_usd": max_usd,
-        "columns": columns,
-        "instruction": instruction,
-        "n": n,
-        "stratify": stratify,
-        "similarity": similarity,
-        "name": name,
-        "concurrency": concurrency,
-        "journal": journal,
-        "prices": prices,
-        "requests_per_minute": requests_per_minute,
-        "tokens_per_minute": tokens_per_minute,
-        "timeout_s": timeout_s,
-        "experiment": experiment,
-        "run_name": run_name,
-        "tracking_uri": tracking_uri,
-        "progress": progress,
-        "tags": tags,
-        "group": group,
-        "values": values,
-        "violation": violation,
-        "preprocess": preprocess,
-        "max_steps": max_steps,
-        "plans": plans,
-    }
-    return run_generation(GenerationSettings.checked(arguments)).suite
+    # Nothing but the arguments is local here, and each is a field of the settings.
+    return run_generation(GenerationSettings.checked(locals())).suite
 
 
 def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = None) -> GenerationRun:
