@@ -104,6 +104,16 @@ def one_order(uv: Any, vu: Any, _better: Any) -> Any:
     return takes_side(uv) ^ takes_side(vu)
 
 
+def one_order_right(uv: Any, vu: Any, better: Any) -> Any:
+    """Whether exactly one order is a preference, for the better content."""
+    return one_order(uv, vu, better) & ((uv == better) | (vu == better))
+
+
+def one_order_wrong(uv: Any, vu: Any, better: Any) -> Any:
+    """Whether exactly one order is a preference, for the other content."""
+    return one_order(uv, vu, better) & (uv != better) & (vu != better)
+
+
 def no_order(uv: Any, vu: Any, _better: Any) -> Any:
     """Whether neither order is a preference."""
     return np.logical_not(takes_side(uv) | takes_side(vu))
@@ -112,6 +122,11 @@ def no_order(uv: Any, vu: Any, _better: Any) -> Any:
 def right_twice(uv: Any, vu: Any, better: Any) -> Any:
     """Whether both orders choose the better content."""
     return (uv == better) & (vu == better)
+
+
+def right_on_balance(uv: Any, vu: Any, better: Any) -> Any:
+    """Whether more orders choose the better content than the other: right twice, or right once and no preference."""
+    return right_twice(uv, vu, better) | one_order_right(uv, vu, better)
 
 
 def wrong_twice(uv: Any, vu: Any, better: Any) -> Any:
@@ -757,6 +772,16 @@ AXES: tuple[Axis, ...] = (
         figure="natural pairs:\nright in both orders",
     ),
     _natural_pairs(
+        # utils/metrics.py of ScalerLab/JudgeBench: right answers minus wrong ones of the two orders are above 0. There
+        # a call without an answer counts as a tie; here its pair leaves the denominator, as everywhere.
+        name="natural/judgebench_accuracy",
+        label="accuracy by JudgeBench's rule",
+        hits=right_on_balance,
+        meaning="Share of real pairs right in both orders, or in one with no preference in the other; 1 is right.",
+        direction="higher",
+        column="JudgeBench",
+    ),
+    _natural_pairs(
         name="natural/stable_wrong",
         label="wrong in both orders",
         hits=wrong_twice,
@@ -778,6 +803,19 @@ AXES: tuple[Axis, ...] = (
         label="one-sided",
         hits=one_order,
         meaning="Share of real pairs in which exactly one order is a preference.",
+    ),
+    _natural_pairs(
+        name="natural/one_sided_right",
+        label="one-sided, right",
+        hits=one_order_right,
+        meaning="Share of real pairs in which exactly one order is a preference, for the better content.",
+    ),
+    _natural_pairs(
+        name="natural/one_sided_wrong",
+        label="one-sided, wrong",
+        hits=one_order_wrong,
+        meaning="Share of real pairs in which exactly one order is a preference, for the other content; 0 is right.",
+        direction="lower",
     ),
     _natural_pairs(
         name="natural/no_preference",

@@ -129,8 +129,17 @@ def pair_axes(uv: Row, vu: Row) -> dict[str, bool]:
         "natural/stable_wrong": stable and w[0] != uv["better"],
         "natural/positional": positional,
         "natural/one_sided": n_sides == 1,
+        "natural/one_sided_right": n_sides == 1 and uv["better"] in w,
+        "natural/one_sided_wrong": n_sides == 1 and uv["better"] not in w,
+        "natural/judgebench_accuracy": judgebench_counter(uv, vu) > 0,
         "natural/no_preference": n_sides == 0,
     }
+
+
+def judgebench_counter(uv: Row, vu: Row) -> int:
+    """As JudgeBench's `compute_final_metrics` counts: one up for a right decision, one down for the opposite one."""
+    sides = [content(row) for row in (uv, vu)]
+    return sum((side == uv["better"]) - (side is not None and side != uv["better"]) for side in sides)
 
 
 def same(one: jrh.Datasheet, other: jrh.Datasheet) -> None:

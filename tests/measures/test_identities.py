@@ -50,6 +50,22 @@ def test_raw_false_preference_is_the_sum_of_its_parts(rows):
     assert stable + positional + one_sided + no_preference == pytest.approx(1)
 
 
+NATURAL_PARTS = ("stable_correct", "stable_wrong", "positional", "one_sided_right", "one_sided_wrong", "no_preference")
+
+
+@PROPERTY
+@given(records(said=USABLE, conditions=("natural",)))
+def test_the_six_ways_in_which_two_orders_of_a_real_pair_combine_add_up(rows):
+    sheet = measured(rows)
+    parts = {axis: value(sheet, f"natural/{axis}") for axis in NATURAL_PARTS}
+    assert sum(parts.values()) == pytest.approx(1)
+    assert value(sheet, "natural/one_sided") == pytest.approx(parts["one_sided_right"] + parts["one_sided_wrong"])
+    judgebench = value(sheet, "natural/judgebench_accuracy")
+    assert judgebench == pytest.approx(parts["stable_correct"] + parts["one_sided_right"])
+    by_call = parts["stable_correct"] + parts["positional"] / 2 + parts["one_sided_right"] / 2
+    assert value(sheet, "natural/accuracy") == pytest.approx(by_call)
+
+
 @PROPERTY
 @given(records(said=("1", "2", "tie"), conditions=("delta_0_same",)))
 def test_clean_outputs_leave_nothing_over(rows):
