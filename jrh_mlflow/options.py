@@ -280,9 +280,12 @@ class GenerationSettings(Options):
     violation: str | None = option(
         None, "a text", "Of transcripts: the label for a broken rubric. [the last]", metavar="LABEL"
     )
-    preprocess: Any = option(None, "a list", "Of transcripts: drop_reasoning,keep_last:10, …", metavar="STEPS")
+    preprocess: Any = option(
+        None, "a list", "Of transcripts: drop_reasoning,keep_last:10,file.py:function, …", metavar="STEPS"
+    )
     max_steps: int | None = option(None, _COUNT, f"Of transcripts: most edits of one plan. [{MAX_STEPS}]", ge=1)
     plans: int | None = option(None, _COUNT, f"Of transcripts: plans tried for each. [{PLANS}]", ge=1)
+    epochs: Any = option(None, "numbers", "Of Inspect logs: the epochs to read, 1,4. [all]", metavar="EPOCHS")
 
     @property
     def suite_name(self) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import yaml
@@ -21,6 +17,7 @@ from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
+from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.resolve import resolve_judge
 
 _SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
@@ -46,15 +43,6 @@ def judge_from_text(text: str) -> Judge:
     return judge
 
 
-def function_from_text(text: str) -> Any:
-    """Import what `package.module:name` or `path/to/file.py:name` names."""
-    where, _, name = text.rpartition(":")
-    module = _module_from_file(Path(where)) if where.endswith(".py") else _module(where)
-    if not hasattr(module, name):
-        raise RecipeError(f"{where} has no {name!r}.{suggest(name, vars(module))}")
-    return getattr(module, name)
-
-
 def _scripted(name: str) -> Judge:
     if name in _SCRIPTED:
         judge: Judge = getattr(scripted, name)()
@@ -63,25 +51,6 @@ def _scripted(name: str) -> Judge:
         known = [*_SCRIPTED, *scripted.published()]
         raise RecipeError(f"Unknown scripted judge {name!r}.{suggest(name, known)} Known: {', '.join(known)}.")
     return scripted.profile(name)
-
-
-def _module(name: str) -> ModuleType:
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise RecipeError(f"Module {name!r} cannot be imported: {error}.") from error
-    finally:
-        sys.path.pop(0)
-
-
-def _module_from_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise RecipeError(f"There is no Python file {path}.")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 _GENERATION_KEYS = (*(name for name in GenerationSettings.model_fields if name != "progress"), "output")
@@ -145,6 +114,8 @@ def load_generation(path: str | Path) -> dict[str, Any]:
     given["generator"] = _recipe_generator(given.get("generator"), path)
     if given.get("validator") not in (None, NO_VALIDATOR):
         given["validator"] = _recipe_judge(given["validator"], path)
+    if isinstance(given.get("preprocess"), str | list):
+        given["preprocess"] = _steps(given["preprocess"], path.parent)
     if "output" in given:
         given["output"] = str(path.parent / str(given["output"]))
     given = {key: value for key, value in given.items() if value is not None}
@@ -153,6 +124,12 @@ def load_generation(path: str | Path) -> dict[str, Any]:
             given["prices"] = read_prices(given["prices"])
         GenerationSettings.checked({key: value for key, value in given.items() if key != "output"})
     return given
+
+
+def _steps(given: str | list[Any], folder: Path) -> list[object]:
+    """Return preprocessors whose files lie beside the recipe as seen from here."""
+    steps = given.split(",") if isinstance(given, str) else given
+    return [beside(folder, step.strip()) if isinstance(step, str) else step for step in steps]
 
 
 def _recipe_generator(data: object, path: Path) -> object:

@@ -38,7 +38,7 @@ data_options = together(
 transcript_options = together(
     from_model(GenerationSettings, "group", "preprocess", "violation"),
     click.option("--value", "cells", multiple=True, metavar="CELL=LABEL", help="What a cell of the label means."),
-    from_model(GenerationSettings, "max_steps", "plans"),
+    from_model(GenerationSettings, "max_steps", "plans", "epochs"),
 )
 """What only transcripts need, and the group to report by."""
 

@@ -25,6 +25,7 @@ from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.resolve import journal_at
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store, open_run, publish
 
@@ -84,9 +85,10 @@ def generate(
     group: str | None = None,
     values: Mapping[str, str] | None = None,
     violation: str | None = None,
-    preprocess: Sequence[str] | str | None = None,
+    preprocess: Sequence[Preprocessor] | Preprocessor | None = None,
     max_steps: int | None = None,
     plans: int | None = None,
+    epochs: Sequence[int] | int | str | None = None,
 ) -> Suite:
     """Make a reliability suite from labelled responses or transcripts and log the making as an MLflow run.
 
@@ -130,9 +132,11 @@ def generate(
         group: Column, or field of transcripts (`metadata.topic`), to report by.
         values: Of transcripts: what the cells of the label's field mean, as in `{"C": "no violation"}`.
         violation: Of transcripts: the label that says that the rubric is violated; the last one, or the lowest level.
-        preprocess: Of transcripts: what no judge is shown, as in `["drop_reasoning", "keep_last:10"]`.
+        preprocess: Of transcripts: what no judge is shown, as in `["drop_reasoning", "keep_last:10"]`; functions
+            `f(transcript)` that return a `Transcript` or messages, or their places (`file.py:function`).
         max_steps: Of transcripts: most edits of one plan, 4 when None.
         plans: Of transcripts: how many plans are tried before one is set aside, 3 when None.
+        epochs: Of Inspect logs: the epochs of each sample that are read, all when None.
 
     Raises:
         RecipeError: for data, names or settings that make no sense, before anything is sent.

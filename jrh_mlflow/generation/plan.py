@@ -37,14 +37,14 @@ from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
 from jrh_mlflow.suites.transcripts.items import field as transcript_field
-from jrh_mlflow.suites.transcripts.transcript import check_steps
+from jrh_mlflow.suites.transcripts.preprocessing import check_steps
 
 UNLABELLED = (
     "Of {} transcripts the log's own label is not known: a rule cannot tell whether they broke the rubric, so the "
     "labels of their agent_positives are not certain. Name the label (--map label=FIELD), or give a generator."
 )
 _TRACES = "traces:"
-_ONLY_TRANSCRIPTS = ("values", "violation", "preprocess", "max_steps", "plans")
+_ONLY_TRANSCRIPTS = ("values", "violation", "preprocess", "max_steps", "plans", "epochs")
 """Arguments of `generate` that speak about transcripts only."""
 _TRANSCRIPT_ROLES = ("label", "group")
 
@@ -305,13 +305,14 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
     Raises:
         RecipeError: for what makes no sense, before anything is sent.
     """
-    transcripts = _transcripts(settings.dataset, settings.tracking_uri)
+    epochs = _epochs(settings.epochs)
+    transcripts = _transcripts(settings.dataset, settings.tracking_uri, epochs)
     rubric = _checked_rubric(settings.rubric, about="a transcript")
     labels, roles = _transcript_labels(settings), _transcript_roles(settings.columns)
     violation, by = violation_label(labels, settings.violation), settings.group or roles.get("group")
-    steps = settings.preprocess or ()
-    steps = [step.strip() for step in steps.split(",")] if isinstance(steps, str) else list(steps)
-    check_steps(steps)
+    steps = check_steps(_listed(settings.preprocess or ()))
+    # Written only where it is given: it names the budget.
+    chosen = {} if epochs is None else {"epochs": ",".join(map(str, epochs))}
     starts = transcript_items(
         _drawn(list(transcripts), settings, stratify=roles.get(str(settings.stratify), settings.stratify)),
         rubric=rubric,
@@ -334,7 +335,7 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
         violation=violation,
         max_steps=settings.max_steps or MAX_STEPS,
         plans=settings.plans or PLANS,
-        about={"preprocess": ",".join(steps) or None, "group": by, "label": roles.get("label")},
+        about={"preprocess": ",".join(steps) or None, "group": by, "label": roles.get("label"), **chosen},
     )
 
 
@@ -350,14 +351,27 @@ def _agent_tests(tests: Sequence[object]) -> list[AgentTest]:
     return found
 
 
-def _transcripts(dataset: object, tracking_uri: str | None) -> Iterator[Transcript]:
+def _epochs(given: object) -> list[int] | None:
+    """Read `[1, 4]`, `1` or `"1,4"`."""
+    if given is None:
+        return None
+    texts = [str(epoch).strip() for epoch in _listed(given)]
+    if not texts or not all(text.isascii() and text.isdigit() for text in texts):
+        raise RecipeError(f"`epochs` must be numbers, as in [1, 4] or --epochs 1,4, but is {given!r}.")
+    return sorted({int(text) for text in texts})
+
+
+def _transcripts(dataset: object, tracking_uri: str | None, epochs: Sequence[int] | None) -> Iterator[Transcript]:
     if not isinstance(dataset, Iterable | Path | Transcript | Message):
         raise RecipeError(f"Transcripts cannot be read from a {type(dataset).__name__}. Give a log or a list of them.")
     if isinstance(dataset, str) and dataset.startswith(_TRACES):
+        if epochs is not None:
+            raise RecipeError("`epochs` chooses from Inspect logs, and traces of MLflow have none.")
         from jrh_mlflow.tracking.traces_in import transcripts_from_traces
 
         return transcripts_from_traces(dataset, tracking_uri=tracking_uri)
-    return read_transcripts([dataset] if isinstance(dataset, Transcript | Message) else dataset)
+    source = [dataset] if isinstance(dataset, Transcript | Message) else dataset
+    return read_transcripts(source, epochs=epochs)
 
 
 def _transcript_labels(settings: GenerationSettings) -> Labels:

@@ -16,9 +16,9 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb.agents import BREACH_TOOL
 from jrh_mlflow.suites.transcripts import read_transcripts
 from jrh_mlflow.suites.transcripts.inspect_export import export_inspect
-from tests.generation.agent_tools import BOTH, LABELS, RUBRIC, booking_log, run
+from tests.generation.agent_tools import BOTH, LABELS, RUBRIC, booking, booking_log, run
 from tests.generation.tools import rows
-from tests.suites.transcripts.logs import write_log
+from tests.suites.transcripts.logs import sample, write_log
 
 BREAK, MEND = "agent_perturbation", "agent_positives"
 TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
@@ -200,3 +200,53 @@ def test_a_suite_of_responses_is_reported_by_its_group_too(store_uri: str) -> No
     done = jrh.evaluate(jrh.scripted.Oracle(), suite, tracking_uri=store_uri, experiment="tests", progress=False)
     assert done.report.categories.keys() == {"even", "odd"}
     assert done.metrics["category/odd/accuracy/n"] == 3
+
+
+OWN_STEP = """
+from dataclasses import replace
+
+def no_tables(transcript):
+    hidden = [replace(one, content=one.content.replace("table", "[hidden]")) for one in transcript.messages]
+    return replace(transcript, messages=tuple(hidden), metadata={**transcript.metadata, "topic": "hidden"})
+"""
+
+
+def test_a_recipe_names_epochs_and_a_preprocessor_in_a_file_beside_it(store_uri: str, tmp_path: Path) -> None:
+    folder = tmp_path / "recipe"
+    folder.mkdir()
+    samples = [sample("a", epoch=epoch, messages=booking(epoch), metadata={"topic": "Lunch"}) for epoch in (1, 2, 3)]
+    write_log(folder / "log.eval", samples, epochs=3)
+    (folder / "steps.py").write_text(OWN_STEP)
+    written = {
+        "dataset": "log.eval",
+        "tests": [BREAK],
+        "rubric": RUBRIC,
+        "labels": list(LABELS),
+        "epochs": [1, 3],
+        "preprocess": ["drop_tool_messages", "steps.py:no_tables"],
+        "group": "metadata.topic",
+        "tracking_uri": store_uri,
+        "output": "suite",
+    }
+    (folder / "recipe.yaml").write_text(json.dumps(written))
+    done = cli("generate", folder / "recipe.yaml")
+    assert done.exit_code == 0, (done.output, done.exception)
+    suite = jrh.load_suite(str(folder / "suite"))
+    assert [item.id for item in suite.items] == [
+        f"booking-evalid/a{epoch}/{condition}" for epoch in ("", "/epoch_3") for condition in ("baseline", BREAK)
+    ]
+    assert all("table" not in (item.transcript or ())[1].content for item in suite.items)
+    assert {item.meta["group"] for item in suite.items} == {"hidden"}
+    assert suite.items[0].meta["preprocess"] == [
+        {"step": "drop_tool_messages", "messages": 2, "tool_calls": 2},
+        {"step": "steps.py:no_tables", "messages": 0},
+    ]
+    assert (suite.origin["epochs"], suite.origin["preprocess"]) == ("1,3", "drop_tool_messages,steps.py:no_tables")
+    refused = cli("generate", folder / "recipe.yaml", "--epochs", "2,5")
+    assert "There is no epoch 5. Epochs there are: 1, 2, 3." in str(refused.exception)
+
+
+@pytest.mark.parametrize("epochs", ["first", [], [0.5], "1-3"])
+def test_epochs_that_are_no_numbers_are_refused(log: Path, store_uri: str, epochs: object) -> None:
+    with pytest.raises(RecipeError, match="`epochs` must be numbers"):
+        run(log, None, store_uri, tests=BREAK, epochs=epochs)

@@ -196,7 +196,9 @@ def _field(message: Message, name: str) -> Any:
     return next((p["value"] for p in message.parts if p.get("type") == "field" and p.get("name") == name), None)
 
 
-def read_inspect(path: str | Path, *, samples: Sequence[str | int] | None = None) -> Iterator[Transcript]:
+def read_inspect(
+    path: str | Path, *, samples: Sequence[str | int] | None = None, epochs: Sequence[int] | None = None
+) -> Iterator[Transcript]:
     """Read the samples of a log, or of every log in a folder, a few at a time.
 
     A log that holds fewer samples than it lists gives a warning, and each transcript says so (`held`: "16 of 176").
@@ -204,14 +206,16 @@ def read_inspect(path: str | Path, *, samples: Sequence[str | int] | None = None
 
     Args:
         path: A `.eval` or `.json` log, or a folder with logs.
-        samples: Sample ids to read, all epochs of each; None reads all.
+        samples: Sample ids to read; None reads all.
+        epochs: Epochs of each sample to read; None reads all.
 
     Raises:
-        RecipeError: when inspect_ai is missing, a file is no log, or there are no samples.
+        RecipeError: when inspect_ai is missing, a file is no log, there are no samples, or a sample or an epoch that is
+            asked for is in none of them.
     """
     require_inspect()
     files = log_files(path)
-    return iter(unique_ids(_read(files, None if samples is None else [str(sample) for sample in samples])))
+    return iter(unique_ids(_read(files, None if samples is None else [str(sample) for sample in samples], epochs)))
 
 
 def log_files(path: str | Path) -> list[Path]:
@@ -248,9 +252,10 @@ def reading(file: Path) -> Iterator[None]:
         raise RecipeError(f"{file.name} cannot be read as an Inspect log: {why or type(error).__name__}.") from error
 
 
-def _read(files: Sequence[Path], wanted: Sequence[str] | None) -> Iterator[Transcript]:
+def _read(files: Sequence[Path], wanted: Sequence[str] | None, epochs: Sequence[int] | None) -> Iterator[Transcript]:
     empty: list[str] = []
     known: set[str] = set()
+    known_epochs: set[int] = set()
     read: set[str] = set()
     for file in files:
         log, summaries = _open(file)
@@ -260,8 +265,10 @@ def _read(files: Sequence[Path], wanted: Sequence[str] | None) -> Iterator[Trans
             empty.append(f"{file.name} holds no samples (status {log.status}{why}). {advice}")
             continue
         known |= {str(summary.id) for summary in summaries}
+        known_epochs |= {summary.epoch for summary in summaries}
         chosen = [summary for summary in _ordered(log, summaries) if wanted is None or str(summary.id) in wanted]
         read |= {str(summary.id) for summary in chosen}
+        chosen = [summary for summary in chosen if epochs is None or summary.epoch in epochs]
         yield from _transcripts(file, log, chosen, held=_held(file, log, len(summaries)))
     if len(empty) == len(files):
         raise RecipeError(" ".join(empty[:5]))
@@ -269,6 +276,9 @@ def _read(files: Sequence[Path], wanted: Sequence[str] | None) -> Iterator[Trans
         warnings.warn(why, stacklevel=3)
     for missing in [sample for sample in wanted or () if sample not in read]:
         raise RecipeError(f"There is no sample {missing!r}.{suggest(missing, known)} The log holds {len(known)}.")
+    for absent in [epoch for epoch in epochs or () if epoch not in known_epochs]:
+        listed = ", ".join(map(str, sorted(known_epochs)))
+        raise RecipeError(f"There is no epoch {absent}. Epochs there are: {listed}.")
 
 
 def _open(file: Path) -> tuple[EvalLog, Sequence[EvalSampleSummary]]:

@@ -14,7 +14,8 @@ from jrh_mlflow.suites.dataset import ABSENT, inside
 from jrh_mlflow.suites.labels import label_text, read_labels
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
 from jrh_mlflow.suites.transcripts.openai import read_openai
-from jrh_mlflow.suites.transcripts.transcript import Transcript, check_steps, first_user_text, preprocess, unique_ids
+from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor, Step, StepRecord, apply_steps, check_steps
+from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text, unique_ids
 
 NO_TASK = "The task is what the transcript's messages ask for."
 """Shown where a log says nothing about the task outside the messages."""
@@ -25,37 +26,45 @@ _KINDS = (
 
 
 def read_transcripts(
-    source: str | Path | Iterable[Any], *, samples: Sequence[str | int] | None = None
+    source: str | Path | Iterable[Any],
+    *,
+    samples: Sequence[str | int] | None = None,
+    epochs: Sequence[int] | None = None,
 ) -> Iterator[Transcript]:
     """Read transcripts from a file or folder by its ending, or from Python objects.
 
     Args:
         source: A path, a list of messages (ours or OpenAI-style), a list of such lists, or transcripts.
         samples: Of Inspect logs, the sample ids to read; None reads all.
+        epochs: Of Inspect logs, the epochs of each sample to read; None reads all.
 
     Raises:
         RecipeError: for what cannot be read as transcripts. Traces of MLflow are read by
             `jrh_mlflow.tracking.traces_in`.
     """
     if isinstance(source, str | Path):
-        return _from_path(source, samples)
-    if samples is not None:
-        raise RecipeError("`samples` chooses from Inspect logs; from a list, choose before.")
+        return _from_path(source, samples, epochs)
+    for name, given in (("samples", samples), ("epochs", epochs)):
+        if given is not None:
+            raise RecipeError(f"`{name}` chooses from Inspect logs; from a list, choose before.")
     return iter(unique_ids(_from_objects(source)))
 
 
-def _from_path(source: str | Path, samples: Sequence[str | int] | None) -> Iterator[Transcript]:
+def _from_path(
+    source: str | Path, samples: Sequence[str | int] | None, epochs: Sequence[int] | None
+) -> Iterator[Transcript]:
     if str(source).startswith("traces:"):
         raise RecipeError(f"{source} means traces of MLflow. Read them with `transcripts_from_traces`.")
     path = Path(source)
     if not path.exists():
         raise RecipeError(f"There is no file or folder {path}. {_KINDS}")
     if path.is_dir() or is_inspect_log(path):
-        return read_inspect(path, samples=samples)
+        return read_inspect(path, samples=samples, epochs=epochs)
     if path.suffix.lower() not in (".json", ".jsonl", ".ndjson"):
         raise RecipeError(f"{path.name}: unknown ending. {_KINDS}")
-    if samples is not None:
-        raise RecipeError(f"`samples` chooses from Inspect logs, and {path.name} is none.")
+    for name, given in (("samples", samples), ("epochs", epochs)):
+        if given is not None:
+            raise RecipeError(f"`{name}` chooses from Inspect logs, and {path.name} is none.")
     return iter(unique_ids(read_openai(path)))
 
 
@@ -92,7 +101,7 @@ def transcript_items(
     label: str | Mapping[str, object] | None = None,
     values: Mapping[str, str] | None = None,
     group: str | None = None,
-    preprocess: Sequence[str] = (),
+    preprocess: Sequence[Preprocessor] | Mapping[str, Step] = (),
 ) -> list[Item]:
     """Make the baseline items of a suite.
 
@@ -104,21 +113,23 @@ def transcript_items(
             among scores and metadata), or a mapping from transcript id to label. None: no answer is expected.
         values: What the cells of that field mean, as in `{"C": "met", "I": "violated"}`; others stay as they are.
         group: A field to report by, named in the same way.
-        preprocess: Steps of `transcripts.preprocess`, in order.
+        preprocess: Steps in order (`preprocessing`), as users give them or as `check_steps` returned them. Label and
+            group are read from what they return.
 
     Raises:
         RecipeError: naming the transcripts without the field, or with a label that is none of `labels`.
     """
-    check_steps(preprocess)
-    transcripts = list(unique_ids(transcripts))
-    if not transcripts:
+    steps = preprocess if isinstance(preprocess, Mapping) else check_steps(preprocess)
+    prepared = [apply_steps(transcript, steps) for transcript in unique_ids(transcripts)]
+    if not prepared:
         raise RecipeError("There are no transcripts to make items from.")
+    transcripts = [transcript for transcript, _ in prepared]
     answers = tuple(labels.answers if isinstance(labels, Labels) else labels)
     expected = _expected(transcripts, label, values or {}, answers)
     groups = [None if group is None else label_text(cell) for cell in _cells(transcripts, group)]
     return [
-        _item(transcript, rubric=rubric, answers=answers, expected=right, group=name, steps=preprocess)
-        for transcript, right, name in zip(transcripts, expected, groups, strict=True)
+        _item(transcript, records, rubric=rubric, answers=answers, expected=right, group=name)
+        for (transcript, records), right, name in zip(prepared, expected, groups, strict=True)
     ]
 
 
@@ -147,14 +158,13 @@ def field(transcript: Transcript, name: str) -> object:
 
 def _item(
     transcript: Transcript,
+    records: Sequence[StepRecord],
     *,
     rubric: str,
     answers: tuple[str, ...],
     expected: str | None,
     group: str | None,
-    steps: Sequence[str],
 ) -> Item:
-    messages, records = preprocess(transcript.messages, steps)
     source = dict(transcript.source)
     if "file" in source:
         source["file"] = Path(str(source["file"])).name
@@ -167,7 +177,7 @@ def _item(
         kind="transcript",
         instruction=transcript.input or NO_TASK,
         rubric=rubric,
-        transcript=messages,
+        transcript=transcript.messages,
         answers=answers,
         expected=expected,
         meta={name: value for name, value in known.items() if value not in (None, [], {})},

@@ -74,6 +74,26 @@ def test_samples_of_all_epochs_come_in_the_order_of_the_dataset_with_ids_of_thei
 
 
 @BOTH
+def test_the_epochs_that_are_named_are_read_with_the_ids_they_always_have_and_another_is_refused(tmp_path, ending):
+    samples = [sample(id, epoch=epoch) for epoch in (1, 2, 4) for id in ("a", "b")]
+    log = write_log(tmp_path / f"log{ending}", samples, listed=["a", "b"], epochs=3)
+    whole = {one.id: one for one in read_transcripts(log)}
+    found = list(read_transcripts(log, epochs=[4, 1]))
+    assert [one.id.partition("/")[2] for one in found] == ["a", "a/epoch_4", "b", "b/epoch_4"]
+    assert all(whole[one.id] == one for one in found)
+    assert [one.source["epoch"] for one in read_transcripts(log, epochs=[2], samples=["b"])] == [2]
+    with pytest.raises(RecipeError, match=r"There is no epoch 3\. Epochs there are: 1, 2, 4\."):
+        list(read_transcripts(log, epochs=[1, 3]))
+
+
+def test_epochs_are_chosen_from_inspect_logs_only(tmp_path):
+    (talk := tmp_path / "talk.json").write_text('[{"role": "user", "content": "Hi"}]')
+    for source in (talk, [{"role": "user", "content": "Hi"}]):
+        with pytest.raises(RecipeError, match="`epochs` chooses from Inspect logs"):
+            list(read_transcripts(source, epochs=[1]))
+
+
+@BOTH
 def test_a_log_of_a_part_of_its_dataset_is_whole(tmp_path, ending):
     log = write_log(tmp_path / f"log{ending}", [sample(n, scores={}) for n in (1, 2)], of=100)
     assert [(one.source.get("held"), one.scores) for one in read_transcripts(log)] == [(None, {})] * 2

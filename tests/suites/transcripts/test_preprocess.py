@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.transcripts import approximate_tokens, preprocess
+from jrh_mlflow.suites.transcripts import Transcript, approximate_tokens, preprocess
+from jrh_mlflow.suites.transcripts.preprocessing import apply_steps, check_steps
 
 
 def call(id: str) -> dict[str, object]:
@@ -136,6 +141,136 @@ def test_no_pipeline_separates_a_call_from_its_result(messages, pipeline):
     assert after[1] <= before[1]
     assert sum(record["messages"] for record in records) == len(messages) - len(left)
     assert [record["step"] for record in records] == pipeline
+
+
+def test_outputs_of_tools_go_and_their_calls_stay():
+    told = Message(
+        role="assistant",
+        content="",
+        tool_calls=({"id": "1", "name": "f", "arguments": {"a": 1}, "outputs": ["secret"]},),
+        parts=({"type": "tool_use", "name": "web", "arguments": "q", "result": "secret"}, {"type": "image"}),
+    )
+    left, records = preprocess((TALK[1], told, TALK[3], TALK[5]), ["strip_tool_call_outputs"])
+    assert [message.role for message in left] == ["user", "assistant", "assistant"]
+    assert left[1].tool_calls == ({"id": "1", "name": "f", "arguments": {"a": 1}},)
+    assert left[1].parts == ({"type": "tool_use", "name": "web", "arguments": "q"}, {"type": "image"})
+    assert records == ({"step": "strip_tool_call_outputs", "messages": 1, "with_outputs": 1},)
+
+
+def test_of_code_the_comment_lines_are_kept_whether_arguments_are_an_object_or_text():
+    code = "# load\nimport os\n  // also\nos.remove('x')  # gone"
+    calls = tuple(
+        {"id": str(n), "name": "python", "arguments": given}
+        for n, given in enumerate(
+            ({"code": code, "cell": 1}, json.dumps({"code": code}), {"cmd": code}, "no JSON {", {"code": 3})
+        )
+    )
+    talk = (
+        Message(role="user", content=code, tool_calls=calls[:1]),
+        Message(role="assistant", content=code, tool_calls=calls),
+    )
+    left, records = preprocess(talk, ["keep_assistant_comment_lines"])
+    assert left[0] == talk[0]
+    assert left[1].content == code
+    assert [call["arguments"] for call in left[1].tool_calls] == [
+        {"code": "# load\n  // also", "cell": 1},
+        json.dumps({"code": "# load\n  // also"}),
+        *(call["arguments"] for call in calls[2:]),
+    ]
+    assert records == ({"step": "keep_assistant_comment_lines", "messages": 0, "code_lines": 4},)
+
+
+def test_reasoning_traces_are_the_reasoning():
+    left, records = preprocess(TALK, ["drop_reasoning_traces"])
+    assert left == preprocess(TALK, ["drop_reasoning"])[0]
+    assert records[0]["step"] == "drop_reasoning_traces"
+
+
+def quiet(transcript):
+    return replace(transcript, messages=tuple(replace(one, content=one.content.lower()) for one in transcript.messages))
+
+
+def plain_messages(transcript):
+    return [{"role": one.role, "content": one.content} for one in transcript.messages if one.role != "tool"]
+
+
+OWN_FILE = """
+from dataclasses import replace
+
+def shout(transcript):
+    return replace(transcript, messages=[replace(one, content=one.content.upper()) for one in transcript.messages])
+
+def fails(transcript):
+    raise KeyError("no such thing")
+
+number = 3
+"""
+
+
+def test_own_preprocessors_are_functions_or_their_places_and_are_applied_in_order(tmp_path, monkeypatch):
+    (tmp_path / "own_steps.py").write_text(OWN_FILE)
+    monkeypatch.chdir(tmp_path)
+    for place, name in ((f"{tmp_path}/own_steps.py", "own_steps.py"), ("own_steps", "own_steps")):
+        left, records = preprocess(TALK, [quiet, f"{place}:shout", "keep_last:1"])
+        assert [message.content for message in left] == ["BE BRIEF.", "DONE."]
+        # The folder of this machine is no part of a suite.
+        assert [record["step"] for record in records] == ["quiet", f"{name}:shout", "keep_last:1"]
+    left, records = preprocess(TALK, [plain_messages])
+    assert [(message.role, message.content) for message in left] == [
+        (m.role, m.content) for m in TALK if m.role != "tool"
+    ]
+    assert records == ({"step": "plain_messages", "messages": 2},)
+
+
+def test_results_that_an_own_preprocessor_parts_from_their_calls_are_on_record():
+    def forget_calls(transcript):
+        return [replace(message, tool_calls=()) for message in transcript.messages]
+
+    assert preprocess(TALK, [forget_calls])[1] == ({"step": "forget_calls", "messages": 0, "results_without_call": 2},)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "it must return a Transcript or messages, but returned a NoneType"),
+        ("Hello", "but returned a str"),
+        ([], "leaves nothing to judge of 6 messages"),
+        ([{"text": "x"}], "message 1 must be an object with a `role`"),
+        ([Message(role="user", content=3)], "message 1 has the `content` 3, which is no text"),
+        ([Message(role="assistant", content="", tool_calls=[{}])], "message 1 has `tool_calls` that are no tuple"),
+        ([Message(role="user", content="", parts=({"type": object()},))], "message 1 cannot be written as JSON"),
+        (Transcript(id="other", messages=TALK), "the transcript must keep its id, but came back as 'other'"),
+        (Transcript(id="talk", messages="Hello"), "messages must be a list, but are a str"),
+    ],
+)
+def test_what_an_own_preprocessor_returns_is_checked(returned, message):
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        apply_steps(Transcript(id="talk", messages=TALK), check_steps([lambda transcript: returned]))
+
+
+def test_what_an_own_preprocessor_raises_names_it_and_the_transcript(tmp_path):
+    (file := tmp_path / "steps.py").write_text(OWN_FILE)
+    with pytest.raises(RecipeError, match=r"'steps\.py:fails', transcript 'run/7': KeyError: 'no such thing'"):
+        apply_steps(Transcript(id="run/7", messages=TALK), check_steps([f"{file}:fails"]))
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("{}:shoot", r"has no 'shoot'\. Did you mean 'shout'\?"),
+        ("{}:number", "is no function, but a int"),
+        ("{}/none.py:shout", "There is no Python file"),
+        ("no_module:f", "Module 'no_module' cannot be imported"),
+        ("broken.py:f", r"broken\.py cannot be imported: SyntaxError"),
+        ("keep_lsat:10", r"Unknown preprocessor 'keep_lsat:10'\. Did you mean 'keep_last:10'\?"),
+    ],
+)
+def test_own_preprocessors_that_cannot_be_found_are_refused(step, message, tmp_path, monkeypatch):
+    (file := tmp_path / "steps.py").write_text(OWN_FILE)
+    (tmp_path / "broken.py").write_text("def f(:")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RecipeError, match=message):
+        check_steps([step.format(file)])
 
 
 def test_tokens_count_everything_a_judge_is_shown():
