@@ -118,7 +118,7 @@ class JudgeOptions(Options):
     tie_criterion: str | InstanceOf[Criterion] = option(
         "allowed",
         "a name or a sentence",
-        "Tie criterion: forced, allowed, strict, or a sentence of your own.",
+        "Tie criterion: forced, allowed, strict, or a sentence of your own; @FILE reads it from a file.",
         flag="criterion",
     )
     temperature: Number | None = option(0.0, "a number", "Of the sampling; none leaves it to the provider.")
@@ -233,6 +233,10 @@ class RunOptions(Options):
 
 NO_VALIDATOR = "none"
 """The validator of a generation that is nobody."""
+OFFLINE = "offline"
+"""The name of the writer that goes by rules."""
+BY_RULES = (OFFLINE, "none")
+"""The generators that are no model."""
 MAX_STEPS = 4
 """Of one plan of edits, where a generation does not say."""
 PLANS = 3
@@ -247,8 +251,10 @@ class GenerationSettings(Options):
 
     dataset: Any = option(..., "a source")
     tests: Any = option("paper", "tests", '"paper", "all", or names joined by commas; `jrh tests` lists them.')
-    rubric: Any = option(..., "a text", "The question the judge answers about a response; @FILE reads it from a file.")
-    generator: Any = option(None, "a generator", "A litellm model name; offline (rules, no model) when left out.")
+    rubric: Any = option(
+        ..., "a text", "The question the judge answers about a response; @FILE reads it from a file, @@ is an @."
+    )
+    generator: Any = option(None, "a generator", "A litellm model name; none (rules, no model) when left out.")
     validator: Any = option(
         None, "a judge", "Model that confirms labels, levels and edits; the generator's own, or none."
     )
@@ -258,7 +264,9 @@ class GenerationSettings(Options):
     max_usd: Number | None = option(None, "a number")
     columns: Any = option(None, "a mapping")
     instruction: str | None = option(
-        None, "a text", "The task all responses answer, when the data have no column for it."
+        None,
+        "a text",
+        "The task all responses answer, when the data have no column for it; @FILE reads it from a file.",
     )
     n: int | None = option(None, "a whole number")
     stratify: str | None = option(None, "a text", "Column or role whose values share the draw, such as label.")

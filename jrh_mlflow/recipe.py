@@ -19,6 +19,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.text import given_text
 
 _SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
 _SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle", *_SHORTCUTS)
@@ -90,7 +91,7 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
     return Recipe(
         judge=_recipe_judge(written["judge"], path, judge or {}),
         suite=None if suite is None else beside(path.parent, str(suite)),
-        criteria=None if criteria is None else tuple(map(str, criteria)),
+        criteria=None if criteria is None else tuple(_criterion(one, path) for one in criteria),
         options=options,
     )
 
@@ -98,8 +99,8 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
 def load_generation(path: str | Path) -> dict[str, Any]:
     """Read a generation in YAML: the arguments of `jrh.generate` and `output`; paths are relative to the recipe.
 
-    `generator` is a model name, the arguments of `Generator`, or `{callable: file.py:function}`; `validator` is a judge
-    as in other recipes; `rubric` is text or `@file`.
+    `generator` is a model name, the arguments of `Generator`, `{callable: file.py:function}`, or `none` for the rules;
+    `validator` is a judge as in other recipes; `rubric` and `instruction` are a text, `@file` or `{file: name}`.
 
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is.
@@ -110,7 +111,7 @@ def load_generation(path: str | Path) -> dict[str, Any]:
         if key not in given:
             raise RecipeError(f"{path} has no `{key}`.")
     given["dataset"] = beside(path.parent, str(given["dataset"]))
-    given["rubric"] = _rubric(str(given["rubric"]), path)
+    given |= _texts(given, "rubric", "instruction", path=path)
     given["generator"] = _recipe_generator(given.get("generator"), path)
     if given.get("validator") not in (None, NO_VALIDATOR):
         given["validator"] = _recipe_judge(given["validator"], path)
@@ -145,13 +146,13 @@ def _recipe_generator(data: object, path: Path) -> object:
         return function_from_text(beside(path.parent, str(written["callable"])))
 
 
-def _rubric(text: str, path: Path) -> str:
-    if not text.startswith("@"):
-        return text
+def _texts(written: Mapping[str, Any], *keys: str, path: Path) -> dict[str, str]:
+    """Read the texts that may stand in a file beside the recipe."""
+    given = {key: written[key] for key in keys if isinstance(written.get(key), str | Mapping)}
     try:
-        return (path.parent / text[1:]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path}: the rubric {text[1:]} cannot be read: {error}.") from error
+        return {key: given_text(value, what=key, folder=path.parent) for key, value in given.items()}
+    except RecipeError as error:
+        raise RecipeError(f"{path}: {error}") from error
 
 
 def read_yaml(path: Path) -> object:
@@ -172,6 +173,10 @@ def _recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None 
     ways = [key for key in ("callable", "scripted", "model") if key in written]
     if len(ways) != 1:
         raise RecipeError(f"{path}, judge: give one of `model`, `callable` or `scripted`, not {len(ways)} of them.")
+    # What overrides was typed on the command line, where its files were read already.
+    written |= _texts(
+        {key: value for key, value in written.items() if key not in (overrides or {})}, *_TEXTS, path=path
+    )
     if ways == ["model"]:
         with _naming(f"{path}, judge"):
             return PromptedJudge(**written)
@@ -181,6 +186,14 @@ def _recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None 
         raise RecipeError(f"{path}, judge: {', '.join(written)} need(s) a `model`.")
     judge = judge_from_text(f"scripted:{text}") if ways == ["scripted"] else judge_from_text(beside(path.parent, text))
     return judge.with_criterion(criterion) if criterion else judge
+
+
+def _criterion(written: object, path: Path) -> str:
+    return _texts({"criteria": written}, "criteria", path=path).get("criteria", str(written))
+
+
+_TEXTS = ("rubric", "tie_criterion")
+"""Of a judge, what may stand in a file."""
 
 
 def _in_full(data: object) -> object:

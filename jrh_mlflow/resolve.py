@@ -124,7 +124,7 @@ class Prepared:
     def has_to_send(self) -> bool:
         """Whether the judge must be asked anything that the journal does not answer."""
         judge, calls = self._model_calls()
-        if judge is None or not _may_exist(self.journal):
+        if judge is None or not may_exist(self.journal):
             return True
         with journal_at(self.journal) as journal:
             found = looked_up(judge, calls, journal, fresh_after=self.freshness)
@@ -324,7 +324,7 @@ def journal_at(journal: str | Path | Journal | None) -> AbstractContextManager[J
     return open_journal(journal or default_journal())
 
 
-def _may_exist(journal: str | Path | Journal | None) -> bool:
+def may_exist(journal: str | Path | Journal | None) -> bool:
     """Whether there can be answers in a journal; a look at one that is not there would make it."""
     place = journal or default_journal()
     return isinstance(place, Journal) or "://" in str(place) or Path(place).exists()

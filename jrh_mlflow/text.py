@@ -1,5 +1,7 @@
 """Text on its way into files, services and lines: what they cannot hold becomes U+FFFD, and no key is in it.
 
+Also texts as users give them: as they are, or as the name of a file.
+
 Keys are known by the names they stand under in the environment.
 """
 
@@ -10,7 +12,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from jrh_mlflow.errors import RecipeError, suggest
 
 REPLACEMENT = "\ufffd"
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
@@ -122,3 +127,45 @@ def blank_secrets(text: str, secrets: Iterable[str] | None = None) -> str:
     for secret in sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=len, reverse=True):
         text = text.replace(secret, BLANK)
     return text
+
+
+def given_text(given: object, *, what: str, folder: Path | None = None) -> str:
+    """Return a text that a user wrote down: as it is, as `@FILE`, or as the mapping `{"file": FILE}`.
+
+    A text that begins with an @ of its own is written with two of them.
+
+    Args:
+        given: The text, or where it stands.
+        what: It is, for errors: `rubric`.
+        folder: What the name of a file is relative to; the working folder when None.
+
+    Raises:
+        RecipeError: naming the file that cannot be read, or the key that is not known.
+
+    Example:
+        >>> given_text("Is it right?", what="rubric"), given_text("@@home: is it right?", what="rubric")
+        ('Is it right?', '@home: is it right?')
+    """
+    if isinstance(given, Mapping):
+        return _file_text(_named_file(given, what), what, folder)
+    text = str(given)
+    if not text.startswith("@"):
+        return text
+    return text[1:] if text.startswith("@@") else _file_text(text[1:], what, folder)
+
+
+def _named_file(given: Mapping[Any, Any], what: str) -> str:
+    for key in given:
+        if key != "file":
+            raise RecipeError(f"`{what}`: unknown key {key!r}.{suggest(str(key), ['file'])} Known: file.")
+    if not isinstance(given.get("file"), str | Path):
+        raise RecipeError(f"`{what}` must be a text or {{file: NAME}}, but is {dict(given)!r}.")
+    return str(given["file"])
+
+
+def _file_text(name: str, what: str, folder: Path | None) -> str:
+    try:
+        return ((folder or Path()) / name).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = error.strerror if isinstance(error, OSError) else error
+        raise RecipeError(f"The file {name!r} of `{what}` cannot be read: {problem}.") from error

@@ -62,6 +62,9 @@ def test_scripted_judges_criteria_and_prices_are_read(tmp_path: Path) -> None:
         ("judge: a/b\ntags: [x]", "`tags` must be a mapping"),
         ("judge: a/b\nexperiment: 7", "`experiment` must be a text, but is 7"),
         ("judge: a/b\ncriteria: strict", "`criteria` must be a list, as in [allowed, strict], but is 'strict'"),
+        ("judge: {model: a/b, rubric: {file: nowhere.txt}}", "The file 'nowhere.txt' of `rubric` cannot be read"),
+        ("judge: {model: a/b, rubric: {flie: x.txt}}", "`rubric`: unknown key 'flie'. Did you mean 'file'"),
+        ("judge: a/b\ncriteria: [allowed, '@nowhere.txt']", "The file 'nowhere.txt' of `criteria` cannot be read"),
         ("- a", "a mapping was expected"),
         ("judge: [", "cannot be read"),
     ],
@@ -83,6 +86,21 @@ def test_arguments_of_a_model_override_the_recipe(tmp_path: Path) -> None:
     assert (judge.temperature, judge.api_base, judge.rubric) == (0.5, "http://127.0.0.1:9/v1", "Be fair.")
     with pytest.raises(RecipeError, match="temperature need"):
         load_recipe(write(tmp_path, "judge: scripted:Oracle\n"), judge={"temperature": 0.5})
+
+
+def test_texts_of_a_judge_may_stand_in_files_beside_the_recipe(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "fair.txt").write_text("Be fair.", encoding="utf-8")
+    for written in ("{file: texts/fair.txt}", '"@texts/fair.txt"'):
+        text = f"judge: {{model: a/b, rubric: {written}, tie_criterion: {written}}}\ncriteria: [strict, {written}]\n"
+        recipe = load_recipe(write(tmp_path, text))
+        assert isinstance(recipe.judge, PromptedJudge)
+        assert (recipe.judge.rubric, recipe.judge.tie_criterion.text) == ("Be fair.", "Be fair.")
+        assert recipe.criteria == ("strict", "Be fair.")
+    assert (
+        load_recipe(write(tmp_path, "judge: {model: a/b, rubric: '@@ada'}"), judge={"rubric": "@x"}).judge.rubric
+        == "@x"
+    )  # type: ignore[attr-defined]
 
 
 def test_a_missing_recipe_is_one_clear_line(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
 from jrh_mlflow.reports.numbers import quote_text
 from jrh_mlflow.schema.items import USABLE
+from jrh_mlflow.text import given_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation.evaluate import Evaluation
@@ -111,7 +112,7 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, mar
     if options["judge_tie_criterion"]:
         raise click.UsageError("A shift takes --criteria, once per arm.")
     recipe = _recipe(recipe_file, options)
-    arms = criteria or recipe.criteria or ("allowed", "strict")
+    arms = tuple(given_text(one, what="criteria") for one in criteria) or recipe.criteria or ("allowed", "strict")
     with shown_when_stopped(as_json=as_json, markdown=markdown):
         result = criterion_shift(recipe.judge, recipe.suite, criteria=arms, **recipe.options)
     if as_json:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.judging import extra_fields, price_from_option, text_or_file
+from jrh_mlflow.cli.judging import extra_fields, price_from_option
 from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, from_model, limits, or_none, read_pairs, store, together
 from jrh_mlflow.cli.printing import print_table
 from jrh_mlflow.errors import BudgetError
-from jrh_mlflow.options import GenerationSettings
+from jrh_mlflow.options import BY_RULES, NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.reports.numbers import quote_text, spent_text
+from jrh_mlflow.text import given_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.generation.generate import GenerationRun
@@ -118,7 +121,8 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         given = {**load_generation(source), **given}
     else:
         given["dataset"] = source
-    readers = {"rubric": text_or_file, "labels": _listed, "scale": _scale}
+    readers: dict[str, Callable[[str], object]] = {"labels": _listed, "scale": _scale}
+    readers |= {name: partial(given_text, what=name) for name in ("rubric", "instruction")}
     given |= {name: read(options[name]) for name, read in readers.items() if options[name] is not None}
     if pairs:
         given["columns"] = {**(given.get("columns") or {}), **read_pairs(pairs)}
@@ -128,6 +132,9 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         given["generator"] = _generator(model, sampling, written=given.get("generator"))
     if checks is not None:
         given["validator"] = _validator(checks, check_base)
+    elif model in BY_RULES:
+        # Whoever asks for rules has no key: the recipe's validator goes with its generator.
+        given["validator"] = NO_VALIDATOR
     if prices:
         given["prices"] = {**(given.get("prices") or {}), **_prices(prices, model)}
     if not given.get("rubric"):
@@ -149,8 +156,8 @@ def _generator(model: str | None, sampling: dict[str, Any], *, written: object) 
     """Join the options with the recipe's generator; another model keeps the recipe's sampling settings."""
     from jrh_mlflow.generation.writers import Generator
 
-    base = Generator(written) if isinstance(written, str) and written != "offline" else written
-    if model == "offline" or (model is None and not isinstance(base, Generator)):
+    base = Generator(written) if isinstance(written, str) and written not in BY_RULES else written
+    if model in BY_RULES or (model is None and not isinstance(base, Generator)):
         named = [f"--{name.replace('_', '-')}" for name, value in sampling.items() if value not in (None, ())]
         if named:
             raise click.UsageError(f"{', '.join(named)} need(s) a model: give --generator.")
@@ -169,7 +176,7 @@ def _generator(model: str | None, sampling: dict[str, Any], *, written: object) 
 
 
 def _validator(text: str, api_base: str | None) -> object:
-    if text == "none":
+    if text == NO_VALIDATOR:
         return text
     if ":" in text and "/" not in text.partition(":")[0]:
         from jrh_mlflow.recipe import judge_from_text

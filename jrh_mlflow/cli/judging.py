@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jrh_mlflow.cli.options import from_model, typed
-from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.options import JudgeOptions
+from jrh_mlflow.text import given_text
 
 if TYPE_CHECKING:
     from jrh_mlflow.judges.prompted import PromptedJudge
 
 judge_options = from_model(JudgeOptions, *JudgeOptions.model_fields, prefix="judge_")
 """Of a prompted judge; the command passes them on to `judge_arguments`."""
+_TEXTS = {"rubric", "tie_criterion"}
+"""What may stand in a file: @FILE."""
 
 
 def judge_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Take the judge's options out of a command's, and return the arguments of those that were typed."""
     given = {name: options.pop(f"judge_{name}") for name in JudgeOptions.model_fields}
     arguments = {name: value for name, value in given.items() if f"judge_{name}" in typed()}
-    if "rubric" in arguments:
-        arguments["rubric"] = text_or_file(arguments["rubric"])
+    for name in _TEXTS & arguments.keys():
+        arguments[name] = given_text(arguments[name], what=name)
     if "extra" in arguments:
         arguments["extra"] = extra_fields(arguments["extra"])
     return arguments
@@ -61,16 +62,6 @@ def price_from_option(model: str, price: str | None) -> dict[str, tuple[float, f
     except ValueError:
         raise click.UsageError(f"--price takes IN,OUT, dollars per million tokens, but got {price!r}.") from None
     return {model: (given, made)}
-
-
-def text_or_file(text: str | None) -> str | None:
-    """Take a text as it is, or read it from a file that is given as @FILE."""
-    if text is None or not text.startswith("@"):
-        return text
-    try:
-        return Path(text[1:]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(f"The rubric {text[1:]} cannot be read: {error}.") from error
 
 
 def extra_fields(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class ModelClient:
             requests_per_minute=settings.requests_per_minute,
             tokens_per_minute=settings.tokens_per_minute,
         )
-        self._circuit = Circuit(concurrency=settings.concurrency)
+        self._circuit = Circuit(concurrency=settings.concurrency, service=f"The service of {model}")
         name = settings.transport or pick_transport(model, api_base)
         self._transport = make_transport(name, concurrency=settings.concurrency)
         self._secrets = known_secrets()

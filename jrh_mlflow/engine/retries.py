@@ -258,9 +258,18 @@ class Circuit:
         consecutive: Failures in a row.
         window: Calls over which the share is taken; fewer never trip on the share.
         share: Share of failed calls.
+        service: Whose failures are counted, as the message names it.
     """
 
-    def __init__(self, *, concurrency: int = 1, consecutive: int = 20, window: int = 200, share: float = 0.5) -> None:
+    def __init__(
+        self,
+        *,
+        concurrency: int = 1,
+        consecutive: int = 20,
+        window: int = 200,
+        share: float = 0.5,
+        service: str = "The judge's service",
+    ) -> None:
         if min(concurrency, consecutive, window) < 1 or not 0 < share <= 1:
             rule = "`concurrency, consecutive, window >= 1` and `0 < share <= 1` must hold"
             raise ValueError(f"{rule}, but got {concurrency=}, {consecutive=}, {window=}, {share=}.")
@@ -268,6 +277,7 @@ class Circuit:
         # An outage of a second fails all calls in flight at once; two such rounds are no accident any more.
         self._consecutive_later = max(consecutive, 2 * concurrency)
         self._share = share
+        self._service = service
         self._last: deque[bool] = deque(maxlen=window)
         self._failed_of_last = 0
         self._in_a_row = 0
@@ -302,7 +312,7 @@ class Circuit:
         self._remember(failed=True)
         if self._reason is None:
             how_often = self._how_often(error)
-            self._reason = how_often and _explain(error, how_often)
+            self._reason = how_often and f"{self._service} {_explain(error, how_often)}"
 
     def _how_often(self, error: TransportError) -> str | None:
         """Say what makes the run hopeless, or None while it is not."""
@@ -329,4 +339,4 @@ def _explain(error: TransportError, how_often: str) -> str:
     example = str(error)
     if len(example) > LONGEST_EXAMPLE:
         example = f"{example[: LONGEST_EXAMPLE - 1]}…"
-    return f"The judge's service failed {how_often}{status}, e.g. {example!r}. {advice}"
+    return f"failed {how_often}{status}, e.g. {example!r}. {advice}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
+from jrh_mlflow.errors import JudgeError
 from jrh_mlflow.generation.outcomes import Made, OnItems, Usage
 from jrh_mlflow.generation.pipeline import OnDone, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan
@@ -23,7 +24,7 @@ from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
-from jrh_mlflow.resolve import journal_at
+from jrh_mlflow.resolve import journal_at, may_exist
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor
 from jrh_mlflow.tracking import keys
@@ -103,7 +104,7 @@ def generate(
         tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them.
         rubric: The question the judge answers about a response.
         generator: Who rewrites: a model name, a `Generator` or a function `f(brief, temperature)`; rules that need no
-            model when None (or `"offline"`).
+            model when None (or `"none"`).
         validator: Who confirms label flips, levels and edited transcripts with the judge's own question: a model name
             or any judge, best of another family than the generator; None asks the generator's own model, `"none"`
             nobody.
@@ -130,7 +131,7 @@ def generate(
         progress: Show a progress bar on a terminal.
         tags: More tags for the run.
         group: Column, or field of transcripts (`metadata.topic`), to report by.
-        values: Of transcripts: what the cells of the label's field mean, as in `{"C": "no violation"}`.
+        values: What cells of the label mean, as in `{"C": "no violation", 0.0: "violation"}`; others stay as they are.
         violation: Of transcripts: the label that says that the rubric is violated; the last one, or the lowest level.
         preprocess: Of transcripts: what no judge is shown, as in `["drop_reasoning", "keep_last:10"]`; functions
             `f(transcript)` that return a `Transcript` or messages, or their places (`file.py:function`).
@@ -151,6 +152,7 @@ def generate(
 def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = None) -> GenerationRun:
     """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
     prepared = prepare_generation(settings)
+    _check_ready(prepared)
     local = local_models(prepared.generator, prepared.validator)
     settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
     prepared = replace(prepared, settings=settings)
@@ -168,6 +170,21 @@ def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = N
         what_now = "Nothing paid is lost: run the same again, and no answered call is repeated."
         metrics = publish(store, run_id, content, what_now=what_now)
     return GenerationRun(suite=suite, made=made, run_id=run_id, metrics=metrics, link=store.link(run_id))
+
+
+def _check_ready(prepared: PreparedGeneration) -> None:
+    """Refuse a model that lacks its key or address, if a call is to be sent: kept answers need neither.
+
+    Raises:
+        JudgeError: naming generator or validator, and what to set.
+    """
+    if not prepared.lacking:
+        return
+    has_function = prepared.generator is not None and prepared.model is None
+    if has_function or not may_exist(prepared.settings.journal):
+        raise JudgeError(next(iter(prepared.lacking.values())))
+    # The journal may hold it all. Making it from there shows whether a call is left.
+    _make(prepared, as_similarity(prepared.settings.similarity, prepared.plan.corpus), on_done=None, on_items=None)
 
 
 def _make(

@@ -44,7 +44,7 @@ UNLABELLED = (
     "labels of their agent_positives are not certain. Name the label (--map label=FIELD), or give a generator."
 )
 _TRACES = "traces:"
-_ONLY_TRANSCRIPTS = ("values", "violation", "preprocess", "max_steps", "plans", "epochs")
+_ONLY_TRANSCRIPTS = ("violation", "preprocess", "max_steps", "plans", "epochs")
 """Arguments of `generate` that speak about transcripts only."""
 _TRANSCRIPT_ROLES = ("label", "group")
 
@@ -247,6 +247,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
         settings.dataset,
         columns={**(settings.columns or {}), **group},
         labels=settings.labels,
+        values=settings.values,
         scale=settings.scale,
         instruction=settings.instruction,
         n=settings.n,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NoReturn
 
 from jrh_mlflow.engine.budget import Budget, checked_cap
 from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.generation.editor import Scene, Step, editable
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job, finished, lay_out
 from jrh_mlflow.generation.writers import (
-    OFFLINE,
     CallableWriter,
     Generator,
     JudgeValidator,
@@ -39,7 +39,7 @@ from jrh_mlflow.models.prices import (
     worst_case_micro,
 )
 from jrh_mlflow.models.surcharges import refuse_surcharges
-from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings
+from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
 from jrh_mlflow.perturb import AgentTest, NotApplicable, Rewrite
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.presentation import Message
@@ -99,6 +99,15 @@ class PreparedGeneration:
             notes.append(UNCONFIRMED)
         return (*notes, *self.plan.notes(by_rule=self.generator is None))
 
+    @cached_property
+    def lacking(self) -> Mapping[str, str]:
+        """Models that cannot be asked, and what each lacks: a key, an address."""
+        checks = self.validator if isinstance(self.validator, ModelJudge) else None
+        asked = [("generator", self.model and self.model.as_judge()), ("validator", checks)]
+        found = [(role, judge.model, judge.lacks()) for role, judge in asked if judge]
+        # The generator comes last, and so is named where one model does both.
+        return {model: f"The {role} {lacks}" for role, model, lacks in reversed(found) if lacks}
+
     def budget(self) -> str | None:
         """Name the budget by what is made: running again with a higher cap continues it."""
         if self.cap_micro is None or not self.needs_journal:
@@ -123,7 +132,9 @@ class PreparedGeneration:
 
         def client(model: Generator | ModelJudge, price: Price | None) -> ModelClient:
             assert journal is not None
-            return ModelClient(model.model, model.api_base, journal, replace(settings, price=price), budget=budget)
+            lacking = self.lacking.get(model.model)
+            kind = ModelClient if lacking is None else partial(KeptAnswers, lacking=lacking)
+            return kind(model.model, model.api_base, journal, replace(settings, price=price), budget=budget)
 
         generator, judge, shared = self.generator, self.validator, None
         writer: Writer
@@ -140,6 +151,22 @@ class PreparedGeneration:
         if self.model and shared and (self.model.model, self.model.api_base) == (judge.model, judge.api_base):
             return writer, ModelValidator(judge, shared, shared=True)
         return writer, ModelValidator(judge, client(judge, self.validator_price))
+
+
+class KeptAnswers(ModelClient):
+    """A way to a model that cannot be asked: only what the journal answers is answered."""
+
+    def __init__(self, *parts: Any, lacking: str, **more: Any) -> None:
+        super().__init__(*parts, **more)
+        self._lacking = lacking
+
+    async def send(self, *parts: Any, **more: Any) -> NoReturn:
+        """Say what is missing.
+
+        Raises:
+            JudgeError: always.
+        """
+        raise JudgeError(self._lacking)
 
 
 def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:

@@ -30,13 +30,13 @@ from jrh_mlflow.judges.prompted import PromptedJudge, address_of, checked_extra
 from jrh_mlflow.judges.thoughts import spoken_text
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.models.local.weights import canonical
+from jrh_mlflow.options import BY_RULES, OFFLINE
 from jrh_mlflow.perturb import ReliabilityTest, Target
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text
 
 MAX_ATTEMPTS = 100
-OFFLINE = "offline"
 OFFLINE_NAME = "offline rules"
 CODE_NAME = "code"
 ATTEMPTS = 4
@@ -137,19 +137,19 @@ def ramp(start: float | None, highest: float, attempts: int) -> tuple[float | No
 
 
 def as_generator(spec: object) -> Generator | WriterFunction | None:
-    """Resolve what a user gives: a model name, a `Generator`, a function, or `offline` / None for the rules.
+    """Resolve what a user gives: a model name, a `Generator`, a function, or `none`, `offline` or None for the rules.
 
     Raises:
         RecipeError: for anything else.
     """
-    if spec is None or spec == OFFLINE:
+    if spec is None or (isinstance(spec, str) and spec in BY_RULES):
         return None
     if isinstance(spec, str):
         return Generator(spec)
     if isinstance(spec, Generator) or (callable(spec) and not isinstance(spec, type)):
         return spec
     raise RecipeError(
-        "A generator must be a model name, a Generator, a function f(brief, temperature) or 'offline', "
+        "A generator must be a model name, a Generator, a function f(brief, temperature) or 'none', "
         f"but got {type(spec).__name__}."
     )
 

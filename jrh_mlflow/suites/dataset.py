@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,24 +64,68 @@ def _read(path: Path, kind: str, *, tab: bool) -> pd.DataFrame:
     if kind == "json":
         return _read_json(path)
     # `index_col=False` would drop cells beyond the header without a word, and None would shift every column.
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", sep="\t" if tab else ",")
+    comma = "\t" if tab else ","
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", sep=comma)
+    except pd.errors.ParserError as error:
+        # It counts rows where a cell may hold several lines.
+        raise ValueError(_broken_line(path, comma) or str(error)) from error
     if not isinstance(frame.index, pd.RangeIndex):
-        raise ValueError("its rows have more cells than its header has names")
+        raise ValueError(_broken_line(path, comma) or "its rows have more cells than its header has names")
     return frame
+
+
+def _broken_line(path: Path, comma: str) -> str | None:
+    """Say which line of a CSV file, as an editor counts them, has too many cells or opens a quote that nothing ends."""
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=comma, strict=True)
+    line = 0
+    try:
+        header = next(rows, [])
+        line = rows.line_num
+        for row in rows:
+            first, line = line + 1, rows.line_num
+            if len(row) > len(header):
+                return f"line {first} has {len(row)} cells, more cells than its header has names ({len(header)})"
+    except csv.Error as error:
+        return f"line {line + 1}: {error}"
+    return None
 
 
 def _read_json(path: Path) -> pd.DataFrame:
     """Read JSON lines, or one JSON list, keeping every value as it is written."""
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     text = content.decode("utf-8-sig")
-    if path.name.removesuffix(".gz").endswith(".json"):
-        rows = json.loads(text)
-    else:
-        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+    rows = json.loads(text) if path.name.removesuffix(".gz").endswith(".json") else read_json_lines(text, each=dict)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("a list of objects was expected")
     frame: pd.DataFrame = pd.DataFrame(rows, dtype=object)
     return frame
+
+
+def read_json_lines(text: str, *, each: type | None = None) -> list[Any]:
+    r"""Read JSON lines; only a newline ends one, and blank ones count.
+
+    Raises:
+        ValueError: naming the line, as an editor counts it, that is no JSON or not one of `each`.
+
+    Example:
+        >>> read_json_lines('{"a": 1}\n\n{"a": 2')
+        Traceback (most recent call last):
+        ValueError: line 3 is no JSON: Expecting ',' delimiter at column 8
+    """
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except (json.JSONDecodeError, RecursionError) as error:
+            problem = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too deep"
+            raise ValueError(f"line {number} is no JSON: {problem}") from error
+        if each is not None and not isinstance(rows[-1], each):
+            raise ValueError(f"line {number} holds a {type(rows[-1]).__name__}, and an object was expected")
+    return rows
 
 
 class Table:

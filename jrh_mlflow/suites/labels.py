@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +81,32 @@ def label_text(cell: object) -> str | None:
     if isinstance(cell, float | np.floating | Decimal) and math.isfinite(cell):
         return _number_text(float(str(cell)))
     return None
+
+
+def translated(cells: Sequence[object], values: Mapping[Any, object] | None) -> list[object]:
+    """Return cells with those replaced that are said to mean something: 0, 0.0 and `0.0` are one cell, `C` and `c` too.
+
+    Raises:
+        RecipeError: when `values` is no mapping from cells to labels, or gives one cell two meanings.
+
+    Example:
+        >>> translated([0.0, "1", "C", True, "new"], {"0.0": "no", 1: "yes", "c": "right", "true": "on"})
+        ['no', 'yes', 'right', 'on', 'new']
+    """
+    if values is not None and not isinstance(values, Mapping):
+        raise RecipeError(f"`values` must map cells to labels, as in {{0.0: no violation}}, but is {values!r}.")
+    meanings: dict[float | str, object] = {}
+    for cell, meaning in (values or {}).items():
+        text, key = label_text(cell), _cell_key(cell)
+        if text is None or label_text(meaning) is None:
+            raise RecipeError(f"`values` must map cells to labels, but {cell!r} is mapped to {meaning!r}.")
+        if meanings.setdefault(key, meaning) != meaning:
+            raise RecipeError(f"`values` gives the cell {text!r} two meanings: {meanings[key]!r} and {meaning!r}.")
+    return [meanings.get(_cell_key(cell), cell) for cell in cells]
+
+
+def _cell_key(cell: object) -> float | str:
+    return _key(label_text(cell) or "")
 
 
 def _given(labels: Sequence[object] | None, scale: Sequence[object] | None) -> Labels | None:

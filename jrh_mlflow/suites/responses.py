@@ -9,11 +9,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.suites.dataset import ROLES, Table, find_roles, is_missing, present, refuse_rows
-from jrh_mlflow.suites.labels import label_text, read_labels
+from jrh_mlflow.suites.labels import label_text, read_labels, translated
 from jrh_mlflow.text import clean_data
 
 MAX_ID = 200
@@ -29,6 +30,7 @@ def read_seeds(
     n: int | None = None,
     stratify: str | None = None,
     seed: int = 0,
+    values: Mapping[Any, object] | None = None,
 ) -> tuple[list[Seed], Labels]:
     """Read labelled responses, checking every row before any is drawn.
 
@@ -44,6 +46,7 @@ def read_seeds(
         n: How many rows to draw. Without it, all.
         stratify: Column or role whose values share the draw in proportion, such as `label`.
         seed: Of the draw, which does not depend on the order of the rows.
+        values: What cells of the label mean, as in `{0.0: "fail"}`; others stay as they are.
 
     Returns:
         The seeds in file order, and the labels they may carry. A seed's `group` is the value of the group column, or
@@ -58,7 +61,7 @@ def read_seeds(
     instructions = _constant(instruction, len(table)) or _texts(table, roles["instruction"], ids)
     responses = _texts(table, roles["response"], ids)
     found, allowed = read_labels(
-        table.cells(roles["label"]), column=roles["label"], ids=ids, labels=labels, scale=scale
+        translated(table.cells(roles["label"]), values), column=roles["label"], ids=ids, labels=labels, scale=scale
     )
     names = ids if ids is not None else _content_ids(instructions, responses, found)
     strata = _strata(table, roles, stratify, found, ids)

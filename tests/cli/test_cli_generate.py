@@ -12,8 +12,10 @@ from click.testing import CliRunner, Result
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
+from jrh_mlflow.engine.journal import open_journal
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
 from jrh_mlflow.recipe import load_generation
+from jrh_mlflow.resolve import default_journal
 from tests.generation.tools import LABELS, RUBRIC, Player, rows
 from tests.loopback import LoopbackServer, error_reply
 
@@ -153,7 +155,14 @@ def test_generator_and_validator_of_a_recipe_become_objects(tmp_path: Path) -> N
     [
         (("tests:", "testz:"), "unknown key 'testz'. Did you mean 'tests'"),
         (("dataset: answers.csv", ""), "no `dataset`"),
-        (('rubric: "@rubric.txt"', 'rubric: "@nowhere.txt"'), "cannot be read"),
+        (
+            ('rubric: "@rubric.txt"', 'rubric: "@nowhere.txt"'),
+            r"recipe\.yaml: The file 'nowhere\.txt' of `rubric` cannot",
+        ),
+        (('rubric: "@rubric.txt"', "rubric: {file: nowhere.txt}"), "The file 'nowhere.txt' of `rubric` cannot be read"),
+        (('rubric: "@rubric.txt"', "rubric: {fiel: rubric.txt}"), "unknown key 'fiel'. Did you mean 'file'"),
+        (('rubric: "@rubric.txt"', "rubric: {file: 3}"), "must be a text or {file: NAME}"),
+        (("n: 6", "instruction: {file: nowhere.txt}"), "The file 'nowhere.txt' of `instruction` cannot be read"),
         (("n: 6", "generator: {modle: x}"), "Did you mean 'model'"),
         (("n: 6", "generator: {attempts: 2}"), "one of `model` or `callable`"),
         (("n: 6", "generator: {model: x, attempts: 0}"), "attempts"),
@@ -208,3 +217,108 @@ def test_tests_are_listed_with_what_they_expect_and_a_prompt_is_shown() -> None:
     assert "no model is asked" in cli("tests", "typos").output
     assert {one["test"] for one in json.loads(cli("tests", "--json").output)} >= {"label_flip", "synthetic_ordinal"}
     assert "Did you mean 'typos'" in str(cli("tests", "typo").exception)
+
+
+@pytest.mark.parametrize("key", ["rubric", "instruction"])
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("{file: texts/it.txt}", "What is @asked?\n"),
+        ('"@texts/it.txt"', "What is @asked?\n"),
+        ('"@@ada: is it right?"', "@ada: is it right?"),
+        ("Is it right, {ada}?", "Is it right, {ada}?"),
+    ],
+)
+def test_a_text_of_a_recipe_is_what_its_file_holds(key: str, written: str, meant: str, tmp_path: Path) -> None:
+    (tmp_path / "rubric.txt").write_text(RUBRIC, encoding="utf-8")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "it.txt").write_text("What is @asked?\n", encoding="utf-8-sig")
+    old, new = ('rubric: "@rubric.txt"', "rubric: ") if key == "rubric" else ("n: 6", "instruction: ")
+    (tmp_path / "recipe.yaml").write_text(RECIPE.replace(old, new + written), encoding="utf-8")
+    assert load_generation("recipe.yaml")[key] == meant
+
+
+def test_texts_on_the_command_line_may_be_files_and_a_missing_one_is_named(
+    table: Path, store_uri: str, tmp_path: Path
+) -> None:
+    (tmp_path / "task.txt").write_text("Answer the question.", encoding="utf-8")
+    given = ("--map", "response=answer", "--map", "label=grade", "--map", "id=id", "--labels", "fail,pass")
+    told = (*given, "--tests", "typos", "--n", 4, "--rubric", "@@all: is it right?", "--tracking-uri", store_uri)
+    done = cli("generate", table, *told, "--instruction", "@task.txt", "-o", "suite")
+    assert done.exit_code == 0, (done.output, done.exception)
+    items = jrh.load_suite("suite").items
+    assert {(item.instruction, item.rubric) for item in items} == {("Answer the question.", "@all: is it right?")}
+    missing = cli("generate", table, *told, "--instruction", "@nowhere.txt", "-o", "other")
+    assert "The file 'nowhere.txt' of `instruction` cannot be read: No such file" in str(missing.exception)
+
+
+def test_cells_of_the_label_column_mean_what_the_command_line_says(store_uri: str, tmp_path: Path) -> None:
+    cells = ["0.0", "1.0", "0", "1"]
+    lines = [f"Say it {number}.,It is said here {number} times.,{cell}" for number, cell in enumerate(cells)]
+    (tmp_path / "scores.csv").write_text("\n".join(["instruction,response,label", *lines]), encoding="utf-8")
+    means = ("--labels", "no violation,violation", "--value", "0.0=no violation", "--value", "1=violation")
+    told = ("--rubric", RUBRIC, "--tests", "typos", "--tracking-uri", store_uri, "-o", "suite")
+    done = cli("generate", "scores.csv", *means, *told)
+    assert done.exit_code == 0, (done.output, done.exception)
+    baselines = [item for item in jrh.load_suite("suite").items if item.condition == "baseline"]
+    assert [item.expected for item in baselines] == ["no violation", "violation"] * 2
+
+
+@pytest.mark.parametrize("word", ["none", "offline"])
+def test_a_recipe_runs_by_rules_and_without_a_key_when_its_generator_is_none(
+    word: str, table: Path, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    models = "generator: {model: openai/writer, attempts: 2}\nvalidator: openai/checker\nmax_usd: 1\n"
+    (tmp_path / "rubric.txt").write_text(RUBRIC, encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(RECIPE + models, encoding="utf-8")
+    done = cli("generate", "recipe.yaml", "--generator", word, "--tracking-uri", store_uri, "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    facts = json.loads(done.stdout)
+    assert facts["metrics"]["calls/total"] == 0
+    assert facts["tests"]["label_flip"]["items"] == 6
+    by_rules = RECIPE.replace("output: made", "output: also_made") + f"generator: {word}\n"
+    (tmp_path / "rules.yaml").write_text(by_rules, encoding="utf-8")
+    again = cli("generate", "rules.yaml", "--tracking-uri", store_uri, "--json")
+    assert json.loads(again.stdout)["suite"]["sha256"] == facts["suite"]["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("models", "named"),
+    [
+        (("--generator", "openai/writer", "--validator", "none"), "The generator openai/writer needs a key: set"),
+        (("--generator", "openai/writer"), "The generator openai/writer needs a key: set OPENAI_API_KEY"),
+        (("--validator", "openai/checker"), "The validator openai/checker needs a key: set OPENAI_API_KEY"),
+    ],
+)
+def test_a_missing_key_is_named_with_whose_it_is_before_a_run_is_opened(
+    models: tuple[str, ...], named: str, table: Path, store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.delenv("OPENAI_API_KEY")
+    client = MlflowClient(store_uri)
+    told = (*MAPPED, "--rubric", RUBRIC, "--tests", "label_flip", "--n", 4, "--tracking-uri", store_uri)
+    told = (*told, "--experiment", "no-key", *models, "-o", "suite")
+    for is_there in (False, True):
+        if is_there:
+            with open_journal(default_journal()):
+                pass
+        done = cli("generate", table, *told)
+        assert isinstance(done.exception, JudgeError), (done.output, done.exception)
+        assert str(done.exception).startswith(named)
+        assert done.exception.exit_code == 4
+        assert not Path("suite").exists()
+        experiment = client.get_experiment_by_name("no-key")
+        assert experiment is None or not client.search_runs([experiment.experiment_id]), is_there
+
+
+def test_what_the_journal_answers_needs_no_key(table: Path, store_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = ("--tests", "semantic_paraphrase", "--generator", "openai/writer", "--n", 4, "-o", "suite")
+    with LoopbackServer(reply=Player(rows(), tests="semantic_paraphrase")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        paid = generated(table, store_uri, *told)
+        monkeypatch.delenv("OPENAI_API_KEY")
+        kept = generated(table, store_uri, *told)
+    assert paid["suite"] == kept["suite"]
+    assert kept["metrics"]["calls/cached"] == kept["metrics"]["calls/total"] == paid["metrics"]["calls/total"] > 0

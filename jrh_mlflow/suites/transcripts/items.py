@@ -11,7 +11,7 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.schema.items import BASELINE, Item, Labels
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.dataset import ABSENT, inside
-from jrh_mlflow.suites.labels import label_text, read_labels
+from jrh_mlflow.suites.labels import label_text, read_labels, translated
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
 from jrh_mlflow.suites.transcripts.openai import read_openai
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor, Step, StepRecord, apply_steps, check_steps
@@ -199,8 +199,7 @@ def _expected(
         column, cells = "label", [label.get(name) for name in ids]
         if unknown := [name for name in label if name not in ids]:
             raise RecipeError(f"There is no transcript {unknown[0]!r} to label.{suggest(str(unknown[0]), ids)}")
-    meant = [values.get(label_text(cell) or "", cell) for cell in cells]
-    return read_labels(meant, column=column, ids=ids, labels=answers)[0]
+    return read_labels(translated(cells, values), column=column, ids=ids, labels=answers)[0]
 
 
 def _cells(transcripts: Sequence[Transcript], name: str | None) -> list[object]:

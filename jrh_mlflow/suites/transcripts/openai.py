@@ -15,6 +15,7 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.suites.dataset import read_json_lines
 from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text
 from jrh_mlflow.text import clean_data
 
@@ -63,7 +64,7 @@ def _load(path: Path) -> list[Any]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
         if path.suffix.lower() in _LINES:
-            return [json.loads(line) for line in text.split("\n") if line.strip()]
+            return read_json_lines(text)
         data = json.loads(text)
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path.name} is not UTF-8 at byte {error.start}.") from error
