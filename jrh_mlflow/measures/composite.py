@@ -42,6 +42,7 @@ from jrh_mlflow.errors import SuiteError, check_known
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.comparison import unit_scores
 from jrh_mlflow.measures.records import choice, has_levels, is_pointwise, normalise
+from jrh_mlflow.perturb import counted_once
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
@@ -208,7 +209,10 @@ class Tally:
 
     def only(self, part: str) -> Tally:
         """Return the cells of one part."""
-        own = [index for index, cell in enumerate(self.cells) if part_of(cell) == part]
+        return self._of([cell for cell in self.cells if part_of(cell) == part])
+
+    def _of(self, cells: Sequence[str]) -> Tally:
+        own = [self.cells.index(cell) for cell in cells]
         return replace(
             self,
             cells=tuple(self.cells[index] for index in own),
@@ -238,8 +242,8 @@ class Tally:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tally:
-        """Read what `to_dict` wrote."""
-        return cls(
+        """Read what `to_dict` wrote; earlier versions counted the deep design of stability as a test of its own."""
+        written = cls(
             cells=tuple(data["cells"]),
             tasks=tuple(data["tasks"]),
             hits=np.array(data["hits"], float),
@@ -247,6 +251,7 @@ class Tally:
             excluded=tuple(data["excluded"]),
             replicates=tuple(data.get("replicates", ())),
         )
+        return written._of(counted_once(written.cells))
 
 
 def part_of(cell: str) -> str:
@@ -322,7 +327,7 @@ def _pair_scores(decisions: pd.DataFrame) -> pd.DataFrame:
 def _point_scores(decisions: pd.DataFrame, labels: Sequence[str] | None) -> pd.DataFrame:
     scores = unit_scores(normalise(as_records(decisions)), labels=labels)
     # The unperturbed items are no test; where nothing else was asked they are all there is.
-    tests = scores[scores["axis"] != BASELINE]
+    tests = scores[scores["axis"].isin(counted_once(set(scores["axis"]) - {BASELINE}))]
     names = {"axis": "cell", "cluster": "task", "presentation": "item"}
     named = (tests if len(tests) else scores).rename(columns=names)
     found: pd.DataFrame = named[list(_SCORES)].reset_index(drop=True)

@@ -25,7 +25,7 @@ from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.profile import Share, share_of
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
-from jrh_mlflow.perturb import expectation_of, name_of_test, score_name
+from jrh_mlflow.perturb import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, USABLE, Item
 from jrh_mlflow.schema.presentation import message_text
@@ -81,6 +81,8 @@ def reliability_readings(
     if len(pooled.test):
         estimates |= pooled_axes(pooled, ALL, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
+    once = counted_once(test.name for test in scored)
+    scored = [test for test in scored if test.name in once]
     scores = {test.name: estimates[test.axis] for test in scored}
     return ReliabilityReadings(
         estimates=estimates,

@@ -19,6 +19,7 @@ from jrh_mlflow.perturb.agents import AGENT_TESTS, AgentTest
 from jrh_mlflow.perturb.registry import (
     GROUPS,
     TESTS,
+    counted_once,
     expectation_of,
     find_agent_test,
     find_test,
@@ -44,6 +45,7 @@ __all__ = [
     "Rewrite",
     "Similarity",
     "Target",
+    "counted_once",
     "expectation_of",
     "fill",
     "find_agent_test",

@@ -211,3 +211,18 @@ def name_of_test(condition: str) -> str:
 def score_name(condition: str) -> str:
     """Return what the score of a condition goes by: its own name, or the test's where conditions make one score."""
     return name_of_test(condition) if expectation_of(condition).pooled else condition
+
+
+def counted_once(names: Iterable[str]) -> list[str]:
+    """Return those of the scores' names that count in a mean over tests, in the order given.
+
+    More replicates of some items, as in the deep design of stability, are reported beside the test and not counted
+    again. They stand for it where nothing else does.
+    """
+    given = list(names)
+    return [name for name in given if not _beside(name, given)]
+
+
+def _beside(name: str, given: Sequence[str]) -> bool:
+    test = name_of_test(name)
+    return test != name and test in given and expectation_of(name).repeats

@@ -31,6 +31,7 @@ from jrh_mlflow.measures.comparison import (
 )
 from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, complete_pairs, has_levels, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
+from jrh_mlflow.perturb import counted_once, expectation_of
 from jrh_mlflow.results.measure import Datasheet, Report, measured
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE
@@ -129,8 +130,8 @@ def _axes(table: ScoreTable, *, has_tests: bool) -> tuple[tuple[str, ...], tuple
     found = sorted(set(table.axis), key=_natural)
     if not has_tests:
         return tuple(found), ()
-    tests = tuple(axis for axis in found if axis != BASELINE)
-    return ((BASELINE, *tests) if BASELINE in found else tests), tests
+    tests = [axis for axis in found if axis != BASELINE]
+    return (*([BASELINE] if BASELINE in found else []), *tests), tuple(counted_once(tests))
 
 
 def _natural(axis: str) -> list[str | int]:
@@ -142,7 +143,7 @@ def _reading(report: Report, axis: str) -> Reading:
     if isinstance(report, Datasheet):
         return report.estimates[axis]
     missing = NotEstimable(reason=f"no {axis} calls")
-    return report.estimates.get(f"{BASELINE}/accuracy", missing) if axis == BASELINE else report.scores[axis]
+    return report.estimates.get(f"{axis}/{expectation_of(axis).statistic}", missing)
 
 
 def _grid(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jrh_mlflow.measures.composite import Vote, cast_vote, cell_weights, decision_of, pair_cell, pair_hit
-from jrh_mlflow.perturb import expectation_of, score_name
+from jrh_mlflow.perturb import counted_once, expectation_of, score_name
 from jrh_mlflow.schema.items import BASELINE, CallRecord, Item
 from jrh_mlflow.scoring.pointwise import plain
 from jrh_mlflow.stats.fronts import dominated_with_confidence
@@ -60,6 +60,7 @@ class DominatedStop:
         pair = any(item.kind == "pair" for item in self.items)
         cells = [_cell(item) for item in self.items]
         named = sorted({cell for cell in cells if cell is not None and (pair or cell != BASELINE)}) or [BASELINE]
+        named = named if pair else counted_once(named)
         self._sizes = {name: cells.count(name) for name in named}
         self._weights = dict(zip(named, cell_weights(named), strict=True))
         self._untracked = {cell for item, cell in zip(self.items, cells, strict=True) if cell and not _tracked(item)}

@@ -9,6 +9,7 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.results import ReliabilityReport
+from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.measures.pointwise import number, point, points, reading, reason, repeats, report
 
@@ -111,6 +112,39 @@ def test_replicates_are_compared_with_each_other_and_not_with_the_label():
     assert number(found, "stochastic_stability/unanimity") == 1 / 2
     assert number(found, "stochastic_stability/flip_rate") == pytest.approx((0 + 3 / 6) / 2)
     assert found.scores["stochastic_stability"] == found.estimates["stochastic_stability/unanimity"]
+
+
+def shaky_on_many(n: int) -> list[dict[str, object]]:
+    """Stable when asked three times, never when asked ten times; half of the typos are judged right."""
+    sources = [f"s{number}" for number in range(n)]
+    deep = ["yes"] * 9 + ["no"]
+    return [
+        *(row for source in sources for row in repeats("stochastic_stability", ["yes"] * 3, "yes", source=source)),
+        *(row for source in sources for row in repeats("stochastic_stability_deep", deep, "yes", source=source)),
+        *points("typos", [("yes", "yes"), ("no", "yes")] * (n // 2)),
+    ]
+
+
+def test_the_deep_design_of_stability_is_reported_and_does_not_count_twice_in_the_mean():
+    found = report(shaky_on_many(8), labels=YES_NO)
+    assert list(found.scores) == ["stochastic_stability", "typos"]
+    assert (found.summary["n_tests"], found.summary["mean"]) == (2, 0.75)
+    assert number(found, "stochastic_stability_deep/unanimity") == 0
+    assert "stochastic_stability_deep" in found.to_markdown()
+
+
+def test_the_deep_design_stands_for_stability_where_nothing_else_does():
+    rows = [row for row in shaky_on_many(8) if row["condition"] != "stochastic_stability"]
+    found = report(rows, labels=YES_NO)
+    assert list(found.scores) == ["stochastic_stability_deep", "typos"]
+
+
+def test_a_comparison_shows_the_deep_design_and_leaves_it_out_of_the_mean_over_tests():
+    rows = shaky_on_many(8)
+    steady = [row | {"answer": "yes"} for row in rows]
+    cells = compare_calls({"shaky": rows, "steady": steady}, labels=YES_NO).cells
+    assert cells["stochastic_stability_deep"]["shaky"].value == 0
+    assert cells["overall"]["shaky"].value == pytest.approx(0.75)
 
 
 def test_one_unusable_replicate_of_many_is_missing_from_its_item_and_does_not_take_the_item_along():

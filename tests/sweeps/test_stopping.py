@@ -102,3 +102,12 @@ def test_at_the_end_the_bound_is_the_composite_itself() -> None:
         for record in records(item, right=k % 10 < (4 if item.condition == "ladder" else 8)):
             rule(record)
     assert rule.upper == pytest.approx(0.6)
+
+
+def test_the_bound_does_not_count_the_deep_design_of_stability_twice() -> None:
+    made = [
+        Item(id=name, task="t", condition=name, kind="response", response="r", answers=("a", "b"), expected="a")
+        for name in ("stochastic_stability", "stochastic_stability_deep", "typos")
+    ]
+    rule = DominatedStop(items=made, policy=POLICY, rivals=[])
+    assert set(rule._weights) == {"stochastic_stability", "typos"}
