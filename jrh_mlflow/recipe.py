@@ -230,7 +230,8 @@ def known_keys(data: object, known: tuple[str, ...], *, where: str) -> dict[str,
 
 
 def beside(folder: Path, text: str) -> str:
-    """Return a file (or `file.py:name`) of a recipe's folder as seen from here; any other text as it is."""
-    file, colon, name = text.partition(":")
+    """Return a file (or `file.py:name`, `file.xlsx#sheet`) of a recipe's folder as seen from here; else the text."""
+    mark = "#" if ".xlsx#" in text else ":"
+    file, mark, name = text.partition(mark)
     found = folder / file
-    return f"{found}{colon}{name}" if found.exists() else text
+    return f"{found}{mark}{name}" if found.exists() else text

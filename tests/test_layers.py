@@ -59,6 +59,7 @@ HEAVY = (
     "jinja2",
     "xllamacpp",
     "inspect_ai",
+    "openpyxl",
     "sqlalchemy",
     "psycopg",
 )
@@ -73,6 +74,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("engine/journal/", "sweeps/study.py", "tracking/store.py"),
     "xllamacpp": ("models/local/",),
     "inspect_ai": ("suites/transcripts/",),
+    "openpyxl": ("suites/spreadsheets.py",),
     "sklearn": ("perturb/",),
     "jinja2": ("reports/",),
     "matplotlib": ("reports/figures/",),

@@ -16,11 +16,12 @@ from jrh_mlflow.cli.options import (
     from_model,
     limits,
     suite_option,
+    table_option,
     together,
     tracking,
     typed,
 )
-from jrh_mlflow.cli.printing import print_evaluations, print_shift, shown_when_stopped
+from jrh_mlflow.cli.printing import print_evaluations, print_shift, save_table, shown_when_stopped
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
 from jrh_mlflow.reports.numbers import quote_text
@@ -54,10 +55,13 @@ run_options = together(
     type=click.Path(exists=True, file_okay=False),
     help="Log an evaluation kept on disk while MLflow was down.",
 )
+@table_option("the calls")
 @tracking
 @as_json
 @as_markdown
-def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, markdown: bool, **options: Any) -> None:
+def evaluate(
+    recipe_file: str | None, folder: str | None, table: str | None, as_json: bool, markdown: bool, **options: Any
+) -> None:
     """Measure one judge on one suite and log it as an MLflow run.
 
     The judge is a model (--model), a callable or scripted judge (--judge), or written down with the rest in a recipe.
@@ -74,6 +78,7 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, markdow
 
     if folder is not None:
         resumed = evaluation.resume(folder, tracking_uri=options["tracking_uri"])
+        save_table(resumed.calls, table)
         print_evaluations([resumed], as_json=as_json, markdown=markdown)
         return
     dry_run, recipe = options.pop("dry_run"), _recipe(recipe_file, options)
@@ -84,6 +89,7 @@ def evaluate(recipe_file: str | None, folder: str | None, as_json: bool, markdow
         return
     with shown_when_stopped(as_json=as_json, markdown=markdown):
         result = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
+    save_table(result.calls, table)
     print_evaluations([result], as_json=as_json, markdown=markdown)
     _end([result])
 

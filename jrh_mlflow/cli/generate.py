@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.judging import extra_fields, price_from_option
-from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, from_model, limits, or_none, read_pairs, store, together
-from jrh_mlflow.cli.printing import print_table
+from jrh_mlflow.cli.options import (
+    ABOVE_ZERO,
+    as_json,
+    from_model,
+    limits,
+    or_none,
+    read_pairs,
+    store,
+    table_option,
+    together,
+)
+from jrh_mlflow.cli.printing import print_table, save_table
 from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.options import BY_RULES, NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.reports.numbers import quote_text, spent_text
@@ -72,9 +82,10 @@ model_options = together(
 @data_options
 @transcript_options
 @model_options
+@table_option("the items")
 @as_json
-def generate(source: str, as_json: bool, dry_run: bool, **options: Any) -> None:
-    """Make a reliability suite from labelled responses (CSV, JSON lines, JSON, Parquet), transcripts, or a recipe.
+def generate(source: str, as_json: bool, dry_run: bool, table: str | None, **options: Any) -> None:
+    """Make a reliability suite from labelled responses (CSV, JSON, Parquet, .xlsx), transcripts, or a recipe.
 
     Texts are written, checked, confirmed and tried again; what does not pass is set aside with its reasons. Options
     override the recipe. Exit code 3: stopped by the cap, what is complete is written; run it again with a higher one.
@@ -97,11 +108,13 @@ def generate(source: str, as_json: bool, dry_run: bool, **options: Any) -> None:
         raise click.UsageError("Give -o FOLDER, where the suite is written.")
     from jrh_mlflow.generation.generate import run_generation
     from jrh_mlflow.generation.outcomes import partial_file
+    from jrh_mlflow.suites.spreadsheets import items_frame
 
     # `jrh review` may look at the items while the others are being made.
     with partial_file(Path(output)) as on_items:
         done = run_generation(settings, on_items=on_items)
         done.suite.save(output)
+    save_table(items_frame(done.suite.items), table)
     _print(done, str(output), as_json=as_json)
     if done.truncated:
         click.echo(f"Truncated ({done.truncated}). Raise --max-usd and run it again.", err=True)

@@ -94,6 +94,26 @@ suite_option = click.option(
 )
 
 
+def _writable_table(_context: click.Context, _parameter: click.Parameter, path: str | None) -> str | None:
+    """Check before anything is asked or paid that the table can be written."""
+    if path is None:
+        return None
+    from jrh_mlflow.suites.spreadsheets import checked_output
+
+    return str(checked_output(path))
+
+
+def table_option(rows: str) -> Callable[[F], F]:
+    """Return the option that also writes a spreadsheet; `rows` are what it has a row for each of."""
+    return click.option(
+        "--table",
+        metavar="FILE",
+        type=click.Path(),
+        callback=_writable_table,
+        help=f"Also write a table of {rows}: .xlsx or .csv.",
+    )
+
+
 def read_pairs(pairs: Sequence[str], *, option: str = "--map", form: str = "ROLE=COLUMN") -> dict[str, str]:
     """Read the pairs of an option that may be repeated."""
     read: dict[str, str] = {}

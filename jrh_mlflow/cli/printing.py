@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from jrh_mlflow.evaluation.criterion_shift import CriterionShift
     from jrh_mlflow.evaluation.evaluate import Evaluation
     from jrh_mlflow.schema.estimates import Reading
@@ -26,6 +28,16 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines."""
     for line in lines:
         click.echo(line)
+
+
+def save_table(frame: pd.DataFrame, path: str | None) -> None:
+    """Write a table where one is wanted, and say beside the results what its cells could not hold."""
+    if path is None:
+        return
+    from jrh_mlflow.suites.spreadsheets import write_table
+
+    for note in write_table(frame, path):
+        click.echo(note, err=True)
 
 
 def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool, markdown: bool = False) -> None:

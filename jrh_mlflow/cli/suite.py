@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, read_pairs
-from jrh_mlflow.cli.printing import print_table
+from jrh_mlflow.cli.options import as_json, read_pairs, table_option
+from jrh_mlflow.cli.printing import print_table, save_table
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation.suite_audit import SuiteAudit
@@ -77,15 +77,19 @@ def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, secon
 
 @suite.command()
 @click.argument("path_or_uri")
+@table_option("its items")
 @as_json
-def show(path_or_uri: str, as_json: bool) -> None:
+def show(path_or_uri: str, table: str | None, as_json: bool) -> None:
     """Check a suite (hash and every validity gate) and say what is in it.
 
-    Example: jrh suite show datasheet
+    Example: jrh suite show datasheet --table items.xlsx
     """
     from jrh_mlflow.resolve import load_suite
+    from jrh_mlflow.suites.spreadsheets import items_frame
 
-    manifest = load_suite(path_or_uri).manifest
+    found = load_suite(path_or_uri)
+    save_table(items_frame(found.items), table)
+    manifest = found.manifest
     if as_json:
         click.echo(json.dumps(manifest, indent=1, ensure_ascii=False))
         return

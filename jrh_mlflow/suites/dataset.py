@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.suites.spreadsheets import read_xlsx, split_sheet
 
 REQUIRED = ("instruction", "response", "label")
 ROLES = ("id", *REQUIRED, "group")
@@ -28,19 +29,25 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 ABSENT = object()
 """What is not there, where None may be a value."""
 
-_KINDS = "Give a DataFrame, a CSV, TSV, JSON or Parquet file, a Hugging Face or MLflow dataset, or a list of dicts."
-_READERS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".parquet": "parquet"}
+_KINDS = (
+    "Give a DataFrame, a CSV, TSV, JSON, Parquet or .xlsx file, a Hugging Face or MLflow dataset, or a list of dicts."
+)
+_READERS = {
+    **{".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json"},
+    **{".parquet": "parquet", ".xlsx": "xlsx"},
+}
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a table by its ending (`.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`, the text ones also gzipped).
+    """Read a table by its ending (`.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`, `.xlsx`, the text ones also gzipped).
 
-    CSV cells stay text: an id `007` is not 7 and a label `NA` is not missing.
+    CSV cells stay text: an id `007` is not 7 and a label `NA` is not missing. Of a spreadsheet the first sheet is read,
+    or the one that is named: `answers.xlsx#Round 2`.
 
     Raises:
         RecipeError: naming the file, and the byte where it is not UTF-8.
     """
-    path = Path(path)
+    path, sheet = split_sheet(Path(path))
     if not path.is_file():
         raise RecipeError(f"There is no file {path}. Check the path; a recipe may say where to get its file.")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
@@ -48,7 +55,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if kind is None:
         raise RecipeError(f"{path.name}: unknown ending. Known: {', '.join(_READERS)} (text ones also with .gz).")
     try:
-        frame = _read(path, kind, tab=suffixes[-1] == ".tsv")
+        frame = read_xlsx(path, sheet) if kind == "xlsx" else _read(path, kind, tab=suffixes[-1] == ".tsv")
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path.name} is not UTF-8 at byte {error.start}.") from error
     except (ValueError, OSError) as error:

@@ -117,7 +117,8 @@ def test_a_file_without_mapping_that_is_no_call_record_names_its_columns(wide: P
     ("name", "content", "text"),
     [
         ("missing.csv", None, "There is no file"),
-        ("table.xlsx", b"x", "unknown ending"),
+        ("table.ods", b"x", "unknown ending"),
+        ("table.xlsx", b"x", "no .xlsx file"),
         ("bad.csv", b"a,b\n\xff\xfe,1\n", "not UTF-8 at byte"),
         ("empty.csv", b"a,b\n", "has no rows"),
         ("broken.parquet", b"PAR1", "cannot be read"),
