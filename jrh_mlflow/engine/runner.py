@@ -21,7 +21,7 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.sessions import session_for
 from jrh_mlflow.errors import is_posix
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.schema.items import Call, CallRecord
+from jrh_mlflow.schema.items import OPTIONAL_COLUMNS, Call, CallRecord
 
 INTERRUPTED = "interrupted"
 """`WorkerPool.stopped` after Ctrl-C, SIGTERM or a hang-up."""
@@ -302,6 +302,7 @@ def run_pool(
 def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
     """Return records as the table of `calls/calls.parquet`, columns typed even where all cells are empty."""
     frame = pd.DataFrame({each.name: [getattr(record, each.name) for record in records] for each in fields(CallRecord)})
+    frame = frame.drop(columns=[name for name in OPTIONAL_COLUMNS if not (frame[name] != "").any()])
     types = {"delta": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}
     types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
     typed: pd.DataFrame = frame.astype(types)

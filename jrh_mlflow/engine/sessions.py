@@ -491,4 +491,5 @@ def identity(call: Call) -> dict[str, Any]:
         "better": item.better or "",
         "replicate": call.replicate,
         "expected": item.expected or "",
+        "label_source": item.label_source,
     }

@@ -26,7 +26,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerers, are_several
 from jrh_mlflow.measures.axes import thresholds
-from jrh_mlflow.measures.records import complete_pairs
+from jrh_mlflow.measures.records import complete_pairs, label_sources
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
@@ -616,6 +616,8 @@ def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dic
         tags[keys.TAG_RECORDED] = "true"
     if generated := measured.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
+    if sources := label_sources(measured.calls):
+        tags[keys.TAG_LABEL_SOURCE] = ", ".join(sources)
     if measured.truncated:
         tags[keys.TAG_TRUNCATED] = measured.truncated
     if are_several(answered):

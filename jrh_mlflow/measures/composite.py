@@ -44,7 +44,7 @@ from jrh_mlflow.measures.comparison import unit_scores
 from jrh_mlflow.measures.records import choice, has_levels, is_pointwise, normalise
 from jrh_mlflow.perturb import counted_once
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
-from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
+from jrh_mlflow.schema.items import BASELINE, OPTIONAL_COLUMNS, PAIR_CONDITIONS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, interval_method
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.bootstrap import percentile_interval, resampled_sums
@@ -53,7 +53,18 @@ from jrh_mlflow.stats.proportions import cluster_interval, mean_replicates
 
 VOTES = ("majority", "unanimous")
 ORDERS = ("one", "both")
-COLUMNS = ("suite_item", "task", "condition", "delta", "better", "expected", "replicate", "outcome", "decision")
+COLUMNS = (
+    "suite_item",
+    "task",
+    "condition",
+    "delta",
+    "better",
+    "expected",
+    "replicate",
+    "outcome",
+    "decision",
+    *OPTIONAL_COLUMNS,
+)
 
 
 class Decision(NamedTuple):
@@ -110,7 +121,8 @@ def decide(
     for (item, number), cast in votes.items():
         made = decision_of(cast, item=item, vote=vote, orders=orders, pair=not pointwise)
         row = facts[item, number]
-        rows.append((item, row.task, row.condition, row.delta, row.better, row.expected, number, *made))
+        optional = (getattr(row, name) for name in OPTIONAL_COLUMNS)
+        rows.append((item, row.task, row.condition, row.delta, row.better, row.expected, number, *made, *optional))
     decided: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
     return decided
 

@@ -34,7 +34,7 @@ from jrh_mlflow.measures.records import CallTable, call_table, choice
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, bounded, ratio, refuse
-from jrh_mlflow.scoring.pointwise import left_out, plain
+from jrh_mlflow.scoring.pointwise import left_out, plain, right_answers
 from jrh_mlflow.stats import Array, Interval, Mask, Texts
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
 
@@ -99,10 +99,9 @@ def confidence_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED)
     calls = call_table(frame, max_excluded=max_excluded)
     columns = {field.name: getattr(calls, field.name) for field in fields(calls)}
     points = frame["order"].to_numpy(object) == ""
-    expected = np.array([plain(text) for text in frame["expected"]], dtype=object)
     return ConfidenceTable(
         **columns,
-        target=np.where(points, expected, calls.better).astype(object),
+        target=np.where(points, right_answers(frame), calls.better).astype(object),
         confidence=confidence,
         refused=given & ~valid,
         known=_known(frame, calls.choice, confidence),

@@ -14,9 +14,11 @@ from jrh_mlflow.errors import CallsError, suggest
 from jrh_mlflow.schema.items import (
     DELTA_0,
     FORMER_NAMES,
+    LABEL_SOURCES,
     LADDERS,
     LEVEL_CONDITIONS,
     LEVEL_VACUUM,
+    OPTIONAL_COLUMNS,
     OUTCOMES,
     PAIR_CONDITIONS,
     REQUIRED_COLUMNS,
@@ -31,11 +33,21 @@ from jrh_mlflow.stats import Array, Codes, Mask, Texts
 _POINTWISE_OUTCOMES = tuple(outcome for outcome in OUTCOMES if outcome != "tie")
 CALL_KEY = ["suite_item", "order", "replicate"]
 """What tells the calls of one judge apart."""
-CALL_MEANING = ["task", "condition", "delta", "better", "expected"]
+CALL_MEANING = ["task", "condition", "delta", "better", "expected", *OPTIONAL_COLUMNS]
 """What two judges on one suite must agree on."""
 PAIR_CHOICES = ("u", "v", "tie", "abstain")
 """What a call on a pair can choose: a lost one could have chosen any."""
-_TEXT_COLUMNS = ("suite_item", "task", "condition", "order", "better", "outcome", "answer", "expected")
+_TEXT_COLUMNS = (
+    "suite_item",
+    "task",
+    "condition",
+    "order",
+    "better",
+    "outcome",
+    "answer",
+    "expected",
+    *OPTIONAL_COLUMNS,
+)
 
 
 def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
@@ -51,6 +63,7 @@ def normalise(calls: pd.DataFrame | Iterable[object]) -> pd.DataFrame:
     if frame.empty:
         raise CallsError("There are no call records: nothing to measure. Check the file or the filter before it.")
     _require_columns(frame)
+    frame = frame.assign(**{name: "" for name in OPTIONAL_COLUMNS if name not in frame.columns})
     for column in _TEXT_COLUMNS:
         frame[column] = _as_text(frame[column])
     replicate = _as_number(frame, "replicate")
@@ -105,6 +118,12 @@ def complete_pairs(frame: pd.DataFrame) -> pd.DataFrame:
     orders = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size")
     whole: pd.DataFrame = frame[(orders == 2) | (frame["order"] == "")]
     return whole
+
+
+def label_sources(frame: pd.DataFrame) -> list[str]:
+    """Return where labels come from that are no ground truth."""
+    given = set(frame["label_source"]) if "label_source" in frame else set()
+    return [source for source in LABEL_SOURCES if source in given]
 
 
 def outcome_counts(frame: pd.DataFrame) -> dict[str, int]:
@@ -199,6 +218,7 @@ def _pair_rules(frame: pd.DataFrame) -> _Rules:
             f"`better` must be u or v in the conditions {', '.join(WITH_BETTER[:-1])} and {WITH_BETTER[-1]}",
         ),
         (~with_better & (frame["better"] != ""), "`better` must be empty where neither content is better"),
+        (frame["label_source"] != "", "`label_source` must be empty for pairs"),
         (verdict & ~frame["answer"].isin(("1", "2")), "`answer` must be 1 or 2 where `outcome` is verdict"),
         (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
     ]
@@ -217,6 +237,10 @@ def _point_rules(frame: pd.DataFrame) -> _Rules:
         (frame["replicate"] < 0, "`replicate` must be 0, 1, …"),
         *_level_rules(frame),
         (frame["better"] != "", "`better` must be empty for pointwise items"),
+        (
+            ~frame["label_source"].isin(("", *LABEL_SOURCES)),
+            f"`label_source` must be empty or one of {', '.join(LABEL_SOURCES)}",
+        ),
         (verdict & (frame["answer"] == ""), "`answer` must not be empty where `outcome` is verdict"),
         (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
     ]
@@ -238,7 +262,7 @@ def _check_points(frame: pd.DataFrame) -> None:
         _check_rule(frame, broken, rule)
     twice = frame.duplicated(["suite_item", "replicate"])
     _check_rule(frame, twice, "A call is item x replicate", "record(s) repeat one")
-    _check_constant(frame, ("task", "condition", "expected", "delta"))
+    _check_constant(frame, ("task", "condition", "expected", "delta", *OPTIONAL_COLUMNS))
 
 
 def _check_pairs(frame: pd.DataFrame) -> None:

@@ -27,12 +27,23 @@ from jrh_mlflow.measures.profile import Share, share_of
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
 from jrh_mlflow.perturb import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import BASELINE, USABLE, Item
+from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, USABLE, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ledger import Resampling, mean_of_shares
-from jrh_mlflow.scoring.pointwise import Counted, PointTable, plain, point_table
-from jrh_mlflow.scoring.readings import accuracy_axes, baseline_axes, label_axes, pooled_axes, repeated, stability_axes
+from jrh_mlflow.scoring.pointwise import Counted, PointTable, plain, point_table, right_answers
+from jrh_mlflow.scoring.readings import (
+    AGREEMENT,
+    accuracy,
+    accuracy_axes,
+    agreement_axes,
+    baseline_axes,
+    is_judged,
+    label_axes,
+    pooled_axes,
+    repeated,
+    stability_axes,
+)
 
 ALL = "all"
 """All tests pooled, the baseline apart."""
@@ -77,7 +88,7 @@ def reliability_readings(
     for test in scored:
         estimates |= expectation_of(test.name).axes(calls, test.name)
         estimates.setdefault(test.axis, test.reading)
-    pooled = calls.where(np.asarray((calls.test != BASELINE) & (calls.expected != "")))
+    pooled = calls.where(np.asarray((calls.test != BASELINE) & (calls.label != "")))
     if len(pooled.test):
         estimates |= pooled_axes(pooled, ALL, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
@@ -99,11 +110,13 @@ def reliability_readings(
 def _condition_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
     expectation = expectation_of(name)
     axes: dict[str, Reading] = {}
-    if expectation.labelled or (calls.expected != "").any():
-        axes |= accuracy_axes(calls, name)
+    if expectation.labelled or (calls.label != "").any():
+        judged = is_judged(calls)
+        axes |= accuracy_axes(calls, name) if judged else {f"{name}/accuracy": accuracy(calls, name).reading}
         # The baseline is not compared with itself, and where only a direction is expected no answer is to stay.
         axes |= baseline_axes(calls, name) if expectation.labelled and name != BASELINE else {}
-        axes |= label_axes(calls, name, resampling)
+        axes |= label_axes(calls, name, resampling) if judged else {}
+        axes |= agreement_axes(calls, name)
     if expectation.repeats or len(repeated(calls).test):
         axes |= stability_axes(calls, name, resampling)
     return axes
@@ -191,8 +204,11 @@ def _weakest(numbers: Mapping[str, Share]) -> str:
 
 def headline_of_tests(tests: Iterable[str], scores: Iterable[str]) -> list[str]:
     """Return the axes that MLflow gets by default: of the baseline and each test, and what stands for a test."""
-    found = [f"{test}/accuracy" for test in (BASELINE, *tests)]
-    return list(dict.fromkeys(found + [f"{test}/{expectation_of(test).statistic}" for test in scores]))
+    tests = (BASELINE, *tests)
+    found = [f"{test}/accuracy" for test in tests]
+    found += [f"{test}/{expectation_of(test).statistic}" for test in scores]
+    found += [f"{test}/{AGREEMENT}{source}" for source in LABEL_SOURCES for test in tests]
+    return list(dict.fromkeys(found))
 
 
 class CostPoint(NamedTuple):
@@ -224,7 +240,7 @@ def cost_curve(calls: pd.DataFrame | Iterable[object]) -> list[CostPoint]:
     if not np.isfinite(costs).all():
         return []
     spent = np.cumsum(costs)
-    answer, expected = (np.array([plain(text) for text in frame[name]], object) for name in ("answer", "expected"))
+    answer, expected = np.array([plain(text) for text in frame["answer"]], dtype=object), right_answers(frame)
     counted = np.isin(frame["outcome"].to_numpy(object), USABLE) & (expected != "")
     n = np.cumsum(counted)
     score = np.cumsum(counted & (answer == expected)) / np.maximum(n, 1)

@@ -9,9 +9,14 @@ from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, axes_by_reason, confidence_lines, table
 from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
 from jrh_mlflow.scoring.expectations import USUAL
+from jrh_mlflow.scoring.readings import AGREEMENT
 
+NO_ACCURACY = (
+    "Agreement with labels that a model wrote (`model`) or that no verifier confirmed (`unverified`): no accuracy, and "
+    "in no score."
+)
 CUT = 300
 _MAX_REASONS = 12
 
@@ -117,6 +122,8 @@ def _legends(report: ReliabilityReadings) -> list[str]:
 def _details(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
     estimates = report.estimates
     tests = (BASELINE, *report.tests, ALL)
+    if agreements := _agreements(report):
+        yield "Labels that are no ground truth", [NO_ACCURACY, "", *agreements]
     for heading, axes in (("Two labels", _BINARY), ("Scale", _ORDINAL), ("Asked again", _STABILITY)):
         rows = [
             [code(test), *(_value(estimates.get(f"{test}/{axis}")) for axis in axes)]
@@ -132,6 +139,17 @@ def _details(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
     yield from _unlabelled(report)
     if confidence := confidence_lines(estimates, clusters="source"):
         yield "Confidence", confidence
+
+
+def _agreements(report: ReliabilityReadings) -> list[str]:
+    """Show agreement with labels that a model wrote or nobody confirmed."""
+    rows = [
+        [code(test), source, with_interval(one), str(one.n), str(one.excluded)]
+        for source in LABEL_SOURCES
+        for test in (BASELINE, *report.tests, ALL)
+        if (one := report.estimates.get(f"{test}/{AGREEMENT}{source}"))
+    ]
+    return table(["test", "labels", "agreement [95 % by source]", "n calls", "left out"], rows) if rows else []
 
 
 def _categories(categories: Mapping[str, Mapping[str, Reading]]) -> list[str]:

@@ -288,7 +288,7 @@ def by_category(
         return {}
     names = np.array([groups.get(item, "") for item in sorted(set(frame["suite_item"]))], dtype=object)
     table = point_table(frame, labels=labels, max_excluded=max_excluded)
-    expecting = np.asarray(table.expected != "")
+    expecting = np.asarray(table.label != "")
     tested = np.asarray(expecting & (table.test != BASELINE))
     used = table.where(tested if tested.any() else expecting)
     # Items are coded in order of their ids.

@@ -48,6 +48,13 @@ USABLE = ("verdict", "tie", "abstain")
 """Outcomes that are an answer. The others leave every denominator and are counted beside it."""
 
 
+LABEL_SOURCES = {
+    "model": "a label that a model wrote",
+    "unverified": "a label that no verifier confirmed",
+}
+"""Labels that are no ground truth, in words: agreement with them is never counted as accuracy."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
     """One thing to judge, with the answer expected of it."""
@@ -81,6 +88,11 @@ class Item:
     def orders(self) -> tuple[Order, ...]:
         """Presentation orders the protocol asks for."""
         return ("uv", "vu") if self.kind == "pair" else ("",)
+
+    @property
+    def label_source(self) -> str:
+        """One of `LABEL_SOURCES`; empty where the label comes from the data or from the test's meaning."""
+        return str(self.meta.get("label_source") or "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,6 +178,11 @@ class CallRecord:
     """Probability of the given answer, where the judge or the provider tells it."""
     probabilities: str | None = None
     """JSON: answer (slot, label, score, `tie`, `abstain`) to its probability, where those of others are known too."""
+    label_source: str = ""
+    """One of `LABEL_SOURCES`, where `expected` is no ground truth."""
 
+
+OPTIONAL_COLUMNS = ("label_source",)
+"""Columns that a table of calls has only where a cell of them is filled."""
 
 REQUIRED_COLUMNS = tuple(each.name for each in fields(CallRecord) if each.default is MISSING)

@@ -121,10 +121,16 @@ class PointTable(ParallelArrays):
     outcome: Texts
     answer: Texts
     expected: Texts
+    """The right answer; empty where it is not known, also where the label is no ground truth."""
+    label: Texts
+    """What was expected whatever the source of the label: what a test changes is read by it, accuracy never."""
+    label_source: Texts
+    """One of `LABEL_SOURCES`; empty where the label comes from the data or from the test's meaning."""
     base_outcome: Texts
     """Of the baseline call that this one is compared with; empty where there is none."""
     base_answer: Texts
     base_expected: Texts
+    base_label: Texts
     n_bases: npt.NDArray[np.int64]
     """Baseline items of the call's source: with more than one, the original is not known."""
     n_sources: int
@@ -243,6 +249,12 @@ def left_out(outcomes: Texts) -> dict[str, int]:
     return counts | (abstained if abstained["abstain"] else {})
 
 
+def right_answers(frame: pd.DataFrame) -> Texts:
+    """Return the expected answers of normalised records, empty where the label is no ground truth."""
+    known = frame["expected"].where(frame["label_source"] == "", "")
+    return np.array([plain(text) for text in known], dtype=object)
+
+
 def point_table(
     frame: pd.DataFrame, *, labels: Sequence[str] | None = None, max_excluded: float = MAX_EXCLUDED
 ) -> PointTable:
@@ -250,7 +262,7 @@ def point_table(
     frame = frame.sort_values(["suite_item", "replicate"], kind="stable", ignore_index=True)
     scale = scale_of([*frame["answer"], *frame["expected"]], labels)
     answer = np.array([plain(text) for text in frame["answer"]], dtype=object)
-    expected = np.array([plain(text) for text in frame["expected"]], dtype=object)
+    label, expected = np.array([plain(text) for text in frame["expected"]], dtype=object), right_answers(frame)
     sources = pd.factorize(frame["task"], sort=True)
     items = pd.factorize(frame["suite_item"], sort=True)
     test, outcome = frame["condition"].to_numpy(object), frame["outcome"].to_numpy(object)
@@ -268,9 +280,12 @@ def point_table(
         outcome=outcome,
         answer=answer,
         expected=expected,
+        label=label,
+        label_source=frame["label_source"].to_numpy(object),
         base_outcome=of_twin(outcome),
         base_answer=of_twin(answer),
         base_expected=of_twin(expected),
+        base_label=of_twin(label),
         n_bases=n_bases,
         n_sources=len(sources[1]),
         scale=scale,

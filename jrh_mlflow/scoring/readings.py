@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
+from jrh_mlflow.schema.items import LABEL_SOURCES
 from jrh_mlflow.scoring.ledger import Resampling, Sample, Statistics, Units, ratio, refuse, share
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.stats import Array, Mask
@@ -24,11 +25,26 @@ from jrh_mlflow.stats.agreement import (
     unanimous,
 )
 
+AGREEMENT = "agreement_"
+"""Before the source of a label, in the name of an axis: agreement with it is no accuracy."""
+
 
 def accuracy(calls: PointTable, name: str) -> Counted:
     """Calls equal to the expected answer; an abstention is an answer and never right."""
     judged = calls.where(calls.expected != "")
-    return judged.counted(f"{name} calls with an expected answer", judged.right)
+    apart = " that comes from the data or the test's meaning" if (calls.label_source != "").any() else ""
+    return judged.counted(f"{name} calls with an expected answer{apart}", judged.right)
+
+
+def agreement_axes(calls: PointTable, name: str) -> dict[str, Reading]:
+    """Calls equal to a label that is no ground truth, by the source of the label: `agreement_model`, and so on."""
+    axes = {}
+    for source, what in LABEL_SOURCES.items():
+        part = calls.where(np.asarray((calls.label_source == source) & (calls.label != "")))
+        if len(part.test):
+            same = np.asarray((part.outcome == "verdict") & (part.answer == part.label))
+            axes[f"{name}/{AGREEMENT}{source}"] = part.counted(f"{name} calls with {what}", same).reading
+    return axes
 
 
 def accuracy_axes(calls: PointTable, name: str) -> dict[str, Reading]:
@@ -49,9 +65,9 @@ def baseline_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     denominator; an abstention is neither consistent nor moved.
     """
     paired = calls.where(calls.base_outcome != "")
-    kept = paired.where(paired.expected == paired.base_expected)
+    kept = paired.where(paired.label == paired.base_label)
     other = paired.where(
-        np.asarray((paired.expected != paired.base_expected) & (paired.expected != "") & (paired.base_expected != ""))
+        np.asarray((paired.label != paired.base_label) & (paired.label != "") & (paired.base_label != ""))
     )
     both = {"consistency": kept, "moved": other} if len(other.test) else {"consistency": kept}
     if len(other.test) and not len(kept.test):
@@ -73,8 +89,15 @@ def _compared(calls: PointTable, what: str, axis: str) -> Reading:
 
 def pooled_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
     """Accuracy and error rate, and what the labels add, of the calls of several tests under one name."""
-    axes = {f"{name}/accuracy": accuracy(calls, name).reading} | _error_axes(calls, name)
-    return axes | label_axes(calls, name, resampling)
+    found = agreement_axes(calls, name) | {f"{name}/accuracy": accuracy(calls, name).reading}
+    if not is_judged(calls):
+        return found
+    return found | _error_axes(calls, name) | label_axes(calls, name, resampling)
+
+
+def is_judged(calls: PointTable) -> bool:
+    """Tell whether any call can be right or wrong; also true where no call carries a label at all."""
+    return bool((calls.expected != "").any() or not (calls.label != "").any())
 
 
 def label_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:

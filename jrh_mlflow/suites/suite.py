@@ -41,6 +41,8 @@ _HIDDEN = ("instruction", "rubric", "u", "v", "response")
 """Texts of an item; labels, ids and groups are names."""
 _NAMES = ("builder", "design", "generate_run_id", "half_of", "review")
 """What a suite without texts says of how it was made, besides numbers and hashes."""
+_TOLD_BY = ("group", "label_source")
+"""What results are told by, of how an item was made."""
 _FIELDS = tuple(field.name for field in fields(Item))
 _TEXTS = ("id", "task", "condition", "kind", "instruction", "rubric", "u", "v", "response", "better", "expected")
 
@@ -175,11 +177,11 @@ def _tells_no_text(key: str, value: object) -> bool:
 
 
 def _without_texts(item: Item) -> Item:
-    """Return an item with hashes for texts; of how it was made only the group stays, which results are told by."""
+    """Return an item with hashes for texts; of how it was made only that stays which results are told by."""
     texts: dict[str, Any] = {name: hashed(text) for name in _HIDDEN if (text := getattr(item, name)) is not None}
     texts |= {"id": hidden_id(item.id), "task": hidden_id(item.task)}
     transcript = item.transcript and tuple(_without_text(message) for message in item.transcript)
-    return replace(item, **texts, transcript=transcript, meta={k: v for k, v in item.meta.items() if k == "group"})
+    return replace(item, **texts, transcript=transcript, meta={k: v for k, v in item.meta.items() if k in _TOLD_BY})
 
 
 def _without_text(message: Message) -> Message:

@@ -14,6 +14,7 @@ from jrh_mlflow.schema.items import (
     DELTA_0_SAME,
     FILLER,
     FORMER_NAMES,
+    LABEL_SOURCES,
     LADDER,
     LADDER_MATCHED,
     LADDERS,
@@ -74,6 +75,9 @@ def _check_pointwise(item: Item) -> None:
         raise SuiteError(f"Item {item.id!r} has a label called tie, and a tie is an outcome of pairs. Rename it.")
     if item.expected is not None and item.expected not in answers:
         raise SuiteError(f"Item {item.id!r} expects {item.expected!r}, which is none of {', '.join(answers)}.")
+    if item.label_source not in ("", *LABEL_SOURCES):
+        known = ", ".join(LABEL_SOURCES)
+        raise SuiteError(f"Item {item.id!r} has the unknown label source {item.label_source!r}. Known: {known}.")
     if (item.meta.get("review") or {}).get("state") == "rejected":
         raise SuiteError(f"Item {item.id!r} was rejected in review, and no judge may see it. Leave it out.")
 

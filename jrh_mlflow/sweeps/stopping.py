@@ -136,7 +136,11 @@ class DominatedStop:
 
 
 def _cell(item: Item) -> str | None:
-    return pair_cell(item.condition, item.delta) if item.kind == "pair" else score_name(item.condition)
+    if item.kind == "pair":
+        return pair_cell(item.condition, item.delta)
+    # A label that is no ground truth scores nobody.
+    scored = not item.label_source or not expectation_of(item.condition).item_by_item
+    return score_name(item.condition) if scored else None
 
 
 def _tracked(item: Item) -> bool:

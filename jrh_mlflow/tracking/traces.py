@@ -238,6 +238,9 @@ def failures(calls: pd.DataFrame, criterion: Criterion) -> list[str]:
 
     Empty where a call met its expectation, or had none.
     """
+    # What a model or nobody confirmed cannot be failed.
+    if "label_source" in calls:
+        calls = calls.assign(expected=calls["expected"].where(calls["label_source"] == "", ""))
     names = (*_EXPECTED_BY, "outcome", "answer")
     rows = list(
         zip(*(["" if pd.isna(cell) else str(cell) for cell in calls[name].tolist()] for name in names), strict=True)
@@ -322,7 +325,9 @@ def _takes_spans(store: Store) -> bool:
 def _call_draft(row: Mapping[Any, Any], items: Mapping[str, Item], criterion: Criterion, judge: str) -> TraceDraft:
     call = _record(row)
     outputs = {name: value for name in _OUTPUTS if (value := getattr(call, name)) not in (None, "")}
-    cells = {name: value for name, value in asdict(call).items() if name not in _SHOWN_ELSEWHERE}
+    # A label that is no ground truth is no expectation: it is told beside its source.
+    elsewhere = {*_SHOWN_ELSEWHERE} - ({"expected"} if call.label_source else set())
+    cells = {name: value for name, value in asdict(call).items() if name not in elsewhere}
     attributes = {keys.own_key(name): value for name, value in cells.items() if value not in (None, "")}
     tags = {"condition": call.condition, "suite_item": call.suite_item, "outcome": call.outcome}
     tags |= {"delta": "" if call.delta is None else f"{call.delta:g}", "failure": str(row["failure"])}
@@ -373,7 +378,8 @@ def _call_inputs(call: CallRecord, item: Item | None, criterion: Criterion) -> d
 
 def _call_notes(call: CallRecord, criterion: Criterion, *, failed: bool) -> list[TraceNote]:
     """What was expected, and whether it was met; nothing where an answer came and none was expected."""
-    wanted = expectation(**{name: getattr(call, name) for name in _EXPECTED_BY}, offers_tie=criterion.offers_tie)
+    known = {name: getattr(call, name) for name in _EXPECTED_BY} | ({"expected": ""} if call.label_source else {})
+    wanted = expectation(**known, offers_tie=criterion.offers_tie)
     answered, said = call.outcome in USABLE, call.answer or call.outcome
     because = call.rationale if answered else call.error
     notes = []

@@ -236,7 +236,7 @@ def panel_calls(table: VoteTable, answers: PanelAnswers) -> pd.DataFrame:
     """
     # The last two are no decision and too few votes, whose codes are L and -1.
     texts = np.array([*table.scale.labels, "", ""], dtype=object)
-    content, right = texts[answers.answer], texts[table.expected]
+    content, right = texts[answers.answer], texts[table.label]
     tie = np.zeros(len(content), dtype=bool) if table.pointwise else np.asarray(content == "tie")
     outcome = np.where(content == "", "abstain", np.where(tie, "tie", "verdict")).astype(object)
     for row in np.flatnonzero(answers.answer == MISSING):
@@ -254,6 +254,7 @@ def panel_calls(table: VoteTable, answers: PanelAnswers) -> pd.DataFrame:
             "outcome": outcome,
             "answer": content if table.pointwise else _slots(content, table.order),
             "expected": right if table.pointwise else "",
+            "label_source": table.label_source,
         }
     )
     return frame

@@ -28,7 +28,7 @@ from jrh_mlflow.measures.records import (
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Resampling, Sample, Statistics, Units, ratio, share
-from jrh_mlflow.scoring.pointwise import Scale, plain, scale_of
+from jrh_mlflow.scoring.pointwise import Scale, plain, right_answers, scale_of
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.agreement import gwet_ac1
 
@@ -55,6 +55,9 @@ class VoteTable(ParallelArrays):
     """The unperturbed item or task: the cluster of every interval, and what is split into halves."""
     expected: Codes
     """Code of the right answer: the expected label, or of a pair the better content. -1 where there is none."""
+    label: Codes
+    """The same whatever the source of the label, which no vote is right or wrong by."""
+    label_source: Texts
     answer: Codes
     """Units × judges: code of the answer among the scale's labels; `abstain` is the code after them, -1 no vote."""
     outcome: Texts
@@ -164,7 +167,6 @@ def votes(
     unasked = {"outcome": NOT_ASKED, "answer": ""}
     rows = [frame.set_index(CALL_KEY).reindex(index).fillna(unasked).reset_index() for frame in frames.values()]
     sources = pd.factorize(units["task"], sort=True)
-    right = units["expected" if pointwise else "better"]
     order, condition = (units[column].to_numpy(object) for column in ("order", "condition"))
     return VoteTable(
         judges=tuple(calls),
@@ -175,7 +177,9 @@ def votes(
         delta=units["delta"].to_numpy(float),
         presentation=presentations(pd.factorize(units["suite_item"])[0], order, condition),
         source=sources[0],
-        expected=_codes(right.to_numpy(object), scale),
+        expected=_codes(right_answers(units) if pointwise else units["better"].to_numpy(object), scale),
+        label=_codes(units["expected" if pointwise else "better"].to_numpy(object), scale),
+        label_source=units["label_source"].to_numpy(object),
         answer=np.column_stack([_answers(asked, scale) for asked in rows]),
         outcome=np.column_stack([asked["outcome"].to_numpy(object) for asked in rows]),
         confidence=np.column_stack([_numbers(asked, "confidence") for asked in rows]),
