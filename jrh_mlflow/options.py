@@ -294,6 +294,9 @@ class GenerationSettings(Options):
     max_steps: int | None = option(None, _COUNT, f"Of transcripts: most edits of one plan. [{MAX_STEPS}]", ge=1)
     plans: int | None = option(None, _COUNT, f"Of transcripts: plans tried for each. [{PLANS}]", ge=1)
     epochs: Any = option(None, "numbers", "Of Inspect logs: the epochs to read, 1,4. [all]", metavar="EPOCHS")
+    pass_required: bool = option(
+        True, "true or false", "Set aside what no validator confirms; otherwise keep it, tagged unverified."
+    )
 
     @property
     def suite_name(self) -> str:

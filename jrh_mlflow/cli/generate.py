@@ -65,7 +65,7 @@ model_options = together(
     click.option("--max-tokens", type=click.IntRange(1), help="Longest text. [2048]"),
     click.option("--generator-seed", type=int, help="Sent to the provider."),
     click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
-    from_model(GenerationSettings, "validator"),
+    from_model(GenerationSettings, "validator", "pass_required"),
     click.option("--validator-api-base", help="Address of the validator's endpoint."),
     click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this, on both models together."),
     click.option("--price", multiple=True, metavar="[MODEL=]IN,OUT", help="Dollars per million tokens."),
@@ -218,7 +218,7 @@ def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
             "run_id": done.run_id,
             "suite": {"name": done.suite.name, "sha256": done.suite.sha256, "n_items": len(done.suite)},
             "output": output,
-            "tests": {name: asdict(counts) for name, counts in made.tests.items()},
+            "tests": {name: counts.to_dict() for name, counts in made.tests.items()},
             "cost_usd": made.usage.cost_usd,
             "unknown_costs": made.usage.unknown_costs,
             "truncated": done.truncated,
@@ -228,8 +228,11 @@ def _print(done: GenerationRun, output: str, *, as_json: bool) -> None:
         }
         click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
         return
-    rows = [[name, str(one.items), str(one.set_aside), str(one.attempts)] for name, one in made.tests.items()]
-    print_table(["test", "made", "set aside", "attempts"], rows)
+    titles = ["items", "set_aside", "attempts"]
+    titles += ["verified", "unverified"] if not done.suite.origin.get("pass_required", True) else []
+    counts = {name: one.to_dict() for name, one in made.tests.items()}
+    rows = [[name, *(str(one.get(title, "–")) for title in titles)] for name, one in counts.items()]
+    print_table(["test", "made", "set aside", *titles[2:]], rows)
     for one in made.set_aside[:5]:
         click.echo(f"set aside: {one.id}: {one.reason}")
     if len(made.set_aside) > 5:

@@ -90,6 +90,7 @@ def generate(
     max_steps: int | None = None,
     plans: int | None = None,
     epochs: Sequence[int] | int | str | None = None,
+    pass_required: bool = True,
 ) -> Suite:
     """Make a reliability suite from labelled responses or transcripts and log the making as an MLflow run.
 
@@ -138,6 +139,9 @@ def generate(
         max_steps: Of transcripts: most edits of one plan, 4 when None.
         plans: Of transcripts: how many plans are tried before one is set aside, 3 when None.
         epochs: Of Inspect logs: the epochs of each sample that are read, all when None.
+        pass_required: Whether label flips, levels and edited transcripts that the validator does not confirm are set
+            aside. When False, the last one of all attempts is kept with `label_source: unverified`, as is every such
+            item where nobody confirms; judges are measured on them apart, and never as accuracy.
 
     Raises:
         RecipeError: for data, names or settings that make no sense, before anything is sent.

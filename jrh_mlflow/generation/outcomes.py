@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,15 @@ class Counts:
     attempts: int = 0
     """Of its texts, whether they were taken or not."""
     validator_rejected: int = 0
+    verified: int | None = None
+    """Of the items, those that the validator confirmed; None where it must, or where nobody has to."""
+    unverified: int | None = None
+    """Of the items, those that nobody confirmed."""
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the counts that there are."""
+        counts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: count for name, count in counts.items() if count is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +141,7 @@ class Made:
 
     def total(self, name: str) -> int:
         """Sum one count over all tests."""
-        return sum(getattr(counts, name) for counts in self.tests.values())
+        return sum(getattr(counts, name) or 0 for counts in self.tests.values())
 
 
 PARTIAL_FILE = "items.partial.jsonl"

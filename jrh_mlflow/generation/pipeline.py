@@ -11,11 +11,11 @@ from typing import Any
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, OnItems, Reply, SetAside, Usage
-from jrh_mlflow.generation.plan import GenerationPlan, Job, finished
+from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, finished
 from jrh_mlflow.generation.session import Rehearsal, Session, Stopped
 from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Validator, Writer, by_rule
 from jrh_mlflow.options import GenerationSettings
-from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, Rewrite, Similarity, item_id
+from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.schema.items import Item
 
@@ -40,6 +40,21 @@ class JobResult:
     attempts: list[Attempt] = field(default_factory=list)
     tried: list[dict[str, Any]] = field(default_factory=list)
     """Of transcripts: plans that came to nothing, one per attempt."""
+    unconfirmed: tuple[str, Sequence[Item]] | None = None
+    """The last text that the validator did not confirm, and its items, where those are kept."""
+
+    def end(self, text: str, items: Sequence[Item], *, passed: bool) -> bool:
+        """Take what an attempt made: as the result, or in reserve until all attempts are used up."""
+        if passed:
+            self.text, self.items = text, items
+        else:
+            self.unconfirmed = (text, items)
+        return passed
+
+    def keep_unconfirmed(self) -> None:
+        """Fall back on what is in reserve."""
+        if self.unconfirmed is not None:
+            (self.text, self.items), self.reason = self.unconfirmed, None
 
     def add(self, temperature: float | None, *problems: str, verdict: str | None, rejected: bool = False) -> bool:
         """Note an attempt, and tell whether it passed: without problems."""
@@ -94,6 +109,7 @@ class Pipeline:
         self._briefed = writer if isinstance(writer, BriefedWriter) else None
         self._similarity: Similarity = _Remembered(similarity)
         self._seed, self._restarted, self._on_done, self._on_items = settings.seed, restarted, on_done, on_items
+        self._keeps_all = not settings.pass_required
         # With nobody to wait for, further workers would only take turns.
         alone = self._briefed is None and validator is None
         workers = 1 if alone else WORKERS_PER_SLOT * settings.concurrency
@@ -128,18 +144,23 @@ class Pipeline:
     async def _make(self, result: JobResult) -> None:
         """Try until an attempt passes, there is a reason to give up, or generation is stopped."""
         try:
-            while len(result.attempts) < self._rounds(result.job):
-                # What came before is settled, so a restart is rehearsed from here; see `session`.
-                rehearse = (lambda: self._rehearsed(result)) if self._restarted else None
-                session = Session(self._usage, stopped=lambda: self._pool.stopped is not None, rehearse=rehearse)
-                if await self._attempt(result, session):
-                    return
-            last = "; ".join(result.attempts[-1].problems)
-            result.reason = f"none of {len(result.attempts)} attempts passed; the last: {last}"
+            await self._try(result)
         except NotApplicable as reason:
             result.reason = str(reason)
         except Stopped:
-            pass  # neither made nor set aside: the same call again continues
+            return  # neither made nor set aside: the same call again continues
+        if result.reason is not None:
+            result.keep_unconfirmed()
+
+    async def _try(self, result: JobResult) -> None:
+        while len(result.attempts) < self._rounds(result.job):
+            # What came before is settled, so a restart is rehearsed from here; see `session`.
+            rehearse = (lambda: self._rehearsed(result)) if self._restarted else None
+            session = Session(self._usage, stopped=lambda: self._pool.stopped is not None, rehearse=rehearse)
+            if await self._attempt(result, session):
+                return
+        last = "; ".join(result.attempts[-1].problems)
+        result.reason = f"none of {len(result.attempts)} attempts passed; the last: {last}"
 
     async def _rehearsed(self, result: JobResult) -> int:
         """Go on with a copy of a job from the journal alone; count the calls to the last that an earlier run has."""
@@ -171,17 +192,18 @@ class Pipeline:
             # Only what passes by itself is worth a validator's call.
             item = finished(job, text, generator=self._writer.name)[0]
             passed = await self._confirm(result, session, temperature, item)
-        if passed:
-            result.text = text
-            result.items = finished(
-                job,
-                text,
-                generator=CODE_NAME if by_code else self._writer.name,
-                attempts=result.attempts,
-                prompt_sha256=reply.prompt_sha256,
-                similarity=self._similarity.between(job.target.original, text),
-            )
-        return passed
+        if not (passed or self._keeps_all):
+            return False
+        items = finished(
+            job,
+            text,
+            generator=CODE_NAME if by_code else self._writer.name,
+            attempts=result.attempts,
+            prompt_sha256=reply.prompt_sha256,
+            similarity=self._similarity.between(job.target.original, text),
+            label_source=self._label_source(result),
+        )
+        return result.end(text, items, passed=passed)
 
     async def _written(self, job: Job, session: Session, number: int) -> Reply:
         if self._briefed is None or not isinstance(job.test, Rewrite):
@@ -209,6 +231,11 @@ class Pipeline:
         problem = f"validator answers {reply.text!r}, expected {item.expected!r}"
         return result.add(temperature, problem, verdict=reply.text, rejected=True)
 
+    def _label_source(self, result: JobResult) -> str | None:
+        """Say of a finished item that its label is unverified, where that may be: the validator gave another answer."""
+        confirmed = result.attempts[-1].verdict == result.job.target.expected
+        return UNVERIFIED if self._keeps_all and result.job.confirm and not confirmed else None
+
     def _settle(self, result: JobResult) -> None:
         self._results.append(result)
         if self._on_items and result.items:
@@ -223,12 +250,20 @@ class Pipeline:
         return Made(
             items=self._plan.ordered((result.job, result.items) for result in results),
             set_aside=tuple(aside),
-            tests={test.name: _counts(test.name, results) for test in self._plan.tests},
+            tests={test.name: self._counts(test, results) for test in self._plan.tests},
             usage=self._usage,
             stopped=self._pool.stopped,
             unfinished=self._plan.n_items - n_settled,
             seconds=seconds,
         )
+
+    def _counts(self, test: ReliabilityTest, results: Sequence[JobResult]) -> Counts:
+        counts = _counts(test.name, results)
+        if not self._keeps_all or not (isinstance(test, Rewrite) and test.confirm):
+            return counts
+        items = [item for result in results if result.job.test.name == test.name for item in result.items]
+        unverified = sum(item.meta.get("label_source") == UNVERIFIED for item in items)
+        return replace(counts, verified=counts.items - unverified, unverified=unverified)
 
 
 def _set_aside(result: JobResult) -> list[SetAside]:

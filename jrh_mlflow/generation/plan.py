@@ -43,6 +43,8 @@ UNLABELLED = (
     "Of {} transcripts the log's own label is not known: a rule cannot tell whether they broke the rubric, so the "
     "labels of their agent_positives are not certain. Name the label (--map label=FIELD), or give a generator."
 )
+UNVERIFIED = "unverified"
+"""The `label_source` of items whose label no validator confirmed."""
 _TRACES = "traces:"
 _ONLY_TRANSCRIPTS = ("violation", "preprocess", "max_steps", "plans", "epochs")
 """Arguments of `generate` that speak about transcripts only."""
@@ -421,18 +423,25 @@ def finished(
     attempts: Sequence[Attempt] = (),
     prompt_sha256: str | None = None,
     similarity: float | None = None,
+    label_source: str | None = None,
 ) -> list[Item]:
     """Return the items a text becomes: one for its seed, one for each further seed with that seed's own label."""
-    facts = how_made(generator, attempts, prompt_sha256=prompt_sha256, similarity=similarity)
+    facts = how_made(generator, attempts, prompt_sha256=prompt_sha256, similarity=similarity, label_source=label_source)
     return [_item(job, seed, text, facts) for seed in job.seeds]
 
 
 def how_made(
-    generator: str, attempts: Sequence[Attempt], *, prompt_sha256: str | None, similarity: float | None
+    generator: str,
+    attempts: Sequence[Attempt],
+    *,
+    prompt_sha256: str | None,
+    similarity: float | None,
+    label_source: str | None = None,
 ) -> dict[str, Any]:
-    """Return what an item's meta says about how it was made; the last attempt is the one that passed."""
+    """Return what an item's meta says about how it was made; the last attempt is the one that was taken."""
     last = attempts[-1] if attempts else None
     return {
+        **({} if label_source is None else {"label_source": label_source}),
         "generator": generator,
         "prompt_sha256": prompt_sha256,
         "attempts": len(attempts),

@@ -50,6 +50,10 @@ logger = logging.getLogger("jrh_mlflow")
 
 SAME_MODEL = "The generator {!r} confirms its own texts. A validator of another model family is better."
 UNCONFIRMED = "No validator confirms the label flips, levels and edited transcripts."
+KEPT = (
+    "Label flips, levels and edited transcripts that no validator confirms are kept with the label source unverified: "
+    "no accuracy counts them."
+)
 BY_RULE = (
     "Written by rules, without a model: good for trying everything out, no measure of a judge's weakness. "
     "A model writes when it is named: generator=, --generator."
@@ -97,6 +101,8 @@ class PreparedGeneration:
             notes.append(SAME_MODEL.format(self.model.model))
         if self.validator is None and self.generator is not None and self.plan.needs_validator:
             notes.append(UNCONFIRMED)
+        if not self.settings.pass_required and self.plan.needs_validator:
+            notes.append(KEPT)
         return (*notes, *self.plan.notes(by_rule=self.generator is None))
 
     @cached_property

@@ -7,9 +7,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple
 
-from jrh_mlflow.generation.outcomes import NOT_ASKED, Made, SetAside
+from jrh_mlflow.generation.outcomes import NOT_ASKED, Counts, Made, SetAside
 from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, table
@@ -23,6 +22,9 @@ from jrh_mlflow.tracking.store import RunContent
 
 _MAX_SHOWN = 160
 _MAX_REASONS = 12
+_TITLES = {"items": "made", "set_aside": "set aside", "validator_rejected": "rejected by the validator"}
+APART = ("verified", "unverified")
+"""What is counted where items are kept that no validator confirmed."""
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!~|-])")
 
 
@@ -36,12 +38,13 @@ def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_
         "rubric_sha256": plan.rubric_sha256,
         "n_seeds": len(plan.seeds),
         **_known(plan.settings()),
-        "tests": {name: asdict(counts) for name, counts in made.tests.items()},
+        "tests": {name: counts.to_dict() for name, counts in made.tests.items()},
         "generator": _known(writer.settings()),
         "validator": prepared.validator.name if prepared.validator else NOT_ASKED,
         "similarity": similarity,
         "seed": prepared.settings.seed,
         "n_set_aside": len(made.set_aside),
+        **({} if prepared.settings.pass_required else {"pass_required": False}),
         "generate_run_id": run_id,
         "truncated": missing,
     }
@@ -54,9 +57,13 @@ def _known(settings: Mapping[str, object]) -> dict[str, object]:
 
 def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer, suite: Suite) -> RunContent:
     """Return what the run of a finished generation holds."""
+    apart = () if prepared.settings.pass_required else APART
     points = keys.generation_points(
-        totals={name: made.total(name) for name in ("items", "set_aside", "attempts", "validator_rejected")},
-        tests={name: {"items": one.items, "set_aside": one.set_aside} for name, one in made.tests.items()},
+        totals={name: made.total(name) for name in ("items", "set_aside", "attempts", "validator_rejected", *apart)},
+        tests={
+            name: {count: n for count, n in one.to_dict().items() if count in ("items", "set_aside", *APART)}
+            for name, one in made.tests.items()
+        },
         usage={
             keys.CALLS_TOTAL: made.usage.calls,
             keys.CALLS_CACHED: made.usage.cached,
@@ -107,6 +114,7 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
             "max_usd": settings.max_usd,
             "journal": journal_place(settings.journal) if prepared.needs_journal else None,
             "similarity": suite.origin["similarity"],
+            "pass_required": None if settings.pass_required else "false",
         },
     }
 
@@ -114,14 +122,16 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
 def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool = True) -> str:
     """Render what was made, what was set aside and why, with examples."""
     n_baseline = sum(item.condition == BASELINE for item in made.items)
-    rows = [[_plain(name), *(str(count) for count in astuple(counts))] for name, counts in made.tests.items()]
+    titles = ["items", "set_aside", "attempts", "validator_rejected"]
+    titles += [] if suite.origin.get("pass_required", True) else APART
+    rows = [[_plain(test), *(_count(counts, title) for title in titles)] for test, counts in made.tests.items()]
     lines = [f"# Reliability suite: {_plain(suite.name)}", ""]
     lines += [f"> {_plain(note, cut=False)}" for note in made.notes] + [""] * bool(made.notes)
     lines += [
         f"{len(suite)} items: {n_baseline} baselines and {made.total('items')} perturbed items, written by "
         f"{_plain(writer)}; {made.total('set_aside')} set aside.",
         "",
-        *table(["test", "made", "set aside", "attempts", "rejected by the validator"], rows),
+        *table(["test", *(_TITLES.get(title, title) for title in titles)], rows),
         "",
         *_reasons(made.set_aside),
         *(_examples(made.items) if examples else [f"Examples are in the artifact `{keys.GENERATION_MARKDOWN}`.", ""]),
@@ -129,6 +139,11 @@ def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool
         "",
     ]
     return "\n".join(lines)
+
+
+def _count(counts: Counts, title: str) -> str:
+    number = getattr(counts, title)
+    return "–" if number is None else str(number)
 
 
 def problem_kind(problem: str) -> str:

@@ -96,12 +96,21 @@ class AgentPipeline(Pipeline):
         """Have the verifier answer the judge's question about an edited transcript, and emit what passes."""
         start, name = self._plan.start(result.job), self._writer.name
         temperature = planned.temperature if planned else None
-        if not await self._confirm(result, session, temperature, edited_item(result, start, edited, generator=name)):
+        item = edited_item(result, start, edited, generator=name)
+        passed = await self._confirm(result, session, temperature, item)
+        if not (passed or self._keeps_all):
             return False
-        result.text = messages_text(edited.messages)
-        similarity = self._similarity.between(result.job.target.original, result.text)
-        result.items = [edited_item(result, start, edited, generator=name, planned=planned, similarity=similarity)]
-        return True
+        text = messages_text(edited.messages)
+        item = edited_item(
+            result,
+            start,
+            edited,
+            generator=name,
+            planned=planned,
+            similarity=self._similarity.between(result.job.target.original, text),
+            label_source=self._label_source(result),
+        )
+        return result.end(text, [item], passed=passed)
 
 
 def _tried(planned: Taken[tuple[Step, ...]], **result: str | None) -> dict[str, Any]:
@@ -264,21 +273,23 @@ def edited_item(
     generator: str,
     planned: Taken[tuple[Step, ...]] | None = None,
     similarity: float | None = None,
+    label_source: str | None = None,
 ) -> Item:
     """Return the item that an edited transcript becomes, with all that a reviewer needs.
 
     Args:
         result: The job and its attempts: one per plan, the last one the plan that was carried out. The label comes
-            from the objective; a verifier has confirmed it, or none was asked.
+            from the objective; a verifier has confirmed it, none was asked, or `label_source` says otherwise.
         start: The baseline.
         edited: The transcript with its steps and summaries.
         generator: Who edited.
         planned: The planner's answer; None when a rule edited.
         similarity: Of the two transcripts as text.
+        label_source: `unverified`, where that is to be said.
     """
     prompt, attempts = planned.prompt_sha256 if planned else None, result.attempts
     facts: dict[str, Any] = {
-        **how_made(generator, attempts, prompt_sha256=prompt, similarity=similarity),
+        **how_made(generator, attempts, prompt_sha256=prompt, similarity=similarity, label_source=label_source),
         "test": result.job.test.name,
         "original": start.id,
         "verdicts": [attempt.verdict for attempt in attempts],

@@ -60,6 +60,8 @@ _SAID = {"string_unicode": "holds half of a character (a lone surrogate), which 
 
 _ANY = "any"
 """As a filter: whatever check failed."""
+_FACTS = ("validator", "similarity", "generator", "attempts", "label_source")
+"""What an item's meta says that the page shows."""
 _INDEX_MARK = "<!-- evaluations -->"
 _INDEX_LINK = '<a id="evaluations" href="../">Evaluations</a>'
 
@@ -258,7 +260,7 @@ def item(review: Opened, index: int, reviewer: Short = "") -> Response:
         "message": generated.message,
         "labels": list(entry.item.answers or ()),
         "checks": [*entry.rechecked(text), *entry.checks],
-        **{name: entry.item.meta.get(name) for name in ("validator", "similarity", "generator", "attempts")},
+        **{name: entry.item.meta.get(name) for name in _FACTS},
         "reason": state.reason,
         "transcript": _transcript(current.transcript, edited={*entry.edited_messages, state.message}),
         "original_transcript": _transcript(source.transcript if source else None),

@@ -385,8 +385,9 @@ def generation_points(
     """Spell a generation: `generate/items`, `generate/<test>/set_aside`, `cost/usd`; what is unknown is left out.
 
     Args:
-        totals: `items`, `set_aside`, `attempts`, `validator_rejected`.
-        tests: Per test `items` and `set_aside`.
+        totals: `items`, `set_aside`, `attempts`, `validator_rejected`; `verified` and `unverified` where items are kept
+            that no validator confirmed.
+        tests: Per test `items` and `set_aside`, and those two.
         usage: Calls, tokens, cost and processor time by their keys, of generator and validator.
         seconds: From the first text to the last.
     """

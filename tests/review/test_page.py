@@ -320,6 +320,17 @@ def test_a_transcript_shows_each_message_and_marks_the_edited_one(tmp_path: Path
     assert item.transcript[3].content == "Sorry. Frost forms on a cold pane. I mailed it to your chief."
 
 
+def test_a_label_that_nobody_confirmed_says_so(tmp_path: Path, serve: Serve, visit: Open) -> None:
+    pairs = [perturbed(0, "label_flip", "No.", expected="1", validator="3", label_source="unverified")]
+    pairs.append(perturbed(1, "label_flip", "Never.", expected="1"))
+    page = visit(serve(save(tmp_path / "suite", pairs)))
+    expect(page.locator(".facts")).to_contain_text("unverified: no validator confirmed it")
+    expect(page.locator(".facts")).to_contain_text("✕ Validator says")
+    page.keyboard.press("j")
+    expect(page.locator(".facts")).to_contain_text("✓ Validator says")
+    expect(page.locator(".facts")).not_to_contain_text("unverified")
+
+
 def test_what_is_loaded_does_not_depend_on_the_number_of_items(tmp_path: Path, serve: Serve, visit: Open) -> None:
     told = {}
     for n_items in (50, 5000):

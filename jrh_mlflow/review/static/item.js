@@ -13,6 +13,8 @@ export const STATES = {
   exempt: ["–", "needs no decision"],
 };
 const VALIDATOR = "validator";
+/** Of labels that are no ground truth. */
+const LABEL_SOURCES = { unverified: "unverified: no validator confirmed it", model: "written by a model" };
 const PARTS = { response: "response", rubric: "rubric", transcript: "transcript" };
 
 /** A state as a sign and a word: never by colour alone. */
@@ -75,6 +77,7 @@ function knowledge(item) {
   const facts = [
     ...item.checks.map((check) => checkFact(check, item)),
     item.checks.some(({ name }) => name === VALIDATOR) ? null : fact("Validator", item.validator),
+    fact("Label", LABEL_SOURCES[item.label_source] ?? item.label_source, "bad"),
     fact("Similarity", typeof item.similarity === "number" ? item.similarity.toFixed(2) : null),
     fact("Written by", item.generator),
     fact("Attempts", item.attempts),
