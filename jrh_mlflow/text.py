@@ -168,4 +168,4 @@ def _file_text(name: str, what: str, folder: Path | None) -> str:
         return ((folder or Path()) / name).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else error
-        raise RecipeError(f"The file {name!r} of `{what}` cannot be read: {problem}.") from error
+        raise RecipeError(f"The {what} file {name} cannot be read: {problem}.") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jrh_mlflow.cli.judging import judge_arguments, judge_options, price_from_option, prompted_judge
-from jrh_mlflow.cli.options import as_json, from_model, suite_option
+from jrh_mlflow.cli.options import as_json, force_option, from_model, suite_option
 from jrh_mlflow.options import RunOptions
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ def batch() -> None:
 @click.option("--max-requests", type=click.IntRange(min=1), default=50_000, show_default=True, help="Of one file.")
 @journal_option
 @judge_options
+@force_option
 @as_json
 def export(
     output: str,
+    force: bool,
     suite: str | None,
     replicates: int,
     max_requests: int,
@@ -58,7 +60,8 @@ def export(
     judge = prompted_judge(judge_arguments(options))
     chosen = prepare(judge, suite, replicates=replicates, dry=True).suite
     with journal_at(journal) as book:
-        summary = export_batch(judge, chosen, book, output, replicates=replicates, max_requests=max_requests)
+        limits = {"replicates": replicates, "max_requests": max_requests}
+        summary = export_batch(judge, chosen, book, output, **limits, force=force)
     if as_json:
         click.echo(json.dumps(asdict(summary), indent=1, default=str))
     else:

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, tracking
+from jrh_mlflow.cli.options import as_json, as_markdown, force_option, tracking
 from jrh_mlflow.cli.printing import print_page
+from jrh_mlflow.outputs import check_free
 
 
 @click.command()
@@ -19,10 +20,11 @@ from jrh_mlflow.cli.printing import print_page
 @click.option("--run-name", help="Name of the MLflow run.")
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
 @tracking
+@force_option
 @as_json
 @as_markdown
 def compare(
-    runs: tuple[str, ...], html: Path | None, no_log: bool, as_json: bool, markdown: bool, **options: Any
+    runs: tuple[str, ...], html: Path | None, no_log: bool, force: bool, as_json: bool, markdown: bool, **options: Any
 ) -> None:
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
@@ -34,6 +36,8 @@ def compare(
     from jrh_mlflow.evaluation.compare import compare as run
     from jrh_mlflow.reports.terminal import comparison_lines
 
+    if html is not None:
+        check_free(html, force=force)
     comparison = run(list(runs), log=not no_log, **options)
     if as_json:
         click.echo(json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))

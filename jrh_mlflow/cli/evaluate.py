@@ -13,6 +13,7 @@ from jrh_mlflow.cli.options import (
     as_json,
     as_markdown,
     flag_of,
+    force_option,
     from_model,
     limits,
     suite_option,
@@ -56,11 +57,18 @@ run_options = together(
     help="Log an evaluation kept on disk while MLflow was down.",
 )
 @table_option("the calls")
+@force_option
 @tracking
 @as_json
 @as_markdown
 def evaluate(
-    recipe_file: str | None, folder: str | None, table: str | None, as_json: bool, markdown: bool, **options: Any
+    recipe_file: str | None,
+    folder: str | None,
+    table: str | None,
+    force: bool,
+    as_json: bool,
+    markdown: bool,
+    **options: Any,
 ) -> None:
     """Measure one judge on one suite and log it as an MLflow run.
 
@@ -78,7 +86,7 @@ def evaluate(
 
     if folder is not None:
         resumed = evaluation.resume(folder, tracking_uri=options["tracking_uri"])
-        save_table(resumed.calls, table)
+        save_table(resumed.calls, table, force=force)
         print_evaluations([resumed], as_json=as_json, markdown=markdown)
         return
     dry_run, recipe = options.pop("dry_run"), _recipe(recipe_file, options)
@@ -89,7 +97,7 @@ def evaluate(
         return
     with shown_when_stopped(as_json=as_json, markdown=markdown):
         result = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
-    save_table(result.calls, table)
+    save_table(result.calls, table, force=force)
     print_evaluations([result], as_json=as_json, markdown=markdown)
     _end([result])
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +15,7 @@ from jrh_mlflow.cli.judging import extra_fields, price_from_option
 from jrh_mlflow.cli.options import (
     ABOVE_ZERO,
     as_json,
+    force_option,
     from_model,
     limits,
     or_none,
@@ -83,12 +83,14 @@ model_options = together(
 @transcript_options
 @model_options
 @table_option("the items")
+@force_option
 @as_json
-def generate(source: str, as_json: bool, dry_run: bool, table: str | None, **options: Any) -> None:
+def generate(source: str, as_json: bool, dry_run: bool, table: str | None, force: bool, **options: Any) -> None:
     """Make a reliability suite from labelled responses (CSV, JSON, Parquet, .xlsx), transcripts, or a recipe.
 
     Texts are written, checked, confirmed and tried again; what does not pass is set aside with its reasons. Options
     override the recipe. Exit code 3: stopped by the cap, what is complete is written; run it again with a higher one.
+    A folder that holds another suite is left as it is, unless --force says otherwise.
 
     \b
     Example: jrh generate answers.csv --rubric "Is the answer correct?" --labels fail,pass -o suite
@@ -106,15 +108,11 @@ def generate(source: str, as_json: bool, dry_run: bool, table: str | None, **opt
         return
     if output is None:
         raise click.UsageError("Give -o FOLDER, where the suite is written.")
-    from jrh_mlflow.generation.generate import run_generation
-    from jrh_mlflow.generation.outcomes import partial_file
+    from jrh_mlflow.generation.generate import generate_into
     from jrh_mlflow.suites.spreadsheets import items_frame
 
-    # `jrh review` may look at the items while the others are being made.
-    with partial_file(Path(output)) as on_items:
-        done = run_generation(settings, on_items=on_items)
-        done.suite.save(output)
-    save_table(items_frame(done.suite.items), table)
+    done = generate_into(output, settings, force=force)
+    save_table(items_frame(done.suite.items), table, force=force)
     _print(done, str(output), as_json=as_json)
     if done.truncated:
         click.echo(f"Truncated ({done.truncated}). Raise --max-usd and run it again.", err=True)

@@ -17,6 +17,9 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 as_markdown = click.option("--markdown", is_flag=True, help="Print the whole page as Markdown.")
 
+force_option = click.option("--force", is_flag=True, is_eager=True, help="Overwrite what lies at the output already.")
+"""Eager: options that check their file ask for it."""
+
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Return a decorator that adds options in the order they are given."""
@@ -94,13 +97,13 @@ suite_option = click.option(
 )
 
 
-def _writable_table(_context: click.Context, _parameter: click.Parameter, path: str | None) -> str | None:
+def _writable_table(context: click.Context, _parameter: click.Parameter, path: str | None) -> str | None:
     """Check before anything is asked or paid that the table can be written."""
     if path is None:
         return None
     from jrh_mlflow.suites.spreadsheets import checked_output
 
-    return str(checked_output(path))
+    return str(checked_output(path, force=bool(context.params.get("force"))))
 
 
 def table_option(rows: str) -> Callable[[F], F]:

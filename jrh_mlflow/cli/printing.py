@@ -30,13 +30,13 @@ def print_lines(lines: Iterable[str]) -> None:
         click.echo(line)
 
 
-def save_table(frame: pd.DataFrame, path: str | None) -> None:
+def save_table(frame: pd.DataFrame, path: str | None, *, force: bool) -> None:
     """Write a table where one is wanted, and say beside the results what its cells could not hold."""
     if path is None:
         return
     from jrh_mlflow.suites.spreadsheets import write_table
 
-    for note in write_table(frame, path):
+    for note in write_table(frame, path, force=force):
         click.echo(note, err=True)
 
 

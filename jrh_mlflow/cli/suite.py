@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, read_pairs, table_option
+from jrh_mlflow.cli.options import as_json, force_option, read_pairs, table_option
 from jrh_mlflow.cli.printing import print_table, save_table
+from jrh_mlflow.outputs import check_free
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation.suite_audit import SuiteAudit
@@ -40,15 +41,17 @@ def suite() -> None:
 @click.option("--seed", default=0, show_default=True)
 @click.option("--tasks", type=click.Path(), help="Your own tasks: a YAML file or a folder of them.")
 @click.option("--name", help="Of the suite.")
-def build(output: str, **options: Any) -> None:
+@force_option
+def build(output: str, force: bool, **options: Any) -> None:
     """Build a datasheet suite, from the package's tasks or your own.
 
     Example: jrh suite build --tasks my_tasks/ --n-tasks 4 -o my_suite
     """
     from jrh_mlflow.suites import datasheet_suite
+    from jrh_mlflow.suites.suite import save_suite
 
     built = datasheet_suite(**options)
-    built.save(output)
+    save_suite(built, output, force=force)
     click.echo(f"{built.name}: {len(built)} items, sha256 {built.sha256}, in {output}")
 
 
@@ -61,25 +64,28 @@ def build(output: str, **options: Any) -> None:
 @click.option("--first", default="1", show_default=True, help="How the file says that the first response is better.")
 @click.option("--second", default="2", show_default=True)
 @click.option("--name", default="natural", show_default=True)
-def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, second: str, name: str) -> None:
+@force_option
+def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, second: str, name: str, force: bool) -> None:
     """Build a suite of natural pairs: real responses with a known better side.
 
     Example: jrh suite from-pairs pairs.csv --map instruction=input --map better=label -o my_pairs
     """
     from jrh_mlflow.suites import natural_suite
     from jrh_mlflow.suites.dataset import read_table
+    from jrh_mlflow.suites.suite import save_suite
 
     columns = read_pairs(pairs)
     built = natural_suite(read_table(file), columns=columns, better_values=(first, second), name=name)
-    built.save(output)
+    save_suite(built, output, force=force)
     click.echo(f"{built.name}: {len(built)} pairs, sha256 {built.sha256}, in {output}")
 
 
 @suite.command()
 @click.argument("path_or_uri")
 @table_option("its items")
+@force_option
 @as_json
-def show(path_or_uri: str, table: str | None, as_json: bool) -> None:
+def show(path_or_uri: str, table: str | None, force: bool, as_json: bool) -> None:
     """Check a suite (hash and every validity gate) and say what is in it.
 
     Example: jrh suite show datasheet --table items.xlsx
@@ -88,7 +94,7 @@ def show(path_or_uri: str, table: str | None, as_json: bool) -> None:
     from jrh_mlflow.suites.spreadsheets import items_frame
 
     found = load_suite(path_or_uri)
-    save_table(items_frame(found.items), table)
+    save_table(items_frame(found.items), table, force=force)
     manifest = found.manifest
     if as_json:
         click.echo(json.dumps(manifest, indent=1, ensure_ascii=False))
@@ -160,7 +166,8 @@ def _print_audit(done: SuiteAudit) -> None:
 @click.argument("path_or_uri", metavar="SUITE")
 @click.option("--log", "logs", multiple=True, required=True, type=click.Path(), help="Where the originals lie.")
 @click.option("-o", "--output", required=True, type=click.Path(), help="Log to write: .eval or .json.")
-def export_inspect(path_or_uri: str, logs: tuple[str, ...], output: str) -> None:
+@force_option
+def export_inspect(path_or_uri: str, logs: tuple[str, ...], output: str, force: bool) -> None:
     """Write a suite's edited transcripts as an Inspect log, for inspect_ai's own reader and viewer.
 
     Example: jrh suite export-inspect my_suite --log original.eval -o edited.eval
@@ -168,6 +175,7 @@ def export_inspect(path_or_uri: str, logs: tuple[str, ...], output: str) -> None
     from jrh_mlflow.resolve import load_suite
     from jrh_mlflow.suites.transcripts.inspect_export import export_inspect as write
 
+    check_free(output, force=force)
     edits = write(load_suite(path_or_uri), logs, output)
     n_messages = sum(len(edit.places) for edit in edits)
     click.echo(f"{len(edits)} edited transcripts with {n_messages} edited messages in {output}")

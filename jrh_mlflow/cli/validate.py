@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json
+from jrh_mlflow.cli.options import as_json, force_option
 from jrh_mlflow.cli.printing import print_table
+from jrh_mlflow.outputs import check_free
 
 if TYPE_CHECKING:
     from jrh_mlflow.evaluation.validate import Check, Map
@@ -39,6 +40,7 @@ _COLUMNS = {"axis": "", "design": "", "interval": "", "truth": ".3f", "bias": "+
 @click.option("--workers", type=click.IntRange(1), help="Processes [all cores; 1 with --quick].")
 @click.option("--quick", is_flag=True, help="Designs of 10 tasks, few draws, 20 judges on a small suite: seconds.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the whole grid as JSON.")
+@force_option
 @as_json
 def validate(
     seeds: int,
@@ -48,6 +50,7 @@ def validate(
     workers: int | None,
     quick: bool,
     output: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Test the tester: do the intervals hold, on simulated judges and tasks with known rates?
@@ -67,6 +70,8 @@ def validate(
     from jrh_mlflow.stats import coverage
     from jrh_mlflow.suites import datasheet_suite
 
+    if output:
+        check_free(output, force=force)
     seeds, draws = (min(seeds, 20), min(draws, 5)) if quick else (seeds, draws)
     if 0 < seeds < 20:
         raise click.UsageError("--seeds must be at least 20: coverage from fewer says nothing.")

@@ -37,6 +37,7 @@ from jrh_mlflow.models.prices import BYTES_PER_TOKEN, Overrides, Price, prompt_s
 from jrh_mlflow.models.transports import FailureKind, TransportError, safe_text
 from jrh_mlflow.models.transports.dialect import chat_body, decode, encode, is_error, read_completion, read_error
 from jrh_mlflow.models.transports.direct import resolve
+from jrh_mlflow.outputs import check_free
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.suites.suite import Suite
 
@@ -109,6 +110,7 @@ def export_batch(
     replicates: int = 1,
     max_requests: int = MAX_REQUESTS,
     max_bytes: int = MAX_BYTES,
+    force: bool = False,
 ) -> BatchSummary:
     """Write the calls of an evaluation that the journal does not answer, as the direct transport would send them.
 
@@ -118,10 +120,11 @@ def export_batch(
         judge: A model of a provider that speaks the OpenAI dialect.
         suite: What to judge.
         journal: Its answers are left out.
-        path: The file to write; one that exists is never overwritten, because its import needs it.
+        path: The file to write; one that exists is not overwritten, because its import needs it.
         replicates: How often each presentation is asked.
         max_requests: Of one file.
         max_bytes: Of one file.
+        force: Overwrite it all the same.
 
     Raises:
         RecipeError: The model has no such batches, or the file cannot be written.
@@ -132,7 +135,7 @@ def export_batch(
     judge.begin(suite)
     window, counts = context_window(judge.model), Counter[str]()
     planned = plan_calls(suite, judge, replicates=replicates)
-    with NumberedFiles(Path(path), max_lines=max_requests, max_bytes=max_bytes) as files:
+    with NumberedFiles(Path(path), max_lines=max_requests, max_bytes=max_bytes, force=force) as files:
         for request, key, answered in looked_up(judge, planned, journal):
             counts["calls"] += 1
             if answered:
@@ -186,9 +189,10 @@ class NumberedFiles:
     Used with `with`. The files get their names at the end, so that a broken export is never sent.
     """
 
-    def __init__(self, path: Path, *, max_lines: int, max_bytes: int) -> None:
-        if taken := next(iter(_written(path)), None):
-            raise RecipeError(f"{taken} exists, and its import may need it. Give another name, or delete it.")
+    def __init__(self, path: Path, *, max_lines: int, max_bytes: int, force: bool = False) -> None:
+        self._former = _written(path)
+        for taken in self._former:
+            check_free(taken, force=force, holds="exists, and its import may need it")
         self.n_lines = self.n_bytes = 0
         self.written: tuple[Path, ...] = ()
         self._path, self._max_lines, self._max_bytes = path, max_lines, max_bytes
@@ -205,6 +209,8 @@ class NumberedFiles:
                 if self._file is not None:
                     self._file.close()
                 if details[0] is None:
+                    for former in self._former:
+                        former.unlink()
                     several = len(self._drafts) > 1
                     self.written = tuple(
                         draft.rename(_part(self._path, number) if several else self._path)

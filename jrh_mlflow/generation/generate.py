@@ -12,11 +12,11 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.errors import JudgeError
-from jrh_mlflow.generation.outcomes import Made, OnItems, Usage
+from jrh_mlflow.generation.outcomes import Made, OnItems, Usage, partial_file
 from jrh_mlflow.generation.pipeline import OnDone, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan
 from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
-from jrh_mlflow.generation.report import generation_content, made_suite
+from jrh_mlflow.generation.report import check_folder, generation_content, made_suite
 from jrh_mlflow.generation.transcripts import AgentPipeline
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.models.local.server import ModelClock, local_models, make_ready
@@ -25,7 +25,7 @@ from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.resolve import journal_at, may_exist
-from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.suites.suite import Suite, save_suite
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store, open_run, publish
@@ -153,9 +153,26 @@ def generate(
     return run_generation(GenerationSettings.checked(locals())).suite
 
 
-def run_generation(settings: GenerationSettings, *, on_items: OnItems | None = None) -> GenerationRun:
-    """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
+def generate_into(folder: str | Path, settings: GenerationSettings, *, force: bool = False) -> GenerationRun:
+    """Generate into a folder; while items are made, `jrh review` may look at those that are there.
+
+    Raises:
+        RecipeError: when another suite lies there and `force` was not given: before anything is paid where its
+            settings are others, and else when its items turn out to be.
+    """
     prepared = prepare_generation(settings)
+    check_folder(prepared, Path(folder), force=force)
+    with partial_file(Path(folder)) as on_items:
+        done = run_generation(settings, prepared=prepared, on_items=on_items)
+        save_suite(done.suite, folder, force=force, continues=True)
+    return done
+
+
+def run_generation(
+    settings: GenerationSettings, *, prepared: PreparedGeneration | None = None, on_items: OnItems | None = None
+) -> GenerationRun:
+    """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
+    prepared = prepared or prepare_generation(settings)
     _check_ready(prepared)
     local = local_models(prepared.generator, prepared.validator)
     settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})

@@ -126,6 +126,17 @@ class PreparedGeneration:
         more = plan.settings()
         return outbox_key("generate", *parts, *([more] if more else []))
 
+    def writer_settings(self) -> dict[str, object]:
+        """Return what makes the writer this one; logged as params `generator.*`."""
+        if isinstance(self.generator, Generator):
+            return self.generator.settings()
+        writer = (
+            OfflineWriter(self.settings.seed)
+            if self.generator is None
+            else CallableWriter(self.generator, concurrency=1)
+        )
+        return writer.settings()
+
     def validator_settings(self) -> dict[str, Any]:
         """Return what is logged of the validator, as params `validator.*`."""
         if self.validator is None:

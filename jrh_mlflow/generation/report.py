@@ -7,16 +7,20 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Counts, Made, SetAside
 from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
+from jrh_mlflow.outputs import check_free
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, table
 from jrh_mlflow.reports.numbers import spent_text
 from jrh_mlflow.resolve import journal_place
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
-from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_manifest
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import RunContent
 
@@ -30,25 +34,58 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!~|-])")
 
 def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_id: str, similarity: str) -> Suite:
     """Return the suite, whose manifest says where it comes from."""
-    plan = prepared.plan
-    missing = f"{made.stopped}: {made.unfinished} of {plan.n_items} items not made" if made.stopped else None
+    missing = f"{made.stopped}: {made.unfinished} of {prepared.plan.n_items} items not made" if made.stopped else None
     origin = {
+        **_made_from(prepared, writer.settings()),
+        "tests": {name: counts.to_dict() for name, counts in made.tests.items()},
+        "similarity": similarity,
+        "n_set_aside": len(made.set_aside),
+        "generate_run_id": run_id,
+        "truncated": missing,
+    }
+    return Suite(name=prepared.settings.suite_name, items=made.items, origin=origin)
+
+
+def _made_from(prepared: PreparedGeneration, writer: Mapping[str, object]) -> dict[str, Any]:
+    """Return what decides what a suite holds, as its manifest says it."""
+    plan = prepared.plan
+    return {
         "builder": "generate",
         "dataset_sha256": plan.sha256,
         "rubric_sha256": plan.rubric_sha256,
         "n_seeds": len(plan.seeds),
         **_known(plan.settings()),
-        "tests": {name: counts.to_dict() for name, counts in made.tests.items()},
-        "generator": _known(writer.settings()),
+        "generator": _known(writer),
         "validator": prepared.validator.name if prepared.validator else NOT_ASKED,
-        "similarity": similarity,
         "seed": prepared.settings.seed,
-        "n_set_aside": len(made.set_aside),
         **({} if prepared.settings.pass_required else {"pass_required": False}),
-        "generate_run_id": run_id,
-        "truncated": missing,
     }
-    return Suite(name=prepared.settings.suite_name, items=made.items, origin=origin)
+
+
+def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> None:
+    """Refuse, before anything is paid, a folder with a suite that other settings made.
+
+    Raises:
+        RecipeError: naming what differs.
+    """
+    items = folder / ITEMS_FILE
+    if force or not items.exists():
+        return
+    try:
+        manifest = read_manifest(folder / MANIFEST_FILE)
+    except (OSError, SuiteError):
+        manifest = {}
+    found = {**(manifest.get("origin") or {}), "name": manifest.get("name")}
+    wanted = {**_made_from(prepared, prepared.writer_settings()), "name": prepared.settings.suite_name}
+    differing = [name for name, value in _as_saved(wanted).items() if found.get(name) != value]
+    if list(found.get("tests") or ()) != [test.name for test in prepared.plan.tests]:
+        differing.append("tests")
+    if differing:
+        check_free(items, force=False, holds=f"is another suite: it differs in {', '.join(sorted(differing))}")
+
+
+def _as_saved(value: Any) -> Any:
+    return json.loads(json.dumps(value))
 
 
 def _known(settings: Mapping[str, object]) -> dict[str, object]:

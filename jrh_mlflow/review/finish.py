@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jrh_mlflow.errors import ReviewError, SuiteError, TrackingError
+from jrh_mlflow.errors import ReviewError, TrackingError
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import number_text, short_interval
 from jrh_mlflow.review.contents import Content, ReviewEntry, shown_states
@@ -24,7 +24,7 @@ from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_a
 from jrh_mlflow.review.sources import Review
 from jrh_mlflow.review.states import ACCEPTED, DECIDED, EDITED, EXEMPT, REJECTED, UNDECIDED, ConflictError, Standings
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.suites.suite import Suite, read_suite
+from jrh_mlflow.suites.suite import Suite, holds_suite
 from jrh_mlflow.text import clean_text
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.logged_tables import table_tags, table_text
@@ -148,7 +148,7 @@ def _saved(suite: Suite, wanted: Path) -> Path:
         while True:
             path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
             if path.exists():
-                if _holds(path, suite):
+                if holds_suite(path, suite):
                     return path
                 number += 1
                 continue
@@ -157,13 +157,6 @@ def _saved(suite: Suite, wanted: Path) -> Path:
             except OSError as error:
                 if not path.exists():  # otherwise another process took the name in this moment
                     raise ReviewError(f"The reviewed suite cannot be written to {path}: {error}.") from error
-
-
-def _holds(path: Path, suite: Suite) -> bool:
-    try:
-        return read_suite(path).sha256 == suite.sha256
-    except SuiteError:
-        return False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.errors import JrhError, RecipeError, suggest
+from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import name_of_test
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import message_text
@@ -178,8 +179,7 @@ def checked_output(path: str | Path, *, force: bool = False) -> Path:
     path = Path(path)
     if path.suffix.lower() not in OUTPUTS:
         raise RecipeError(f"{path.name}: a table is written as {' or '.join(OUTPUTS)}.")
-    if path.exists() and not force:
-        raise RecipeError(f"{path} is there already. Give another name, or remove it.")
+    check_free(path, force=force)
     if path.suffix.lower() == ".xlsx":
         openpyxl()
     return path

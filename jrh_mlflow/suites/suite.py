@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.home import home, writable_home
+from jrh_mlflow.outputs import check_free
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message, message_text, read_message, saved_message
 from jrh_mlflow.suites.validity import check_suite
@@ -166,6 +167,47 @@ class Suite:
         text = json.dumps(self.manifest, indent=1, ensure_ascii=False)
         (folder / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
         return folder
+
+
+def save_suite(suite: Suite, path: str | Path, *, force: bool = False, continues: bool = False) -> Path:
+    """Save a suite where none lies, or where the same one does, which is then left as it is.
+
+    A folder that was put under review stays so: its new items are undecided.
+
+    Args:
+        suite: What to save.
+        path: Its folder.
+        force: Overwrite any other suite.
+        continues: Overwrite a suite that was truncated: this one is more of it.
+
+    Raises:
+        RecipeError: when another suite lies there.
+    """
+    folder = Path(path)
+    if holds_suite(folder, suite):
+        return folder
+    origin = _saved_origin(folder)
+    if not (continues and origin.get("truncated")):
+        check_free(folder / ITEMS_FILE, force=force, holds="is another suite")
+    suite.save(folder)
+    if origin.get("review"):
+        mark_review(folder, "open")
+    return folder
+
+
+def holds_suite(path: Path, suite: Suite) -> bool:
+    """Whether a folder holds this very suite."""
+    try:
+        return (path / ITEMS_FILE).exists() and read_suite(path).sha256 == suite.sha256
+    except SuiteError:
+        return False
+
+
+def _saved_origin(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(read_manifest(folder / MANIFEST_FILE, mend=True).get("origin") or {})
+    except (OSError, SuiteError):
+        return {}
 
 
 def _sha256(content: bytes) -> str:

@@ -157,12 +157,12 @@ def test_generator_and_validator_of_a_recipe_become_objects(tmp_path: Path) -> N
         (("dataset: answers.csv", ""), "no `dataset`"),
         (
             ('rubric: "@rubric.txt"', 'rubric: "@nowhere.txt"'),
-            r"recipe\.yaml: The file 'nowhere\.txt' of `rubric` cannot",
+            r"recipe\.yaml: The rubric file nowhere\.txt cannot",
         ),
-        (('rubric: "@rubric.txt"', "rubric: {file: nowhere.txt}"), "The file 'nowhere.txt' of `rubric` cannot be read"),
+        (('rubric: "@rubric.txt"', "rubric: {file: nowhere.txt}"), "The rubric file nowhere.txt cannot be read"),
         (('rubric: "@rubric.txt"', "rubric: {fiel: rubric.txt}"), "unknown key 'fiel'. Did you mean 'file'"),
         (('rubric: "@rubric.txt"', "rubric: {file: 3}"), "must be a text or {file: NAME}"),
-        (("n: 6", "instruction: {file: nowhere.txt}"), "The file 'nowhere.txt' of `instruction` cannot be read"),
+        (("n: 6", "instruction: {file: nowhere.txt}"), "The instruction file nowhere.txt cannot be read"),
         (("n: 6", "generator: {modle: x}"), "Did you mean 'model'"),
         (("n: 6", "generator: {attempts: 2}"), "one of `model` or `callable`"),
         (("n: 6", "generator: {model: x, attempts: 0}"), "attempts"),
@@ -249,7 +249,7 @@ def test_texts_on_the_command_line_may_be_files_and_a_missing_one_is_named(
     items = jrh.load_suite("suite").items
     assert {(item.instruction, item.rubric) for item in items} == {("Answer the question.", "@all: is it right?")}
     missing = cli("generate", table, *told, "--instruction", "@nowhere.txt", "-o", "other")
-    assert "The file 'nowhere.txt' of `instruction` cannot be read: No such file" in str(missing.exception)
+    assert "The instruction file nowhere.txt cannot be read: No such file" in str(missing.exception)
 
 
 def test_cells_of_the_label_column_mean_what_the_command_line_says(store_uri: str, tmp_path: Path) -> None:
@@ -322,3 +322,73 @@ def test_what_the_journal_answers_needs_no_key(table: Path, store_uri: str, monk
         kept = generated(table, store_uri, *told)
     assert paid["suite"] == kept["suite"]
     assert kept["metrics"]["calls/cached"] == kept["metrics"]["calls/total"] == paid["metrics"]["calls/total"] > 0
+
+
+def test_a_folder_with_another_suite_is_refused_before_anything_is_paid(
+    table: Path, store_uri: str, tmp_path: Path
+) -> None:
+    told = ("--tests", "typos", "--n", 4)
+    first = generated(table, store_uri, *told, "-o", "suite")
+    content = (tmp_path / "suite" / "suite.jsonl").read_bytes()
+    with LoopbackServer(reply=Player(rows(), tests="semantic_paraphrase")) as server:
+        model = ("--tests", "semantic_paraphrase", "--generator", "openai/writer", "--api-base", server.url, "--n", 4)
+        given = (*MAPPED, "--rubric", RUBRIC, "--tracking-uri", store_uri, "-o", "suite", "--json")
+        refused = cli("generate", table, *given, *model)
+        assert server.counts["requests"] == 0
+        assert "suite.jsonl is another suite: it differs in generator, tests" in str(refused.exception)
+        assert "--force" in str(refused.exception)
+        assert isinstance(refused.exception, RecipeError)
+        assert (tmp_path / "suite" / "suite.jsonl").read_bytes() == content
+        forced = generated(table, store_uri, *model, "-o", "suite", "--force")
+    assert forced["suite"]["sha256"] == jrh.load_suite("suite").sha256 != first["suite"]["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (("--rubric", "Is it short?"), "rubric_sha256"),
+        (("--seed", 1), "seed"),
+        (("--n", 6), "dataset_sha256, n_seeds"),
+        (("--name", "other"), "name"),
+    ],
+)
+def test_other_settings_are_named_when_the_folder_is_refused(
+    change: tuple[object, ...], named: str, table: Path, store_uri: str
+) -> None:
+    told = (*MAPPED, "--rubric", RUBRIC, "--tests", "typos", "--n", 4, "-o", "suite", "--tracking-uri", store_uri)
+    assert cli("generate", table, *told).exit_code == 0
+    refused = cli("generate", table, *told, *change)
+    assert named in str(refused.exception)
+    assert isinstance(refused.exception, RecipeError)
+
+
+def test_the_same_suite_again_is_fine_and_keeps_what_a_review_noted(
+    table: Path, store_uri: str, tmp_path: Path
+) -> None:
+    from jrh_mlflow.suites.suite import mark_review
+
+    told = ("--tests", "typos", "--n", 4, "-o", "suite")
+    first = generated(table, store_uri, *told)
+    mark_review(tmp_path / "suite", "open")
+    again = generated(table, store_uri, *told)
+    assert again["suite"] == first["suite"]
+    assert jrh.load_suite("suite").origin["review"] == "open"
+
+
+def test_a_truncated_generation_is_continued_in_its_folder_and_stays_under_review(
+    table: Path, store_uri: str, tmp_path: Path
+) -> None:
+    from jrh_mlflow.suites.suite import mark_review
+
+    with LoopbackServer(reply=Player(rows(), tests="semantic_paraphrase")) as server:
+        model = ("--generator", "openai/writer", "--api-base", server.url, "--price", "1000,2000", "--max-tokens", 128)
+        given = (*MAPPED, "--rubric", RUBRIC, "--tracking-uri", store_uri, "--tests", "semantic_paraphrase", *model)
+        cut = cli("generate", table, *given, "--max-usd", 6, "-o", "suite")
+        assert cut.exit_code == 3, (cut.output, cut.exception)
+        n_cut = len(jrh.load_suite("suite"))
+        mark_review(tmp_path / "suite", "open")
+        whole = cli("generate", table, *given, "--max-usd", 600, "-o", "suite")
+    assert whole.exit_code == 0, (whole.output, whole.exception)
+    suite = jrh.load_suite("suite")
+    assert (len(suite), suite.origin["truncated"], suite.origin["review"]) == (40, None, "open")
+    assert n_cut < 40

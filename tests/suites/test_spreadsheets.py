@@ -131,7 +131,7 @@ def test_every_cell_comes_back_but_for_characters_that_cannot_be_written(tmp_pat
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     write_table(pd.DataFrame({"a": [1]}), path)
-    with pytest.raises(RecipeError, match="is there already"):
+    with pytest.raises(RecipeError, match="exists already"):
         write_table(pd.DataFrame({"a": [2]}), path)
     write_table(pd.DataFrame({"a": [2]}), path, force=True)
     assert list(read_table(path)["a"]) == ["2"]
