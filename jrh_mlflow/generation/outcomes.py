@@ -72,7 +72,7 @@ class SetAside:
 
 @dataclass(kw_only=True, slots=True)
 class Usage:
-    """Calls, tokens and dollars of generator and validator together; sums are of what is known."""
+    """Calls, tokens and dollars of all models together; sums are of what is known."""
 
     calls: int = 0
     cached: int = 0
@@ -92,6 +92,10 @@ class Usage:
         self.output_tokens += call.output_tokens or 0
         self.cost_micro += round((call.cost_usd or 0.0) * 1_000_000)
         self.unknown_costs += call.cost_usd is None
+
+    def plus(self, other: Usage) -> Usage:
+        """Return what both used."""
+        return Usage(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
     @property
     def cost_usd(self) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from jrh_mlflow.perturb import (
     item_id,
 )
 from jrh_mlflow.perturb.agents import messages_text, violation_label
-from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed
+from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.labels import label_text, read_labels
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
@@ -80,6 +80,10 @@ class GenerationPlan:
     rubric: str
     tests: tuple[ReliabilityTest, ...]
     jobs: tuple[Job, ...]
+    unlabelled: tuple[str, ...] = ()
+    """Seeds that a grader is to label; until then they carry a label that only serves to count what would be made."""
+    laid_out: Callable[[Sequence[Seed]], GenerationPlan] | None = None
+    """Lays the same out for other seeds, where some are unlabelled."""
 
     @classmethod
     def of(cls, seeds: Sequence[Seed], labels: Labels, rubric: object, tests: object) -> GenerationPlan:
@@ -96,6 +100,20 @@ class GenerationPlan:
         jobs = _jobs((test, target) for test in found for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
         return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(found), jobs=jobs)
+
+    def questions(self) -> list[Item]:
+        """Return what a grader is asked: the baselines that have no label yet."""
+        return [replace(item, expected=None) for item in self.baselines() if item.task in self.unlabelled]
+
+    def labelled(self, labels: Mapping[str, str]) -> GenerationPlan:
+        """Return the plan with a model's labels; rows that it gave none to are left out.
+
+        Raises:
+            RecipeError: when no row is left.
+        """
+        assert self.laid_out is not None
+        known = [seed for seed in self.seeds if seed.id not in self.unlabelled or seed.id in labels]
+        return self.laid_out([_with_label(seed, labels.get(seed.id)) for seed in known])
 
     @cached_property
     def sha256(self) -> str:
@@ -208,7 +226,21 @@ class AgentPlan(GenerationPlan):
 
     @cached_property
     def _by_task(self) -> dict[str, Item]:
-        return {item.task: item for item in self.starts}
+        # What is made of a transcript does not rest on its label.
+        return {item.task: replace(item, meta=_without_source(item.meta)) for item in self.starts}
+
+    def labelled(self, labels: Mapping[str, str]) -> AgentPlan:
+        """Return the plan with a model's labels; the other transcripts stay, without one."""
+        starts = [
+            replace(item, expected=labels[item.task], meta={**item.meta, "label_source": BY_MODEL})
+            if item.task in labels
+            else item
+            for item in self.starts
+        ]
+        seeds = [_with_label(seed, labels.get(seed.id)) for seed in self.seeds]
+        # Rules look at the label of a transcript.
+        jobs = [replace(job, target=replace(job.target, seed=_with_label(job.target.seed, labels.get(job.target.seed.id)))) for job in self.jobs]
+        return replace(self, starts=tuple(starts), seeds=tuple(seeds), jobs=tuple(jobs), unlabelled=())
 
     def baselines(self) -> list[Item]:
         """Return the transcripts as they are, preprocessed."""
@@ -255,8 +287,16 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
         n=settings.n,
         stratify=settings.stratify,
         seed=settings.seed,
+        unlabelled=settings.labeller is not None,
     )
-    return GenerationPlan.of(seeds, labels, settings.rubric, settings.tests)
+
+    def laid_out(seeds: Sequence[Seed]) -> GenerationPlan:
+        return GenerationPlan.of(seeds, labels, settings.rubric, settings.tests)
+
+    if not (unlabelled := tuple(seed.id for seed in seeds if not seed.label)):
+        return laid_out(seeds)
+    counted = laid_out([seed if seed.label else replace(seed, label=labels.answers[-1]) for seed in seeds])
+    return replace(counted, unlabelled=unlabelled, laid_out=laid_out)
 
 
 def _of_transcripts(dataset: object, tests: Sequence[object]) -> bool:
@@ -324,6 +364,7 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
         values=settings.values,
         group=by,
         preprocess=steps,
+        unlabelled=settings.labeller is not None,
     )
     if settings.instruction is not None:
         starts = [replace(item, instruction=settings.instruction) for item in starts]
@@ -338,6 +379,7 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
         violation=violation,
         max_steps=settings.max_steps or MAX_STEPS,
         plans=settings.plans or PLANS,
+        unlabelled=tuple(item.task for item in starts if item.expected is None) if settings.labeller else (),
         about={"preprocess": ",".join(steps) or None, "group": by, "label": roles.get("label"), **chosen},
     )
 
@@ -467,13 +509,24 @@ def _item(job: Job, seed: Seed, text: str, facts: dict[str, Any]) -> Item:
         # The label comes from the test's meaning and the seed's own label, never from a model.
         expected=target.expected if seed.id == target.seed.id else seed.label,
         replicates=target.replicates,
-        meta={**_about(seed, job.test.name), **facts},
+        meta={**_about(seed, job.test.name, target), **facts},
     )
 
 
-def _about(seed: Seed, test: str) -> dict[str, Any]:
+def _about(seed: Seed, test: str, target: Target | None = None) -> dict[str, Any]:
     group = {} if seed.group is None else {"group": seed.group}
-    return {"source": seed.id, "test": test, **group, **seed.meta}
+    source = target.label_source if target and seed.id == target.seed.id else seed.label_source
+    known = {"label_source": source} if source else {}
+    return {"source": seed.id, "test": test, **group, **_without_source(seed.meta), **known}
+
+
+def _without_source(meta: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in meta.items() if name != "label_source"}
+
+
+def _with_label(seed: Seed, label: str | None) -> Seed:
+    """Give a seed the label that a model wrote; None: it keeps its own."""
+    return seed if label is None else replace(seed, label=label, meta={**seed.meta, "label_source": BY_MODEL})
 
 
 def _checked_rubric(rubric: object, *, about: str) -> str:

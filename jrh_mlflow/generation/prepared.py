@@ -77,6 +77,11 @@ class PreparedGeneration:
     generator_price: Price | None
     validator_price: Price | None
     cap_micro: int | None
+    labeller: Judge | None = None
+    """Who labels rows without a label; None where none lacks one."""
+    labeller_price: Price | None = None
+    labelling: Labelling | None = None
+    """What came of that, once it is done."""
 
     @property
     def model(self) -> Generator | None:
@@ -91,7 +96,7 @@ class PreparedGeneration:
     @property
     def needs_journal(self) -> bool:
         """Whether any model is asked."""
-        return self.model is not None or isinstance(self.validator, ModelJudge)
+        return self.model is not None or any(isinstance(one, ModelJudge) for one in (self.validator, self.labeller))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -103,14 +108,19 @@ class PreparedGeneration:
             notes.append(UNCONFIRMED)
         if not self.settings.pass_required and self.plan.needs_validator:
             notes.append(KEPT)
+        if self.labelling is not None and self.labelling.note:
+            notes.append(self.labelling.note)
         return (*notes, *self.plan.notes(by_rule=self.generator is None))
 
     @cached_property
     def lacking(self) -> Mapping[str, str]:
         """Models that cannot be asked, and what each lacks: a key, an address."""
-        checks = self.validator if isinstance(self.validator, ModelJudge) else None
-        asked = [("generator", self.model and self.model.as_judge()), ("validator", checks)]
-        found = [(role, judge.model, judge.lacks()) for role, judge in asked if judge]
+        asked = [
+            ("generator", self.model and self.model.as_judge()),
+            ("validator", self.validator),
+            ("labeller", self.labeller),
+        ]
+        found = [(role, judge.model, judge.lacks()) for role, judge in asked if isinstance(judge, ModelJudge)]
         # The generator comes last, and so is named where one model does both.
         return {model: f"The {role} {lacks}" for role, model, lacks in reversed(found) if lacks}
 
@@ -124,6 +134,8 @@ class PreparedGeneration:
         tests = [test.name for test in plan.tests]
         parts = (generator, validator, plan.sha256, tests, plan.rubric_sha256, self.settings.seed)
         more = plan.settings()
+        if self.labeller is not None:
+            more |= {"labeller": self.labeller.fingerprint(), "asks": self.settings.labeller_asks}
         return outbox_key("generate", *parts, *([more] if more else []))
 
     def writer_settings(self) -> dict[str, object]:
@@ -142,6 +154,30 @@ class PreparedGeneration:
         if self.validator is None:
             return {"kind": NO_VALIDATOR}
         return {"name": self.validator.name, **JudgeFacts.of(self.validator).settings}
+
+    def labeller_settings(self) -> dict[str, Any]:
+        """Return what is logged of the labeller, as params `labeller.*`; nothing where no row was labelled."""
+        if self.labeller is None:
+            return {}
+        facts = JudgeFacts.of(self.labeller).settings
+        return {"name": self.labeller.name, "asks": self.settings.labeller_asks, **facts}
+
+    def labels(self, journal: Journal | None, settings: ClientSettings) -> Validator:
+        """Return who labels, under the same budget as all others."""
+        judge = self.labeller
+        if not isinstance(judge, ModelJudge):
+            assert isinstance(judge, AnsweringJudge)
+            return JudgeValidator(judge, concurrency=settings.concurrency)
+        assert journal is not None
+        return ModelValidator(judge, self._client(judge, self.labeller_price, journal, settings))
+
+    def _client(
+        self, model: Generator | ModelJudge, price: Price | None, journal: Journal, settings: ClientSettings
+    ) -> ModelClient:
+        lacking = self.lacking.get(model.model)
+        kind = ModelClient if lacking is None else partial(KeptAnswers, lacking=lacking)
+        budget = Budget(journal, settings.budget)
+        return kind(model.model, model.api_base, journal, replace(settings, price=price), budget=budget)
 
     def participants(self, journal: Journal | None, settings: ClientSettings) -> tuple[Writer, Validator | None]:
         """Return who writes and who confirms; one model at one address has one client, and all share the budget."""

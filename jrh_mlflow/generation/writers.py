@@ -13,7 +13,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -295,8 +295,8 @@ class Validator(ABC):
         """Be ready to answer inside the block."""
 
     @abstractmethod
-    def question(self, item: Item) -> Question:
-        """Return the judge's question about an item."""
+    def question(self, item: Item, *, replicate: int = 0) -> Question:
+        """Return the judge's question about an item; with another number it gets an answer of its own."""
 
 
 def call_about(item: Item, judge: Judge) -> Call:
@@ -316,7 +316,7 @@ class ModelValidator(Validator):
         """Open the client, unless the writer does."""
         return nullcontext() if self._shared else self._client
 
-    def question(self, item: Item) -> ModelQuestion:
+    def question(self, item: Item, *, replicate: int = 0) -> ModelQuestion:
         """Return the question; two attempts with the same text must not both be paid."""
         call = call_about(item, self._judge)
 
@@ -329,8 +329,8 @@ class ModelValidator(Validator):
             )
 
         request = self._judge.request(call)
-        lock = self._locks.setdefault(request.key(0), asyncio.Lock())
-        return ModelQuestion(client=self._client, request=request, replicate=0, read=read, lock=lock)
+        lock = self._locks.setdefault(request.key(replicate), asyncio.Lock())
+        return ModelQuestion(client=self._client, request=request, replicate=replicate, read=read, lock=lock)
 
 
 class JudgeValidator(Validator):
@@ -346,12 +346,12 @@ class JudgeValidator(Validator):
         with self._judge.running(self._concurrency):
             yield
 
-    def question(self, item: Item) -> Question:
+    def question(self, item: Item, *, replicate: int = 0) -> Question:
         """Return the question; whatever the judge raises, or returns outside the answers, is a problem."""
 
         async def send() -> Reply:
             async with self._slots:
-                record = await ask_one(self._judge, call_about(item, self._judge))
+                record = await ask_one(self._judge, replace(call_about(item, self._judge), replicate=replicate))
             return Reply(
                 text=record.answer or (None if record.error else record.outcome),
                 problem=record.error[:_MAX_PROBLEM] if record.error else None,

@@ -53,6 +53,8 @@ class Target:
     """Other responses that carry the expected label, for a few-shot brief."""
     also: tuple[Seed, ...] = ()
     """Further seeds the same text serves: a reworded question is written once."""
+    label_source: str = ""
+    """Of the expected answer, where it rests on a label that is no ground truth: one of `LABEL_SOURCES`."""
 
     @property
     def original(self) -> str:
@@ -147,7 +149,15 @@ class ReliabilityTest(ABC):
 
     def target(self, seed: Seed, labels: Labels, rubric: str, **changes: Any) -> Target:
         """Return one item to make; `changes` are the fields that differ from the label-unchanged one."""
-        same = Target(test=self.name, condition=self.name, seed=seed, labels=labels, rubric=rubric, expected=seed.label)
+        same = Target(
+            test=self.name,
+            condition=self.name,
+            seed=seed,
+            labels=labels,
+            rubric=rubric,
+            expected=seed.label,
+            label_source=seed.label_source,
+        )
         return replace(same, **changes)
 
     @abstractmethod

@@ -46,7 +46,8 @@ class AgentTest(Rewrite):
     def aimed(self, seeds: Sequence[Seed], labels: Labels, rubric: str, *, violation: str) -> list[Target]:
         """Return the targets where it is known which label says that the rubric is violated."""
         expected = violation if self.breaks else met_label(labels, violation)
-        return [self.target(seed, labels, rubric, expected=expected) for seed in seeds]
+        # The edits aim at the answer, whatever the label of the log is and wherever it comes from.
+        return [self.target(seed, labels, rubric, expected=expected, label_source="") for seed in seeds]
 
     def objective(self, target: Target) -> str:
         """Return what the generator is to achieve: the file `prompts/<name>.txt` filled in."""

@@ -48,8 +48,9 @@ USABLE = ("verdict", "tie", "abstain")
 """Outcomes that are an answer. The others leave every denominator and are counted beside it."""
 
 
+BY_MODEL = "model"
 LABEL_SOURCES = {
-    "model": "a label that a model wrote",
+    BY_MODEL: "a label that a model wrote",
     "unverified": "a label that no verifier confirmed",
 }
 """Labels that are no ground truth, in words: agreement with them is never counted as accuracy."""
@@ -143,6 +144,11 @@ class Seed:
     group: str | None = None
     """Group column, or the stratum it was sampled from."""
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label_source(self) -> str:
+        """As of an item."""
+        return str(self.meta.get("label_source") or "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,9 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.suites.spreadsheets import read_xlsx, split_sheet
 
 REQUIRED = ("instruction", "response", "label")
-ROLES = ("id", *REQUIRED, "group")
+ROLES = ("id", *REQUIRED, "group", "label_source")
+LABELLER = "A model labels rows that have none: labeller=, --labeller."
+"""The way out where rows have no label."""
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "instruction": ("prompt", "input", "question", "assignment"),
@@ -178,13 +180,16 @@ class Table:
         return [inside(cell, name[len(column) + 1 :]) for cell in self._columns[column]]
 
 
-def find_roles(table: Table, columns: Mapping[str, str] | None, *, constant: bool) -> dict[str, str]:
+def find_roles(
+    table: Table, columns: Mapping[str, str] | None, *, constant: bool, unlabelled: bool = False
+) -> dict[str, str]:
     """Return which column plays which role: as mapped, else by the role's own name, else by a common alias.
 
     Args:
         table: The dataset.
         columns: Role to column.
         constant: One instruction for all rows was given, so no column is looked for.
+        unlabelled: There may be no column for the label.
     """
     given = {role: str(column) for role, column in (columns or {}).items()}
     for role, column in given.items():
@@ -200,7 +205,7 @@ def find_roles(table: Table, columns: Mapping[str, str] | None, *, constant: boo
     if constant and "instruction" in given:
         column = given["instruction"]
         raise RecipeError(f"`instruction` was given, and the dataset has the column {column!r} for it. Leave one out.")
-    _check_roles(table, given, needed)
+    _check_roles(table, given, [role for role in needed if role in given or not (unlabelled and role == "label")])
     return given
 
 
@@ -217,6 +222,7 @@ def refuse_rows(
     *,
     ids: Sequence[str] | None = None,
     shown: Sequence[object] | None = None,
+    advice: str = "",
 ) -> None:
     """Raise when rows break a rule, naming the first five by number (from 1, headers not counted) and id.
 
@@ -226,6 +232,7 @@ def refuse_rows(
         broken: Of all rows, which break it.
         ids: Of all rows, where they are known.
         shown: Of all rows, the cells to show of those that break it.
+        advice: A sentence on what else can be done.
 
     Raises:
         RecipeError: when one does.
@@ -237,7 +244,7 @@ def refuse_rows(
     subject = "Rows" if column is None else f"Column {column!r}"
     count = "1 row does not" if len(rows) == 1 else f"{len(rows)} rows do not"
     more = ", …" if len(rows) > 5 else ""
-    raise RecipeError(f"{subject} {rule}, but {count}: {', '.join(named)}{more}.")
+    raise RecipeError(f"{subject} {rule}, but {count}: {', '.join(named)}{more}.{advice and f' {advice}'}")
 
 
 def inside(cell: object, path: str) -> object:
@@ -315,8 +322,9 @@ def _check_roles(table: Table, roles: Mapping[str, str], needed: Sequence[str]) 
             continue
         tried = ", ".join((role, *ALIASES[role]))
         hint = f"columns={{{role!r}: …}}" + (", or one instruction for all rows" if role == "instruction" else "")
+        advice = f" {LABELLER}" if role == "label" else ""
         raise RecipeError(
-            f"The dataset has no column for the {role} (looked for {tried}). Give {hint}.{present(table, role)}"
+            f"The dataset has no column for the {role} (looked for {tried}). Give {hint}.{present(table, role)}{advice}"
         )
     for column, count in Counter(roles[role] for role in needed).items():
         if count > 1:

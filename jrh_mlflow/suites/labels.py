@@ -12,7 +12,7 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Labels
-from jrh_mlflow.suites.dataset import is_missing, refuse_rows
+from jrh_mlflow.suites.dataset import LABELLER, is_missing, refuse_rows
 from jrh_mlflow.text import clean_text
 
 MAX_ANSWERS = 101
@@ -39,6 +39,7 @@ def read_labels(
     ids: Sequence[str] | None,
     labels: Sequence[object] | None = None,
     scale: Sequence[object] | None = None,
+    unlabelled: bool = False,
 ) -> tuple[list[str], Labels]:
     """Return the label of each row in its one spelling, and the labels there are.
 
@@ -48,21 +49,28 @@ def read_labels(
         ids: Of the rows, for errors.
         labels: Allowed labels, the better one or the one to be detected last.
         scale: Lowest and highest of the whole-numbered levels, or three or more levels from low to high.
+        unlabelled: A cell may be empty, and so is its label then.
     """
-    refuse_rows(column, "must hold a label in every row", map(is_missing, cells), ids=ids)
-    texts = [label_text(cell) for cell in cells]
+    missing = [is_missing(cell) for cell in cells]
+    if not unlabelled:
+        refuse_rows(column, "must hold a label in every row", missing, ids=ids, advice=LABELLER)
+    texts = ["" if empty else label_text(cell) for cell, empty in zip(cells, missing, strict=True)]
     odd = [text is None for text in texts]
     refuse_rows(column, "must hold text, finite numbers or booleans", odd, ids=ids, shown=cells)
-    known = [text for text in texts if text is not None]
-    allowed = _given(labels, scale) or _inferred(cells, known, column, ids)
+    known = [text for text in texts if text]
+    allowed = _given(labels, scale)
+    if allowed is None and not known:
+        raise RecipeError(f"No row of the column {column!r} has a label. Give `labels` or `scale`.")
+    filled = [cell for cell, empty in zip(cells, missing, strict=True) if not empty]
+    allowed = allowed or _inferred(filled, known, column, ids)
     if "tie" in {answer.casefold() for answer in allowed.answers}:
         raise RecipeError(f"Column {column!r} has a label called tie, and a tie is an outcome of pairs. Rename it.")
     # The same number, or the same word whatever its capitals.
     answers = {_key(answer): answer for answer in allowed.answers}
     matches = {text: answers[_key(text)] for text in set(known) if _key(text) in answers}
-    outside = [text not in matches for text in known]
+    outside = [text not in matches and text != "" for text in texts]
     refuse_rows(column, f"must hold one of {_listed(allowed.answers)}", outside, ids=ids, shown=cells)
-    return [matches[text] for text in known], allowed
+    return [matches.get(text or "", "") for text in texts], allowed
 
 
 def label_text(cell: object) -> str | None:

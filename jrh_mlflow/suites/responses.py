@@ -12,12 +12,14 @@ from dataclasses import asdict
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.schema.items import Labels, Seed
+from jrh_mlflow.schema.items import LABEL_SOURCES, Labels, Seed
 from jrh_mlflow.suites.dataset import ROLES, Table, find_roles, is_missing, present, refuse_rows
 from jrh_mlflow.suites.labels import label_text, read_labels, translated
 from jrh_mlflow.text import clean_data
 
 MAX_ID = 200
+_PEOPLE = ("human", "data")
+"""What a dataset may call the source of labels that are ground truth."""
 
 
 def read_seeds(
@@ -31,14 +33,16 @@ def read_seeds(
     stratify: str | None = None,
     seed: int = 0,
     values: Mapping[Any, object] | None = None,
+    unlabelled: bool = False,
 ) -> tuple[list[Seed], Labels]:
     """Read labelled responses, checking every row before any is drawn.
 
     Args:
         dataset: A DataFrame; the path of a CSV, TSV, JSON lines, JSON or Parquet file; a Hugging Face or MLflow
             dataset; or an iterable of mappings.
-        columns: Role (`id`, `instruction`, `response`, `label`, `group`) to the dataset's column. A dot reaches into
-            dicts: `{"response": "outputs.answer"}`. What is not mapped is looked for by its own and by common names.
+        columns: Role (`id`, `instruction`, `response`, `label`, `group`, `label_source`) to the dataset's column. A dot
+            reaches into dicts: `{"response": "outputs.answer"}`. What is not mapped is looked for by its own and by
+            common names.
         labels: The labels there may be, the better one or the one to be detected last.
         scale: An ordinal scale: `(low, high)` for every whole number between, or three or more levels from low to
             high. Without `labels` and `scale` the data tell.
@@ -47,6 +51,7 @@ def read_seeds(
         stratify: Column or role whose values share the draw in proportion, such as `label`.
         seed: Of the draw, which does not depend on the order of the rows.
         values: What cells of the label mean, as in `{0.0: "fail"}`; others stay as they are.
+        unlabelled: Rows, or all of them, may have no label; theirs is empty then.
 
     Returns:
         The seeds in file order, and the labels they may carry. A seed's `group` is the value of the group column, or
@@ -56,13 +61,20 @@ def read_seeds(
         RecipeError: naming the column and the first offending rows, counted from 1 without the header.
     """
     table = Table(dataset)
-    roles = find_roles(table, columns, constant=instruction is not None)
+    roles = find_roles(table, columns, constant=instruction is not None, unlabelled=unlabelled)
     ids = _ids(table, roles["id"]) if "id" in roles else None
     instructions = _constant(instruction, len(table)) or _texts(table, roles["instruction"], ids)
     responses = _texts(table, roles["response"], ids)
+    cells = table.cells(roles["label"]) if "label" in roles else [None] * len(table)
     found, allowed = read_labels(
-        translated(table.cells(roles["label"]), values), column=roles["label"], ids=ids, labels=labels, scale=scale
+        translated(cells, values),
+        column=roles.get("label", "label"),
+        ids=ids,
+        labels=labels,
+        scale=scale,
+        unlabelled=unlabelled,
     )
+    sources = _label_sources(table, roles["label_source"], ids) if "label_source" in roles else [""] * len(table)
     names = ids if ids is not None else _content_ids(instructions, responses, found)
     strata = _strata(table, roles, stratify, found, ids)
     groups = _groups(table, roles["group"], ids) if "group" in roles else strata
@@ -70,7 +82,8 @@ def read_seeds(
     seeds = []
     for row in drawn:
         (task, response), replaced = clean_data((instructions[row], responses[row]))
-        meta = {"replaced_characters": replaced} if replaced else {}
+        meta: dict[str, Any] = {"replaced_characters": replaced} if replaced else {}
+        meta |= {"label_source": sources[row]} if sources[row] and found[row] else {}
         group = groups[row] if groups else None
         seeds.append(Seed(id=names[row], instruction=task, response=response, label=found[row], group=group, meta=meta))
     return seeds, allowed
@@ -137,6 +150,8 @@ def _strata(
     if stratify is None:
         return []
     if stratify == "label":
+        column = roles.get("label", "label")
+        refuse_rows(column, "must hold a label in every row to be drawn by", [not label for label in labels], ids=ids)
         return labels
     column = roles.get(stratify, stratify)
     if column not in table:
@@ -155,6 +170,16 @@ def _groups(table: Table, column: str, ids: Sequence[str] | None) -> list[str | 
     odd = [group is None and not is_missing(cell) for group, cell in zip(groups, cells, strict=True)]
     refuse_rows(column, "must hold text, numbers or booleans", odd, ids=ids, shown=cells)
     return groups
+
+
+def _label_sources(table: Table, column: str, ids: Sequence[str] | None) -> list[str]:
+    """Return where the label of each row comes from, where it is no ground truth."""
+    cells = table.cells(column)
+    texts = ["" if is_missing(cell) else str(cell).strip().casefold() for cell in cells]
+    odd = [text not in ("", *LABEL_SOURCES, *_PEOPLE) for text in texts]
+    known = ", ".join((*LABEL_SOURCES, *_PEOPLE))
+    refuse_rows(column, f"must hold one of {known}, or nothing", odd, ids=ids, shown=cells)
+    return [text if text in LABEL_SOURCES else "" for text in texts]
 
 
 def sample(ids: Sequence[str], strata: Sequence[str], n: int, *, seed: int) -> list[int]:

@@ -209,19 +209,22 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -
 
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> list[str]:
-    guarded = 0
+    n_guarded = 0
 
     def cell(value: object) -> object:
-        nonlocal guarded
-        if not isinstance(value, str):
-            return value
-        runs = value.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(value)
-        guarded += runs
-        return clean_text(f"'{value}" if runs else value)
+        nonlocal n_guarded
+        n_guarded += guarded(value) != value
+        return clean_text(str(guarded(value))) if isinstance(value, str) else value
 
     columns = {str(cell(name)): frame[name].astype(object).map(cell) for name in frame.columns}
     pd.DataFrame(columns).to_csv(path, index=False, encoding="utf-8")
-    return [f"{guarded} cell(s) begin like a formula and have an apostrophe before them"] if guarded else []
+    return [f"{n_guarded} cell(s) begin like a formula and have an apostrophe before them"] if n_guarded else []
+
+
+def guarded(value: object) -> object:
+    """Put an apostrophe before text that a spreadsheet would run as a formula."""
+    runs = isinstance(value, str) and value.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if runs else value
 
 
 def unguarded(value: object) -> object:

@@ -102,6 +102,7 @@ def transcript_items(
     values: Mapping[str, str] | None = None,
     group: str | None = None,
     preprocess: Sequence[Preprocessor] | Mapping[str, Step] = (),
+    unlabelled: bool = False,
 ) -> list[Item]:
     """Make the baseline items of a suite.
 
@@ -115,6 +116,7 @@ def transcript_items(
         group: A field to report by, named in the same way.
         preprocess: Steps in order (`preprocessing`), as users give them or as `check_steps` returned them. Label and
             group are read from what they return.
+        unlabelled: Transcripts may lack the label; no answer is expected of theirs.
 
     Raises:
         RecipeError: naming the transcripts without the field, or with a label that is none of `labels`.
@@ -125,7 +127,7 @@ def transcript_items(
         raise RecipeError("There are no transcripts to make items from.")
     transcripts = [transcript for transcript, _ in prepared]
     answers = tuple(labels.answers if isinstance(labels, Labels) else labels)
-    expected = _expected(transcripts, label, values or {}, answers)
+    expected = _expected(transcripts, label, values or {}, answers, unlabelled=unlabelled)
     groups = [None if group is None else label_text(cell) for cell in _cells(transcripts, group)]
     return [
         _item(transcript, records, rubric=rubric, answers=answers, expected=right, group=name)
@@ -189,7 +191,9 @@ def _expected(
     label: str | Mapping[str, object] | None,
     values: Mapping[str, str],
     answers: tuple[str, ...],
-) -> list[str] | list[None]:
+    *,
+    unlabelled: bool,
+) -> list[str | None]:
     if label is None:
         return [None for _ in transcripts]
     ids = [transcript.id for transcript in transcripts]
@@ -199,7 +203,9 @@ def _expected(
         column, cells = "label", [label.get(name) for name in ids]
         if unknown := [name for name in label if name not in ids]:
             raise RecipeError(f"There is no transcript {unknown[0]!r} to label.{suggest(str(unknown[0]), ids)}")
-    return read_labels(translated(cells, values), column=column, ids=ids, labels=answers)[0]
+    cells = translated(cells, values)
+    found = read_labels(cells, column=column, ids=ids, labels=answers, unlabelled=unlabelled)[0]
+    return [text or None for text in found]
 
 
 def _cells(transcripts: Sequence[Transcript], name: str | None) -> list[object]:

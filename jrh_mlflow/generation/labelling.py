@@ -1,0 +1,134 @@
+"""Rows without a label, labelled by a grader that is asked the judge's own question: never a ground truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from jrh_mlflow.engine.runner import WorkerPool
+from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
+from jrh_mlflow.generation.outcomes import SetAside, Usage
+from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan
+from jrh_mlflow.generation.session import Session, Stopped
+from jrh_mlflow.generation.writers import Validator
+from jrh_mlflow.schema.items import BASELINE, Item
+from jrh_mlflow.suites.spreadsheets import guarded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenLabel:
+    """What a grader said about one row."""
+
+    source: str
+    label: str | None
+    """None where it gave none."""
+    reason: str | None = None
+    """Why there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelling:
+    """What became of the rows without a label."""
+
+    given: tuple[GivenLabel, ...] = ()
+    """In the order of the rows; without those that were not asked about."""
+    usage: Usage = field(default_factory=Usage)
+    unasked: int = 0
+    """Rows that were not asked about because the cap was reached."""
+    stopped: str | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Row to label, of the rows that were labelled."""
+        return {one.source: one.label for one in self.given if one.label is not None}
+
+    @property
+    def without(self) -> list[GivenLabel]:
+        """Rows that the grader gave no label."""
+        return [one for one in self.given if one.label is None]
+
+    @property
+    def note(self) -> str | None:
+        """What a reader of the suite should know first."""
+        if not self.given and not self.unasked:
+            return None
+        more = f", {len(self.without)} could not be labelled" if self.without else ""
+        more += f", {self.unasked} were not asked about" if self.unasked else ""
+        return (
+            f"A model wrote the labels of {len(self.labels)} rows{more}. Agreement with them is reported apart and is "
+            "no accuracy."
+        )
+
+    def set_aside(self) -> list[SetAside]:
+        """Return the rows that are not in the suite."""
+        return [
+            SetAside(
+                id=f"{one.source}/{BASELINE}",
+                test=BASELINE,
+                condition=BASELINE,
+                source=one.source,
+                reason=one.reason or "",
+            )
+            for one in self.without
+        ]
+
+
+async def label_rows(items: Sequence[Item], labeller: Validator, *, asks: int, concurrency: int) -> Labelling:
+    """Ask about every row; stop where the cap does not cover the next call.
+
+    Raises:
+        JudgeError: when the service fails for good; what was paid is in the journal.
+        KeyboardInterrupt: after the first Ctrl-C, once the calls in flight are settled.
+    """
+    usage = Usage()
+    pool = WorkerPool[Item, "GivenLabel | None"](items, workers=WORKERS_PER_SLOT * concurrency)
+
+    async def ask(item: Item) -> GivenLabel | None:
+        session = Session(usage, stopped=lambda: pool.stopped is not None, rehearse=None)
+        try:
+            replies = [await session.ask(labeller.question(item, replicate=number)) for number in range(asks)]
+        except Stopped:
+            return None  # the same call again continues
+        answers = [reply.text for reply in replies if reply.problem is None and reply.text in (item.answers or ())]
+        problems = [reply.problem or f"it answered {reply.text!r}" for reply in replies if reply.text not in answers]
+        return _decided(item.task, [answer for answer in answers if answer], problems)
+
+    async with labeller.opened():
+        found = await pool.run(ask)
+    given = tuple(one for one in found if one is not None)
+    return Labelling(given=given, usage=usage, unasked=len(items) - len(given), stopped=pool.stopped)
+
+
+def _decided(source: str, answers: Sequence[str], problems: Sequence[str]) -> GivenLabel:
+    """Take the answer of more than half of those that answered; an error is never a label."""
+    if not answers:
+        return GivenLabel(source=source, label=None, reason=f"the labeller gave no label: {problems[0]}")
+    counts = Counter(answers)
+    (first, most), *_ = counts.most_common()
+    if 2 * most <= len(answers):
+        listed = ", ".join(f"{answer} {count}" for answer, count in sorted(counts.items()))
+        return GivenLabel(source=source, label=None, reason=f"the labeller's answers have no majority: {listed}")
+    return GivenLabel(source=source, label=first)
+
+
+def label_table(plan: GenerationPlan, labels: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows with a label as a dataset: `generate` reads it again, the source of each label included.
+
+    Transcripts are named, and their texts left to their logs.
+    """
+    rows = [
+        {
+            "id": seed.id,
+            **({} if isinstance(plan, AgentPlan) else {"instruction": seed.instruction, "response": seed.response}),
+            "label": seed.label,
+            "label_source": seed.label_source,
+            **({} if seed.group is None else {"group": seed.group}),
+        }
+        for seed in plan.seeds
+        if seed.label
+    ]
+    frame: pd.DataFrame = pd.DataFrame(rows).map(guarded)
+    return frame
