@@ -297,8 +297,15 @@ class GenerationSettings(Options):
     pass_required: bool = option(
         True, "true or false", "Set aside what no validator confirms; otherwise keep it, tagged unverified."
     )
-    labeller: Any = option(None, "a judge", "Model that labels rows without a label: reported apart, never as accuracy.")
+    labeller: Any = option(
+        None, "a judge", "Model that labels rows without a label: reported apart, never as accuracy."
+    )
     labeller_asks: int = option(1, _COUNT, "How often it is asked about each row; the majority counts.", ge=1)
+
+    @property
+    def has_labeller(self) -> bool:
+        """Whether rows may come without a label."""
+        return self.labeller is not None and self.labeller != NO_VALIDATOR
 
     @property
     def suite_name(self) -> str:

@@ -100,7 +100,8 @@ def load_generation(path: str | Path) -> dict[str, Any]:
     """Read a generation in YAML: the arguments of `jrh.generate` and `output`; paths are relative to the recipe.
 
     `generator` is a model name, the arguments of `Generator`, `{callable: file.py:function}`, or `none` for the rules;
-    `validator` is a judge as in other recipes; `rubric` and `instruction` are a text, `@file` or `{file: name}`.
+    `validator` and `labeller` are judges as in other recipes; `rubric` and `instruction` are a text, `@file` or
+    `{file: name}`.
 
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is.
@@ -113,8 +114,9 @@ def load_generation(path: str | Path) -> dict[str, Any]:
     given["dataset"] = beside(path.parent, str(given["dataset"]))
     given |= _texts(given, "rubric", "instruction", path=path)
     given["generator"] = _recipe_generator(given.get("generator"), path)
-    if given.get("validator") not in (None, NO_VALIDATOR):
-        given["validator"] = _recipe_judge(given["validator"], path)
+    for role in ("validator", "labeller"):
+        if given.get(role) not in (None, NO_VALIDATOR):
+            given[role] = _recipe_judge(given[role], path)
     if isinstance(given.get("preprocess"), str | list):
         given["preprocess"] = _steps(given["preprocess"], path.parent)
     if "output" in given:

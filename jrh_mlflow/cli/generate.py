@@ -67,7 +67,9 @@ model_options = together(
     click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
     from_model(GenerationSettings, "validator", "pass_required"),
     click.option("--validator-api-base", help="Address of the validator's endpoint."),
-    click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this, on both models together."),
+    from_model(GenerationSettings, "labeller", "labeller_asks"),
+    click.option("--labeller-api-base", help="Address of the labeller's endpoint."),
+    click.option("--max-usd", type=ABOVE_ZERO, help="Never spend more than this, on all models together."),
     click.option("--price", multiple=True, metavar="[MODEL=]IN,OUT", help="Dollars per million tokens."),
     limits,
     store,
@@ -125,6 +127,7 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     prices, pairs, model = options.pop("price"), options.pop("pairs"), options.pop("generator")
     cells = options.pop("cells")
     checks, check_base = options.pop("validator"), options.pop("validator_api_base")
+    labels, label_base = options.pop("labeller"), options.pop("labeller_api_base")
     given = {name: value for name, value in options.items() if value is not None}
     if source.endswith((".yaml", ".yml")):
         from jrh_mlflow.recipe import load_generation
@@ -146,6 +149,8 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     elif model in BY_RULES:
         # Whoever asks for rules has no key: the recipe's validator goes with its generator.
         given["validator"] = NO_VALIDATOR
+    if labels is not None:
+        given["labeller"] = _validator(labels, label_base)
     if prices:
         given["prices"] = {**(given.get("prices") or {}), **_prices(prices, model)}
     if not given.get("rubric"):
@@ -189,7 +194,8 @@ def _generator(model: str | None, sampling: dict[str, Any], *, written: object) 
 def _validator(text: str, api_base: str | None) -> object:
     if text == NO_VALIDATOR:
         return text
-    if ":" in text and "/" not in text.partition(":")[0]:
+    place, colon, _ = text.partition(":")
+    if colon and ("/" not in place or place.endswith(".py")):
         from jrh_mlflow.recipe import judge_from_text
 
         return judge_from_text(text)
@@ -255,4 +261,6 @@ def _print_quote(settings: GenerationSettings, *, as_json: bool) -> None:
     click.echo(f"items            {quoted.items}, baselines included, if all can be made")
     click.echo(f"generator calls  {quoted.generator_calls}, at most {quoted.max_generator_calls}")
     click.echo(f"validator calls  {quoted.validator_calls}, at most {quoted.max_validator_calls}")
+    if quoted.labeller_calls:
+        click.echo(f"labeller calls   {quoted.labeller_calls}")
     click.echo(f"dollars          {dollars}")

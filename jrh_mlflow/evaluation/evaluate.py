@@ -65,6 +65,7 @@ MEND_PRICE = "Give the price that is billed (`prices`, --price IN,OUT), or a lar
 """What to do when calls cost more than their worst case."""
 NO_TEXTS_NOTE = "Texts are left out: where one would stand there is its sha256."
 SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
+OWN_LABELS_NOTE = "The judge graded its own labels: it wrote labels of this suite, and agrees with itself there."
 NOT_ASKED = "none, no model was asked"
 IN_THE_JOURNAL = "Every answer is in the journal: the same call again logs them without asking."
 IN_THE_ERROR = "They are in the memory of this process only: `error.calls`."
@@ -264,7 +265,7 @@ def evaluate(
         price=prepared.price,
         fresh_after=prepared.freshness,
     )
-    facts, total = JudgeFacts.of(prepared.judge), prepared.n_calls
+    facts, total = _facts_of(prepared), prepared.n_calls
     opened = open_run(
         store, "evaluate", run_name or facts.label, simulated=facts.simulated, tags=tags, parent=parent_run_id
     )
@@ -541,6 +542,13 @@ def _noted(failure: BaseException, note: str) -> BaseException:
     return failure
 
 
+def _facts_of(prepared: Prepared) -> JudgeFacts:
+    """Read the facts off the judge; one that labelled rows of the suite agrees with itself there."""
+    labeller = prepared.suite.origin.get("labeller") or {}
+    same = labeller.get("fingerprint") is not None and labeller["fingerprint"] == prepared.judge.fingerprint()
+    return replace(JudgeFacts.of(prepared.judge), graded_own_labels=same)
+
+
 def evaluation_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
     """Return every number of an evaluation."""
     spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
@@ -684,6 +692,7 @@ def evaluation_notes(judge: JudgeFacts, calls: pd.DataFrame, *, truncated: str |
     """Say what a reader must know of an evaluation before its numbers."""
     notes = [SIMULATED_NOTE] if judge.simulated else []
     notes += [judge.recorded] if judge.recorded else []
+    notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
     notes += [f"Truncated ({truncated}): measured on what was asked."] if truncated else []
     cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
     notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []

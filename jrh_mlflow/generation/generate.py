@@ -12,6 +12,7 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.errors import JudgeError
+from jrh_mlflow.generation.labelling import label_rows
 from jrh_mlflow.generation.outcomes import Made, OnItems, Usage, partial_file
 from jrh_mlflow.generation.pipeline import OnDone, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan
@@ -91,11 +92,13 @@ def generate(
     plans: int | None = None,
     epochs: Sequence[int] | int | str | None = None,
     pass_required: bool = True,
+    labeller: object = None,
+    labeller_asks: int = 1,
 ) -> Suite:
     """Make a reliability suite from labelled responses or transcripts and log the making as an MLflow run.
 
     Every text is checked before it is taken, tried again at a higher temperature, and set aside with its reasons when
-    no attempt passes. Labels come from the data and from what a test means, never from a model.
+    no attempt passes. Labels come from the data and from what a test means; a model's (`labeller`) are told apart.
 
     Args:
         dataset: A DataFrame; the path of a CSV, JSON lines, JSON or Parquet file; a Hugging Face or MLflow dataset; or
@@ -142,6 +145,10 @@ def generate(
         pass_required: Whether label flips, levels and edited transcripts that the validator does not confirm are set
             aside. When False, the last one of all attempts is kept with `label_source: unverified`, as is every such
             item where nobody confirms; judges are measured on them apart, and never as accuracy.
+        labeller: Who labels rows without a label, asked the judge's own question: a model name or any judge. Its items
+            say `label_source: model`; agreement with them is measured apart, and never as accuracy. What it gives no
+            label is set aside, and the run's `labels.csv` is the dataset with the labels.
+        labeller_asks: How often it is asked about each row; more than half of its answers must agree.
 
     Raises:
         RecipeError: for data, names or settings that make no sense, before anything is sent.
@@ -174,7 +181,7 @@ def run_generation(
     """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
     prepared = prepared or prepare_generation(settings)
     _check_ready(prepared)
-    local = local_models(prepared.generator, prepared.validator)
+    local = local_models(prepared.generator, prepared.validator, prepared.labeller)
     settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
     prepared = replace(prepared, settings=settings)
     similarity = as_similarity(settings.similarity, prepared.plan.corpus)
@@ -182,6 +189,9 @@ def run_generation(
     run_name = settings.run_name or f"generate {settings.suite_name}"
     tags = {**(settings.tags or {}), keys.TAG_GENERATOR: prepared.writer_name}
     with calm_collector(), open_run(store, "generate", run_name, tags=tags) as run_id:
+        if prepared.plan.unlabelled:
+            prepared = _labelled(prepared)
+            similarity = as_similarity(settings.similarity, prepared.plan.corpus)
         with _bar(settings.suite_name, total=prepared.plan.n_items, show=settings.progress) as tick:
             clock = ModelClock(local)
             made, writer = _make(prepared, similarity, on_done=tick, on_items=on_items)
@@ -205,6 +215,7 @@ def _check_ready(prepared: PreparedGeneration) -> None:
     if has_function or not may_exist(prepared.settings.journal):
         raise JudgeError(next(iter(prepared.lacking.values())))
     # The journal may hold it all. Making it from there shows whether a call is left.
+    prepared = _labelled(prepared)
     _make(prepared, as_similarity(prepared.settings.similarity, prepared.plan.corpus), on_done=None, on_items=None)
 
 
@@ -212,17 +223,8 @@ def _make(
     prepared: PreparedGeneration, similarity: Similarity, *, on_done: OnDone | None, on_items: OnItems | None
 ) -> tuple[Made, Writer]:
     """Open the journal, where a model is asked, and make everything."""
-    plan, settings, budget = prepared.plan, prepared.settings, prepared.budget()
-    client = ClientSettings(
-        concurrency=settings.concurrency,
-        timeout_s=settings.timeout_s,
-        requests_per_minute=settings.requests_per_minute,
-        tokens_per_minute=settings.tokens_per_minute,
-        budget=budget,
-    )
-    with journal_at(settings.journal) if prepared.needs_journal else nullcontext() as journal:
-        if journal is not None and budget is not None:
-            journal.open_budget(budget, prepared.cap_micro)
+    plan, settings = prepared.plan, prepared.settings
+    with _journal(prepared) as (journal, client):
         writer, validator = prepared.participants(journal, client)
         if on_items is not None:
             on_items(plan.baselines())
@@ -234,7 +236,47 @@ def _make(
         )
         made = run_coroutine(pipeline.run())
     nothing = [] if made.total("items") else [NOTHING_MADE]
-    return replace(made, notes=(*prepared.notes, *nothing)), writer
+    made = replace(made, notes=(*prepared.notes, *nothing))
+    return (made if prepared.labelling is None else prepared.labelling.added_to(made, prepared.plan)), writer
+
+
+@contextmanager
+def _journal(prepared: PreparedGeneration) -> Iterator[tuple[Journal | None, ClientSettings]]:
+    """Open the journal and the budget, where a model is asked, and say how it is asked."""
+    settings, budget = prepared.settings, prepared.budget()
+    client = ClientSettings(
+        concurrency=settings.concurrency,
+        timeout_s=settings.timeout_s,
+        requests_per_minute=settings.requests_per_minute,
+        tokens_per_minute=settings.tokens_per_minute,
+        budget=budget,
+    )
+    with journal_at(settings.journal) if prepared.needs_journal else nullcontext() as journal:
+        if journal is not None and budget is not None:
+            journal.open_budget(budget, prepared.cap_micro)
+        yield journal, client
+
+
+def _labelled(prepared: PreparedGeneration) -> PreparedGeneration:
+    """Have the rows without a label labelled, where there are any, and lay out what is made of those that have one.
+
+    Raises:
+        BudgetError: when the cap ends it before any row has a label.
+        JudgeError: when no row could be labelled.
+    """
+    plan, settings = prepared.plan, prepared.settings
+    if not plan.unlabelled:
+        return prepared
+    with _journal(prepared) as (journal, client):
+        labeller = prepared.labels(journal, client)
+        asked = label_rows(plan.questions(), labeller, asks=settings.labeller_asks, concurrency=settings.concurrency)
+        labelling = run_coroutine(asked)
+    if not labelling.labels and len(plan.unlabelled) == len(plan.seeds):
+        raise labelling.failure()
+    labelled = plan.labelled(labelling.labels)
+    if prepared.validator is not None:
+        prepared.validator.begin(Suite(name="baselines", items=labelled.baselines()))
+    return replace(prepared, plan=labelled, labelling=labelling, as_read=plan)
 
 
 def price_generation(settings: GenerationSettings) -> GenerationQuote:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
-from jrh_mlflow.generation.outcomes import SetAside, Usage
+from jrh_mlflow.errors import BudgetError, JrhError, JudgeError
+from jrh_mlflow.generation.outcomes import Made, SetAside, Usage
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan
 from jrh_mlflow.generation.session import Session, Stopped
 from jrh_mlflow.generation.writers import Validator
@@ -55,11 +56,29 @@ class Labelling:
         """What a reader of the suite should know first."""
         if not self.given and not self.unasked:
             return None
-        more = f", {len(self.without)} could not be labelled" if self.without else ""
+        counts = ", ".join(f"{label} {count}" for label, count in sorted(Counter(self.labels.values()).items()))
+        more = f" ({counts})" if counts else ""
+        more += f", {len(self.without)} could not be labelled" if self.without else ""
         more += f", {self.unasked} were not asked about" if self.unasked else ""
         return (
             f"A model wrote the labels of {len(self.labels)} rows{more}. Agreement with them is reported apart and is "
             "no accuracy."
+        )
+
+    def failure(self) -> JrhError:
+        """Return what is raised where no row has a label."""
+        if self.stopped is not None:
+            return BudgetError(f"{self.stopped}: no row was labelled. Raise the cap and run it again.")
+        return JudgeError(f"None of {len(self.given)} rows could be labelled: {self.without[0].reason}.")
+
+    def added_to(self, made: Made, plan: GenerationPlan) -> Made:
+        """Return what was made together with what labelling used and set aside; transcripts stay without a label."""
+        aside = () if isinstance(plan, AgentPlan) else tuple(self.set_aside())
+        return replace(
+            made,
+            usage=self.usage.plus(made.usage),
+            set_aside=(*aside, *made.set_aside),
+            stopped=self.stopped or made.stopped,
         )
 
     def set_aside(self) -> list[SetAside]:
@@ -114,7 +133,7 @@ def _decided(source: str, answers: Sequence[str], problems: Sequence[str]) -> Gi
     return GivenLabel(source=source, label=first)
 
 
-def label_table(plan: GenerationPlan, labels: Mapping[str, str]) -> pd.DataFrame:
+def label_table(plan: GenerationPlan) -> pd.DataFrame:
     """Return the rows with a label as a dataset: `generate` reads it again, the source of each label included.
 
     Transcripts are named, and their texts left to their logs.

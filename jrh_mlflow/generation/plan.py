@@ -118,7 +118,8 @@ class GenerationPlan:
     @cached_property
     def sha256(self) -> str:
         """Of the seeds and their labels: what the suite is made from."""
-        return dataset_sha256(self.seeds, self.labels)
+        read = [replace(seed, label="") if seed.id in self.unlabelled else seed for seed in self.seeds]
+        return dataset_sha256(read, self.labels)
 
     @property
     def rubric_sha256(self) -> str:
@@ -231,16 +232,10 @@ class AgentPlan(GenerationPlan):
 
     def labelled(self, labels: Mapping[str, str]) -> AgentPlan:
         """Return the plan with a model's labels; the other transcripts stay, without one."""
-        starts = [
-            replace(item, expected=labels[item.task], meta={**item.meta, "label_source": BY_MODEL})
-            if item.task in labels
-            else item
-            for item in self.starts
-        ]
-        seeds = [_with_label(seed, labels.get(seed.id)) for seed in self.seeds]
-        # Rules look at the label of a transcript.
-        jobs = [replace(job, target=replace(job.target, seed=_with_label(job.target.seed, labels.get(job.target.seed.id)))) for job in self.jobs]
-        return replace(self, starts=tuple(starts), seeds=tuple(seeds), jobs=tuple(jobs), unlabelled=())
+        seeds = {seed.id: _with_label(seed, labels.get(seed.id)) for seed in self.seeds}
+        starts = [_labelled_start(item, labels.get(item.task)) for item in self.starts]
+        jobs = [replace(job, target=replace(job.target, seed=seeds[job.target.seed.id])) for job in self.jobs]
+        return replace(self, starts=tuple(starts), seeds=tuple(seeds.values()), jobs=tuple(jobs), unlabelled=())
 
     def baselines(self) -> list[Item]:
         """Return the transcripts as they are, preprocessed."""
@@ -287,7 +282,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
         n=settings.n,
         stratify=settings.stratify,
         seed=settings.seed,
-        unlabelled=settings.labeller is not None,
+        unlabelled=settings.has_labeller,
     )
 
     def laid_out(seeds: Sequence[Seed]) -> GenerationPlan:
@@ -364,7 +359,7 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
         values=settings.values,
         group=by,
         preprocess=steps,
-        unlabelled=settings.labeller is not None,
+        unlabelled=settings.has_labeller,
     )
     if settings.instruction is not None:
         starts = [replace(item, instruction=settings.instruction) for item in starts]
@@ -379,7 +374,7 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
         violation=violation,
         max_steps=settings.max_steps or MAX_STEPS,
         plans=settings.plans or PLANS,
-        unlabelled=tuple(item.task for item in starts if item.expected is None) if settings.labeller else (),
+        unlabelled=tuple(item.task for item in starts if item.expected is None) if settings.has_labeller else (),
         about={"preprocess": ",".join(steps) or None, "group": by, "label": roles.get("label"), **chosen},
     )
 
@@ -522,6 +517,12 @@ def _about(seed: Seed, test: str, target: Target | None = None) -> dict[str, Any
 
 def _without_source(meta: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in meta.items() if name != "label_source"}
+
+
+def _labelled_start(item: Item, label: str | None) -> Item:
+    if label is None:
+        return item
+    return replace(item, expected=label, meta={**item.meta, "label_source": BY_MODEL})
 
 
 def _with_label(seed: Seed, label: str | None) -> Seed:

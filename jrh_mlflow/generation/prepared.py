@@ -13,6 +13,7 @@ from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.generation.editor import Scene, Step, editable
+from jrh_mlflow.generation.labelling import Labelling
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job, finished, lay_out
 from jrh_mlflow.generation.writers import (
     CallableWriter,
@@ -42,6 +43,7 @@ from jrh_mlflow.models.surcharges import refuse_surcharges
 from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
 from jrh_mlflow.perturb import AgentTest, NotApplicable, Rewrite
 from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
@@ -82,6 +84,13 @@ class PreparedGeneration:
     labeller_price: Price | None = None
     labelling: Labelling | None = None
     """What came of that, once it is done."""
+    as_read: GenerationPlan | None = None
+    """The plan before that; None where nothing was labelled."""
+
+    @property
+    def data(self) -> GenerationPlan:
+        """The plan of what was read, which names budget and suite whatever a grader says."""
+        return self.as_read or self.plan
 
     @property
     def model(self) -> Generator | None:
@@ -128,7 +137,7 @@ class PreparedGeneration:
         """Name the budget by what is made: running again with a higher cap continues it."""
         if self.cap_micro is None or not self.needs_journal:
             return None
-        plan = self.plan
+        plan = self.data
         generator = self.model.settings() if self.model else None
         validator = self.validator.fingerprint() if self.validator else None
         tests = [test.name for test in plan.tests]
@@ -169,14 +178,19 @@ class PreparedGeneration:
             assert isinstance(judge, AnsweringJudge)
             return JudgeValidator(judge, concurrency=settings.concurrency)
         assert journal is not None
-        return ModelValidator(judge, self._client(judge, self.labeller_price, journal, settings))
+        budget = Budget(journal, settings.budget)
+        return ModelValidator(judge, self._client(judge, self.labeller_price, journal, settings, budget))
 
     def _client(
-        self, model: Generator | ModelJudge, price: Price | None, journal: Journal, settings: ClientSettings
+        self,
+        model: Generator | ModelJudge,
+        price: Price | None,
+        journal: Journal,
+        settings: ClientSettings,
+        budget: Budget,
     ) -> ModelClient:
         lacking = self.lacking.get(model.model)
         kind = ModelClient if lacking is None else partial(KeptAnswers, lacking=lacking)
-        budget = Budget(journal, settings.budget)
         return kind(model.model, model.api_base, journal, replace(settings, price=price), budget=budget)
 
     def participants(self, journal: Journal | None, settings: ClientSettings) -> tuple[Writer, Validator | None]:
@@ -185,9 +199,8 @@ class PreparedGeneration:
 
         def client(model: Generator | ModelJudge, price: Price | None) -> ModelClient:
             assert journal is not None
-            lacking = self.lacking.get(model.model)
-            kind = ModelClient if lacking is None else partial(KeptAnswers, lacking=lacking)
-            return kind(model.model, model.api_base, journal, replace(settings, price=price), budget=budget)
+            assert budget is not None
+            return self._client(model, price, journal, settings, budget)
 
         generator, judge, shared = self.generator, self.validator, None
         writer: Writer
@@ -231,10 +244,12 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
     plan = lay_out(settings)
     generator = as_generator(settings.generator)
     validator = _validator(settings.validator, generator) if plan.needs_validator else None
-    if validator is not None:
-        validator.begin(Suite(name="baselines", items=plan.baselines()))
+    labeller = resolve_judge(settings.labeller) if plan.unlabelled else None
+    for judge, items in ((validator, plan.baselines()), (labeller, plan.questions())):
+        if judge is not None:
+            judge.begin(Suite(name="baselines", items=items))
     generator_price = price_of(generator.model, settings.prices) if isinstance(generator, Generator) else None
-    validator_price = validator.price(settings.prices) if validator else None
+    validator_price, labeller_price = (one.price(settings.prices) if one else None for one in (validator, labeller))
     prepared = PreparedGeneration(
         settings=settings,
         plan=plan,
@@ -242,7 +257,11 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
         validator=validator,
         generator_price=generator_price,
         validator_price=validator_price,
-        cap_micro=_cap(settings.max_usd, (generator, generator_price), (validator, validator_price)),
+        cap_micro=_cap(
+            settings.max_usd, (generator, generator_price), (validator, validator_price), (labeller, labeller_price)
+        ),
+        labeller=labeller,
+        labeller_price=labeller_price,
     )
     for note in prepared.notes:
         logger.warning("%s", note)
@@ -260,7 +279,7 @@ def _validator(spec: object, generator: Generator | WriterFunction | None) -> Ju
 def _cap(
     max_usd: float | None,
     generator: tuple[Generator | WriterFunction | None, Price | None],
-    validator: tuple[Judge | None, Price | None],
+    *judges: tuple[Judge | None, Price | None],
 ) -> int | None:
     """Return the cap in micro-dollars; every call it covers must have a price beforehand."""
     writes, price = generator
@@ -270,7 +289,7 @@ def _cap(
         raise RecipeError("A cap needs calls that are priced beforehand, and the generator is a function.")
     if writes is not None:
         refuse_surcharges(writes.extra or {})
-    asked = [(writes.as_judge() if writes else None, price), validator]
+    asked = [(writes.as_judge() if writes else None, price), *judges]
     caps = [checked_cap(max_usd, judge, price) for judge, price in asked if judge]
     return caps[0] if caps else None
 
@@ -292,6 +311,7 @@ class GenerationQuote:
     """If every first attempt passes; None when a price is unknown, 0 when nothing is sent."""
     worst_usd: float | None
     """If every attempt is needed and every text is as long as `max_tokens` allows."""
+    labeller_calls: int = 0
 
 
 @dataclass(slots=True)
@@ -322,6 +342,11 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
     """Add up what every rewrite would send, rendering all of them; of edits, as if each call were the longest."""
     plan, model, judge = prepared.plan, prepared.model, prepared.validator
     writing, checking = _Bill(prepared.generator_price), _Bill(prepared.validator_price)
+    labelling, asks = _Bill(prepared.labeller_price), prepared.settings.labeller_asks
+    for item in plan.questions() if prepared.labeller is not None else ():
+        labelling.count(asks, asks)
+        if isinstance(prepared.labeller, ModelJudge):
+            _add_asked(labelling, item, prepared.labeller, calls=asks, most=asks)
     for job in plan.rewrites:
         if model is not None and isinstance(plan, AgentPlan):
             _add_edits(writing, plan, job, model)
@@ -338,8 +363,9 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
         max_generator_calls=writing.most,
         validator_calls=checking.calls,
         max_validator_calls=checking.most,
-        usd=_dollars(writing.likely, checking.likely),
-        worst_usd=_dollars(writing.worst, checking.worst),
+        usd=_dollars(writing.likely, checking.likely, labelling.likely),
+        worst_usd=_dollars(writing.worst, checking.worst, labelling.worst),
+        labeller_calls=labelling.calls,
     )
 
 
@@ -404,11 +430,11 @@ def _add_question(bill: _Bill, plan: GenerationPlan, job: Job, judge: ModelJudge
         item, texts = plan.start(job), plan.max_steps
     else:
         item, texts = finished(job, job.target.original, generator="")[0], 1
+    grown = BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0)
+    _add_asked(bill, item, judge, most=_rounds(plan, model), grown=grown)
+
+
+def _add_asked(bill: _Bill, item: Item, judge: ModelJudge, **calls: int) -> None:
     limit = judge.max_tokens or TYPICAL_OUTPUT_TOKENS
-    bill.pay(
-        size=prompt_size(judge.request(call_about(item, judge))),
-        out=min(TYPICAL_OUTPUT_TOKENS, limit),
-        max_out=limit,
-        most=_rounds(plan, model),
-        grown=BYTES_PER_TOKEN * texts * (model.max_tokens if model else 0),
-    )
+    size = prompt_size(judge.request(call_about(item, judge)))
+    bill.pay(size=size, out=min(TYPICAL_OUTPUT_TOKENS, limit), max_out=limit, **calls)

@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.generation.labelling import label_table
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Counts, Made, SetAside
 from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
@@ -35,6 +38,8 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!~|-])")
 def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_id: str, similarity: str) -> Suite:
     """Return the suite, whose manifest says where it comes from."""
     missing = f"{made.stopped}: {made.unfinished} of {prepared.plan.n_items} items not made" if made.stopped else None
+    if prepared.labelling is not None and prepared.labelling.unasked:
+        missing = f"{missing}, {prepared.labelling.unasked} rows not labelled"
     origin = {
         **_made_from(prepared, writer.settings()),
         "tests": {name: counts.to_dict() for name, counts in made.tests.items()},
@@ -48,7 +53,7 @@ def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_
 
 def _made_from(prepared: PreparedGeneration, writer: Mapping[str, object]) -> dict[str, Any]:
     """Return what decides what a suite holds, as its manifest says it."""
-    plan = prepared.plan
+    plan = prepared.data
     return {
         "builder": "generate",
         "dataset_sha256": plan.sha256,
@@ -59,7 +64,15 @@ def _made_from(prepared: PreparedGeneration, writer: Mapping[str, object]) -> di
         "validator": prepared.validator.name if prepared.validator else NOT_ASKED,
         "seed": prepared.settings.seed,
         **({} if prepared.settings.pass_required else {"pass_required": False}),
+        **({"labeller": _labeller(prepared)} if prepared.labeller else {}),
     }
+
+
+def _labeller(prepared: PreparedGeneration) -> dict[str, object]:
+    """Return who labels, so that a judge can be told that it grades its own labels."""
+    assert prepared.labeller is not None
+    facts = {"name": prepared.labeller.name, "fingerprint": prepared.labeller.fingerprint()}
+    return {**facts, "asks": prepared.settings.labeller_asks, "rows": len(prepared.data.unlabelled)}
 
 
 def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> None:
@@ -123,16 +136,21 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
         description=markdown if fits else generation_markdown(suite, made, writer=writer.name, examples=False),
         described_in=keys.GENERATION_MARKDOWN,
         tags={keys.TAG_TRUNCATED: str(truncated)} if truncated else {},
-        artifacts={keys.SET_ASIDE_FILE: "".join(rows), keys.GENERATION_MARKDOWN: markdown},
+        artifacts={keys.SET_ASIDE_FILE: "".join(rows), keys.GENERATION_MARKDOWN: markdown, **_labels_file(prepared)},
         suite=suite,
     )
 
 
+def _labels_file(prepared: PreparedGeneration) -> dict[str, pd.DataFrame]:
+    return {} if prepared.labelling is None else {keys.LABELS_FILE: label_table(prepared.plan)}
+
+
 def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[str, dict[str, object]]:
-    plan, settings = prepared.plan, prepared.settings
+    plan, settings = prepared.data, prepared.settings
     return {
         "generator": writer.settings(),
         "validator": prepared.validator_settings(),
+        "labeller": prepared.labeller_settings(),
         "dataset": {
             "sha256": plan.sha256,
             "n_seeds": len(plan.seeds),
@@ -246,7 +264,7 @@ def _cost(made: Made) -> str:
     if not usage.calls:
         return "No model was asked."
     dollars = spent_text(usage.cost_usd, unknown_calls=usage.unknown_costs, unknown="cost unknown")
-    return f"Calls: {usage.calls} ({usage.cached} from the journal), {dollars}, generator and validator together."
+    return f"Calls: {usage.calls} ({usage.cached} from the journal), {dollars}, all models together."
 
 
 def _plain(text: str, *, cut: bool = True) -> str:

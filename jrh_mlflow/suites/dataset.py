@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.suites.spreadsheets import read_xlsx, split_sheet
+from jrh_mlflow.suites.spreadsheets import read_xlsx, split_sheet, unguarded
 
 REQUIRED = ("instruction", "response", "label")
 ROLES = ("id", *REQUIRED, "group", "label_source")
@@ -171,6 +171,10 @@ class Table:
         if name in self._columns:
             return self._columns[name]
         return [None if cell is ABSENT else cell for cell in self._nested(name)]
+
+    def unguarded(self) -> Table:
+        """Return the table of a `.csv` that this package wrote, without the guards against formulas."""
+        return Table(pd.DataFrame({name: list(map(unguarded, cells)) for name, cells in self._columns.items()}))
 
     def _nested(self, name: str) -> list[object]:
         outer = [column for column in self._columns if name.startswith(f"{column}.")]

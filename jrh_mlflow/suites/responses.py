@@ -62,6 +62,8 @@ def read_seeds(
     """
     table = Table(dataset)
     roles = find_roles(table, columns, constant=instruction is not None, unlabelled=unlabelled)
+    if "label_source" in roles and str(dataset).endswith(".csv"):
+        table = table.unguarded()
     ids = _ids(table, roles["id"]) if "id" in roles else None
     instructions = _constant(instruction, len(table)) or _texts(table, roles["instruction"], ids)
     responses = _texts(table, roles["response"], ids)

@@ -55,6 +55,8 @@ class JudgeFacts:
     prompt: str
     recorded: str = ""
     """Whose answers these are, where nobody was asked now."""
+    graded_own_labels: bool = False
+    """Whether the same judge wrote labels of the suite."""
 
     def __repr__(self) -> str:
         # Without the prompt, and settings by name only: they may be whole texts.

@@ -343,7 +343,9 @@ def test_data_that_do_not_tell_their_labels_are_refused(cells, said):
 @pytest.mark.parametrize("cell", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), "", "  "])
 def test_a_missing_label_is_refused_by_row(cell):
     message = refused(rows(["yes", cell, "no"]))
-    assert message == "Column 'label' must hold a label in every row, but 1 row does not: row 2 (id 'r1')."
+    problem, advice = message.split(". ")
+    assert problem == "Column 'label' must hold a label in every row, but 1 row does not: row 2 (id 'r1')"
+    assert advice == "A model labels rows that have none: labeller=, --labeller."
 
 
 @pytest.mark.parametrize("cell", [7, 3.5, "3.5", True, "True", "three", "03", "NA", 10**400])
