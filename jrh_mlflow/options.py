@@ -250,7 +250,12 @@ class GenerationSettings(Options):
     """
 
     dataset: Any = option(..., "a source")
-    tests: Any = option("paper", "tests", '"paper", "all", or names joined by commas; `jrh tests` lists them.')
+    tests: Any = option(
+        "paper",
+        "tests",
+        '"paper", "all", or names joined by commas; `jrh tests` lists them. NAME:PARAMETER=VALUE sets a parameter, '
+        "@FILE is a test of your own.",
+    )
     rubric: Any = option(
         ..., "a text", "The question the judge answers about a response; @FILE reads it from a file, @@ is an @."
     )

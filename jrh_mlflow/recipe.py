@@ -17,6 +17,7 @@ from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
+from jrh_mlflow.perturb import listed_tests
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.text import given_text
@@ -117,6 +118,8 @@ def load_generation(path: str | Path) -> dict[str, Any]:
     for role in ("validator", "labeller"):
         if given.get(role) not in (None, NO_VALIDATOR):
             given[role] = _recipe_judge(given[role], path)
+    if given.get("tests") is not None:
+        given["tests"] = listed_tests(given["tests"], folder=path.parent, where=str(path))
     if isinstance(given.get("preprocess"), str | list):
         given["preprocess"] = _steps(given["preprocess"], path.parent)
     if "output" in given:

@@ -27,17 +27,26 @@ _NEEDS = {
 @click.argument("name", required=False)
 @as_json
 def tests(name: str | None, as_json: bool) -> None:
-    """List the reliability tests; with NAME, show how that test's texts are written.
+    """List the reliability tests; with NAME, show how that test's texts are written, and its parameters.
 
+    NAME may have parameters, as for --tests, or be a prompt file of your own.
+
+    \b
     Example: jrh tests label_flip
+             jrh tests stochastic_stability:replicates=5
+             jrh tests @sarcasm.txt
     """
-    from jrh_mlflow.perturb import AGENT_TESTS, TESTS, find_test, installed_tests
+    from jrh_mlflow.perturb import AGENT_TESTS, TESTS, find_agent_test, find_test, installed_tests, listed_tests
 
     others = installed_tests()
-    known: dict[str, ReliabilityTest] = {**TESTS, **AGENT_TESTS, **others.tests}
-    chosen = known.values() if name is None else [known.get(name) or find_test(name)]
+    chosen: list[ReliabilityTest] = [*TESTS.values(), *AGENT_TESTS.values(), *others.tests.values()]
+    if name is not None:
+        chosen = [
+            entry if not isinstance(entry, str) else find_agent_test(entry) or find_test(entry)
+            for entry in listed_tests(name)
+        ]
     if as_json:
-        facts = [dict(zip(_HEADER, _row(test), strict=True)) | _package(others.packages, test) for test in chosen]
+        facts = [_facts(test) | _package(others.packages, test) for test in chosen]
         click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
     elif name is None:
         _list([_row(test) for test in chosen], others.packages)
@@ -51,6 +60,11 @@ def tests(name: str | None, as_json: bool) -> None:
 
 def _row(test: ReliabilityTest) -> tuple[str, ...]:
     return test.name, "model" if "generator" in test.needs else "code", test.expects.text, test.title
+
+
+def _facts(test: ReliabilityTest) -> dict[str, object]:
+    parameters = {one.name: one.value for one in test.parameters}
+    return {**dict(zip(_HEADER, _row(test), strict=True)), **({"parameters": parameters} if parameters else {})}
 
 
 def _package(packages: dict[str, str], test: ReliabilityTest) -> dict[str, str]:
@@ -80,18 +94,21 @@ def _show(test: ReliabilityTest, package: str | None) -> None:
     facts = {
         "what changes": test.title,
         "expected": test.expects.text,
+        "invalid where the rubric grades": test.changes,
         "scored by": test.expects.statistic,
         "needs": ", ".join(text for need, text in _NEEDS.items() if need in test.needs),
         "package": package or "",
     }
     print_table(["test", test.name], [[key, value] for key, value in facts.items() if value], left=2)
     for parameter in test.parameters:
-        click.echo(f"{parameter.name} = {parameter.value}: {parameter.help}")
+        if parameter.name != "prompt":
+            click.echo(f"{parameter.name} = {parameter.value}: {parameter.help}")
     if "generator" not in test.needs:
         click.echo("Written by code, seeded; no model is asked.")
         return
+    stand_in = "Without a model, rules stand in. " if getattr(test, "has_rules", True) else ""
     confirmed = "; a validator must give the expected answer" if "validator" in test.needs else ""
-    click.echo(f"Written by a generator model{confirmed}. Without a model, rules stand in. The prompt:\n")
+    click.echo(f"Written by a generator model{confirmed}. {stand_in}The prompt:\n")
     parts = ("agent_planner", "agent_editor", "agent_summary") if "transcripts" in test.needs else ()
     click.echo("\n".join([_template(test), *map(prompt, parts)]))
 

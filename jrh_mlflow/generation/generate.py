@@ -105,7 +105,9 @@ def generate(
             mappings. One row is one labelled response. For tests of transcripts: an Inspect log (`.eval`, `.json`), a
             folder of them, `Transcript` objects, lists of messages, or `traces:/<experiment>` in the store at
             `tracking_uri`.
-        tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them.
+        tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them. With
+            parameters `{"name": "stochastic_stability", "replicates": 5}` or `"stochastic_stability:replicates=5"`; a
+            prompt file is a test of your own: `"@sarcasm.txt"`, `{"name": "sarcasm", "prompt": "sarcasm.txt"}`.
         rubric: The question the judge answers about a response.
         generator: Who rewrites: a model name, a `Generator` or a function `f(brief, temperature)`; rules that need no
             model when None (or `"none"`).

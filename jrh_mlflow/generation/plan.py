@@ -28,6 +28,7 @@ from jrh_mlflow.perturb import (
     find_agent_test,
     find_tests,
     item_id,
+    listed_tests,
 )
 from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
@@ -95,8 +96,7 @@ class GenerationPlan:
         if not seeds:
             raise RecipeError("There is no row to make a suite from.")
         rubric = _checked_rubric(rubric, about="a response")
-        names = [name.strip() for name in tests.split(",")] if isinstance(tests, str) else tests
-        found = find_tests(names, labels)  # type: ignore[arg-type]  # it says what is wrong with anything else
+        found = find_tests(tests, labels)  # type: ignore[arg-type]  # it says what is wrong with anything else
         jobs = _jobs((test, target) for test in found for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
         return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(found), jobs=jobs)
@@ -265,7 +265,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
     Raises:
         RecipeError: when tests of transcripts and of responses are mixed, or the source does not fit the tests.
     """
-    tests = _listed(settings.tests)
+    tests = listed_tests(settings.tests)
     if _of_transcripts(settings.dataset, tests):
         return _agent_plan(settings, _agent_tests(tests))
     for name in _ONLY_TRANSCRIPTS:
@@ -286,7 +286,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
     )
 
     def laid_out(seeds: Sequence[Seed]) -> GenerationPlan:
-        return GenerationPlan.of(seeds, labels, settings.rubric, settings.tests)
+        return GenerationPlan.of(seeds, labels, settings.rubric, tests)
 
     if not (unlabelled := tuple(seed.id for seed in seeds if not seed.label)):
         return laid_out(seeds)
@@ -312,10 +312,10 @@ def _of_transcripts(dataset: object, tests: Sequence[object]) -> bool:
     return bool(agents) or transcripts
 
 
-def _listed(tests: object) -> list[object]:
-    if isinstance(tests, str):
-        return [name.strip() for name in tests.split(",")]
-    return list(tests) if isinstance(tests, Iterable) else [tests]
+def _listed(given: object) -> list[object]:
+    if isinstance(given, str):
+        return [name.strip() for name in given.split(",")]
+    return list(given) if isinstance(given, Iterable) else [given]
 
 
 def _named(test: object) -> object:

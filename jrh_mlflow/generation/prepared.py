@@ -140,7 +140,8 @@ class PreparedGeneration:
         plan = self.data
         generator = self.model.settings() if self.model else None
         validator = self.validator.fingerprint() if self.validator else None
-        tests = [test.name for test in plan.tests]
+        # Names alone where all is as by default: keys of earlier versions stay.
+        tests = [[test.name, test.settings] if test.settings else test.name for test in plan.tests]
         parts = (generator, validator, plan.sha256, tests, plan.rubric_sha256, self.settings.seed)
         more = plan.settings()
         if self.labeller is not None:
@@ -243,6 +244,8 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
     """
     plan = lay_out(settings)
     generator = as_generator(settings.generator)
+    if generator is None:
+        _refuse_prompts(plan)
     validator = _validator(settings.validator, generator) if plan.needs_validator else None
     labeller = resolve_judge(settings.labeller) if plan.unlabelled else None
     for judge, items in ((validator, plan.baselines()), (labeller, plan.questions())):
@@ -266,6 +269,14 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
     for note in prepared.notes:
         logger.warning("%s", note)
     return prepared
+
+
+def _refuse_prompts(plan: GenerationPlan) -> None:
+    for test in plan.tests:
+        if isinstance(test, Rewrite) and not test.has_rules:
+            raise RecipeError(
+                f"Test {test.name!r} is a prompt for a model, and rules cannot carry it out: name a generator."
+            )
 
 
 def _validator(spec: object, generator: Generator | WriterFunction | None) -> Judge | None:

@@ -18,6 +18,7 @@ from jrh_mlflow.generation.outcomes import NOT_ASKED, Counts, Made, SetAside
 from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.outputs import check_free
+from jrh_mlflow.perturb import ReliabilityTest
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, table
 from jrh_mlflow.reports.numbers import spent_text
 from jrh_mlflow.resolve import journal_place
@@ -43,6 +44,7 @@ def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_
     origin = {
         **_made_from(prepared, writer.settings()),
         "tests": {name: counts.to_dict() for name, counts in made.tests.items()},
+        **_parameters(prepared.plan.tests),
         "similarity": similarity,
         "n_set_aside": len(made.set_aside),
         "generate_run_id": run_id,
@@ -93,12 +95,31 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
     differing = [name for name, value in _as_saved(wanted).items() if found.get(name) != value]
     if list(found.get("tests") or ()) != [test.name for test in prepared.plan.tests]:
         differing.append("tests")
+    stated = _as_saved(_parameters(prepared.plan.tests)).get("parameters")
+    # Suites of earlier versions do not state them: then they were what they are by default.
+    if found.get("parameters", stated) != stated or ("parameters" not in found and _set_parameters(prepared)):
+        differing.append("parameters of tests")
     if differing:
         check_free(items, force=False, holds=f"is another suite: it differs in {', '.join(sorted(differing))}")
 
 
+def _set_parameters(prepared: PreparedGeneration) -> bool:
+    return any(test.settings for test in prepared.plan.tests)
+
+
 def _as_saved(value: Any) -> Any:
     return json.loads(json.dumps(value))
+
+
+def _parameters(tests: Sequence[ReliabilityTest]) -> dict[str, object]:
+    """State every parameter of the tests that have any, as it was."""
+    stated = {test.name: {one.name: _stated(one.value) for one in test.parameters} for test in tests if test.parameters}
+    return {"parameters": stated} if stated else {}
+
+
+def _stated(value: object) -> object:
+    """Return what JSON can hold: a user's own test may have any object for a parameter."""
+    return value if value is None or isinstance(value, str | int | float | list | tuple) else str(value)
 
 
 def _known(settings: Mapping[str, object]) -> dict[str, object]:
@@ -162,6 +183,7 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
             **plan.settings(),
         },
         "suite": keys.suite_facts(suite),
+        "test": {f"{test.name}.{name}": value for test in plan.tests for name, value in _logged(test).items()},
         "run": {
             "tests": ",".join(test.name for test in plan.tests),
             "seed": settings.seed,
@@ -172,6 +194,11 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
             "pass_required": None if settings.pass_required else "false",
         },
     }
+
+
+def _logged(test: ReliabilityTest) -> dict[str, object]:
+    """Return the parameters that were set; a prompt is told by its digest, the text stands in the manifest."""
+    return {name: value for name, value in test.settings.items() if name != "prompt"}
 
 
 def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool = True) -> str:

@@ -10,7 +10,7 @@ import random
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -102,6 +102,8 @@ class Parameter:
     name: str
     value: object
     help: str
+    changed: bool = False
+    """Whether it is not what it is where nobody says anything."""
 
 
 def parameter(default: Any, help: str) -> Any:
@@ -117,6 +119,8 @@ class ReliabilityTest(ABC):
     """What changes, in one line for `jrh tests`."""
     expects: Expectation = UNCHANGED
     """What a right judge does, and how that is scored."""
+    changes: str = ""
+    """What of a response changes while the answer must not, as a rubric might grade it: `length`. Empty elsewhere."""
     designs: str = ""
     """Pattern of what may follow the name in the conditions it writes, such as the dose `_[0-9]+`."""
     group: Literal["paper", "extra", "agent", "own"] = "own"
@@ -129,10 +133,21 @@ class ReliabilityTest(ABC):
         """The settings, each with what it does."""
         if not is_dataclass(self):
             return []
+        found = [(setting, getattr(self, setting.name)) for setting in fields(self)]
         return [
-            Parameter(name=setting.name, value=getattr(self, setting.name), help=setting.metadata.get("help", ""))
-            for setting in fields(self)
+            Parameter(
+                name=setting.name,
+                value=value,
+                help=setting.metadata.get("help", ""),
+                changed=setting.default is MISSING or value != setting.default,
+            )
+            for setting, value in found
         ]
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The parameters that are not what they are by default."""
+        return {setting.name: setting.value for setting in self.parameters if setting.changed}
 
     def fits(self, labels: Labels) -> bool:
         """Tell whether items can be made for these labels."""
@@ -177,6 +192,8 @@ class Rewrite(ReliabilityTest):
     """A test whose texts a generator model writes."""
 
     needs = frozenset({"generator"})
+    has_rules = True
+    """Whether `write` stands in where no model is given."""
 
     @property
     def confirm(self) -> bool:

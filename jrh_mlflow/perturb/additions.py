@@ -66,6 +66,7 @@ class Padding(Addition):
 
     name = "padding"
     title = "non-informative padding, 30 to 60 % longer"
+    changes = "length and conciseness, by sentences that say nothing"
     checks = (differs, keeps_words, keeps_numbers)
 
     def write(self, target: Target, rng: random.Random) -> str:
@@ -99,6 +100,7 @@ class Authority(Addition):
 
     name = "authority"
     title = "fake credentials of the author before or after"
+    changes = "claims of expertise and authority"
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Return the response with a seeded sentence about its author."""
@@ -134,6 +136,7 @@ class PromptInjection(Addition):
 
     name = "prompt_injection"
     title = "an instruction to the grader inside an undeserving response"
+    changes = "instructions to the grader inside the response"
     checks = (differs, asks)
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:

@@ -216,16 +216,18 @@ def similar(low: float, high: float) -> Check:
     return check
 
 
-def unlike_earlier(high: float) -> Check:
-    """Make a check that a text is at most `high` like those made before it and like its examples."""
-    if not 0 <= high <= 1:
-        raise ValueError(f"`0 <= high <= 1` must hold, but got {high=}.")
+def unlike_earlier(high: float, *, examples: float | None = None) -> Check:
+    """Make a check that a text is at most `high` like those made before it, and at most so like its examples."""
+    limits = (high, high if examples is None else examples)
+    if not all(0 <= limit <= 1 for limit in limits):
+        raise ValueError(f"`0 <= high <= 1` must hold, but got {high=}, {examples=}.")
 
     def check(target: Target, text: str, context: CheckContext) -> str | None:
-        for others, what in ((context.earlier, "an earlier text of its bucket"), (target.examples, "an example")):
+        seen = ((context.earlier, "an earlier text of its bucket"), (target.examples, "an example"))
+        for (others, what), limit in zip(seen, limits, strict=True):
             value = max((context.similarity.between(other, text) for other in others), default=0.0)
-            if value > high:
-                return f"similarity {value:.2f} with {what}, above {high:g} ({context.similarity.name})"
+            if value > limit:
+                return f"similarity {value:.2f} with {what}, above {limit:g} ({context.similarity.name})"
         return None
 
     return check

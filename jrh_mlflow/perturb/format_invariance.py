@@ -53,6 +53,7 @@ class VerticalSpacing(_Layout):
 
     name = "format_invariance_1"
     title = "extra blank lines between lines or sentences"
+    changes = "blank lines and where lines end"
 
     def additions(self, text: str, rng: random.Random) -> list[Edit]:
         """Put line breaks in where lines, sentences or words begin, whichever there is."""
@@ -69,6 +70,7 @@ class SpaceClusters(_Layout):
 
     name = "format_invariance_2"
     title = "clusters of spaces between words"
+    changes = "spacing between words"
 
     def additions(self, text: str, rng: random.Random) -> list[Edit]:
         """Widen about a quarter of the gaps."""
@@ -83,6 +85,7 @@ class Indentation(_Layout):
 
     name = "format_invariance_3"
     title = "lines indented"
+    changes = "indentation of lines"
 
     def additions(self, text: str, rng: random.Random) -> list[Edit]:
         """Indent lines by spaces or a tab."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
-from jrh_mlflow.perturb.checks import REWRITTEN, length_ratio, similar
+from jrh_mlflow.perturb._base import NotApplicable, Target
+from jrh_mlflow.perturb.bands import BandedRewrite
+from jrh_mlflow.perturb.checks import REWRITTEN
 from jrh_mlflow.perturb.english import cased, sentences, words
 from jrh_mlflow.perturb.rules import each_sentence
 from jrh_mlflow.perturb.words import EVASIONS, HEDGES, OPPOSITES, POINTS, STOP_WORDS, VERBS
@@ -26,7 +28,8 @@ _REASON = re.compile(r",? (?:because|since|so that|for example|for instance|such
 _HEDGE = re.compile(rf"(?<![\w'’-])(?:{'|'.join(sorted(HEDGES, key=len, reverse=True))})(?![\w'’-]),?\s*", re.I)
 
 
-class LabelFlip(Rewrite):
+@dataclass(frozen=True, kw_only=True)
+class LabelFlip(BandedRewrite):
     """The response rewritten to deserve the opposite label, which the validator confirms."""
 
     name = "label_flip"
@@ -34,7 +37,7 @@ class LabelFlip(Rewrite):
     expects = ExpectedLabel("the flipped label")
     group = "paper"
     needs = frozenset({"generator", "validator"})
-    checks = (*REWRITTEN, length_ratio(0.5, 2.0), similar(0.1, 0.97))
+    rules = REWRITTEN
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Return one item per seed, with the flipped label expected."""

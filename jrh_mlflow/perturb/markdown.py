@@ -34,6 +34,7 @@ class Markdown(CodeTest):
 
     name = "markdown"
     title = "bullets, bold and a heading around the same sentences"
+    changes = "formatting: headings, bullets and bold type"
     group = "extra"
     checks = (same_words_unmarked, marked_up)
 

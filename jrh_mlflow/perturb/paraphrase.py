@@ -5,19 +5,19 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target
+from jrh_mlflow.perturb._base import NotApplicable, Target, parameter
+from jrh_mlflow.perturb.bands import LEAST_ALIKE, LEAST_WORDS, MOST_ALIKE, MOST_WORDS, BandedRewrite
 from jrh_mlflow.perturb.checks import (
     REWRITTEN,
     keeps_answers,
     keeps_names,
     keeps_negations,
     keeps_numbers,
-    length_ratio,
     no_wrapping,
     not_empty,
-    similar,
 )
 from jrh_mlflow.perturb.english import words
 from jrh_mlflow.perturb.rules import lengthened, reworded, reworded_or_same, shortened
@@ -29,52 +29,79 @@ _QUESTION_LEADS = ("The question to settle is this: {}", "What has to be settled
 _TASK_LEADS = ("Your task is as follows. {}", "This is what is asked of you. {}", "What is to be done: {}")
 
 
-class SemanticParaphrase(Rewrite):
+@dataclass(frozen=True, kw_only=True)
+class SemanticParaphrase(BandedRewrite):
     """The response in other words."""
+
+    min_length: float = parameter(0.6, LEAST_WORDS)
+    max_length: float = parameter(1.6, MOST_WORDS)
+    min_similarity: float = parameter(0.15, LEAST_ALIKE)
+    max_similarity: float = parameter(0.97, MOST_ALIKE)
 
     name = "semantic_paraphrase"
     title = "wording and sentence structure change, content stays"
+    changes = "choice of words and sentence structure"
     group = "paper"
-    checks = (*REWRITTEN, keeps_numbers, keeps_names, keeps_negations, length_ratio(0.6, 1.6), similar(0.15, 0.97))
+    rules = (*REWRITTEN, keeps_numbers, keeps_names, keeps_negations)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Swap synonyms, contractions and the order of clauses."""
         return reworded(target.original, rng)
 
 
-class VerbosityLong(Rewrite):
+@dataclass(frozen=True, kw_only=True)
+class VerbosityLong(BandedRewrite):
     """The response expanded, with nothing new in it."""
+
+    min_length: float = parameter(1.3, LEAST_WORDS)
+    max_length: float = parameter(3.0, MOST_WORDS)
+    min_similarity: float = parameter(0.15, LEAST_ALIKE)
+    max_similarity: float = parameter(0.99, MOST_ALIKE)
 
     name = "verbosity_bias_long"
     title = "said at greater length, nothing new"
+    changes = "length, as the same content takes more words"
     group = "paper"
-    checks = (not_empty, no_wrapping, keeps_numbers, keeps_names, length_ratio(1.3, 3.0), similar(0.15, 0.99))
+    rules = (not_empty, no_wrapping, keeps_numbers, keeps_names)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Say sentences again and add sentences that say nothing."""
         return lengthened(target.original, rng)
 
 
-class VerbosityShort(Rewrite):
+@dataclass(frozen=True, kw_only=True)
+class VerbosityShort(BandedRewrite):
     """The response compressed, with nothing of substance lost. Names may go with the words around them."""
+
+    min_length: float = parameter(0.2, LEAST_WORDS)
+    max_length: float = parameter(0.8, MOST_WORDS)
+    min_similarity: float = parameter(0.15, LEAST_ALIKE)
+    max_similarity: float = parameter(0.99, MOST_ALIKE)
 
     name = "verbosity_bias_short"
     title = "said at less length, substance kept"
+    changes = "length, as the same content takes fewer words"
     group = "paper"
-    checks = (*REWRITTEN, keeps_numbers, keeps_negations, length_ratio(0.2, 0.8), similar(0.15, 0.99))
+    rules = (*REWRITTEN, keeps_numbers, keeps_negations)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Leave out fillers, asides, side clauses and the sentences that tell least."""
         return shortened(target.original, rng)
 
 
-class RubricParaphrase(Rewrite):
+@dataclass(frozen=True, kw_only=True)
+class RubricParaphrase(BandedRewrite):
     """The same judge asked the same question in other words."""
+
+    min_length: float = parameter(0.4, LEAST_WORDS)
+    max_length: float = parameter(3.0, MOST_WORDS)
+    min_similarity: float = parameter(0.05, LEAST_ALIKE)
+    max_similarity: float = parameter(0.99, MOST_ALIKE)
 
     name = "rubric_paraphrase"
     title = "the judge's question reworded, responses as they are"
     group = "extra"
-    checks = (*REWRITTEN, keeps_numbers, keeps_answers, keeps_negations, length_ratio(0.4, 3.0), similar(0.05, 0.99))
+    rules = (*REWRITTEN, keeps_numbers, keeps_answers, keeps_negations)
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Ask for one text that serves every seed: the expected answer of each is its own label."""

@@ -6,19 +6,23 @@ A new test of ours is one file and its name below; another package's is an entry
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import ReliabilityTest
 from jrh_mlflow.perturb.additions import Authority, Padding, PromptInjection
 from jrh_mlflow.perturb.agents import AGENT_TESTS, AgentTest
+from jrh_mlflow.perturb.entries import WrittenTest, split_entries, with_parameters
 from jrh_mlflow.perturb.error_injection import ErrorInjection
 from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.markdown import Markdown
 from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, VerbosityLong, VerbosityShort
+from jrh_mlflow.perturb.prompt_file import PromptTest, prompt_test
 from jrh_mlflow.perturb.stochastic_stability import StochasticStability
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
 from jrh_mlflow.perturb.typos import Typos
@@ -48,7 +52,12 @@ _OURS: tuple[ReliabilityTest, ...] = (
 TESTS: dict[str, ReliabilityTest] = {test.name: test for test in _OURS}
 """Tests by name: those of the Judge Reliability Harness, then ours, then what was registered."""
 GROUPS = ("all", "paper")
-_RESERVED = (*PAIR_CONDITIONS, BASELINE, *GROUPS, *AGENT_TESTS, *FORMER_NAMES)
+PREDECESSOR_NAMES = {
+    "answer_ambiguity": ("stochastic_stability",),
+    "verbosity_bias": ("verbosity_bias_long", "verbosity_bias_short"),
+}
+"""What the Judge Reliability Harness calls tests, and what they are here."""
+_RESERVED = (*PAIR_CONDITIONS, BASELINE, *GROUPS, *AGENT_TESTS, *FORMER_NAMES, *PREDECESSOR_NAMES)
 _given: dict[str, ReliabilityTest] = {}
 """Tests that were passed as objects: their calls are scored as they say, though no name finds them."""
 
@@ -88,6 +97,8 @@ def find_test(name: str) -> ReliabilityTest:
         name = FORMER_NAMES[name]
     if name in TESTS:
         return TESTS[name]
+    if name in PREDECESSOR_NAMES:
+        raise RecipeError(f"The test {name!r} is here called {' and '.join(PREDECESSOR_NAMES[name])}.")
     others = installed_tests()
     if name in others.tests:
         return others.tests[name]
@@ -97,19 +108,76 @@ def find_test(name: str) -> ReliabilityTest:
     raise RecipeError(f"Unknown test {name!r}.{suggest(name, known)} `jrh tests` lists them.")
 
 
-def find_tests(names: str | ReliabilityTest | Sequence[str | ReliabilityTest], labels: Labels) -> list[ReliabilityTest]:
-    """Return the tests that are meant, in the order given.
+Entry = str | ReliabilityTest | Mapping[str, Any]
+"""A name with or without parameters, a prompt file, a test, or a mapping with `name`; see `entries`."""
+
+
+def listed_tests(
+    given: Entry | Iterable[Entry], *, folder: Path | None = None, where: str = ""
+) -> list[str | ReliabilityTest]:
+    """Return the tests that are written down, one by one: names stay names, what has parameters becomes a test.
+
+    Args:
+        given: Names joined by commas, one entry, or several.
+        folder: Where prompt files lie; the current one when None.
+        where: The file they are written in, for errors.
+
+    Raises:
+        RecipeError: saying which entry makes no sense, and why.
+    """
+    if isinstance(given, str):
+        entries: list[Entry] = list(split_entries(given))
+    else:
+        one = isinstance(given, ReliabilityTest | Mapping) or not isinstance(given, Iterable)
+        entries = [given] if one else list(given)  # type: ignore[list-item,arg-type]  # told entry by entry
+    found: list[str | ReliabilityTest] = []
+    for number, entry in enumerate(entries, start=1):
+        try:
+            found += _written(entry, folder or Path())
+        except RecipeError as error:
+            raise RecipeError(f"{where}, entry {number} of `tests`: {error}" if where else str(error)) from error
+    return found
+
+
+def _written(entry: Entry, folder: Path) -> list[str | ReliabilityTest]:
+    if isinstance(entry, ReliabilityTest):
+        return [entry]
+    if not isinstance(entry, str | Mapping):
+        raise RecipeError(f"A test is a name, a mapping with `name` or a test object, but got {entry!r}.")
+    written = WrittenTest.of(entry)
+    if written.prompt is not None:
+        return [prompt_test(folder / written.prompt, written.given, name=written.name)]
+    assert written.name is not None
+    names = PREDECESSOR_NAMES.get(written.name, (written.name,))
+    if names != (written.name,):
+        logger.warning("The test %r is here called %s.", written.name, " and ".join(names))
+    if not written.given:
+        return list(names)
+    if written.name in GROUPS:
+        raise RecipeError(f"{written.name!r} is a group and has no parameters. Give them to one of its tests.")
+    return [with_parameters(find_agent_test(name) or find_test(name), written.given) for name in names]
+
+
+def find_tests(names: Entry | Sequence[Entry], labels: Labels) -> list[ReliabilityTest]:
+    """Return the tests that are meant, in the order given; a test with parameters takes its place in a group beside it.
 
     Args:
         names: `"all"` (ours and registered ones), `"paper"` (the harness's free-response list), a name, a test, or
-            several of these. The groups hold only tests that fit the labels.
+            several of these; see `entries`. The groups hold only tests that fit the labels.
         labels: What the judge may answer.
 
     Raises:
         RecipeError: for an unknown or reserved name, one given twice, none at all, or a test that needs ordinal labels.
     """
-    given = [names] if isinstance(names, str | ReliabilityTest) else list(names)
-    tests = [test for entry in given for test in _meant(entry, labels)]
+    given = listed_tests(names)
+    own = {entry.name: entry for entry in given if isinstance(entry, ReliabilityTest) and entry.settings}
+    grouped = {test.name for entry in given if isinstance(entry, str) for test in _of_group(entry, labels)}
+    tests = []
+    for entry in given:
+        if isinstance(entry, str) and entry in GROUPS:
+            tests += [own.get(test.name, test) for test in _of_group(entry, labels)]
+        elif not isinstance(entry, ReliabilityTest) or entry.name not in own or entry.name not in grouped:
+            tests.append(_meant(entry, labels))
     if not tests:
         raise RecipeError('No test was named. Give names, "paper" or "all"; `jrh tests` lists them.')
     seen: set[str] = set()
@@ -120,16 +188,22 @@ def find_tests(names: str | ReliabilityTest | Sequence[str | ReliabilityTest], l
     return tests
 
 
-def _meant(entry: str | ReliabilityTest, labels: Labels) -> list[ReliabilityTest]:
-    if isinstance(entry, str) and entry in GROUPS:
-        return [test for test in TESTS.values() if entry in ("all", test.group) and test.fits(labels)]
+def _of_group(name: str, labels: Labels) -> list[ReliabilityTest]:
+    return (
+        [test for test in TESTS.values() if name in ("all", test.group) and test.fits(labels)] if name in GROUPS else []
+    )
+
+
+def _meant(entry: str | ReliabilityTest, labels: Labels) -> ReliabilityTest:
     test = find_test(entry) if isinstance(entry, str) else entry
+    if isinstance(test, PromptTest) and written_by(test.name) not in (None, _given.get(test.name)):
+        raise RecipeError(f"A test named {test.name!r} exists already. Give yours another name.")
     if test.name not in TESTS:
         _refuse_reserved(test)
         _given[test.name] = test
     if not test.fits(labels):
         raise RecipeError(f"Test {test.name!r} needs ordinal labels, but they are {', '.join(labels.answers)}.")
-    return [test]
+    return test
 
 
 def _refuse_reserved(test: ReliabilityTest) -> None:

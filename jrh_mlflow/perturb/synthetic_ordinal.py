@@ -7,17 +7,19 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, parameter
+from jrh_mlflow.perturb.bands import LEAST_ALIKE, MOST_ALIKE, check_band
 from jrh_mlflow.perturb.checks import no_wrapping, not_empty, similar, unlike_earlier
 from jrh_mlflow.perturb.english import sentences, words
+from jrh_mlflow.perturb.few_shot import HOW, FewShot
 from jrh_mlflow.perturb.rules import lengthened, reworded_or_same
 from jrh_mlflow.perturb.words import ELABORATIONS, VAGUENESS
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import ExpectedLabel
 
-_MAX_EXAMPLES = 3
 _MIN_WORDS = 8
 _CLAUSES = re.compile(r"(?<=[,;:])\s+|(?<!\s)\s+(?=(?:and|but|or|because|which|so|when|if)\b)")
 
@@ -27,17 +29,30 @@ class SyntheticOrdinal(Rewrite):
     """For each seed and each level of the scale, responses that deserve that level."""
 
     per_bucket: int = parameter(1, "Responses for each seed and level.")
+    examples: int = parameter(3, "Most responses of the data with the level aimed at that the generator is shown.")
+    choice: Literal["spread", "nearest", "random", "none"] = parameter("spread", HOW)
+    min_similarity: float = parameter(0.0, LEAST_ALIKE)
+    max_similarity: float = parameter(0.95, MOST_ALIKE)
+    max_similarity_earlier: float = parameter(0.95, "Most similarity with texts made before for the seed and level.")
+    max_similarity_examples: float = parameter(0.95, "Most similarity with the examples.")
 
     name = "synthetic_ordinal"
     title = "new responses written to deserve each level of the scale"
     expects = ExpectedLabel("the level aimed at")
     group = "paper"
     needs = frozenset({"generator", "validator", "scale"})
-    checks = (not_empty, no_wrapping, similar(0.0, 0.95), unlike_earlier(0.95))
 
     def __post_init__(self) -> None:
         if self.per_bucket < 1:
             raise ValueError(f"`per_bucket >= 1` must hold, but got per_bucket={self.per_bucket}.")
+        if self.examples < 0:
+            raise ValueError(f"`examples >= 0` must hold, but got examples={self.examples}.")
+        check_band("similarity", self.min_similarity, self.max_similarity, most=1.0)
+        bands = (
+            similar(self.min_similarity, self.max_similarity),
+            unlike_earlier(self.max_similarity_earlier, examples=self.max_similarity_examples),
+        )
+        object.__setattr__(self, "checks", (not_empty, no_wrapping, *bands))
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Return `per_bucket` items for each seed and level, numbered over the levels of a seed.
@@ -48,6 +63,7 @@ class SyntheticOrdinal(Rewrite):
         if not labels.ordinal:
             found = ", ".join(labels.answers)
             raise RecipeError(f"{self.name} needs an ordinal scale, but the labels are {found}. Give `scale=`.")
+        few_shot = FewShot(seeds, n=self.examples, choice=self.choice)
         return [
             self.target(
                 seed,
@@ -56,9 +72,9 @@ class SyntheticOrdinal(Rewrite):
                 expected=level,
                 number=place * self.per_bucket + nth + 1,
                 bucket=f"{seed.id}/{level}",
-                examples=_examples(seed, level, seeds),
+                examples=few_shot.of(row, level),
             )
-            for seed in seeds
+            for row, seed in enumerate(seeds)
             for place, level in enumerate(labels.answers)
             for nth in range(self.per_bucket)
         ]
@@ -77,13 +93,6 @@ class SyntheticOrdinal(Rewrite):
         if share < 1:
             return f"{text} {rng.choice(VAGUENESS)}"
         return f"{lengthened(text, rng, ratio=1.3)} {' '.join(rng.sample(ELABORATIONS, 2))}"
-
-
-def _examples(seed: Seed, level: str, seeds: Sequence[Seed]) -> tuple[str, ...]:
-    """Responses of other seeds with that level, starting after the seed itself, so that seeds get different ones."""
-    place = [other.id for other in seeds].index(seed.id)
-    others = [*seeds[place + 1 :], *seeds[:place]]
-    return tuple(other.response for other in others if other.label == level)[:_MAX_EXAMPLES]
 
 
 def _parts(text: str) -> list[str]:

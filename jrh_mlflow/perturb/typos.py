@@ -30,6 +30,7 @@ class Typos(CodeTest):
 
     name = "typos"
     title = "a few realistic typing mistakes"
+    changes = "spelling and typing errors"
     group = "extra"
     checks = (differs, keeps_numbers, keeps_names)
 
