@@ -95,16 +95,17 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
     differing = [name for name, value in _as_saved(wanted).items() if found.get(name) != value]
     if list(found.get("tests") or ()) != [test.name for test in prepared.plan.tests]:
         differing.append("tests")
-    stated = _as_saved(_parameters(prepared.plan.tests)).get("parameters")
-    # Suites of earlier versions do not state them: then they were what they are by default.
-    if found.get("parameters", stated) != stated or ("parameters" not in found and _set_parameters(prepared)):
+    before = found.get("parameters") or {}
+    if any(_told_otherwise(test, before.get(test.name) or {}) for test in prepared.plan.tests):
         differing.append("parameters of tests")
     if differing:
         check_free(items, force=False, holds=f"is another suite: it differs in {', '.join(sorted(differing))}")
 
 
-def _set_parameters(prepared: PreparedGeneration) -> bool:
-    return any(test.settings for test in prepared.plan.tests)
+def _told_otherwise(test: ReliabilityTest, before: Mapping[str, object]) -> bool:
+    """Whether a parameter is not what it was; one that an earlier version did not state was what it is by default."""
+    now = {one.name: (_as_saved(_stated(one.value)), one.changed) for one in test.parameters}
+    return any(before[name] != value if name in before else changed for name, (value, changed) in now.items())
 
 
 def _as_saved(value: Any) -> Any:

@@ -111,7 +111,9 @@ class PromptTest(BandedRewrite):
     def _aim(self, labels: Labels) -> str:
         known = (SAME, FLIPPED, *labels.answers)
         # YAML reads a bare `yes` as true.
-        spelled = next((word for word in (self.answer, *_TRUTHS.get(self.answer, ())) if word in known), None)
+        spelled: str | None = next(
+            (word for word in (self.answer, *_TRUTHS.get(self.answer, ())) if word in known), None
+        )
         if spelled is None:
             told = f"Test {self.name!r} expects {self.answer!r}, which is none of {', '.join(known)}."
             raise RecipeError(told + suggest(self.answer, known))

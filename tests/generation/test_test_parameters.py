@@ -56,6 +56,11 @@ def test_a_recipe_and_the_command_line_make_what_python_makes(store_uri: str, tm
     text = "stochastic_stability:replicates=5:deep_seeds=0,typos"
     options = ["--rubric", RUBRIC, "--labels", "fail,pass", "--tracking-uri", store_uri, "-o", tmp_path / "by_option"]
     assert jrh_command("generate", tmp_path / "answers.csv", "--tests", text, *options).exit_code == 0
+    other = jrh_command(
+        "generate", tmp_path / "answers.csv", "--tests", "stochastic_stability:deep_seeds=0,typos", *options
+    )
+    assert "it differs in parameters of tests" in str(other.exception)
+    assert jrh_command("generate", tmp_path / "answers.csv", "--tests", text, *options).exit_code == 0
     for folder in ("by_recipe", "by_option"):
         assert jrh.load_suite(tmp_path / folder).sha256 == suite.sha256
 
