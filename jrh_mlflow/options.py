@@ -263,8 +263,18 @@ class GenerationSettings(Options):
     validator: Any = option(
         None, "a judge", "Model that confirms labels, levels and edits; the generator's own, or none."
     )
-    labels: Any = option(None, "a list", "The labels, the better one or the one to be detected last.", metavar="A,B")
-    scale: Any = option(None, "a list", "An ordinal scale, as in 1-6, or its levels: low,mid,high.", metavar="LOW-HIGH")
+    labels: Any = option(
+        None,
+        "a list",
+        "The labels, the better one or the one to be detected last; 0=not harmful,1=harmful says what they mean.",
+        metavar="A,B",
+    )
+    scale: Any = option(
+        None,
+        "a list",
+        "An ordinal scale, as in 1-6, or its levels: low,mid,high; 1=poor,6=excellent says what they mean.",
+        metavar="LOW-HIGH",
+    )
     seed: int = option(0, "a whole number", "Of the draw and of everything written by code.")
     max_usd: Number | None = option(None, "a number")
     columns: Any = option(None, "a mapping")
@@ -306,6 +316,9 @@ class GenerationSettings(Options):
         None, "a judge", "Model that labels rows without a label: reported apart, never as accuracy."
     )
     labeller_asks: int = option(1, _COUNT, "How often it is asked about each row; the majority counts.", ge=1)
+    grades: bool | None = option(
+        None, "true or false", "Whether the last label is the better one, or the one to be detected. [by their words]"
+    )
 
     @property
     def has_labeller(self) -> bool:

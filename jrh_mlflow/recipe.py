@@ -160,6 +160,27 @@ def _texts(written: Mapping[str, Any], *keys: str, path: Path) -> dict[str, str]
         raise RecipeError(f"{path}: {error}") from error
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which the labels `no` and `yes` are words, as they are in the data: YAML itself reads booleans."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Take what stands under `labels` and `scale` as it is written."""
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        for key, value in node.value:
+            if key.value in ("labels", "scale"):
+                _as_written(value)
+        return node
+
+
+def _as_written(node: yaml.Node) -> None:
+    inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+    for part in inside:
+        for each in part if isinstance(part, tuple) else (part,):
+            _as_written(each)
+    if node.tag == "tag:yaml.org,2002:bool" and node.value.lower() not in ("true", "false"):
+        node.tag = "tag:yaml.org,2002:str"
+
+
 def read_yaml(path: Path) -> object:
     """Read a YAML file.
 
@@ -167,7 +188,7 @@ def read_yaml(path: Path) -> object:
         RecipeError: when it cannot be read, or is none.
     """
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise RecipeError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
 

@@ -40,6 +40,7 @@ _SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_toke
 data_options = together(
     click.option("-o", "--output", type=click.Path(), help="Folder to write the suite to."),
     from_model(GenerationSettings, "rubric", "tests", "labels", "scale"),
+    click.option("--grades/--detects", default=None, help=GenerationSettings.model_fields["grades"].description),
     click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, response, label, id."),
     from_model(GenerationSettings, "instruction"),
     click.option("--n", type=click.IntRange(1), help="How many rows to draw."),
@@ -135,7 +136,9 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         given = {**load_generation(source), **given}
     else:
         given["dataset"] = source
-    readers: dict[str, Callable[[str], object]] = {"labels": _listed, "scale": _scale}
+    from jrh_mlflow.suites.labels import labels_from_text
+
+    readers: dict[str, Callable[[str], object]] = {"labels": labels_from_text, "scale": _scale}
     readers |= {name: partial(given_text, what=name) for name in ("rubric", "instruction")}
     given |= {name: read(options[name]) for name, read in readers.items() if options[name] is not None}
     if pairs:
@@ -158,14 +161,12 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
-
-
-def _scale(text: str) -> tuple[object, ...]:
+def _scale(text: str) -> object:
     """Read `1-6` as a range and anything else as levels from low to high."""
+    from jrh_mlflow.suites.labels import labels_from_text
+
     ends = re.fullmatch(r"\s*(-?\d+)\s*-\s*(-?\d+)\s*", text)
-    return (int(ends[1]), int(ends[2])) if ends else _listed(text)
+    return (int(ends[1]), int(ends[2])) if ends else labels_from_text(text, option="--scale")
 
 
 def _generator(model: str | None, sampling: dict[str, Any], *, written: object) -> object:
@@ -257,6 +258,7 @@ def _print_quote(settings: GenerationSettings, *, as_json: bool) -> None:
         click.echo(json.dumps(asdict(quoted), indent=1))
         return
     dollars = quote_text(quoted.usd, quoted.worst_usd, unknown="unknown (a model has no price; give --price IN,OUT)")
+    click.echo(f"labels           {quoted.labels}")
     click.echo(f"seeds            {quoted.seeds}")
     click.echo(f"items            {quoted.items}, baselines included, if all can be made")
     click.echo(f"generator calls  {quoted.generator_calls}, at most {quoted.max_generator_calls}")

@@ -16,6 +16,7 @@ from jrh_mlflow.judges.json_objects import UnreadableError, decode, spans
 from jrh_mlflow.judges.parsing import PROBLEMS
 from jrh_mlflow.judges.rendering import fence, fence_code, message_block, message_texts
 from jrh_mlflow.perturb import AgentTest, Target, fill, prompt
+from jrh_mlflow.perturb._base import labels_context
 from jrh_mlflow.perturb.agents import RESULTS
 from jrh_mlflow.perturb.checks import about_the_editing
 from jrh_mlflow.schema.presentation import Message
@@ -58,11 +59,18 @@ class Scene:
     objective: str
     instruction: str
     rubric: str
+    context: str
+    """What the labels mean, for briefs without the rubric."""
 
     @classmethod
     def of(cls, test: AgentTest, target: Target) -> Scene:
         """Say what a test wants of its target."""
-        return cls(objective=test.objective(target), instruction=target.seed.instruction, rubric=target.rubric)
+        return cls(
+            objective=test.objective(target),
+            instruction=target.seed.instruction,
+            rubric=target.question,
+            context=labels_context(target.labels),
+        )
 
     def planner(self, messages: Sequence[Message], *, max_steps: int, told: str, rejected: str) -> str:
         """Ask for a plan; `told` is what came of an earlier one."""
@@ -101,7 +109,7 @@ class Scene:
             "after": message_block(after, code),
             "rejected": f"\n{_again(rejected)}\n" if rejected else "",
         }
-        return fill(prompt("agent_summary"), fields)
+        return self.context + fill(prompt("agent_summary"), fields)
 
     def _fields(self, code: str) -> dict[str, str]:
         return {

@@ -26,6 +26,7 @@ from jrh_mlflow.perturb import Similarity
 from jrh_mlflow.perturb.similarity import as_similarity
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.resolve import journal_at, may_exist
+from jrh_mlflow.suites.labels import GivenLabels
 from jrh_mlflow.suites.suite import Suite, save_suite
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor
 from jrh_mlflow.tracking import keys
@@ -63,8 +64,8 @@ def generate(
     rubric: str,
     generator: object = None,
     validator: object = None,
-    labels: Sequence[object] | None = None,
-    scale: Sequence[object] | None = None,
+    labels: GivenLabels = None,
+    scale: GivenLabels = None,
     seed: int = 0,
     max_usd: float | None = None,
     columns: Mapping[str, str] | None = None,
@@ -94,6 +95,7 @@ def generate(
     pass_required: bool = True,
     labeller: object = None,
     labeller_asks: int = 1,
+    grades: bool | None = None,
 ) -> Suite:
     """Make a reliability suite from labelled responses or transcripts and log the making as an MLflow run.
 
@@ -114,8 +116,9 @@ def generate(
         validator: Who confirms label flips, levels and edited transcripts with the judge's own question: a model name
             or any judge, best of another family than the generator; None asks the generator's own model, `"none"`
             nobody.
-        labels: The labels there may be, the better one or the one to be detected last.
-        scale: An ordinal scale: `(low, high)`, or its levels from low to high.
+        labels: The labels there may be, the better one or the one to be detected last; or label to what it means, as
+            in `{"0": "not harmful", "1": "harmful"}`. They have no order, numbers neither.
+        scale: An ordinal scale: `(low, high)`, or its levels from low to high; or level to what it means.
         seed: Of the draw of rows and of everything written by code.
         max_usd: Never spend more than this on generator and validator together, restarts included. On reaching it the
             suite holds what is complete.
@@ -151,6 +154,8 @@ def generate(
             say `label_source: model`; agreement with them is measured apart, and never as accuracy. What it gives no
             label is set aside, and the run's `labels.csv` is the dataset with the labels.
         labeller_asks: How often it is asked about each row; more than half of its answers must agree.
+        grades: Whether the last label is the better one, or the one to be detected; None: their words tell, and
+            `error_injection`, which needs labels that grade, is refused where they do not.
 
     Raises:
         RecipeError: for data, names or settings that make no sense, before anything is sent.

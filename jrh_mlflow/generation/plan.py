@@ -28,12 +28,13 @@ from jrh_mlflow.perturb import (
     find_agent_test,
     find_tests,
     item_id,
+    left_out,
     listed_tests,
 )
 from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.labels import label_text, read_labels
+from jrh_mlflow.suites.labels import inferred_scale, label_text, read_labels
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
@@ -85,6 +86,8 @@ class GenerationPlan:
     """Seeds that a grader is to label; until then they carry a label that only serves to count what would be made."""
     laid_out: Callable[[Sequence[Seed]], GenerationPlan] | None = None
     """Lays the same out for other seeds, where some are unlabelled."""
+    remarks: tuple[str, ...] = ()
+    """What a reader should know of labels and tests."""
 
     @classmethod
     def of(cls, seeds: Sequence[Seed], labels: Labels, rubric: object, tests: object) -> GenerationPlan:
@@ -99,7 +102,8 @@ class GenerationPlan:
         found = find_tests(tests, labels)  # type: ignore[arg-type]  # it says what is wrong with anything else
         jobs = _jobs((test, target) for test in found for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
-        return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(found), jobs=jobs)
+        remarks = tuple(left_out(listed_tests(tests), labels))  # type: ignore[arg-type]
+        return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(found), jobs=jobs, remarks=remarks)
 
     def questions(self) -> list[Item]:
         """Return what a grader is asked: the baselines that have no label yet."""
@@ -133,7 +137,7 @@ class GenerationPlan:
 
     def notes(self, *, by_rule: bool) -> tuple[str, ...]:
         """Return what a reader of the suite should know; `by_rule` when no model writes."""
-        return ()
+        return self.remarks
 
     def settings(self) -> dict[str, Any]:
         """Return what decides what is made besides seeds, labels, rubric and tests."""
@@ -194,9 +198,10 @@ class GenerationPlan:
                 condition=BASELINE,
                 kind="response",
                 instruction=seed.instruction,
-                rubric=self.rubric,
+                rubric=self.labels.question(self.rubric),
                 response=seed.response,
                 answers=self.labels.answers,
+                ordinal=self.labels.stated_order,
                 expected=seed.label,
                 meta=_about(seed, BASELINE),
             )
@@ -283,10 +288,13 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
         stratify=settings.stratify,
         seed=settings.seed,
         unlabelled=settings.has_labeller,
+        grades=settings.grades,
     )
+    inferred = (inferred_scale(labels),) if labels.ordinal and settings.scale is None else ()
 
     def laid_out(seeds: Sequence[Seed]) -> GenerationPlan:
-        return GenerationPlan.of(seeds, labels, settings.rubric, tests)
+        plan = GenerationPlan.of(seeds, labels, settings.rubric, tests)
+        return replace(plan, remarks=(*inferred, *plan.remarks))
 
     if not (unlabelled := tuple(seed.id for seed in seeds if not seed.label)):
         return laid_out(seeds)
@@ -419,7 +427,9 @@ def _transcript_labels(settings: GenerationSettings) -> Labels:
         raise RecipeError(
             "Transcripts need `labels`, the one for a violation last (--labels 'no violation,violation'), or `scale`."
         )
-    return read_labels((), column="label", ids=(), labels=settings.labels, scale=settings.scale)[1]
+    return read_labels(
+        (), column="label", ids=(), labels=settings.labels, scale=settings.scale, grades=settings.grades
+    )[1]
 
 
 def _transcript_roles(columns: Mapping[str, str] | None) -> dict[str, str]:
@@ -498,9 +508,10 @@ def _item(job: Job, seed: Seed, text: str, facts: dict[str, Any]) -> Item:
         condition=target.condition,
         kind="response",
         instruction=seed.instruction,
-        rubric=target.rubric if in_response else text,
+        rubric=target.labels.question(target.rubric if in_response else text),
         response=text if in_response else seed.response,
         answers=target.labels.answers,
+        ordinal=target.labels.stated_order,
         # The label comes from the test's meaning and the seed's own label, never from a model.
         expected=target.expected if seed.id == target.seed.id else seed.label,
         replicates=target.replicates,

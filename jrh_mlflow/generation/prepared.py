@@ -45,6 +45,7 @@ from jrh_mlflow.perturb import AgentTest, NotApplicable, Rewrite
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.suites.labels import about_labels
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
 
@@ -309,6 +310,8 @@ def _cap(
 class GenerationQuote:
     """What a generation would send and cost. What the journal holds already is not taken off."""
 
+    labels: str
+    """What labels, order and meanings were understood."""
     seeds: int
     items: int
     """Baselines included, if everything can be made."""
@@ -368,6 +371,7 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
             if isinstance(judge, ModelJudge):
                 _add_question(checking, plan, job, judge, model)
     return GenerationQuote(
+        labels=about_labels(plan.labels),
         seeds=len(plan.seeds),
         items=len(plan.seeds) + plan.n_items,
         generator_calls=writing.calls,

@@ -97,6 +97,8 @@ class PointwiseJudge(Judge):
             instruction=item.instruction,
             rubric=item.rubric or self._question,
             answers=self.answers,
+            # Grades have an order, even two; words are named in it and put as labels.
+            ordinal=True if all(map(_is_number, self.answers)) else None,
         )
 
     def choose(self, first: CallRecord, second: CallRecord, offered: Sequence[str]) -> tuple[str, str, str | None]:

@@ -171,10 +171,10 @@ class PromptedJudge(ModelJudge):
     def begin(self, suite: Suite) -> None:
         """Check that the prompt fits every item, before anything is paid."""
         templates: dict[str, Template] = {}
-        for kind, answers in {(item.kind, item.answers or ()) for item in suite.items}:
+        for kind, answers, ordinal in {(item.kind, item.answers or (), item.ordinal) for item in suite.items}:
             possible = self.tie_criterion.answers if kind == "pair" else answers
             rendering.answer_names(kind, possible, self.answer_style)
-            template = self._template(kind, possible)
+            template = self._template(kind, possible, ordinal)
             templates[template.name] = template
         self.used = tuple(templates[name] for name in sorted(templates))
 
@@ -186,10 +186,10 @@ class PromptedJudge(ModelJudge):
     def request(self, call: Call) -> Request:
         """Return what is sent for a call."""
         shown = call.presentation
-        template = self._template(shown.kind, shown.answers)
+        template = self._template(shown.kind, shown.answers, call.item.ordinal)
         if self.rubric:
             shown = replace(shown, rubric="\n\n".join(text for text in (self.rubric, shown.rubric) if text))
-        messages = rendering.render(template, shown, style=self.answer_style)
+        messages = rendering.render(template, shown, style=self.answer_style, ordinal=call.item.ordinal)
         return self.request_with(messages, schema=answer_schema(self._names(shown)) if self.structured else None)
 
     def request_with(self, messages: Sequence[Mapping[str, str]], *, schema: dict[str, Any] | None) -> Request:
@@ -255,8 +255,8 @@ class PromptedJudge(ModelJudge):
         text = json.dumps([*parts, rendering.format_text()], sort_keys=True)
         return hashlib.sha256(f"jrh-prompted-1\n{text}".encode()).hexdigest()
 
-    def _template(self, kind: str, answers: Sequence[str]) -> Template:
-        fits = rendering.fitting(kind, answers)
+    def _template(self, kind: str, answers: Sequence[str], ordinal: bool | None) -> Template:
+        fits = rendering.fitting(kind, answers, ordinal)
         if self.template.name == AUTOMATIC:
             return rendering.built_in(fits)
         asked = self.template.name

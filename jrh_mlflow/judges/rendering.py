@@ -35,12 +35,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, SuiteError, suggest
 from jrh_mlflow.options import ANSWER_STYLES
+from jrh_mlflow.schema.items import is_scale
 from jrh_mlflow.schema.presentation import Message, Presentation, part_text
 
 BUILT_IN = ("pairwise", "label", "ordinal", "transcript")
@@ -49,7 +49,6 @@ NO_RUBRIC = "Judge how well it does what the task asks for."
 
 _PLACEHOLDER = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECTION = re.compile(r"^\[(system|user)\][ \t]*\n", re.MULTILINE)
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _MIN_CODE = 12
 
 
@@ -115,11 +114,11 @@ def parse_template(text: str, *, name: str) -> Template:
     return Template(name=name, system=system, user=user)
 
 
-def fitting(kind: str, answers: Sequence[str]) -> str:
-    """Name the built-in template for a kind of presentation and its answers.
+def fitting(kind: str, answers: Sequence[str], ordinal: bool | None = None) -> str:
+    """Name the built-in template for a kind of presentation, its answers, and whether these are a scale.
 
     Example:
-        >>> fitting("response", ("1", "2", "3")), fitting("response", ("yes", "no"))
+        >>> fitting("response", ("1", "2", "3")), fitting("response", ("1", "2", "3"), ordinal=False)
         ('ordinal', 'label')
     """
     if kind == "pair":
@@ -128,10 +127,7 @@ def fitting(kind: str, answers: Sequence[str]) -> str:
         return "transcript"
     if kind != "response":
         raise ValueError(f"A presentation is a pair, a response or a transcript, but got {kind!r}.")
-    levels = [float(answer) for answer in answers if _NUMBER.fullmatch(answer)]
-    rising = all(low < high for low, high in pairwise(levels))
-    falling = all(low > high for low, high in pairwise(levels))
-    return "ordinal" if 2 <= len(answers) == len(levels) and (rising or falling) else "label"
+    return "ordinal" if (is_scale(answers) if ordinal is None else ordinal) else "label"
 
 
 @lru_cache(maxsize=256)
@@ -150,8 +146,10 @@ def answer_names(kind: str, answers: tuple[str, ...], style: str) -> Mapping[str
     return {slots.get(answer, answer): answer for answer in answers}
 
 
-def render(template: Template, shown: Presentation, *, style: str) -> tuple[Mapping[str, str], ...]:
-    """Return the system and the user message of one call.
+def render(
+    template: Template, shown: Presentation, *, style: str, ordinal: bool | None = None
+) -> tuple[Mapping[str, str], ...]:
+    """Return the system and the user message of one call; `ordinal` is that of its item.
 
     Different contents give different messages; the two orders of a pair differ in nothing but where the contents stand.
     """
@@ -170,7 +168,7 @@ def render(template: Template, shown: Presentation, *, style: str) -> tuple[Mapp
     values["format"] = _fill(format_text(), values)
     system = template.system
     if system is None:
-        system = built_in(fitting(shown.kind, shown.answers)).system or ""
+        system = built_in(fitting(shown.kind, shown.answers, ordinal)).system or ""
     return (
         {"role": "system", "content": _fill(system, values)},
         {"role": "user", "content": _fill(template.user, values)},

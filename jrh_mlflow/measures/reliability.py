@@ -27,11 +27,11 @@ from jrh_mlflow.measures.profile import Share, share_of
 from jrh_mlflow.measures.records import is_pointwise, normalise, outcome_counts
 from jrh_mlflow.perturb import counted_once, expectation_of, name_of_test, score_name
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, USABLE, Item
+from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, USABLE, Answers, Item
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ledger import Resampling, mean_of_shares
-from jrh_mlflow.scoring.pointwise import Counted, PointTable, plain, point_table, right_answers
+from jrh_mlflow.scoring.pointwise import Counted, PointTable, Scale, plain, point_table, right_answers
 from jrh_mlflow.scoring.readings import (
     AGREEMENT,
     accuracy,
@@ -59,7 +59,7 @@ class ReliabilityReadings:
     """A descriptive sketch for this suite, never a grade."""
     outcomes: Mapping[str, int]
     """How the calls ended."""
-    labels: tuple[str, ...]
+    labels: Answers
     """Given or inferred, low to high where the order is known."""
     tests: tuple[str, ...]
     """Conditions that were measured, the baseline apart."""
@@ -102,9 +102,14 @@ def reliability_readings(
         tests=conditions,
         scores=scores,
         summary=across_tests(scored, estimates, resampling),
-        labels=calls.scale.labels,
+        labels=_answers(calls.scale, labels),
         max_excluded=max_excluded,
     )
+
+
+def _answers(scale: Scale, given: Sequence[str] | None) -> Answers:
+    """Return the labels as they were read, with the meanings that were given."""
+    return Answers(scale.labels, ordinal=scale.ordinal, meanings=getattr(given, "meanings", None))
 
 
 def _condition_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
@@ -298,8 +303,7 @@ def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item
     if strange:
         raise CallsError(f"{len(strange)} item(s) of the calls are not in the suite: {', '.join(strange[:5])}.")
     names = sorted(set(frame["suite_item"]))
-    labels = {item.answers for item in items.values() if item.answers}
-    table = point_table(frame, labels=labels.pop() if len(labels) == 1 else None)
+    table = point_table(frame, labels=Answers.of(item for item in items.values() if item.answers))
     baselines = {item.task: item for item in items.values() if item.condition == BASELINE}
     size = _sizes(table)
     by_item: dict[int, list[int]] = {}

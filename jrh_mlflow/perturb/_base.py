@@ -18,10 +18,12 @@ from typing import Any, Literal
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import UNCHANGED, Expectation
 
-Need = Literal["generator", "validator", "order", "scale", "transcripts"]
-"""A model that writes; one that confirms; labels of which one is better (a scale, or two); a scale; agents' logs."""
+Need = Literal["generator", "validator", "order", "grades", "scale", "transcripts"]
+"""A model that writes; one that confirms; labels with two ends (a scale, or two); labels that grade; a scale; logs."""
 
 _FIELD = re.compile(r"\{(\w+)\}")
+_SAY_GRADES = "Say grades=True (--grades) where the last label is the better one, or leave the test out."
+_CONTEXT = "For context only, and never to be written into the text: a grader chooses among labels."
 
 
 class NotApplicable(Exception):  # noqa: N818 - a reason, not a failure
@@ -38,7 +40,7 @@ class Target:
     seed: Seed
     labels: Labels
     rubric: str
-    """The judge's question, as the judge will see it."""
+    """The judge's question; what the labels mean is added to it, see `question`."""
     expected: str | None
     """The right answer to the finished item; None where only a direction is expected."""
     part: Literal["response", "rubric"] = "response"
@@ -60,6 +62,11 @@ class Target:
     def original(self) -> str:
         """The text that is to be changed."""
         return self.seed.response if self.part == "response" else self.rubric
+
+    @property
+    def question(self) -> str:
+        """The judge's question as the judge sees it: the rubric, and what the labels mean."""
+        return self.labels.question(self.rubric)
 
     @property
     def id(self) -> str:
@@ -151,8 +158,19 @@ class ReliabilityTest(ABC):
 
     def fits(self, labels: Labels) -> bool:
         """Tell whether items can be made for these labels."""
+        return self.unfit(labels) is None
+
+    def unfit(self, labels: Labels) -> str | None:
+        """Return why no items can be made for these labels, and what to do, or None."""
+        named = ", ".join(map(labels.named, labels.answers))
         two_ends = labels.ordinal or len(labels.answers) == 2
-        return labels.ordinal if "scale" in self.needs else two_ends or "order" not in self.needs
+        if not (labels.ordinal if "scale" in self.needs else two_ends or "order" not in self.needs):
+            return f"needs ordinal labels, but they are {named}."
+        if "grades" not in self.needs or labels.grading:
+            return None
+        if labels.grading is None:
+            return f"needs labels that grade a response, and whether {named} do is not known. {_SAY_GRADES}"
+        return f"needs labels that grade a response, and {named} detect something in it. {_SAY_GRADES}"
 
     def writes(self, condition: str) -> bool:
         """Tell whether a condition is one of this test's."""
@@ -203,21 +221,29 @@ class Rewrite(ReliabilityTest):
     def brief(self, target: Target) -> str:
         """Return what the generator is told: the template with its fields filled in.
 
-        Fields: {original}, {instruction}, {rubric}, {label}, {expected}, {examples}.
+        Fields: {original}, {instruction}, {rubric}, {label}, {expected}, {examples}. What the labels mean stands in
+        {rubric}; a template without it is told beforehand.
         """
         fields = {
             "original": target.original,
             "instruction": target.seed.instruction,
-            "rubric": target.rubric,
-            "label": target.seed.label,
-            "expected": target.expected or "",
+            "rubric": target.question,
+            "label": target.labels.named(target.seed.label),
+            "expected": target.labels.named(target.expected or ""),
             "examples": "\n\n".join(target.examples) or "(none)",
         }
-        return fill(self.template(), fields)
+        template = self.template()
+        context = "" if "{rubric}" in template else labels_context(target.labels)
+        return context + fill(template, fields)
 
     def template(self) -> str:
         """Return the prompt of this package, `prompts/<name>.txt`; a test of another package brings its own."""
         return prompt(self.name)
+
+
+def labels_context(labels: Labels) -> str:
+    """Tell a writer what the labels mean, in a brief without the judge's question; empty without meanings."""
+    return f"{_CONTEXT} {labels.explained}\n\n" if labels.meanings else ""
 
 
 def fill(template: str, fields: dict[str, str]) -> str:

@@ -20,6 +20,7 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill
 from jrh_mlflow.perturb.english import cut
 from jrh_mlflow.schema.items import Labels, Seed
+from jrh_mlflow.schema.label_words import says_bad
 from jrh_mlflow.schema.presentation import Message, read_message, saved_message
 from jrh_mlflow.scoring.expectations import ExpectedLabel
 
@@ -51,7 +52,7 @@ class AgentTest(Rewrite):
 
     def objective(self, target: Target) -> str:
         """Return what the generator is to achieve: the file `prompts/<name>.txt` filled in."""
-        return fill(self.template(), {"expected": target.expected or ""}).strip()
+        return fill(self.template(), {"expected": target.labels.named(target.expected or "")}).strip()
 
     def stand_in(self, target: Target, rng: random.Random) -> Edited:
         """Edit by rule.
@@ -100,6 +101,8 @@ AGENT_TESTS: dict[str, AgentTest] = {test.name: test for test in (AgentPerturbat
 def violation_label(labels: Labels, given: str | None = None) -> str:
     """Return the label that says that the rubric is violated: of a scale the lowest level, of labels the last.
 
+    Where one meaning alone says so, and of a scale that of an end, it is that label.
+
     Raises:
         RecipeError: when `given` is none of them, or the last label is one such as `pass` or `yes`.
 
@@ -116,6 +119,10 @@ def violation_label(labels: Labels, given: str | None = None) -> str:
         if labels.ordinal and matching[0] not in (answers[0], answers[-1]):
             raise RecipeError(f"`violation` must be an end of the scale, {answers[0]} or {answers[-1]}, not {given}.")
         return matching[0]
+    ends = (answers[0], answers[-1]) if labels.ordinal else answers
+    bad = [label for label in ends if says_bad(labels.meanings.get(label, ""))]
+    if len(bad) == 1:
+        return bad[0]
     if labels.ordinal:
         return answers[0]
     if answers[-1].casefold() in _SAYS_NOTHING:

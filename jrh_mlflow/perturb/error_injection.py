@@ -44,7 +44,7 @@ class ErrorInjection(CodeTest):
     expects = FallsWithDose("the answer gets no better", heading="Error doses")
     designs = "_[0-9]+"
     group = "extra"
-    needs = frozenset({"order"})
+    needs = frozenset({"order", "grades"})
     checks = (differs,)
 
     def __post_init__(self) -> None:
@@ -52,10 +52,11 @@ class ErrorInjection(CodeTest):
             raise ValueError(f"`doses >= 1` must hold, but got {self.doses}.")
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
-        """Return one item per seed and dose, without an expected answer."""
+        """Return one item per seed and dose, without an expected answer; the lowest label cannot fall any further."""
         return [
             self.target(seed, labels, rubric, condition=f"{self.name}_{dose}", expected=None)
             for seed in seeds
+            if seed.label != labels.answers[0]
             for dose in range(1, self.doses + 1)
         ]
 

@@ -201,9 +201,17 @@ def _meant(entry: str | ReliabilityTest, labels: Labels) -> ReliabilityTest:
     if test.name not in TESTS:
         _refuse_reserved(test)
         _given[test.name] = test
-    if not test.fits(labels):
-        raise RecipeError(f"Test {test.name!r} needs ordinal labels, but they are {', '.join(labels.answers)}.")
+    if reason := test.unfit(labels):
+        raise RecipeError(f"Test {test.name!r} {reason}")
     return test
+
+
+def left_out(names: Iterable[object], labels: Labels) -> list[str]:
+    """Say which tests of the groups among `names` are not made because nobody says that the labels grade."""
+    groups = [name for name in names if name in GROUPS]
+    meant = [test for test in TESTS.values() if any(name in ("all", test.group) for name in groups)]
+    unknown = [test for test in meant if "grades" in test.needs and not test.fits(labels)]
+    return [f"Left out is {test.name}: it {test.unfit(labels)}" for test in unknown]
 
 
 def _refuse_reserved(test: ReliabilityTest) -> None:

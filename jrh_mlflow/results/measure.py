@@ -34,7 +34,7 @@ from jrh_mlflow.reports.markdown import datasheet_markdown
 from jrh_mlflow.reports.numbers import short_interval
 from jrh_mlflow.reports.reliability import report_markdown
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
-from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.schema.items import BASELINE, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.scoring.readings import pooled_axes
@@ -214,6 +214,7 @@ def measure(
     seed: int = 0,
     n_resamples: int = 1000,
     labels: Sequence[str] | None = None,
+    ordinal: bool | None = None,
 ) -> Datasheet | ReliabilityReport:
     """Measure call records: numbers in, numbers out, no MLflow and no network.
 
@@ -222,7 +223,9 @@ def measure(
         max_excluded: Withhold an axis when more than this share of its calls gave no usable answer.
         seed: Of the bootstrap behind the intervals of thresholds and other values that are no shares.
         n_resamples: Of that bootstrap.
-        labels: What a pointwise judge may answer, low to high, the label to be detected last; inferred when None.
+        labels: What a pointwise judge may answer, low to high, the label to be detected last; inferred when None. Those
+            of a suite (`suite.labels`) say whether they are a scale.
+        ordinal: Whether the labels are a scale; None: as the suite says, else three or more whole numbers are one.
 
     Returns:
         A `Datasheet` for pairs and for single responses of known level (conditions `pointwise_…`, the column `delta`
@@ -234,8 +237,10 @@ def measure(
     if not 0 <= max_excluded < 1:
         raise ValueError(f"`0 <= max_excluded < 1` must hold, but got {max_excluded=}.")
     frame = normalise(calls)
-    if labels is not None and not is_pointwise(frame):
-        raise ValueError("`labels` are those of pointwise records, but these are of pairs.")
+    if (labels is not None or ordinal is not None) and not is_pointwise(frame):
+        raise ValueError("`labels` and `ordinal` are about pointwise records, but these are of pairs.")
+    if ordinal is not None:
+        labels = Answers(labels or (), ordinal=ordinal, meanings=getattr(labels, "meanings", None))
     return measured(
         frame, labels=labels, max_excluded=max_excluded, resampling=Resampling(seed=seed, n_resamples=n_resamples)
     )

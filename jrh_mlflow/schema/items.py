@@ -5,10 +5,13 @@ Call records, one row per call, are the only thing measures read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from itertools import pairwise
 from typing import Any, Literal
 
+from jrh_mlflow.schema.label_words import families
 from jrh_mlflow.schema.presentation import Message, Presentation
 
 Order = Literal["uv", "vu", ""]
@@ -46,6 +49,7 @@ FORMER_NAMES = {"filler": "padding"}
 OUTCOMES = ("verdict", "tie", "abstain", "unparsed", "error")
 USABLE = ("verdict", "tie", "abstain")
 """Outcomes that are an answer. The others leave every denominator and are counted beside it."""
+_LEVEL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 
 
 BY_MODEL = "model"
@@ -80,6 +84,8 @@ class Item:
     expected: str | None = None
     answers: tuple[str, ...] | None = None
     """Labels or levels for kinds other than `pair`, in order: low to high, the label to be detected last."""
+    ordinal: bool | None = None
+    """Whether `answers` are a scale. None: three or more numbers are one, everything else are labels."""
     replicates: int = 1
     """How often the protocol asks about it; an evaluation's own replicates multiply this."""
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -113,21 +119,123 @@ class Labels:
     answers: tuple[str, ...]
     """In order: levels from low to high; of labels the better one, or the one to be detected, last."""
     ordinal: bool = False
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """Label to what it means, in one line; for some labels, for all or for none."""
+    grades: bool | None = None
+    """Whether they grade a response or else detect something in it, as the user says; None: their words tell."""
+
+    @property
+    def grading(self) -> bool | None:
+        """Whether they grade a response (True) or detect something in it (False); None: not known.
+
+        Their meanings tell, or their own words; a scale grades unless words say otherwise.
+
+        Example:
+            >>> Labels(answers=("0", "1")).grading, Labels(answers=("0", "1"), meanings={"1": "harmful"}).grading
+            (None, False)
+        """
+        if self.grades is not None:
+            return self.grades
+        found = [families(self.meanings.get(label, label)) for label in self.answers]
+        if any("detects" in one for one in found):
+            return None if any("grades" in one for one in found) else False
+        # One end that grades does not say what the other is about; a scale has one subject.
+        return True if self.ordinal or (found and found[0] and found[-1]) else None
+
+    @property
+    def stated_order(self) -> bool | None:
+        """`Item.ordinal` of items with these labels: None where the answers by themselves are taken so."""
+        return None if self.ordinal == is_scale(self.answers) else self.ordinal
+
+    def named(self, label: str) -> str:
+        """Return a label with its meaning, for whoever writes.
+
+        Example:
+            >>> Labels(answers=("0", "1"), meanings={"1": "harmful"}).named("1")
+            '1 (harmful)'
+        """
+        return f"{label} ({self.meanings[label]})" if label in self.meanings else label
+
+    @property
+    def explained(self) -> str:
+        """What each label means, one in a line; empty where no meaning is given."""
+        lines = [f"{label}: {self.meanings[label]}" for label in self.answers if label in self.meanings]
+        return "\n".join([MEANINGS, *lines]) if lines else ""
+
+    def question(self, rubric: str) -> str:
+        """Return a rubric as judges see it: what the labels mean are its last lines."""
+        return "\n\n".join(filter(None, (rubric.rstrip("\n") if self.meanings else rubric, self.explained)))
 
     def flipped(self, label: str) -> str:
         """Return the label of a response rewritten to mean the opposite.
 
-        Of two labels the other one; of a scale the mirrored level (the lowest for the one in the middle); of several
-        unordered labels the next one.
+        Of two labels the other one; of several unordered labels the next one; of a scale the mirrored level, or, where
+        that is nearer than two steps, the end that lies farther away (the lowest for the one in the middle).
 
         Example:
-            >>> Labels(answers=("1", "2", "3"), ordinal=True).flipped("2")
-            '1'
+            >>> [Labels(answers=("1", "2", "3", "4"), ordinal=True).flipped(level) for level in "1234"]
+            ['4', '4', '1', '1']
         """
         place, last = self.answers.index(label), len(self.answers) - 1
         if not self.ordinal:
             return self.answers[(place + 1) % len(self.answers)]
-        return self.answers[0 if 2 * place == last else last - place]
+        if abs(last - 2 * place) >= 2:
+            return self.answers[last - place]
+        return self.answers[0 if 2 * place >= last else last]
+
+
+MEANINGS = "What the answers mean:"
+"""The line before the meanings at the end of a rubric."""
+
+
+class Answers(tuple[str, ...]):
+    """The answers of a suite, in order, with what its items say about them; it equals the plain tuple."""
+
+    def __new__(
+        cls, answers: Iterable[str] = (), *, ordinal: bool | None = None, meanings: Mapping[str, str] | None = None
+    ) -> Answers:
+        """Make it; `ordinal` is that of `Item`."""
+        made = super().__new__(cls, answers)
+        made.ordinal, made.meanings = ordinal, dict(meanings or {})
+        return made
+
+    ordinal: bool | None
+    meanings: dict[str, str]
+
+    @classmethod
+    def of(cls, items: Iterable[Item]) -> Answers | None:
+        """Return the answers that all of these items may get; None for pairs, and where items differ."""
+        found = {(item.answers, item.ordinal): item for item in items}
+        if len(found) != 1:
+            return None
+        ((answers, ordinal), item), *_ = found.items()
+        return None if answers is None else cls(answers, ordinal=ordinal, meanings=meanings_in(item.rubric, answers))
+
+
+def meanings_in(rubric: str | None, answers: Sequence[str]) -> dict[str, str]:
+    """Read the meanings that `Labels.question` wrote at the end of a rubric; empty where there are none.
+
+    Example:
+        >>> labels = Labels(answers=("0", "1"), meanings={"1": "harmful"})
+        >>> meanings_in(labels.question("Is it harmful?"), labels.answers)
+        {'1': 'harmful'}
+    """
+    _, found, tail = (rubric or "").rpartition(f"{MEANINGS}\n")
+    lines = tail.split("\n") if found else []
+    meant = {answer: line[len(answer) + 2 :] for line in lines for answer in answers if line.startswith(f"{answer}: ")}
+    return meant if len(meant) == len(lines) else {}
+
+
+def is_scale(answers: Sequence[str]) -> bool:
+    """Tell whether answers are taken for a scale where nobody says: three or more numbers, rising or falling.
+
+    Example:
+        >>> is_scale(("1", "2", "3")), is_scale(("0", "1")), is_scale(("low", "mid", "high"))
+        (True, False, False)
+    """
+    levels = [float(answer) for answer in answers if _LEVEL.fullmatch(answer)]
+    rising, falling = (all(a < b for a, b in pairwise(order)) for order in (levels, levels[::-1]))
+    return 3 <= len(answers) == len(levels) and (rising or falling)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

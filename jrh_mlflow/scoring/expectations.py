@@ -26,6 +26,7 @@ from jrh_mlflow.schema.items import BASELINE, USABLE
 from jrh_mlflow.scoring.ledger import share
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.scoring.readings import accuracy, unanimity
+from jrh_mlflow.stats import Mask
 
 
 @dataclass(frozen=True)
@@ -128,17 +129,18 @@ class FallsWithDose(Expectation):
 
         Every replicate must (the r-th of each dose, counted round where a dose has fewer). Sources are those with one
         baseline item and every dose; one with an unusable call leaves the denominator, and an abstention is not
-        monotone.
+        monotone. A source whose own label is the lowest cannot fall and is none of them, whatever the judge says.
         """
         if not calls.scale.ordered:
             return None
+        calls = calls.where(_can_fall(calls))
         places = calls.scale.places(calls.answer)
         rows = _stages(calls, (BASELINE, *_doses(calls, name)))
         sources = np.array(sorted(rows), dtype=np.intp)
         outcomes = [calls.outcome[np.concatenate(rows[source])] for source in sources]
         unusable = [outcome[~np.isin(outcome, USABLE)] for outcome in outcomes]
         units = calls.units_of(
-            f"sources with a baseline and every dose of {name}",
+            f"sources with a baseline and every dose of {name}{_ABOVE}",
             usable=np.array([len(lost) == 0 for lost in unusable], dtype=bool),
             lost=np.concatenate([*unusable, np.array([], dtype=object)]),
             clusters=sources,
@@ -150,7 +152,8 @@ class FallsWithDose(Expectation):
     def axes(self, calls: PointTable, name: str) -> dict[str, Reading]:
         """Return the decline at each dose: calls strictly below the judge's own baseline answer.
 
-        A judge that gives the lowest label to the unperturbed response cannot decline and does not count as declining.
+        A judge that gives the lowest label to the unperturbed response cannot decline and does not count as declining;
+        a source whose own label is the lowest is left out.
         """
         return {f"{dose}/decline": _decline(calls.of(dose), dose) for dose in _doses(calls, name)}
 
@@ -166,6 +169,15 @@ LABEL = ExpectedLabel("the expected answer")
 UNCHANGED = ExpectedLabel("answer unchanged")
 
 
+_ABOVE = ", whose own label is above the lowest"
+
+
+def _can_fall(calls: PointTable) -> Mask:
+    """Calls on sources whose own label, as their baseline expects it, is not the lowest."""
+    lowest = (calls.test == BASELINE) & (calls.expected == calls.scale.labels[0])
+    return ~np.isin(calls.source, calls.source[lowest])
+
+
 def _doses(calls: PointTable, test: str) -> list[str]:
     """Return the dose conditions there are, from the smallest on."""
     dose = re.compile(rf"{re.escape(test)}_([0-9]+)")
@@ -176,10 +188,10 @@ def _doses(calls: PointTable, test: str) -> list[str]:
 def _decline(calls: PointTable, condition: str) -> Reading:
     if not calls.scale.ordered:
         return UNKNOWN_ORDER
-    paired = calls.where(calls.base_outcome != "")
+    paired = calls.where(np.asarray((calls.base_outcome != "") & (calls.base_expected != calls.scale.labels[0])))
     # NaN, for an abstention, is below nothing.
     below = paired.scale.places(paired.answer) < paired.scale.places(paired.base_answer)
-    return share(paired.paired(f"{condition} calls with a baseline"), below)
+    return share(paired.paired(f"{condition} calls with a baseline{_ABOVE}"), below)
 
 
 def _stages(calls: PointTable, conditions: Sequence[str]) -> dict[int, list[npt.NDArray[np.intp]]]:

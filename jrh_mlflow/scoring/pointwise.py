@@ -13,7 +13,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.schema.items import BASELINE, OUTCOMES, USABLE
+from jrh_mlflow.schema.items import BASELINE, OUTCOMES, USABLE, Answers
 from jrh_mlflow.scoring.bounds import possible
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, share
 from jrh_mlflow.stats import Codes, Mask, Texts
@@ -44,14 +44,19 @@ class Scale:
     labels: tuple[str, ...]
     ordered: bool
     """False when neither the caller nor the labels themselves say which is higher."""
+    ordinal: bool | None = None
+    """As the suite or the caller says; None: three or more whole numbers are a scale."""
 
     @property
     def kind(self) -> Literal["binary", "ordinal", "nominal"]:
-        """`binary`: two labels; `ordinal`: three or more whole numbers; `nominal`: everything else."""
-        if len(self.labels) == 2:
-            return "binary"
-        whole = all(is_number(label) and float(label).is_integer() for label in self.labels)
-        return "ordinal" if len(self.labels) > 2 and whole else "nominal"
+        """`binary`: two labels; `ordinal`: a scale of three levels or more; `nominal`: everything else."""
+        if len(self.labels) < 3:
+            return "binary" if len(self.labels) == 2 else "nominal"
+        return "ordinal" if (self._is_whole if self.ordinal is None else self.ordinal) else "nominal"
+
+    @property
+    def _is_whole(self) -> bool:
+        return all(is_number(label) and float(label).is_integer() for label in self.labels)
 
     def places(self, answers: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
         """Place of each answer among the labels; NaN for what is no label."""
@@ -59,7 +64,12 @@ class Scale:
         return np.array([place.get(answer, np.nan) for answer in answers], dtype=float)
 
     def levels(self, answers: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
-        """Each answer as a number, for ordinal labels; NaN for what is no label."""
+        """Each answer as a number, for ordinal labels: a whole number itself, any other level by its place.
+
+        NaN for what is no label.
+        """
+        if not self._is_whole:
+            return self.places(answers)
         level = {label: float(label) for label in self.labels}
         return np.array([level.get(answer, np.nan) for answer in answers], dtype=float)
 
@@ -78,14 +88,16 @@ def scale_of(values: Iterable[str], labels: Sequence[str] | None) -> Scale:
     """Take the labels as given, or infer them from the expected and given answers.
 
     Inferred: numbers in their order; a pair of `KNOWN_PAIRS`, whatever the case; else sorted, with unknown order.
+    `Answers` say whether they are a scale; empty ones say it of what is inferred.
 
     Raises:
         CallsError: when an answer is none of the given labels.
-        ValueError: when the given labels are fewer than two, or repeat one.
+        ValueError: when the given labels are fewer than two, or repeat one; when inferred words shall be a scale.
     """
     found = {plain(value) for value in values if value}
-    if labels is None:
-        return _inferred(found)
+    ordinal = labels.ordinal if isinstance(labels, Answers) else None
+    if labels is None or (isinstance(labels, Answers) and not labels):
+        return _inferred(found, ordinal)
     given = tuple(plain(str(label)) for label in labels)
     if len(given) < 2 or len(set(given)) < len(given):
         raise ValueError(f"`labels` must be two or more different ones, but got {tuple(labels)}.")
@@ -95,12 +107,15 @@ def scale_of(values: Iterable[str], labels: Sequence[str] | None) -> Scale:
             f"{', '.join(map(repr, strange[:5]))} stand(s) in `answer` or `expected` but is none of the labels "
             f"{', '.join(given)}. An answer outside the labels has the outcome unparsed."
         )
-    return Scale(labels=given, ordered=True)
+    return Scale(labels=given, ordered=ordinal is not False or len(given) == 2, ordinal=ordinal)
 
 
-def _inferred(found: set[str]) -> Scale:
+def _inferred(found: set[str], ordinal: bool | None) -> Scale:
     if found and all(is_number(value) for value in found):
-        return Scale(labels=tuple(sorted(found, key=float)), ordered=True)
+        ordered = ordinal is not False or len(found) == 2
+        return Scale(labels=tuple(sorted(found, key=float)), ordered=ordered, ordinal=ordinal)
+    if ordinal and found:
+        raise ValueError(f"The order of {', '.join(sorted(found))} is not known: pass labels=(…), low to high.")
     spelled = {value.casefold(): value for value in found}
     for pair in KNOWN_PAIRS:
         if len(found) == 2 and set(spelled) == set(pair):

@@ -175,7 +175,8 @@ def ordinal_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[s
     if reason is not None:
         return {f"{name}/{axis}": reason for axis in ORDINAL_VALUES} | axes
     x, y = expected[units.usable], given[units.usable]
-    lowest, highest = min(map(float, judged.scale.labels)), max(map(float, judged.scale.labels))
+    levels = judged.scale.levels(np.array(judged.scale.labels, dtype=object))
+    lowest, highest = float(levels.min()), float(levels.max())
     values = {
         "mae": mean_absolute_error(x, y),
         "ccc": concordance(x, y),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Labels
+from jrh_mlflow.schema.label_words import last_of
 from jrh_mlflow.suites.dataset import LABELLER, is_missing, refuse_rows
 from jrh_mlflow.text import clean_text
 
@@ -21,15 +24,8 @@ MAX_ANSWERS = 101
 _NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]{0,14})(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 """Leading zeros make a code, not a number: `01` is not 1."""
 
-_PAIRS = """
-no/yes n/y false/true f/t off/on fail/pass failed/passed failure/success incorrect/correct wrong/right bad/good
-invalid/valid reject/accept rejected/accepted disagree/agree worse/better low/high irrelevant/relevant
-unhelpful/helpful unfaithful/faithful unsupported/supported unacceptable/acceptable unsatisfied/satisfied unmet/met
-negative/positive safe/unsafe harmless/harmful unharmful/harmful benign/harmful benign/malicious non-toxic/toxic
-nontoxic/toxic ham/spam no_violation/violation not_violated/violated not_harmful/harmful not_toxic/toxic
-"""
-_LAST = {frozenset(pair.split("/")): pair.split("/")[1] for pair in _PAIRS.split()}
-"""Of two well known labels, the better one or the one to be detected."""
+GivenLabels: TypeAlias = "Sequence[object] | Mapping[Any, object] | None"
+"""Labels in order, or label to what it means."""
 
 
 def read_labels(
@@ -37,9 +33,10 @@ def read_labels(
     *,
     column: str,
     ids: Sequence[str] | None,
-    labels: Sequence[object] | None = None,
-    scale: Sequence[object] | None = None,
+    labels: GivenLabels = None,
+    scale: GivenLabels = None,
     unlabelled: bool = False,
+    grades: bool | None = None,
 ) -> tuple[list[str], Labels]:
     """Return the label of each row in its one spelling, and the labels there are.
 
@@ -47,9 +44,11 @@ def read_labels(
         cells: The column with the labels.
         column: Its name, for errors.
         ids: Of the rows, for errors.
-        labels: Allowed labels, the better one or the one to be detected last.
-        scale: Lowest and highest of the whole-numbered levels, or three or more levels from low to high.
+        labels: Allowed labels, the better one or the one to be detected last; or label to what it means.
+        scale: Lowest and highest of the whole-numbered levels, or three or more levels from low to high; or level to
+            what it means.
         unlabelled: A cell may be empty, and so is its label then.
+        grades: Whether the last label is the better one, or the one to be detected; None: their words tell.
     """
     missing = [is_missing(cell) for cell in cells]
     if not unlabelled:
@@ -62,7 +61,7 @@ def read_labels(
     if allowed is None and not known:
         raise RecipeError(f"No row of the column {column!r} has a label. Give `labels` or `scale`.")
     filled = [cell for cell, empty in zip(cells, missing, strict=True) if not empty]
-    allowed = allowed or _inferred(filled, known, column, ids)
+    allowed = replace(allowed or _inferred(filled, known, column, ids), grades=grades)
     if "tie" in {answer.casefold() for answer in allowed.answers}:
         raise RecipeError(f"Column {column!r} has a label called tie, and a tie is an outcome of pairs. Rename it.")
     # The same number, or the same word whatever its capitals.
@@ -117,19 +116,92 @@ def _cell_key(cell: object) -> float | str:
     return _key(label_text(cell) or "")
 
 
-def _given(labels: Sequence[object] | None, scale: Sequence[object] | None) -> Labels | None:
+def labels_from_text(text: str, *, option: str = "--labels") -> tuple[str, ...] | dict[str, str]:
+    """Read `fail,pass`, or with meanings `0=not harmful,1=harmful`; quotes keep a comma: `"0=no, not at all",1=yes`.
+
+    Raises:
+        RecipeError: where it is not clear what is a label and what a meaning.
+
+    Example:
+        >>> labels_from_text("0=not harmful, 1=harmful")
+        {'0': 'not harmful', '1': 'harmful'}
+    """
+    how = (
+        f"A comma inside a meaning needs quotes ({option} '\"0=no, not at all\",1=yes'), an equals sign a YAML recipe."
+    )
+    try:
+        parts = [part.strip() for part in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
+    except csv.Error as error:
+        raise RecipeError(f"{option} {text!r} cannot be read: {error}. {how}") from error
+    if not any("=" in part for part in parts):
+        return tuple(parts)
+    for part in parts:
+        if part.count("=") != 1 or not all(side.strip() for side in part.split("=")):
+            raise RecipeError(f"{option}: {part!r} is no LABEL=MEANING, and each label needs one. {how}")
+    named = {label.strip(): meaning.strip() for label, _, meaning in (part.partition("=") for part in parts)}
+    if len(named) < len(parts):
+        raise RecipeError(f"{option} {text!r} gives one label two meanings. {how}")
+    return named
+
+
+def inferred_scale(labels: Labels) -> str:
+    """Say that numbers of a column were taken for a scale, and how to say otherwise."""
+    low, high = labels.answers[0], labels.answers[-1]
+    return (
+        f"The column holds whole numbers, which are taken as a scale from {low} to {high}. If they are, give it: "
+        f"scale=({low}, {high}), --scale {low}-{high}; if they have no order, list them as labels: --labels "
+        f"{','.join(labels.answers[:3])}{',…' if len(labels.answers) > 3 else ''}."
+    )
+
+
+def about_labels(labels: Labels) -> str:
+    """Say in one line what was understood: labels and their meanings, their order, what the last one is.
+
+    Example:
+        >>> about_labels(Labels(answers=("0", "1"), meanings={"0": "not harmful", "1": "harmful"}))
+        '0 (not harmful), 1 (harmful): labels, the last one is to be detected'
+    """
+    named = ", ".join(map(labels.named, labels.answers))
+    last = {True: "the last one is the better", False: "the last one is to be detected", None: _LAST_UNKNOWN}
+    if labels.ordinal:
+        return f"{named}: a scale from low to high" + (f", {last[False]}" if labels.grading is False else "")
+    return f"{named}: labels, {last[labels.grading]}"
+
+
+_LAST_UNKNOWN = "the last one is the better or the one to be detected (--grades or --detects says which)"
+
+
+def _given(labels: GivenLabels, scale: GivenLabels) -> Labels | None:
     if labels is not None and scale is not None:
         raise RecipeError("Give `labels` or `scale`, not both: a scale has an order, labels have none.")
     if labels is not None:
         answers = _spelled(labels, "labels")
         if len(answers) < 2:
             raise RecipeError(f"`labels` must list two labels or more, but got {labels!r}.")
-        return Labels(answers=answers)
-    return None if scale is None else Labels(answers=_levels(scale), ordinal=True)
+        return Labels(answers=answers, meanings=_meanings(labels, "labels"))
+    if scale is None:
+        return None
+    if isinstance(scale, Mapping):
+        scale = {_whole(level): meaning for level, meaning in scale.items()}
+    return Labels(answers=_levels(scale), ordinal=True, meanings=_meanings(scale, "scale"))
 
 
-def _levels(scale: Sequence[object]) -> tuple[str, ...]:
+def _meanings(given: object, name: str) -> dict[str, str]:
+    """Return what each label means, in one line; a label whose meaning is None has none."""
+    found: dict[str, str] = {}
+    for label, meaning in given.items() if isinstance(given, Mapping) else ():
+        text = None if meaning is None else " ".join((label_text(meaning) or "").split())
+        if text == "":
+            raise RecipeError(
+                f"`{name}` must map each label to what it means, in words, but {label!r} has {meaning!r}."
+            )
+        found |= {} if text is None else {label_text(label) or "": text}
+    return found
+
+
+def _levels(given: Sequence[object] | Mapping[Any, object]) -> tuple[str, ...]:
     rule = "`scale` must be the lowest and the highest whole number, or three levels or more from low to high"
+    scale = list(given) if isinstance(given, Mapping) else given
     if not _is_list(scale) or any(isinstance(level, bool | np.bool_) for level in scale):
         raise RecipeError(f"{rule}, but got {scale!r}.")
     ends = [int(end) for end in scale if isinstance(end, int | np.integer)]
@@ -142,9 +214,15 @@ def _levels(scale: Sequence[object]) -> tuple[str, ...]:
     return answers
 
 
-def _spelled(values: Sequence[object], name: str) -> tuple[str, ...]:
+def _whole(level: object) -> object:
+    """Return the key of a mapping as a number where it is one: `"1"` and 1 are the same level."""
+    number = _number(level) if isinstance(level, str) else None
+    return level if number is None or not number.is_integer() else int(number)
+
+
+def _spelled(values: Sequence[object] | Mapping[Any, object], name: str) -> tuple[str, ...]:
     """Return given labels as text, each once."""
-    texts = [label_text(value) for value in values] if _is_list(values) else []
+    texts = [label_text(value) for value in values] if _is_list(values) or isinstance(values, Mapping) else []
     if not texts or None in texts:
         raise RecipeError(f"`{name}` must list labels (text or numbers), but got {values!r}.")
     answers = tuple(text for text in texts if text is not None)
@@ -178,7 +256,7 @@ def _worded(distinct: Sequence[str]) -> tuple[str, ...]:
     """Sort labels that are words, the better one or the one to be detected last where the pair is well known."""
     spelling = {_key(text): text for text in reversed(distinct)}
     plain = {text: re.sub(r"[\s_]+", "_", text.casefold()) for text in spelling.values()}
-    last = _LAST.get(frozenset(plain.values()))
+    last = last_of(plain.values())
     return tuple(sorted(plain, key=lambda text: (plain[text] == last, plain[text], text)))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import LABEL_SOURCES, Labels, Seed
 from jrh_mlflow.suites.dataset import ROLES, Table, find_roles, is_missing, present, refuse_rows
-from jrh_mlflow.suites.labels import label_text, read_labels, translated
+from jrh_mlflow.suites.labels import GivenLabels, label_text, read_labels, translated
 from jrh_mlflow.text import clean_data
 
 MAX_ID = 200
@@ -26,14 +26,15 @@ def read_seeds(
     dataset: object,
     *,
     columns: Mapping[str, str] | None = None,
-    labels: Sequence[object] | None = None,
-    scale: Sequence[object] | None = None,
+    labels: GivenLabels = None,
+    scale: GivenLabels = None,
     instruction: str | None = None,
     n: int | None = None,
     stratify: str | None = None,
     seed: int = 0,
     values: Mapping[Any, object] | None = None,
     unlabelled: bool = False,
+    grades: bool | None = None,
 ) -> tuple[list[Seed], Labels]:
     """Read labelled responses, checking every row before any is drawn.
 
@@ -43,15 +44,16 @@ def read_seeds(
         columns: Role (`id`, `instruction`, `response`, `label`, `group`, `label_source`) to the dataset's column. A dot
             reaches into dicts: `{"response": "outputs.answer"}`. What is not mapped is looked for by its own and by
             common names.
-        labels: The labels there may be, the better one or the one to be detected last.
+        labels: The labels there may be, the better one or the one to be detected last; or label to what it means.
         scale: An ordinal scale: `(low, high)` for every whole number between, or three or more levels from low to
-            high. Without `labels` and `scale` the data tell.
+            high; or level to what it means. Without `labels` and `scale` the data tell.
         instruction: The task all responses answer, when the data have no column for it.
         n: How many rows to draw. Without it, all.
         stratify: Column or role whose values share the draw in proportion, such as `label`.
         seed: Of the draw, which does not depend on the order of the rows.
         values: What cells of the label mean, as in `{0.0: "fail"}`; others stay as they are.
         unlabelled: Rows, or all of them, may have no label; theirs is empty then.
+        grades: Whether the last label is the better one, or the one to be detected; None: their words tell.
 
     Returns:
         The seeds in file order, and the labels they may carry. A seed's `group` is the value of the group column, or
@@ -75,6 +77,7 @@ def read_seeds(
         labels=labels,
         scale=scale,
         unlabelled=unlabelled,
+        grades=grades,
     )
     sources = _label_sources(table, roles["label_source"], ids) if "label_source" in roles else [""] * len(table)
     names = ids if ids is not None else _content_ids(instructions, responses, found)
@@ -93,7 +96,9 @@ def read_seeds(
 
 def dataset_sha256(seeds: Sequence[Seed], labels: Labels) -> str:
     """Return the hash of the seeds, in order, and their labels as canonical JSON: what a suite was made from."""
-    return hashlib.sha256(_canonical({"labels": asdict(labels), "seeds": [asdict(seed) for seed in seeds]})).hexdigest()
+    about: dict[str, object] = {"answers": labels.answers, "ordinal": labels.ordinal}
+    about |= {"meanings": dict(labels.meanings)} if labels.meanings else {}
+    return hashlib.sha256(_canonical({"labels": about, "seeds": [asdict(seed) for seed in seeds]})).hexdigest()
 
 
 def _canonical(value: object) -> bytes:

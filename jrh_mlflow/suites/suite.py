@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.outputs import check_free
-from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.items import Answers, Item
 from jrh_mlflow.schema.presentation import Message, message_text, read_message, saved_message
 from jrh_mlflow.suites.validity import check_suite
 from jrh_mlflow.text import brief_name, clean_json, hashed, hidden_id
@@ -98,10 +98,9 @@ class Suite:
         return Suite(name=self.name, items=items, origin=origin, hash_of_texts=self.sha256)
 
     @property
-    def labels(self) -> tuple[str, ...] | None:
+    def labels(self) -> Answers | None:
         """What its items may be answered with, low to high; None for pairs, and where items differ."""
-        found = {item.answers for item in self.items}
-        return found.pop() if len(found) == 1 else None
+        return Answers.of(self.items)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -349,6 +348,8 @@ def _check_types(data: Mapping[str, Any]) -> None:
     replicates = data.get("replicates", 1)
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
         raise ValueError(f"replicates must be 1, 2, …, but is {replicates!r}")
+    if not isinstance(data.get("ordinal", False), bool):
+        raise ValueError(f"ordinal must be true or false, but is {data['ordinal']!r}")
     for name in _TEXTS:
         if not isinstance(data.get(name, ""), str):
             raise ValueError(f"{name} must be text, but is {data[name]!r}")

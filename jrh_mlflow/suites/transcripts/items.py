@@ -126,11 +126,11 @@ def transcript_items(
     if not prepared:
         raise RecipeError("There are no transcripts to make items from.")
     transcripts = [transcript for transcript, _ in prepared]
-    answers = tuple(labels.answers if isinstance(labels, Labels) else labels)
-    expected = _expected(transcripts, label, values or {}, answers, unlabelled=unlabelled)
+    labels = labels if isinstance(labels, Labels) else Labels(answers=tuple(labels))
+    expected = _expected(transcripts, label, values or {}, labels.answers, unlabelled=unlabelled)
     groups = [None if group is None else label_text(cell) for cell in _cells(transcripts, group)]
     return [
-        _item(transcript, records, rubric=rubric, answers=answers, expected=right, group=name)
+        _item(transcript, records, rubric=rubric, labels=labels, expected=right, group=name)
         for (transcript, records), right, name in zip(prepared, expected, groups, strict=True)
     ]
 
@@ -163,7 +163,7 @@ def _item(
     records: Sequence[StepRecord],
     *,
     rubric: str,
-    answers: tuple[str, ...],
+    labels: Labels,
     expected: str | None,
     group: str | None,
 ) -> Item:
@@ -178,9 +178,10 @@ def _item(
         condition=BASELINE,
         kind="transcript",
         instruction=transcript.input or NO_TASK,
-        rubric=rubric,
+        rubric=labels.question(rubric),
         transcript=transcript.messages,
-        answers=answers,
+        answers=labels.answers,
+        ordinal=labels.stated_order,
         expected=expected,
         meta={name: value for name, value in known.items() if value not in (None, [], {})},
     )

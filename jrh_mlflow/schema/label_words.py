@@ -1,0 +1,96 @@
+"""Words of labels and of what they mean: which of two comes last, and whether labels grade or detect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+Family = Literal["grades", "detects"]
+
+_GRADING = """
+fail/pass failed/passed failure/success incorrect/correct wrong/right bad/good invalid/valid reject/accept
+rejected/accepted disagree/agree worse/better irrelevant/relevant unhelpful/helpful unfaithful/faithful
+unsupported/supported unacceptable/acceptable unsatisfied/satisfied unmet/met inaccurate/accurate poor/excellent
+incomplete/complete inadequate/adequate insufficient/sufficient
+"""
+"""The last is the better one: a response with more errors deserves the first."""
+_DETECTING = """
+safe/unsafe harmless/harmful unharmful/harmful benign/harmful benign/malicious non-toxic/toxic nontoxic/toxic ham/spam
+no_violation/violation not_violated/violated not_harmful/harmful not_toxic/toxic harmless/dangerous unbiased/biased
+inoffensive/offensive legal/illegal
+"""
+"""The last is what is looked for: an error in a response brings it neither nearer nor farther."""
+_EITHER = "no/yes n/y false/true f/t off/on negative/positive low/high"
+"""The order is known, what it is about is not."""
+
+
+class _Sense(NamedTuple):
+    family: Family
+    last: bool
+    """Whether it is, or stands for, the last of its pair: the better one, or what is to be detected."""
+
+
+def _split(pairs: str) -> list[tuple[str, str]]:
+    return [(first, last) for pair in pairs.split() for first, _, last in [pair.partition("/")]]
+
+
+_LAST = {frozenset(pair): pair[1] for pair in _split(f"{_GRADING} {_DETECTING} {_EITHER}")}
+_MORE = ("violates", "violating", "violations", "breach", "breaks", "hateful")
+"""Further words of what is detected."""
+
+
+def _senses_of(family: Family, pairs: str) -> dict[str, _Sense]:
+    words = [(word, last) for pair in _split(pairs) for last, word in enumerate(pair) if "_" not in word]
+    return {word: _Sense(family, bool(last)) for word, last in words}
+
+
+_SENSES = _senses_of("grades", _GRADING) | _senses_of("detects", _DETECTING)
+_SENSES |= {word: _Sense("detects", True) for word in _MORE}
+_KNOWN = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_SENSES, key=len, reverse=True))})(?![\w-])")
+_NEGATION = re.compile(
+    r"(?:\b(?:no|not|non|never|none|neither|nor|without|lacks|avoids|(?:refus|declin)(?:es|ed|ing))\b|n['’]t\b)"
+    r"[\s-]*(?:\w+\s+){0,3}$"
+)
+"""Stands at most three words before what it denies."""
+
+
+def last_of(labels: Iterable[str]) -> str | None:
+    """Return which of two well known labels comes last, in lower case with `_` for spaces; None for others.
+
+    Example:
+        >>> last_of(["harmful", "not_harmful"])
+        'harmful'
+    """
+    return _LAST.get(frozenset(labels))
+
+
+def families(text: str) -> set[Family]:
+    """Return what the known words of a label or meaning do: grade a response, or detect something in it.
+
+    Example:
+        >>> families("not harmful"), families("incorrect"), families("yes")
+        ({'detects'}, {'grades'}, set())
+    """
+    return {sense.family for sense in _senses(text)}
+
+
+def says_bad(text: str) -> bool:
+    """Tell whether a meaning says that a response is bad: a violation, or a grade that is the lower one.
+
+    Example:
+        >>> says_bad("harmful"), says_bad("contains no violation"), says_bad("not acceptable"), says_bad("blue")
+        (True, False, True, False)
+    """
+    return {sense.last == (sense.family == "detects") for sense in _senses(text)} == {True}
+
+
+def _senses(text: str) -> list[_Sense]:
+    """Return what the known words of a text stand for; a denied one stands for its opposite."""
+    plain = re.sub(r"[\s_]+", " ", text.casefold())
+    found = []
+    for word in _KNOWN.finditer(plain):
+        family, last = _SENSES[word[0]]
+        denied = _NEGATION.search(plain[: word.start()]) is not None
+        found.append(_Sense(family, last != denied))
+    return found
