@@ -230,10 +230,20 @@ def test_a_missing_rubric_is_replaced_by_a_sentence_about_the_task():
 def test_the_fitting_template_follows_kind_and_answers():
     assert fitting("pair", ("1", "2")) == "pairwise"
     assert fitting("transcript", ("1", "2")) == "transcript"
-    for scale in (("1", "2", "3"), ("5", "4"), ("-1", "0", "1"), ("0.0", "0.5")):
+    for scale in (("1", "2", "3"), ("5", "4", "3"), ("-1", "0", "1"), ("0.0", "0.5", "1.0")):
         assert fitting("response", scale) == "ordinal"
-    for labels in (("yes", "no"), ("1",), ("1", "3", "2"), ("1", "1"), ("1", "NaN"), ("1", "２"), ("1", "2", "n/a")):
+        assert fitting("response", scale, ordinal=False) == "label"
+    for labels in (
+        ("yes", "no"),
+        ("1",),
+        ("1", "3", "2"),
+        ("0", "1"),
+        ("1", "2", "NaN"),
+        ("1", "２", "3"),
+        ("1", "2", "n/a"),
+    ):
         assert fitting("response", labels) == "label"
+        assert fitting("response", labels, ordinal=True) == "ordinal"
     with pytest.raises(ValueError, match="'trio'"):
         fitting("trio", ())
 

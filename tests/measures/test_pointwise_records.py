@@ -108,5 +108,5 @@ def test_labels_are_two_or_more_different_ones(labels):
 
 
 def test_pairs_have_no_labels():
-    with pytest.raises(ValueError, match="`labels` are those of pointwise records"):
+    with pytest.raises(ValueError, match="are about pointwise records"):
         jrh.measure(pair("equal", "1", "tie", delta=0.0), labels=["1", "2"])

@@ -46,7 +46,8 @@ def test_the_mean_score_of_each_axis_is_the_number_of_the_reliability_report():
         assert isinstance(reading, jrh.Estimate)
         assert own["score"].mean() == pytest.approx(reading.value), axis
         assert (own["score"].notna().sum(), own["score"].isna().sum()) == (reading.n, reading.excluded)
-        assert own["cluster"].nunique() == 30
+        # A source whose own label is the lowest cannot fall with the dose.
+        assert own["cluster"].nunique() == (24 if axis == "error_injection" else 30)
 
 
 @pytest.mark.parametrize("judge", [jrh.scripted.AlwaysFirst(), jrh.scripted.Noisy(seed=5, unparsed=0.03)])
@@ -85,7 +86,7 @@ def test_stability_is_one_unit_per_item_and_doses_one_per_source():
     scores = unit_scores(point_calls(shaky, tests=TESTS, n_sources=10), labels=LABELS)
     units = {axis: set(own["unit"]) for axis, own in scores.groupby("axis")}
     assert "s3/stochastic_stability" in units["stochastic_stability"]
-    assert units["error_injection"] == {f"s{number}" for number in range(10)}
+    assert units["error_injection"] == {f"s{number}" for number in range(10) if number % 5}
     assert "error_injection_1" not in units
 
 

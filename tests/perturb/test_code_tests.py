@@ -167,15 +167,16 @@ def test_a_tiny_text_gets_one_short_sentence():
 
 def doses(text: str, n_doses: int = 3, name: str = "s1") -> list[str]:
     test = ErrorInjection(doses=n_doses)
-    items = test.targets([seed(text, name=name)], BINARY, RUBRIC)
+    items = test.targets([seed(text, label="pass", name=name)], BINARY, RUBRIC)
     return [test.write(item, random.Random(item.id)) for item in items]
 
 
 def test_doses_are_conditions_without_an_expected_answer():
-    items = ErrorInjection().targets([seed(ESSAY), seed(ESSAY, name="s2")], SCALE, RUBRIC)
-    assert [item.id for item in items[:3]] == [f"s1/error_injection_{dose}" for dose in (1, 2, 3)]
+    seeds = [seed(ESSAY, label=label, name=f"s{label}") for label in SCALE.answers]
+    items = ErrorInjection().targets(seeds[:3], SCALE, RUBRIC)
+    assert [item.id for item in items[:3]] == [f"s2/error_injection_{dose}" for dose in (1, 2, 3)]
     assert {item.expected for item in items} == {None}
-    assert len(items) == 6
+    assert [item.seed.label for item in items] == ["2"] * 3 + ["3"] * 3, "the lowest label cannot fall"
 
 
 @given(text=TEXTS, name=st.text(max_size=5))
@@ -200,7 +201,7 @@ def test_a_higher_dose_has_the_errors_of_the_lower_ones_word_for_word(name):
 
 def test_the_errors_do_not_depend_on_how_each_dose_is_seeded():
     test = ErrorInjection()
-    item = test.targets([seed(ESSAY)], BINARY, RUBRIC)[1]
+    item = test.targets([seed(ESSAY, label="pass")], BINARY, RUBRIC)[1]
     assert len({test.write(item, random.Random(number)) for number in range(5)}) == 1
     assert len({doses(ESSAY, 2, f"s{number}")[1] for number in range(12)}) > 6
 
