@@ -15,8 +15,7 @@ from typing import Any
 from jrh_mlflow.judges.json_objects import UnreadableError, decode, spans
 from jrh_mlflow.judges.parsing import PROBLEMS
 from jrh_mlflow.judges.rendering import fence, fence_code, message_block, message_texts
-from jrh_mlflow.perturb import AgentTest, Target, fill, prompt
-from jrh_mlflow.perturb._base import labels_context
+from jrh_mlflow.perturb import AgentTest, Target, fill, labels_context, prompt
 from jrh_mlflow.perturb.agents import RESULTS
 from jrh_mlflow.perturb.checks import about_the_editing
 from jrh_mlflow.schema.presentation import Message
@@ -59,7 +58,7 @@ class Scene:
     objective: str
     instruction: str
     rubric: str
-    context: str
+    context: str = ""
     """What the labels mean, for briefs without the rubric."""
 
     @classmethod

@@ -12,6 +12,7 @@ from jrh_mlflow.perturb._base import (
     Target,
     fill,
     item_id,
+    labels_context,
     parameter,
     prompt,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "find_tests",
     "installed_tests",
     "item_id",
+    "labels_context",
     "left_out",
     "listed_tests",
     "name_of_test",
