@@ -11,6 +11,7 @@
     ├── BudgetError             a cap has been reached, or covers no call                (exit code 3)
     └── GateError               a check that was asked for did not pass                  (exit code 1)
 
+A `JrhWarning` is what a reader of the results should know; the command line prints it as one line, `note: …`.
 A programmer's mistake (a negative count, an unknown keyword) is a plain `ValueError`.
 """
 
@@ -27,6 +28,10 @@ class JrhError(Exception):
     """Base of all errors meant for the user; the command line prints it in one line."""
 
     exit_code = 2
+
+
+class JrhWarning(UserWarning):
+    """What a reader of the results should know: something was left out, or is not what it seems."""
 
 
 class SuiteError(JrhError):

@@ -332,7 +332,7 @@ def may_exist(journal: str | Path | Journal | None) -> bool:
 
 @cache
 def _say_once(line: str) -> None:
-    print(line, file=sys.stderr)
+    print(f"note: {line}", file=sys.stderr)
 
 
 def asking(backend: str, *, journal: str | Path | Journal, cap_micro: int | None) -> Callable[..., Asked]:

@@ -139,4 +139,4 @@ def _print_import(summary: ImportSummary) -> None:
 def _warn(text: str, found: Sequence[str]) -> None:
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        click.echo(f"warning: {len(found)} {text}: {'; '.join(found[:_SHOWN])}{more}", err=True)
+        click.echo(f"note: {len(found)} {text}: {'; '.join(found[:_SHOWN])}{more}", err=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+import warnings
 from contextlib import suppress
 from importlib import import_module
 from typing import TextIO
 
 import click
 
-from jrh_mlflow.errors import JrhError, demand_posix, suggest
+from jrh_mlflow.cli.environment import load_environment
+from jrh_mlflow.errors import JrhError, JrhWarning, demand_posix, suggest
+from jrh_mlflow.text import REPLACEMENT, blank_secrets
 
 COMMANDS = {
     "demo": ("demo", "Measure simulated judges and a recorded real one, no key needed, and print what they read."),
@@ -58,24 +62,63 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="jrh-mlflow", prog_name="jrh")
-def group() -> None:
+@click.option("--env-file", metavar="FILE", help="Keys and settings as NAME=VALUE lines, in place of ./.env.")
+def group(env_file: str | None) -> None:
     """Measure LLM judges before trusting them, inside MLflow.
+
+    Keys are taken from the environment and from .env in the working folder (JRH_NO_DOTENV=1: not from there); what is
+    set in the environment counts.
 
     Example: jrh demo
 
     Exit codes: 0 done, 1 gate failed, 2 bad input, 3 stopped by budget, 4 judge or service failed, 130 Ctrl-C.
     """
+    load_environment(env_file)
 
 
 def main() -> None:
     """Run the command line."""
-    # MLflow reads it when it is imported: what it tells in passing is not what was asked for.
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    _only_notes()
     try:
         _run()
     finally:
         for stream in (sys.stdout, sys.stderr):
             _flush(stream)
+
+
+def _only_notes() -> None:
+    """Print what this package has to say beside its results as `note: …`, and of libraries only warnings of MLflow."""
+    # MLflow reads it when it is imported: what it tells in passing is not what was asked for.
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Note())
+    ours = logging.getLogger("jrh_mlflow")
+    ours.addHandler(handler)
+    ours.propagate = False
+    # Whoever has no handler of his own would be printed by Python itself.
+    logging.getLogger().addHandler(logging.NullHandler())
+    if not sys.warnoptions and "PYTHONWARNINGS" not in os.environ:
+        warnings.showwarning = _note_of_warning
+
+
+class _Note(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, whatever a service has written into it."""
+        return _note(record.getMessage())
+
+
+def _note(text: str) -> str:
+    return f"note: {blank_secrets(_one_line(text))}"
+
+
+def _one_line(text: str) -> str:
+    """Put a text on one line, with nothing in it that moves a cursor."""
+    return "".join(letter if letter.isprintable() else REPLACEMENT for letter in " ".join(text.split()))
+
+
+def _note_of_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    if issubclass(category, JrhWarning):
+        _tell(_note(str(message)))
 
 
 def _flush(stream: TextIO) -> None:
@@ -106,7 +149,7 @@ def _run() -> None:
         _tell("Stopped: what was answered is kept; the same command continues.")
         sys.exit(130)
     except JrhError as error:
-        _tell(f"jrh: {' '.join(str(error).split())}")
+        _tell(f"jrh: {_one_line(str(error))}")
         sys.exit(error.exit_code)
     except OSError as error:
         # A folder that cannot be written to, a full disk: nothing that a traceback explains better.

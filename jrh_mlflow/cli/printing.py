@@ -37,7 +37,7 @@ def save_table(frame: pd.DataFrame, path: str | None, *, force: bool) -> None:
     from jrh_mlflow.suites.spreadsheets import write_table
 
     for note in write_table(frame, path, force=force):
-        click.echo(note, err=True)
+        click.echo(f"note: {note}", err=True)
 
 
 def print_evaluations(evaluations: Sequence[Evaluation], *, as_json: bool, markdown: bool = False) -> None:

@@ -254,7 +254,7 @@ def evaluate(
     nested = (parent_run_id, parent_run_id and run_name, *([fresh] if fresh else []), *([] if texts else ["no texts"]))
     key = outbox.outbox_key(*prepared.identity, seed, store_place(store.uri), store.experiment_id, *nested)
     if (kept := outbox.oldest_kept(key)) is not None:
-        print(f"Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
+        print(f"note: Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
         return _log_kept(kept, tracking_uri=store.uri, metrics=metrics)
     client = ClientSettings(
         concurrency=prepared.concurrency,

@@ -306,7 +306,9 @@ def why_no_spans(store: Store) -> str:
     """Say why a store takes no traces, to the user too; an empty string when it does."""
     if _takes_spans(store):
         return ""
-    print("No traces are written: this MLflow store takes no spans. A database or a server does.", file=sys.stderr)
+    print(
+        "note: No traces are written: this MLflow store takes no spans. A database or a server does.", file=sys.stderr
+    )
     return "the store takes no spans"
 
 

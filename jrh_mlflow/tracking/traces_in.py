@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts.openai import LANGCHAIN_ROLES, from_openai, plain_messages
 from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text
@@ -53,7 +53,9 @@ def transcripts_from_traces(
         which = f": {_few(without)}" if without else ""
         raise RecipeError(f"None of {len(without)} traces has a span with `messages` in its inputs{which}.")
     if without:
-        warnings.warn(f"{len(without)} traces hold no chat and were left out: {_few(without)}.", stacklevel=2)
+        warnings.warn(
+            f"{len(without)} traces hold no chat and were left out: {_few(without)}.", JrhWarning, stacklevel=2
+        )
 
 
 def transcript_of(trace: Trace) -> Transcript | None:
@@ -67,7 +69,11 @@ def transcript_of(trace: Trace) -> Transcript | None:
     said = {_key(message) for message in messages}
     others = sum(any(_key(message) not in said for message in talk) for _, talk in chats)
     if others:
-        warnings.warn(f"Trace {name} has {others} more conversations; the longest one is the transcript.", stacklevel=3)
+        warnings.warn(
+            f"Trace {name} has {others} more conversations; the longest one is the transcript.",
+            JrhWarning,
+            stacklevel=3,
+        )
     replaced = next(count for one, (_, count) in read if one is span)
     known = {"span": span.name, "other_chat_spans": others, "replaced_characters": replaced}
     tags = {key: value for key, value in trace.info.tags.items() if not key.startswith("mlflow.")}
@@ -94,7 +100,7 @@ def _assessed(trace: Trace, kind: str) -> dict[str, Any]:
     for one in sorted(found, key=lambda each: each.create_time_ms or 0):
         if one.name in given and given[one.name] != one.value:
             what = f"Trace {trace.info.trace_id} has several values of {kind} {one.name!r}"
-            warnings.warn(f"{what}; the newest counts.", stacklevel=4)
+            warnings.warn(f"{what}; the newest counts.", JrhWarning, stacklevel=4)
         given[one.name] = one.value
     return given
 

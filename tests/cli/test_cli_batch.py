@@ -132,7 +132,7 @@ def test_what_is_wrong_with_results_is_said_and_the_rest_is_kept(jrh: Jrh, suite
     assert "1 answers are now in the journal" in done.out
     assert f"{len(keys) - 1} requests have no result" in done.out
     assert "booked: $" in done.out
-    assert "warning: 7 ids that no exported request has: id-0; id-1; id-2; id-3; id-4 and 2 more" in done.err
+    assert "note: 7 ids that no exported request has: id-0; id-1; id-2; id-3; id-4 and 2 more" in done.err
     assert "cut short: fetch the file again: o.jsonl, line 9" in done.err
     again = jrh("batch", "export", "--model", MODEL, "--suite", suite, "-o", "rest.jsonl")
     assert f"1 of {len(keys)} calls are answered in the journal." in again.out

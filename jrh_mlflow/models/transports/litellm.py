@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.errors import JrhWarning
 from jrh_mlflow.models.catalog import KEYS, OPENAI_DIALECT, endpoint_of, first_set, seller, split_model
 from jrh_mlflow.models.transports._base import FailureKind, Transport, TransportError
 from jrh_mlflow.models.transports.bodies import PACKINGS, BodyError, bounded
@@ -240,7 +241,9 @@ async def _finish_logging() -> None:
     try:
         await asyncio.wait_for(worker.flush(), _FLUSH_TIMEOUT_S)
     except asyncio.TimeoutError:
-        warnings.warn("litellm's logging callbacks did not finish in time; some were dropped.", stacklevel=2)
+        warnings.warn(
+            "litellm's logging callbacks did not finish in time; some were dropped.", JrhWarning, stacklevel=2
+        )
     await worker.stop()
 
 

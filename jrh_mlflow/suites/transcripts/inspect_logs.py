@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.errors import JrhWarning, RecipeError, suggest
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts.openai import split_refusal
 from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text, unique_ids
@@ -273,7 +273,7 @@ def _read(files: Sequence[Path], wanted: Sequence[str] | None, epochs: Sequence[
     if len(empty) == len(files):
         raise RecipeError(" ".join(empty[:5]))
     for why in empty:
-        warnings.warn(why, stacklevel=3)
+        warnings.warn(why, JrhWarning, stacklevel=3)
     for missing in [sample for sample in wanted or () if sample not in read]:
         raise RecipeError(f"There is no sample {missing!r}.{suggest(missing, known)} The log holds {len(known)}.")
     for absent in [epoch for epoch in epochs or () if epoch not in known_epochs]:
@@ -368,7 +368,9 @@ def _unresolved(name: str, messages: Sequence[Message]) -> int:
     """Count references to attachments that the log does not hold."""
     missing = sum(len(_REFERENCE.findall(repr(message))) for message in messages)
     if missing:
-        warnings.warn(f"Transcript {name!r} refers to {missing} attachments that its log does not hold.", stacklevel=4)
+        warnings.warn(
+            f"Transcript {name!r} refers to {missing} attachments that its log does not hold.", JrhWarning, stacklevel=4
+        )
     return missing
 
 
@@ -378,5 +380,5 @@ def _held(file: Path, log: EvalLog, n_held: int) -> str | None:
     total = max(listed * (log.eval.config.epochs or 1), log.results.total_samples if log.results else 0)
     if n_held >= total:
         return None
-    warnings.warn(f"{file.name} holds {n_held} of {total} samples (status {log.status}).", stacklevel=4)
+    warnings.warn(f"{file.name} holds {n_held} of {total} samples (status {log.status}).", JrhWarning, stacklevel=4)
     return f"{n_held} of {total}"
