@@ -492,4 +492,5 @@ def identity(call: Call) -> dict[str, Any]:
         "replicate": call.replicate,
         "expected": item.expected or "",
         "label_source": item.label_source,
+        "rubric": item.rubric_id,
     }

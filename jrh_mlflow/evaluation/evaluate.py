@@ -570,7 +570,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     else:
         worst = worst_items(measured.calls, {item.id: item for item in suite.items})
         markdown = sheet.to_markdown(title=title, note=note, worst=worst)
-        sections = report_sections(sheet.estimates, sheet.scores, sheet.categories)
+        sections = report_sections(sheet.estimates, sheet.scores, sheet.categories, sheet.rubrics)
     described = {"name": judge.name, **settings}
     figures = figure_files(_figures(sheet, measured.calls, judge.label))
     page = datasheet_page(

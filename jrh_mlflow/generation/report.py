@@ -251,7 +251,7 @@ def _reasons(aside: Sequence[SetAside]) -> list[str]:
 
 def _examples(items: Sequence[Item]) -> list[str]:
     """Show the first item of each test beside its source."""
-    sources = {item.task: item for item in items if item.condition == BASELINE}
+    sources = {item.original: item for item in items if item.condition == BASELINE}
     first: dict[str, Item] = {}
     for item in items:
         if item.condition != BASELINE:
@@ -260,7 +260,7 @@ def _examples(items: Sequence[Item]) -> list[str]:
         return []
     rows = []
     for condition, item in first.items():
-        source = sources[item.task]
+        source = sources[item.original]
         shown = _from_the_change(*_before_and_after(source, item))
         rows.append([_plain(condition), *map(_plain, shown), _plain(item.expected or "–")])
     return ["### Examples", "", *table(["condition", "original", "perturbed", "expected"], rows), ""]

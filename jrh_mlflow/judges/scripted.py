@@ -122,17 +122,17 @@ class _Informed(Scripted):
 
     def __init__(self) -> None:
         super().__init__()
-        self._labels: dict[str, str] = {}
+        self._labels: dict[tuple[str, str], str] = {}
 
     def begin(self, suite: Suite) -> None:
         """Learn the labels of the baselines."""
         self._labels = {
-            item.task: item.expected for item in suite.items if item.condition == BASELINE and item.expected
+            item.original: item.expected for item in suite.items if item.condition == BASELINE and item.expected
         }
 
     def right_answer(self, item: Item, answers: Sequence[str]) -> str | None:
         """Return what the item's test expects where the item itself carries no answer; None where it is not known."""
-        test, label = written_by(item.condition), self._labels.get(item.task)
+        test, label = written_by(item.condition), self._labels.get(item.original)
         if test is None or label is None:
             return None
         return test.expects.right_answer(label, answers, item.condition.removeprefix(test.name).lstrip("_"))

@@ -68,8 +68,10 @@ def _point_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.
 def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) -> pd.DataFrame:
     score = np.where(counted.units.usable, counted.hits.astype(float), np.nan)
     clusters = sources[counted.units.clusters]
-    # Units are named by item and replicate, by item, or by source.
+    # Units are named by item and replicate, by item, or by source and rubric.
     names = clusters if counted.items is None else items[counted.items]
+    if counted.rubrics is not None and (counted.rubrics != "").any():
+        names = np.array([f"{name}@{rubric}" for name, rubric in zip(names, counted.rubrics, strict=True)], object)
     units = names
     if counted.replicates is not None:
         units = np.array([f"{name}#{nth}" for name, nth in zip(names, counted.replicates, strict=True)], dtype=object)

@@ -44,6 +44,7 @@ from jrh_mlflow.scoring.readings import (
     repeated,
     stability_axes,
 )
+from jrh_mlflow.stats import Texts
 
 ALL = "all"
 """All tests pooled, the baseline apart."""
@@ -72,6 +73,8 @@ class ReliabilityReadings:
     """`<test>/<axis>` to estimate, or to the reason why there is none; `baseline` and `all` stand where a test does."""
     categories: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
     """Group of the items to axis to reading, of all tests pooled; empty where items have no group."""
+    rubrics: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
+    """Rubric to axis to reading, in the same way; empty where there is one rubric."""
 
 
 def reliability_readings(
@@ -104,12 +107,31 @@ def reliability_readings(
         summary=across_tests(scored, estimates, resampling),
         labels=_answers(calls.scale, labels),
         max_excluded=max_excluded,
+        rubrics=grouped_readings(calls, calls.rubric, resampling),
     )
 
 
 def _answers(scale: Scale, given: Sequence[str] | None) -> Answers:
     """Return the labels as they were read, with the meanings that were given."""
     return Answers(scale.labels, ordinal=scale.ordinal, meanings=getattr(given, "meanings", None))
+
+
+def grouped_readings(calls: PointTable, groups: Texts, resampling: Resampling) -> dict[str, dict[str, Reading]]:
+    """Read the calls of each group, in order of name: all tests pooled, or the baselines where there is no test.
+
+    Args:
+        calls: All of them.
+        groups: Group of each call; empty where it has none.
+        resampling: Of the intervals of values that are no shares.
+    """
+    labelled = np.asarray(calls.label != "")
+    tested = np.asarray(labelled & (calls.test != BASELINE))
+    used = tested if tested.any() else labelled
+    found = {}
+    for name in sorted(set(groups) - {""}):
+        axes = pooled_axes(calls.where(np.asarray(used & (groups == name))), name, resampling)
+        found[name] = {axis.removeprefix(f"{name}/"): reading for axis, reading in axes.items()}
+    return found
 
 
 def _condition_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
@@ -304,7 +326,7 @@ def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item
         raise CallsError(f"{len(strange)} item(s) of the calls are not in the suite: {', '.join(strange[:5])}.")
     names = sorted(set(frame["suite_item"]))
     table = point_table(frame, labels=Answers.of(item for item in items.values() if item.answers))
-    baselines = {item.task: item for item in items.values() if item.condition == BASELINE}
+    baselines = {item.original: item for item in items.values() if item.condition == BASELINE}
     size = _sizes(table)
     by_item: dict[int, list[int]] = {}
     for wrong in np.flatnonzero((table.outcome == "verdict") & (table.expected != "") & ~table.right):
@@ -314,7 +336,7 @@ def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item
     found = []
     for code in _different(ranked, [items[name] for name in names])[:n]:
         item, row = items[names[code]], max(by_item[code], key=lambda row: size[row])
-        original, perturbed = _texts(item, baselines.get(item.task))
+        original, perturbed = _texts(item, baselines.get(item.original))
         found.append(
             WorstItem(
                 item=names[code],
@@ -331,10 +353,10 @@ def worst_items(calls: pd.DataFrame | Iterable[object], items: Mapping[str, Item
 
 
 def _different(ranked: Iterable[int], items: Sequence[Item]) -> list[int]:
-    """Keep the first item of each source and test."""
-    kept: dict[tuple[str, str], int] = {}
+    """Keep the first item of each source, rubric and test."""
+    kept: dict[tuple[str, ...], int] = {}
     for code in ranked:
-        kept.setdefault((items[code].task, name_of_test(items[code].condition)), code)
+        kept.setdefault((*items[code].original, name_of_test(items[code].condition)), code)
     return list(kept.values())
 
 

@@ -11,8 +11,10 @@ from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, short_interval, source_ends, threshold_text
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.readings import AGREEMENT
 
 _FURTHER = "Further axes"
+NO_ACCURACY = "Agreement with labels that are no ground truth: no accuracy"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,16 +113,25 @@ def report_sections(
     estimates: Mapping[str, Reading],
     scores: Mapping[str, Reading],
     categories: Mapping[str, Mapping[str, Reading]],
+    rubrics: Mapping[str, Mapping[str, Reading]] | None = None,
 ) -> list[PageSection]:
-    """Order the readings of a reliability report: scores first, then each test with all its axes, then groups."""
+    """Order the readings of a reliability report: scores first, then each test with all its axes, then groups.
+
+    Agreement with labels that are no ground truth stands apart from every test.
+    """
     base = estimates.get(f"{BASELINE}/accuracy")
     first: dict[str, Reading] = {"baseline (unperturbed)": base} if base is not None else {}
     groups = {"Scores": first | {_words(test): reading for test, reading in scores.items()}}
     for axis, reading in estimates.items():
         test, _, name = axis.partition("/")
-        groups.setdefault(_words(test).capitalize(), {})[_words(name or test)] = reading
-    for category, readings in categories.items():
-        groups[f"Category {category}"] = {_words(axis): reading for axis, reading in readings.items()}
+        if name.startswith(AGREEMENT):
+            label = f"{_words(test)}: labels {name.removeprefix(AGREEMENT)}"
+            groups.setdefault(NO_ACCURACY, {})[label] = reading
+        else:
+            groups.setdefault(_words(test).capitalize(), {})[_words(name or test)] = reading
+    for kind, named in (("Rubric", rubrics or {}), ("Category", categories)):
+        for name, readings in named.items():
+            groups[f"{kind} {name}"] = {_words(axis): reading for axis, reading in readings.items()}
     return [
         PageSection(
             heading=heading,

@@ -134,8 +134,10 @@ def _details(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
         ]
         if rows:
             yield heading, table(["test", *axes.values()], rows)
+    if report.rubrics:
+        yield "By rubric", _groups(report.rubrics, "rubric")
     if report.categories:
-        yield "By category", _categories(report.categories)
+        yield "By category", _groups(report.categories, "category")
     yield from _unlabelled(report)
     if confidence := confidence_lines(estimates, clusters="source"):
         yield "Confidence", confidence
@@ -152,7 +154,7 @@ def _agreements(report: ReliabilityReadings) -> list[str]:
     return table(["test", "labels", "agreement [95 % by source]", "n calls", "left out"], rows) if rows else []
 
 
-def _categories(categories: Mapping[str, Mapping[str, Reading]]) -> list[str]:
+def _groups(categories: Mapping[str, Mapping[str, Reading]], what: str) -> list[str]:
     """Show each group with accuracy and the errors its labels allow, all tests pooled."""
     names = {"accuracy": "accuracy", "error_rate": "error rate", "fpr": "FPR", "fnr": "FNR", "mae": "MAE"}
     shown = {axis: name for axis, name in names.items() if any(axis in axes for axes in categories.values())}
@@ -160,7 +162,7 @@ def _categories(categories: Mapping[str, Mapping[str, Reading]]) -> list[str]:
     for group, axes in categories.items():
         cells = [with_interval(axes[axis]) if axis in axes else "–" for axis in shown]
         rows.append([code(group), *cells, str(axes["accuracy"].n), str(axes["accuracy"].excluded)])
-    return table(["category", *shown.values(), "n calls", "left out"], rows)
+    return table([what, *shown.values(), "n calls", "left out"], rows)
 
 
 def _unlabelled(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:

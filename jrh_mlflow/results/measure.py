@@ -16,7 +16,13 @@ from jrh_mlflow.measures.levels import level_table
 from jrh_mlflow.measures.pointwise_datasheet import level_axes, level_profile
 from jrh_mlflow.measures.profile import preference_kinds, profile_line
 from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, normalise, outcome_counts
-from jrh_mlflow.measures.reliability import ReliabilityReadings, WorstItem, headline_of_tests, reliability_readings
+from jrh_mlflow.measures.reliability import (
+    ReliabilityReadings,
+    WorstItem,
+    grouped_readings,
+    headline_of_tests,
+    reliability_readings,
+)
 from jrh_mlflow.reports.cards import (
     Card,
     CardTable,
@@ -37,7 +43,6 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_f
 from jrh_mlflow.schema.items import BASELINE, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 from jrh_mlflow.scoring.pointwise import point_table
-from jrh_mlflow.scoring.readings import pooled_axes
 
 if TYPE_CHECKING:
     from jrh_mlflow.reports.figures.canvas import Figure
@@ -120,8 +125,9 @@ class ReliabilityReport(ReliabilityReadings):
     def withheld_readings(self) -> dict[str, NotEstimable]:
         """The same axes with their readings, which hold the bounds."""
         found = _withheld(self.estimates)
-        for name, axes in self.categories.items():
-            found |= {f"category/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
+        for kind, groups in (("category", self.categories), ("rubric", self.rubrics)):
+            for name, axes in groups.items():
+                found |= {f"{kind}/{name}/{axis}": reading for axis, reading in _withheld(axes).items()}
         return found
 
     def __repr__(self) -> str:
@@ -166,9 +172,7 @@ class ReliabilityReport(ReliabilityReadings):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         data = plain_fields(self)
-        if not self.categories:
-            del data["categories"]
-        return data
+        return {name: value for name, value in data.items() if value or name not in ("categories", "rubrics")}
 
 
 Report = Datasheet | ReliabilityReport
@@ -293,17 +297,8 @@ def by_category(
         return {}
     names = np.array([groups.get(item, "") for item in sorted(set(frame["suite_item"]))], dtype=object)
     table = point_table(frame, labels=labels, max_excluded=max_excluded)
-    expecting = np.asarray(table.label != "")
-    tested = np.asarray(expecting & (table.test != BASELINE))
-    used = table.where(tested if tested.any() else expecting)
     # Items are coded in order of their ids.
-    group = names[used.item]
-    resampling = Resampling(seed=seed, n_resamples=n_resamples)
-    found = {}
-    for name in sorted(set(names) - {""}):
-        axes = pooled_axes(used.where(group == name), name, resampling)
-        found[name] = {axis.removeprefix(f"{name}/"): reading for axis, reading in axes.items()}
-    return found
+    return grouped_readings(table, names[table.item], Resampling(seed=seed, n_resamples=n_resamples))
 
 
 def categorised(report: Report, calls: pd.DataFrame, groups: Mapping[str, str], *, seed: int = 0) -> Report:

@@ -278,9 +278,9 @@ def _read_line(line: bytes, number: int, partial: Path) -> Item | None:
 
 def _entries(pairs: Iterable[tuple[bytes, Item]]) -> tuple[ReviewEntry, ...]:
     pairs = list(pairs)
-    sources = {item.task: item for _, item in pairs if item.condition == BASELINE}
+    sources = {item.original: item for _, item in pairs if item.condition == BASELINE}
     return tuple(
-        ReviewEntry(key=_key(line, item), item=item, source=sources.get(item.task), mended=clean_json(line) != line)
+        ReviewEntry(key=_key(line, item), item=item, source=sources.get(item.original), mended=clean_json(line) != line)
         for line, item in pairs
         if item.kind != "pair" and item.condition != BASELINE
     )

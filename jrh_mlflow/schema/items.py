@@ -101,6 +101,16 @@ class Item:
         """One of `LABEL_SOURCES`; empty where the label comes from the data or from the test's meaning."""
         return str(self.meta.get("label_source") or "")
 
+    @property
+    def rubric_id(self) -> str:
+        """Of a suite with several rubrics the one it is judged by; empty in any other."""
+        return str(self.meta.get("rubric") or "")
+
+    @property
+    def original(self) -> tuple[str, str]:
+        """What it shares with its baseline: the task and the rubric."""
+        return self.task, self.rubric_id
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
@@ -258,6 +268,16 @@ class Seed:
         """As of an item."""
         return str(self.meta.get("label_source") or "")
 
+    @property
+    def rubric_id(self) -> str:
+        """As of an item."""
+        return str(self.meta.get("rubric") or "")
+
+    @property
+    def task(self) -> str:
+        """The row it comes from: with several rubrics each has a seed of its own, `row@rubric`."""
+        return self.id.removesuffix(f"@{self.rubric_id}") if self.rubric_id else self.id
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallRecord:
@@ -294,9 +314,11 @@ class CallRecord:
     """JSON: answer (slot, label, score, `tie`, `abstain`) to its probability, where those of others are known too."""
     label_source: str = ""
     """One of `LABEL_SOURCES`, where `expected` is no ground truth."""
+    rubric: str = ""
+    """Id of the rubric, where a suite has several: a call is read beside the baseline of the same task and rubric."""
 
 
-OPTIONAL_COLUMNS = ("label_source",)
+OPTIONAL_COLUMNS = ("label_source", "rubric")
 """Columns that a table of calls has only where a cell of them is filled."""
 
 REQUIRED_COLUMNS = tuple(each.name for each in fields(CallRecord) if each.default is MISSING)

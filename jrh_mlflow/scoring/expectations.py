@@ -136,18 +136,19 @@ class FallsWithDose(Expectation):
         calls = calls.where(_can_fall(calls))
         places = calls.scale.places(calls.answer)
         rows = _stages(calls, (BASELINE, *_doses(calls, name)))
-        sources = np.array(sorted(rows), dtype=np.intp)
-        outcomes = [calls.outcome[np.concatenate(rows[source])] for source in sources]
+        originals = np.array(sorted(rows), dtype=np.intp)
+        first = np.array([rows[original][0][0] for original in originals], dtype=np.intp)
+        outcomes = [calls.outcome[np.concatenate(rows[original])] for original in originals]
         unusable = [outcome[~np.isin(outcome, USABLE)] for outcome in outcomes]
         units = calls.units_of(
             f"sources with a baseline and every dose of {name}{_ABOVE}",
             usable=np.array([len(lost) == 0 for lost in unusable], dtype=bool),
             lost=np.concatenate([*unusable, np.array([], dtype=object)]),
-            clusters=sources,
+            clusters=calls.source[first],
             n_calls=sum(map(len, outcomes)),
         )
-        hits = [_falls([places[stage] for stage in rows[source]]) for source in sources]
-        return Counted(units=units, hits=np.array(hits, dtype=bool))
+        hits = [_falls([places[stage] for stage in rows[original]]) for original in originals]
+        return Counted(units=units, hits=np.array(hits, dtype=bool), rubrics=calls.rubric[first])
 
     def axes(self, calls: PointTable, name: str) -> dict[str, Reading]:
         """Return the decline at each dose: calls strictly below the judge's own baseline answer.
@@ -195,13 +196,13 @@ def _decline(calls: PointTable, condition: str) -> Reading:
 
 
 def _stages(calls: PointTable, conditions: Sequence[str]) -> dict[int, list[npt.NDArray[np.intp]]]:
-    """Rows of each condition in order, for the sources that have one baseline item and all conditions."""
+    """Rows of each condition in order, by source and rubric, where there are one baseline item and all conditions."""
     stages = [np.asarray(calls.test == condition) for condition in conditions]
     found = {}
-    for source in np.unique(calls.source[calls.n_bases == 1]):
-        own = [np.flatnonzero(stage & (calls.source == source)) for stage in stages]
+    for original in np.unique(calls.original[calls.n_bases == 1]):
+        own = [np.flatnonzero(stage & (calls.original == original)) for stage in stages]
         if all(len(stage) for stage in own):
-            found[int(source)] = own
+            found[int(original)] = own
     return found
 
 

@@ -132,6 +132,10 @@ class PointTable(ParallelArrays):
     item: Codes
     source: Codes
     """The unperturbed item (`task` of the records): the cluster of every interval."""
+    original: Codes
+    """Code of source and rubric, which a call shares with its baseline; the source where there is one rubric."""
+    rubric: Texts
+    """Id of the rubric; empty where there is one."""
     replicate: npt.NDArray[np.int64]
     outcome: Texts
     answer: Texts
@@ -147,7 +151,7 @@ class PointTable(ParallelArrays):
     base_expected: Texts
     base_label: Texts
     n_bases: npt.NDArray[np.int64]
-    """Baseline items of the call's source: with more than one, the original is not known."""
+    """Baseline items of the call's source and rubric: with more than one, the original is not known."""
     n_sources: int
     scale: Scale
     max_excluded: float
@@ -243,6 +247,8 @@ class Counted:
     hits: Mask
     items: Codes | None = None
     """Item of each unit; None where a unit is a whole source."""
+    rubrics: Texts | None = None
+    """Rubric of each unit that is a whole source."""
     replicates: npt.NDArray[np.int64] | None = None
     """Replicate of each unit; None where a unit is more than one call."""
     can_hit: Mask | None = None
@@ -282,7 +288,9 @@ def point_table(
     items = pd.factorize(frame["suite_item"], sort=True)
     test, outcome = frame["condition"].to_numpy(object), frame["outcome"].to_numpy(object)
     replicate = frame["replicate"].to_numpy(np.int64)
-    twin, n_bases = _twins(test == BASELINE, source=sources[0], item=items[0], replicate=replicate)
+    originals = pd.DataFrame({"source": sources[0], "rubric": frame["rubric"]})
+    original = originals.groupby(["source", "rubric"], sort=True).ngroup().to_numpy(np.intp)
+    twin, n_bases = _twins(test == BASELINE, original=original, item=items[0], replicate=replicate)
 
     def of_twin(column: Texts) -> Texts:
         return np.where(twin < 0, "", column[twin]).astype(object)
@@ -291,6 +299,8 @@ def point_table(
         test=test,
         item=items[0],
         source=sources[0],
+        original=original,
+        rubric=frame["rubric"].to_numpy(object),
         replicate=replicate,
         outcome=outcome,
         answer=answer,
@@ -309,7 +319,7 @@ def point_table(
 
 
 def _twins(
-    baseline: Mask, *, source: Codes, item: Codes, replicate: npt.NDArray[np.int64]
+    baseline: Mask, *, original: Codes, item: Codes, replicate: npt.NDArray[np.int64]
 ) -> tuple[Codes, npt.NDArray[np.int64]]:
     """Find the baseline row of each row (replicate r meets baseline replicate r mod k; -1: none), and how many items.
 
@@ -317,12 +327,12 @@ def _twins(
     """
     rows: dict[int, list[int]] = {}
     for row in np.flatnonzero(baseline):
-        rows.setdefault(int(source[row]), []).append(int(row))
+        rows.setdefault(int(original[row]), []).append(int(row))
     n_items = {code: len(set(item[own].tolist())) for code, own in rows.items()}
-    twin = np.full(len(source), -1, dtype=np.intp)
-    n_bases = np.array([n_items.get(int(code), 0) for code in source], dtype=np.int64)
+    twin = np.full(len(original), -1, dtype=np.intp)
+    n_bases = np.array([n_items.get(int(code), 0) for code in original], dtype=np.int64)
     for row in np.flatnonzero(~baseline & (n_bases == 1)):
         # Rows are sorted by replicate, so the list counts the baseline's replicates.
-        own = rows[int(source[row])]
+        own = rows[int(original[row])]
         twin[row] = own[int(replicate[row]) % len(own)]
     return twin, n_bases

@@ -139,8 +139,8 @@ def _frame(rows: list[list[object]]) -> pd.DataFrame:
 
 def items_frame(items: Sequence[Item]) -> pd.DataFrame:
     """Return one row per item: its source, what is expected, the text before and after, and how it was made."""
-    originals = {item.task: item for item in items if item.condition == BASELINE}
-    rows = [_item_row(item, originals.get(item.task)) for item in items]
+    originals = {item.original: item for item in items if item.condition == BASELINE}
+    rows = [_item_row(item, originals.get(item.original)) for item in items]
     frame: pd.DataFrame = pd.DataFrame(rows, dtype=object).dropna(axis=1, how="all")
     return frame
 

@@ -171,15 +171,17 @@ def shift_readings(shifts: Mapping[str, Reading]) -> dict[str, Reading]:
 
 
 def sheet_readings(sheet: Datasheet | ReliabilityReport) -> dict[str, Reading]:
-    """Every reading by its axis; what holds in a group of items is `category/<name>/accuracy`."""
-    categories = {} if isinstance(sheet, Datasheet) else sheet.categories
-    names = category_names(categories)
-    grouped = {
-        f"category/{names[group]}/{axis}": reading
-        for group, readings in categories.items()
-        for axis, reading in readings.items()
+    """Every reading by its axis; what holds in a group of items is `category/<name>/accuracy`, or `rubric/<id>/…`."""
+    if isinstance(sheet, Datasheet):
+        return dict(sheet.estimates)
+    return {**sheet.estimates, **_grouped("category", sheet.categories), **_grouped("rubric", sheet.rubrics)}
+
+
+def _grouped(kind: str, groups: Mapping[str, Mapping[str, Reading]]) -> dict[str, Reading]:
+    names = category_names(groups)
+    return {
+        f"{kind}/{names[group]}/{axis}": reading for group, axes in groups.items() for axis, reading in axes.items()
     }
-    return {**sheet.estimates, **grouped}
 
 
 def all_points(readings: Mapping[str, Reading]) -> list[Point]:

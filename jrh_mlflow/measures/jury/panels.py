@@ -255,6 +255,7 @@ def panel_calls(table: VoteTable, answers: PanelAnswers) -> pd.DataFrame:
             "answer": content if table.pointwise else _slots(content, table.order),
             "expected": right if table.pointwise else "",
             "label_source": table.label_source,
+            "rubric": table.rubric,
         }
     )
     return frame

@@ -58,6 +58,7 @@ class VoteTable(ParallelArrays):
     label: Codes
     """The same whatever the source of the label, which no vote is right or wrong by."""
     label_source: Texts
+    rubric: Texts
     answer: Codes
     """Units × judges: code of the answer among the scale's labels; `abstain` is the code after them, -1 no vote."""
     outcome: Texts
@@ -180,6 +181,7 @@ def votes(
         expected=_codes(right_answers(units) if pointwise else units["better"].to_numpy(object), scale),
         label=_codes(units["expected" if pointwise else "better"].to_numpy(object), scale),
         label_source=units["label_source"].to_numpy(object),
+        rubric=units["rubric"].to_numpy(object),
         answer=np.column_stack([_answers(asked, scale) for asked in rows]),
         outcome=np.column_stack([asked["outcome"].to_numpy(object) for asked in rows]),
         confidence=np.column_stack([_numbers(asked, "confidence") for asked in rows]),
