@@ -174,9 +174,9 @@ _ABOVE = ", whose own label is above the lowest"
 
 
 def _can_fall(calls: PointTable) -> Mask:
-    """Calls on sources whose own label, as their baseline expects it, is not the lowest."""
-    lowest = (calls.test == BASELINE) & (calls.expected == calls.scale.labels[0])
-    return ~np.isin(calls.source, calls.source[lowest])
+    """Calls on sources whose own label, as their baseline carries it wherever it comes from, is not the lowest."""
+    lowest = (calls.test == BASELINE) & (calls.label == calls.scale.labels[0])
+    return ~np.isin(calls.original, calls.original[lowest])
 
 
 def _doses(calls: PointTable, test: str) -> list[str]:
@@ -189,7 +189,7 @@ def _doses(calls: PointTable, test: str) -> list[str]:
 def _decline(calls: PointTable, condition: str) -> Reading:
     if not calls.scale.ordered:
         return UNKNOWN_ORDER
-    paired = calls.where(np.asarray((calls.base_outcome != "") & (calls.base_expected != calls.scale.labels[0])))
+    paired = calls.where(np.asarray((calls.base_outcome != "") & (calls.base_label != calls.scale.labels[0])))
     # NaN, for an abstention, is below nothing.
     below = paired.scale.places(paired.answer) < paired.scale.places(paired.base_answer)
     return share(paired.paired(f"{condition} calls with a baseline{_ABOVE}"), below)
