@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, from_model, read_pairs, tracking
+from jrh_mlflow.cli.generate import _listed, _scale
+from jrh_mlflow.cli.options import as_json, as_markdown, from_model, read_pairs, tracking, typed
 from jrh_mlflow.cli.printing import print_evaluations
-from jrh_mlflow.options import RunOptions
+from jrh_mlflow.options import GenerationSettings, RunOptions
 
 
 @click.command()
-@click.argument("file", type=click.Path())
+@click.argument("file", metavar="FILE|runs:/ID", type=click.Path())
 @click.option(
     "--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="Which column plays which role, of those above."
 )
@@ -26,7 +27,9 @@ from jrh_mlflow.options import RunOptions
 @click.option("--first", default="1", show_default=True, help="How the file spells the first content (or slot).")
 @click.option("--second", default="2", show_default=True, help="How it spells the second.")
 @click.option("--tie", multiple=True, default=("tie",), show_default=True, help="How it spells a tie.")
-@click.option("--condition", default="natural", show_default=True, help="Condition of every row, unless mapped.")
+@click.option("--condition", help="Condition of every row, unless mapped. [natural; of single responses baseline]")
+@click.option("--suite", help="The suite that was judged, for its labels and categories.")
+@from_model(GenerationSettings, "labels", "scale")
 @from_model(RunOptions, "metrics", "texts")
 @tracking
 @as_json
@@ -38,18 +41,23 @@ def replay(
     first: str,
     second: str,
     tie: tuple[str, ...],
-    condition: str,
+    condition: str | None,
     as_json: bool,
     markdown: bool,
     **options: Any,
 ) -> None:
-    """Measure recorded judgments (CSV, JSONL, Parquet) with no model call: one MLflow run per judge.
+    """Measure recorded judgments (CSV, JSONL, Parquet, .xlsx, or a run) with no model call: one MLflow run per judge.
 
     Roles: item, judge, task, better; uv and vu (one row per pair, an answer per presentation order) or order and
-    answer (one row per call); condition, delta, replicate, outcome, rationale, cost_usd, input_tokens, output_tokens.
-    Columns joined with + make one value. A file of call records (calls.parquet) needs no mapping.
+    answer (one row per call); answer and expected (single responses, with --labels or --scale), group (category);
+    condition, delta, replicate, outcome, rationale, cost_usd, latency_s, confidence, input_tokens, output_tokens.
+    Columns joined with + make one value, result.verdict.0 reaches into nested JSON. A run (runs:/ID) and a file of call
+    records (calls.parquet, --table of jrh evaluate) need no mapping.
 
+    \b
     Example: jrh replay judgments.csv --map item=id --map better=gold --map uv=order_ab --map vu=order_ba
+             jrh replay graded.jsonl --map item=id --map answer=result.score --map expected=human --scale 1-6
+             jrh replay runs:/0123456789abcdef0123456789abcdef
     """
     from jrh_mlflow.evaluation.replay import Mapped
     from jrh_mlflow.evaluation.replay import replay as run
@@ -57,5 +65,9 @@ def replay(
     columns = read_pairs(pairs)
     mapping = Mapped(columns=columns, winner=winner, first=first, second=second, tie=tie, condition=condition)
     given = {name: value for name, value in options.items() if value is not None}
+    if "seed" not in typed():
+        del given["seed"]
+    readers = {"labels": _listed, "scale": _scale}
+    given |= {name: read(given[name]) for name, read in readers.items() if name in given}
     evaluations = run(file, mapping if columns else None, **given)
     print_evaluations(evaluations, as_json=as_json, markdown=markdown)

@@ -7,10 +7,11 @@ import gzip
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
@@ -28,6 +29,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """Columns tried where a role's own name is missing and no mapping was given for it."""
 
+_MOST_NAMES = 100
+"""Columns and fields that an error lists."""
 ABSENT = object()
 """What is not there, where None may be a value."""
 
@@ -138,7 +141,10 @@ def read_json_lines(text: str, *, each: type | None = None) -> list[Any]:
 
 
 class Table:
-    """Named columns of plain cells. `outputs.answer` names the key `answer` of the dicts in the column `outputs`."""
+    """Named columns of plain cells. `outputs.answer` names the key `answer` of the dicts in the column `outputs`.
+
+    `outputs.0` names the first entry of the lists there; a cell with JSON as text is as good as what it says.
+    """
 
     def __init__(self, dataset: object) -> None:
         frame = _frame(dataset)
@@ -159,10 +165,10 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """Columns, those with dicts followed by the dotted names inside."""
+        """Columns, those with dicts or lists followed by the dotted names inside."""
         names = []
         for name, cells in self._columns.items():
-            dotted = {f"{name}.{key}": None for cell in cells if isinstance(cell, Mapping) for key in cell}
+            dotted = {path: None for cell in cells for path in _paths(_structured(cell), name)}
             names += [name, *dotted]
         return names
 
@@ -181,7 +187,35 @@ class Table:
         if not outer:
             return []
         column = max(outer, key=len)
-        return [inside(cell, name[len(column) + 1 :]) for cell in self._columns[column]]
+        return [inside(_structured(cell), name[len(column) + 1 :]) for cell in self._columns[column]]
+
+
+_FEW = 3
+"""Entries of a list that are named where columns are told."""
+
+
+def _structured(cell: object) -> object:
+    """Return the dict or list that a cell holds as JSON text; any other cell as it is."""
+    if not isinstance(cell, str) or cell.lstrip()[:1] not in ("{", "["):
+        return cell
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError):
+        return cell
+
+
+def _paths(cell: object, name: str) -> Iterator[str]:
+    for key, inner in _entries(cell)[:_MOST_NAMES]:
+        yield f"{name}.{key}"
+        yield from _paths(inner, f"{name}.{key}")
+
+
+def _entries(cell: object) -> list[tuple[str, object]]:
+    if isinstance(cell, Mapping):
+        return [(str(key), inner) for key, inner in cell.items()]
+    if isinstance(cell, list | tuple | np.ndarray):
+        return [(str(place), inner) for place, inner in enumerate(cell[:_FEW])]
+    return []
 
 
 def find_roles(
@@ -216,7 +250,8 @@ def find_roles(
 def present(table: Table, missing: str) -> str:
     """Say which columns there are, the nearest name first."""
     names = [" ".join(name.split()) for name in table.names]
-    return f"{suggest(missing, names)} Columns there are: {', '.join(names)}."
+    more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{suggest(missing, names)} Columns there are: {', '.join(names[:_MOST_NAMES])}{more}."
 
 
 def refuse_rows(
@@ -252,12 +287,15 @@ def refuse_rows(
 
 
 def inside(cell: object, path: str) -> object:
-    """Return what a dotted path reaches in nested mappings, or `ABSENT`; a key may itself hold dots."""
+    """Return what a dotted path reaches in nested mappings and lists, or `ABSENT`; a key may itself hold dots."""
+    head, _, rest = path.partition(".")
+    if isinstance(cell, list | tuple | np.ndarray):
+        found = cell[int(head)] if head.isdecimal() and int(head) < len(cell) else ABSENT
+        return inside(found, rest) if rest else found
     if not isinstance(cell, Mapping):
         return ABSENT
     if path in cell:
         return cell[path]
-    head, _, rest = path.partition(".")
     return inside(cell.get(head), rest) if rest else ABSENT
 
 

@@ -65,8 +65,8 @@ def read_labels(
     if "tie" in {answer.casefold() for answer in allowed.answers}:
         raise RecipeError(f"Column {column!r} has a label called tie, and a tie is an outcome of pairs. Rename it.")
     # The same number, or the same word whatever its capitals.
-    answers = {_key(answer): answer for answer in allowed.answers}
-    matches = {text: answers[_key(text)] for text in set(known) if _key(text) in answers}
+    answers = {label_key(answer): answer for answer in allowed.answers}
+    matches = {text: answers[label_key(text)] for text in set(known) if label_key(text) in answers}
     outside = [text not in matches and text != "" for text in texts]
     refuse_rows(column, f"must hold one of {_listed(allowed.answers)}", outside, ids=ids, shown=cells)
     return [matches.get(text or "", "") for text in texts], allowed
@@ -113,7 +113,7 @@ def translated(cells: Sequence[object], values: Mapping[Any, object] | None) -> 
 
 
 def _cell_key(cell: object) -> float | str:
-    return _key(label_text(cell) or "")
+    return label_key(label_text(cell) or "")
 
 
 def labels_from_text(text: str, *, option: str = "--labels") -> tuple[str, ...] | dict[str, str]:
@@ -226,7 +226,7 @@ def _spelled(values: Sequence[object] | Mapping[Any, object], name: str) -> tupl
     if not texts or None in texts:
         raise RecipeError(f"`{name}` must list labels (text or numbers), but got {values!r}.")
     answers = tuple(text for text in texts if text is not None)
-    if len({_key(answer) for answer in answers}) < len(answers):
+    if len({label_key(answer) for answer in answers}) < len(answers):
         raise RecipeError(f"`{name}` must list each label once, whatever its capitals, but got {values!r}.")
     return answers
 
@@ -254,7 +254,7 @@ def _inferred(cells: Sequence[object], texts: Iterable[str], column: str, ids: S
 
 def _worded(distinct: Sequence[str]) -> tuple[str, ...]:
     """Sort labels that are words, the better one or the one to be detected last where the pair is well known."""
-    spelling = {_key(text): text for text in reversed(distinct)}
+    spelling = {label_key(text): text for text in reversed(distinct)}
     plain = {text: re.sub(r"[\s_]+", "_", text.casefold()) for text in spelling.values()}
     last = last_of(plain.values())
     return tuple(sorted(plain, key=lambda text: (plain[text] == last, plain[text], text)))
@@ -274,7 +274,7 @@ def _is_list(values: object) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, str | bytes)
 
 
-def _key(text: str) -> float | str:
+def label_key(text: str) -> float | str:
     """Return what two spellings of one label share."""
     number = _number(text)
     return text.casefold() if number is None else number
