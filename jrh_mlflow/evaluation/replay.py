@@ -33,6 +33,7 @@ from jrh_mlflow.resolve import load_suite
 from jrh_mlflow.schema.items import (
     BASELINE,
     NATURAL,
+    OPTIONAL_COLUMNS,
     OUTCOMES,
     REQUIRED_COLUMNS,
     CallRecord,
@@ -152,7 +153,7 @@ def _of_run(uri: str, tracking_uri: str | None) -> Recorded:
     (run,) = load_runs([uri], tracking_uri=tracking_uri)
     return Recorded(
         judge=run.judge.removesuffix(" (simulated)"),
-        calls=normalise(run.calls),
+        calls=_checked(run.calls),
         suite=run.suite,
         source=f"{RUN}{run.run_id}",
         simulated=run.simulated,
@@ -173,7 +174,14 @@ def _by_judge(
         found = _own_records(frame, path)
     else:
         found = _mapped_records(Table(frame), mapping, labels=labels, scale=scale)
-    return {judge: normalise(records) for judge, records in found.items()}
+    return {judge: _checked(records) for judge, records in found.items()}
+
+
+def _checked(records: pd.DataFrame) -> pd.DataFrame:
+    """Return records in one form, with a column that is only there where it is filled left out where it is not."""
+    calls = normalise(records)
+    filled: pd.DataFrame = calls.drop(columns=[name for name in OPTIONAL_COLUMNS if (calls[name] == "").all()])
+    return filled
 
 
 def _own_records(frame: pd.DataFrame, path: Path) -> dict[str, pd.DataFrame]:
@@ -427,7 +435,7 @@ def _check_of_suite(calls: pd.DataFrame, suite: Suite) -> None:
     if strange:
         near = suggest(strange[0], items)
         raise CallsError(f"{len(strange)} item(s) are not in suite {suite.name!r}, first {strange[0]!r}.{near}")
-    for row in calls.drop_duplicates("suite_item")[["suite_item", *CALL_MEANING]].itertuples(index=False):
+    for row in normalise(calls).drop_duplicates("suite_item").itertuples(index=False):
         item = items[row.suite_item]
         for column in CALL_MEANING:
             ours, theirs = getattr(item, column), getattr(row, column)
@@ -474,7 +482,7 @@ def _item(row: Mapping[str, Any], labels: Labels | None) -> Item:
         condition=row["condition"],
         delta=None if pd.isna(row["delta"]) else float(row["delta"]),
         better=row["better"] or None,
-        meta={} if is_missing(row.get(GROUP)) else {"group": str(row[GROUP])},
+        meta={name: str(row[name]) for name in (GROUP, *OPTIONAL_COLUMNS) if not is_missing(row.get(name))},
     )
     if labels is None:
         return item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -132,3 +133,97 @@ def test_unreadable_files_are_one_clear_line(
         path.write_bytes(content)
     with pytest.raises(RecipeError, match=text):
         replay(path, MAPPED, tracking_uri=store_uri, experiment="tests")
+
+
+GRADED = [
+    {"id": 1, "run": {"judge": "J", "n": 0}, "result": {"verdict": [{"choice": "Yes"}]}, "human": True, "topic": "law"},
+    {"id": 2, "run": {"judge": "J", "n": 0}, "result": {"verdict": [{"choice": "no"}]}, "human": False, "topic": "law"},
+    {"id": 3, "run": {"judge": "J", "n": 0}, "result": {"verdict": [{"choice": "no"}]}, "human": True, "topic": "code"},
+    {
+        "id": 4,
+        "run": {"judge": "J", "n": 0},
+        "result": {"verdict": [{"choice": "NO"}]},
+        "human": False,
+        "topic": "code",
+    },
+]
+NESTED = {
+    **{"item": "id", "judge": "run.judge", "replicate": "run.n", "answer": "result.verdict.0.choice"},
+    **{"expected": "human", "group": "topic"},
+}
+
+
+def graded(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_labels_of_single_responses_are_read_from_nested_fields_and_told_by_category(
+    tmp_path: Path, store_uri: str
+) -> None:
+    rows = [{**row, "human": "yes" if row["human"] else "no"} for row in GRADED]
+    about = {"tracking_uri": store_uri, "experiment": "tests"}
+    (done,) = replay(graded(tmp_path / "graded.jsonl", rows), Mapped(columns=NESTED), **about)
+    assert done.judge.name == "J"
+    assert done.report.labels == ("no", "yes")
+    assert done.metrics["baseline/accuracy/rate"] == 3 / 4
+    assert done.metrics["baseline/fnr/rate"] == 1 / 2
+    assert {group: axes["accuracy"].value for group, axes in done.report.categories.items()} == {
+        "law": 1.0,
+        "code": 0.5,
+    }
+    assert done.metrics["category/law/accuracy/rate"] == 1.0
+
+
+def test_scores_have_a_scale_and_what_lies_outside_it_is_no_answer(tmp_path: Path, store_uri: str) -> None:
+    rows = [
+        {"id": n, "said": said, "gold": gold, "usd": 0.5} for n, (said, gold) in enumerate([(1, 1.0), (3, 5), (9, 2)])
+    ]
+    path, about = graded(tmp_path / "scores.jsonl", rows), {"tracking_uri": store_uri, "experiment": "tests"}
+    mapped = Mapped(
+        columns={"item": "id", "answer": "said", "expected": "gold", "cost_usd": "usd"}, condition="padding"
+    )
+    (done,) = replay(path, mapped, scale=(1, 6), **about)
+    assert done.report.labels == ("1", "2", "3", "4", "5", "6")
+    assert list(done.calls["outcome"]) == ["verdict", "verdict", "unparsed"]
+    assert set(done.calls["condition"]) == {"padding"}
+    assert done.cost_usd == 1.5
+    with pytest.raises(
+        CallsError, match=r"answered with '9', which is none of the expected 1, 2, 3, 4, 5.*--scale 1-6"
+    ):
+        replay(path, mapped, **about)
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        ({"answer": "result.verdict.0.chioce"}, r"no column .*Did you mean 'result.verdict.0.choice'"),
+        ({"answer": "result.verdict.7.choice"}, "no column 'result.verdict.7.choice'"),
+        ({"better": "topic"}, "pairs say with `better`"),
+        (
+            {"outcome": "topic"},
+            r"`outcome` must be one of verdict, tie, abstain, unparsed, error or empty, but is 'law'",
+        ),
+        ({"expected": "result.verdict.0.choice", "cost_usd": "topic"}, "`cost_usd` must be a number, but is 'law'"),
+        ({"expected": "topic"}, "answered with 'Yes', which is none of the expected code, law"),
+    ],
+)
+def test_a_wrong_field_of_single_responses_is_named(
+    columns: dict[str, str], text: str, tmp_path: Path, store_uri: str
+) -> None:
+    path = graded(tmp_path / "graded.jsonl", GRADED)
+    with pytest.raises(JrhError, match=text):
+        replay(path, Mapped(columns={**NESTED, **columns}), tracking_uri=store_uri, experiment="tests")
+
+
+def test_fields_of_json_in_the_cells_of_a_csv_are_reached_too(tmp_path: Path, store_uri: str) -> None:
+    path = tmp_path / "graded.csv"
+    pd.DataFrame([{**row, "result": json.dumps(row["result"])} for row in GRADED]).to_csv(path, index=False)
+    columns = {"item": "id", "answer": "result.verdict.0.choice", "expected": "human"}
+    about = {"tracking_uri": store_uri, "experiment": "tests"}
+    with pytest.raises(CallsError, match="none of the expected False, True"):
+        replay(path, Mapped(columns=columns), **about)
+    renamed = path.read_text(encoding="utf-8").replace("True", "yes").replace("False", "no")
+    path.write_text(renamed, encoding="utf-8")
+    (done,) = replay(path, Mapped(columns=columns), **about)
+    assert done.metrics["baseline/accuracy/rate"] == 3 / 4
