@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from jrh_mlflow.cli.generate import _listed, _scale
+from jrh_mlflow.cli.generate import _scale
 from jrh_mlflow.cli.options import as_json, as_markdown, from_model, read_pairs, tracking, typed
 from jrh_mlflow.cli.printing import print_evaluations
 from jrh_mlflow.options import GenerationSettings, RunOptions
@@ -61,13 +62,14 @@ def replay(
     """
     from jrh_mlflow.evaluation.replay import Mapped
     from jrh_mlflow.evaluation.replay import replay as run
+    from jrh_mlflow.suites.labels import labels_from_text
 
     columns = read_pairs(pairs)
     mapping = Mapped(columns=columns, winner=winner, first=first, second=second, tie=tie, condition=condition)
     given = {name: value for name, value in options.items() if value is not None}
     if "seed" not in typed():
         del given["seed"]
-    readers = {"labels": _listed, "scale": _scale}
+    readers: dict[str, Callable[[str], object]] = {"labels": labels_from_text, "scale": _scale}
     given |= {name: read(given[name]) for name, read in readers.items() if name in given}
     evaluations = run(file, mapping if columns else None, **given)
     print_evaluations(evaluations, as_json=as_json, markdown=markdown)

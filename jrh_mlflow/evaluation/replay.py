@@ -18,7 +18,7 @@ A mapping says which column, or field of nested JSON (`result.verdict.0`), plays
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from jrh_mlflow.schema.items import (
 from jrh_mlflow.scoring.pointwise import scale_of
 from jrh_mlflow.suites import Suite
 from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table
-from jrh_mlflow.suites.labels import label_key, read_labels
+from jrh_mlflow.suites.labels import GivenLabels, label_key, read_labels
 from jrh_mlflow.suites.spreadsheets import split_sheet, unguarded
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.read import load_runs
@@ -105,8 +105,8 @@ def replay(
     mapping: Mapped | None = None,
     *,
     suite: Suite | str | Path | None = None,
-    labels: Sequence[object] | None = None,
-    scale: Sequence[object] | None = None,
+    labels: GivenLabels = None,
+    scale: GivenLabels = None,
     experiment: str | None = None,
     tracking_uri: str | None = None,
     seed: int | None = None,
@@ -167,8 +167,8 @@ def _by_judge(
     path: Path,
     mapping: Mapped | None,
     *,
-    labels: Sequence[object] | None,
-    scale: Sequence[object] | None,
+    labels: GivenLabels,
+    scale: GivenLabels,
 ) -> dict[str, pd.DataFrame]:
     if mapping is None:
         found = _own_records(frame, path)
@@ -196,7 +196,7 @@ def _own_records(frame: pd.DataFrame, path: Path) -> dict[str, pd.DataFrame]:
     frame = _typed(frame)
     if "judge" in frame.columns:
         return {str(name) or path.stem: group for name, group in frame.groupby("judge", sort=False, dropna=False)}
-    models = frame["model"].dropna().unique() if "model" in frame.columns else ()
+    models = list(frame["model"].dropna().unique()) if "model" in frame.columns else []
     # One judge may be answered by several models, and a failed call by none: only calls made twice are of two judges.
     if len(models) > 1 and frame.duplicated(CALL_KEY).any():
         return {str(name): group for name, group in frame.groupby("model", sort=False)}
@@ -227,7 +227,7 @@ def _numbers(cells: pd.Series[Any], name: str) -> pd.Series[Any]:
 
 
 def _mapped_records(
-    table: Table, mapping: Mapped, *, labels: Sequence[object] | None, scale: Sequence[object] | None
+    table: Table, mapping: Mapped, *, labels: GivenLabels, scale: GivenLabels
 ) -> dict[str, pd.DataFrame]:
     _check_mapping(table, mapping)
     columns = {role: _joined(table, names) for role, names in mapping.columns.items()}
@@ -361,9 +361,7 @@ def _outcome(said: str, mapping: Mapped, *, order: str, stated: str) -> tuple[st
     return "verdict", "1" if named_first == as_shown else "2"
 
 
-def _single_reader(
-    table: Table, mapping: Mapped, *, labels: Sequence[object] | None, scale: Sequence[object] | None
-) -> Reader:
+def _single_reader(table: Table, mapping: Mapped, *, labels: GivenLabels, scale: GivenLabels) -> Reader:
     """Return how rows of single responses are read: what is no label is `unparsed` where the labels were given."""
     column = mapping.columns["expected"]
     cells = [cell for cell in table.cells(column) if not is_missing(cell)]
@@ -394,8 +392,8 @@ def _with_suite(
     path: Path,
     suite: Suite | None,
     *,
-    labels: Sequence[object] | None,
-    scale: Sequence[object] | None,
+    labels: GivenLabels,
+    scale: GivenLabels,
 ) -> list[Recorded]:
     answers = None if suite is not None else _answers(pd.concat(found.values()), labels=labels, scale=scale)
     recorded = []
@@ -407,7 +405,7 @@ def _with_suite(
     return recorded
 
 
-def _answers(calls: pd.DataFrame, *, labels: Sequence[object] | None, scale: Sequence[object] | None) -> Labels | None:
+def _answers(calls: pd.DataFrame, *, labels: GivenLabels, scale: GivenLabels) -> Labels | None:
     """Return what may be answered, as given or as the records tell; None for pairs.
 
     Raises:
@@ -425,7 +423,7 @@ def _answers(calls: pd.DataFrame, *, labels: Sequence[object] | None, scale: Seq
     if len(known.labels) < 2 or not known.ordered:
         which = "whose order is not known" if len(known.labels) > 1 else "are not enough to tell"
         raise CallsError(f"The labels {', '.join(map(repr, known.labels)) or '(none)'} {which}. {_SAY_LABELS}.")
-    return Labels(answers=known.labels)
+    return Labels(answers=known.labels, ordinal=known.kind == "ordinal")
 
 
 def _check_of_suite(calls: pd.DataFrame, suite: Suite) -> None:
@@ -486,4 +484,5 @@ def _item(row: Mapping[str, Any], labels: Labels | None) -> Item:
     )
     if labels is None:
         return item
-    return replace(item, kind="response", expected=row["expected"] or None, answers=labels.answers)
+    expected, ordinal = row["expected"] or None, labels.stated_order
+    return replace(item, kind="response", expected=expected, answers=labels.answers, ordinal=ordinal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import openpyxl
@@ -69,3 +70,15 @@ def test_a_table_that_cannot_be_written_is_refused_before_anything_is_made(book:
         assert text in str(done.exception)
     assert not Path("none").exists()
     assert openpyxl.load_workbook(book).sheetnames == ["read me", "round 2"]
+
+
+def test_replay_takes_labels_of_single_responses_from_the_command_line(store_uri: str, tmp_path: Path) -> None:
+    rows = [{"id": n, "said": {"label": said}, "gold": gold} for n, (said, gold) in enumerate(["ab", "bb", "aa", "bx"])]
+    (tmp_path / "judged.json").write_text(json.dumps(rows).replace('"x"', '"b"'), encoding="utf-8")
+    mapping = ("--map", "item=id", "--map", "answer=said.label", "--map", "expected=gold", "--tracking-uri", store_uri)
+    done = cli("replay", tmp_path / "judged.json", *mapping, "--labels", "a,b", "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    (facts,) = json.loads(done.stdout)
+    assert facts["metrics"]["baseline/accuracy/rate"] == 3 / 4
+    again = cli("replay", f"runs:/{facts['run_id']}", "--tracking-uri", store_uri, "--json")
+    assert json.loads(again.stdout)[0]["metrics"]["baseline/fnr/rate"] == facts["metrics"]["baseline/fnr/rate"] == 1 / 3
