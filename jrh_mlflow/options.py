@@ -319,6 +319,12 @@ class GenerationSettings(Options):
     grades: bool | None = option(
         None, "true or false", "Whether the last label is the better one, or the one to be detected. [by their words]"
     )
+    invalid: Any = option(
+        None,
+        "names of tests",
+        "Tests that the rubric makes invalid, because it grades what they change; or propose: ask the validator.",
+        metavar="TESTS|propose",
+    )
 
     @property
     def has_labeller(self) -> bool:

@@ -39,7 +39,7 @@ _SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_toke
 
 data_options = together(
     click.option("-o", "--output", type=click.Path(), help="Folder to write the suite to."),
-    from_model(GenerationSettings, "rubric", "tests", "labels", "scale"),
+    from_model(GenerationSettings, "rubric", "tests", "invalid", "labels", "scale"),
     click.option("--grades/--detects", default=None, help=GenerationSettings.model_fields["grades"].description),
     click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, response, label, id."),
     from_model(GenerationSettings, "instruction"),

@@ -101,12 +101,14 @@ def _about(one: Evaluation) -> list[str]:
 def _notes(one: Evaluation) -> list[str]:
     """Return what a reader must know before believing a number."""
     from jrh_mlflow.evaluation.evaluate import evaluation_notes
+    from jrh_mlflow.reports.reliability import invalid_note
     from jrh_mlflow.reports.terminal import few_clusters
     from jrh_mlflow.results import Datasheet
 
     cluster = "task" if isinstance(one.sheet, Datasheet) else "source"
     few = few_clusters(one.sheet.estimates.values(), cluster=cluster)
-    return [*evaluation_notes(one.judge, one.calls, truncated=one.truncated), *([few] if few else [])]
+    left_out = invalid_note(one.suite.origin.get("invalid"))
+    return [*evaluation_notes(one.judge, one.calls, truncated=one.truncated), *left_out, *([few] if few else [])]
 
 
 def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:

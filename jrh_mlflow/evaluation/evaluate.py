@@ -39,6 +39,7 @@ from jrh_mlflow.reports.figures.canvas import Figures, figure_files, plotted
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
 from jrh_mlflow.reports.numbers import at_least_text, money_text, short_interval, tag_text, withheld_text
+from jrh_mlflow.reports.reliability import invalid_note, literal
 from jrh_mlflow.resolve import Prepared, prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import categorised
@@ -147,6 +148,7 @@ class Evaluation:
             "cost": self.cost_text,
         }
         notes = evaluation_notes(self.judge, self.calls, truncated=self.truncated)
+        notes += invalid_note(self.suite.origin.get("invalid"))
         return self.sheet.card(
             title=self.judge.label, facts=facts, notes=notes, links=[self.link, self.view_link]
         ).to_html()
@@ -561,9 +563,10 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
     notes = evaluation_notes(judge, measured.calls, truncated=measured.truncated)
     notes += [] if suite.hash_of_texts is None else [NO_TEXTS_NOTE]
+    left_out = invalid_note(suite.origin.get("invalid"))
     title = f"Judge {'datasheet' if isinstance(sheet, Datasheet) else 'reliability'}: {judge.label}"
     worst: Sequence[WorstItem] = ()
-    note = " ".join(notes) or None
+    note = " ".join([*notes, *map(literal, left_out)]) or None
     if isinstance(sheet, Datasheet):
         markdown = sheet.to_markdown(title=title, note=note)
         sections = axis_sections(sheet.estimates)
@@ -584,7 +587,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         judge=described,
         figures={_caption(path): png for path, png in sorted(figures.items())},
         worst=worst,
-        notes=notes,
+        notes=[*notes, *left_out],
     )
     return RunContent(
         points=points if measured.metrics == "all" else keys.headline_points(points, sheet),

@@ -12,6 +12,7 @@ from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import calm_collector, run_coroutine
 from jrh_mlflow.errors import JudgeError
+from jrh_mlflow.generation.invalid import graded
 from jrh_mlflow.generation.labelling import label_rows
 from jrh_mlflow.generation.outcomes import Made, OnItems, Usage, partial_file
 from jrh_mlflow.generation.pipeline import OnDone, Pipeline
@@ -96,6 +97,7 @@ def generate(
     labeller: object = None,
     labeller_asks: int = 1,
     grades: bool | None = None,
+    invalid: Sequence[str] | Mapping[str, str] | str | None = None,
 ) -> Suite:
     """Make a reliability suite from labelled responses or transcripts and log the making as an MLflow run.
 
@@ -156,6 +158,9 @@ def generate(
         labeller_asks: How often it is asked about each row; more than half of its answers must agree.
         grades: Whether the last label is the better one, or the one to be detected; None: their words tell, and
             `error_injection`, which needs labels that grade, is refused where they do not.
+        invalid: Tests that the rubric makes invalid, because it grades what they change: names, or a mapping from name
+            to reason; they are not made, and suite and reports say so. `"propose"` asks the validator, once for each
+            test that expects an unchanged answer, whether the rubric grades what it changes.
 
     Raises:
         RecipeError: for data, names or settings that make no sense, before anything is sent.
@@ -199,6 +204,7 @@ def run_generation(
         if prepared.plan.unlabelled:
             prepared = _labelled(prepared)
             similarity = as_similarity(settings.similarity, prepared.plan.corpus)
+        prepared = _proposed(prepared)
         with _bar(settings.suite_name, total=prepared.plan.n_items, show=settings.progress) as tick:
             clock = ModelClock(local)
             made, writer = _make(prepared, similarity, on_done=tick, on_items=on_items)
@@ -222,7 +228,7 @@ def _check_ready(prepared: PreparedGeneration) -> None:
     if has_function or not may_exist(prepared.settings.journal):
         raise JudgeError(next(iter(prepared.lacking.values())))
     # The journal may hold it all. Making it from there shows whether a call is left.
-    prepared = _labelled(prepared)
+    prepared = _proposed(_labelled(prepared))
     _make(prepared, as_similarity(prepared.settings.similarity, prepared.plan.corpus), on_done=None, on_items=None)
 
 
@@ -244,6 +250,9 @@ def _make(
         made = run_coroutine(pipeline.run())
     nothing = [] if made.total("items") else [NOTHING_MADE]
     made = replace(made, notes=(*prepared.notes, *nothing))
+    if prepared.proposing is not None:
+        spent, stopped = prepared.proposing.usage.plus(made.usage), prepared.proposing.stopped
+        made = replace(made, usage=spent, stopped=stopped or made.stopped)
     return (made if prepared.labelling is None else prepared.labelling.added_to(made, prepared.plan)), writer
 
 
@@ -284,6 +293,18 @@ def _labelled(prepared: PreparedGeneration) -> PreparedGeneration:
     if prepared.validator is not None:
         prepared.validator.begin(Suite(name="baselines", items=labelled.baselines()))
     return replace(prepared, plan=labelled, labelling=labelling, as_read=plan)
+
+
+def _proposed(prepared: PreparedGeneration) -> PreparedGeneration:
+    """Ask the validator which tests the rubric makes invalid, where that is wanted, and leave them out."""
+    asked = prepared.proposals()
+    if not asked or prepared.proposing is not None:
+        return prepared
+    with _journal(prepared) as (journal, client):
+        validator = prepared.asking(prepared.validator, prepared.validator_price, journal, client)
+        answers = run_coroutine(label_rows(asked, validator, asks=1, concurrency=prepared.settings.concurrency))
+    plan = prepared.plan.without(graded(answers, prepared.plan.tests))
+    return replace(prepared, plan=plan, as_read=prepared.data, proposing=answers)
 
 
 def price_generation(settings: GenerationSettings) -> GenerationQuote:

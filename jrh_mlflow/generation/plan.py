@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt
@@ -30,8 +30,10 @@ from jrh_mlflow.perturb import (
     item_id,
     left_out,
     listed_tests,
+    read_invalid,
 )
 from jrh_mlflow.perturb.agents import messages_text, violation_label
+from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.labels import inferred_scale, label_text, read_labels
@@ -51,6 +53,8 @@ _TRACES = "traces:"
 _ONLY_TRANSCRIPTS = ("violation", "preprocess", "max_steps", "plans", "epochs")
 """Arguments of `generate` that speak about transcripts only."""
 _TRANSCRIPT_ROLES = ("label", "group")
+
+Plan = TypeVar("Plan", bound="GenerationPlan")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +92,8 @@ class GenerationPlan:
     """Lays the same out for other seeds, where some are unlabelled."""
     remarks: tuple[str, ...] = ()
     """What a reader should know of labels and tests."""
+    invalid: Mapping[str, str] = field(default_factory=dict)
+    """Tests that are not made because the rubric grades what they change, each with the reason."""
 
     @classmethod
     def of(cls, seeds: Sequence[Seed], labels: Labels, rubric: object, tests: object) -> GenerationPlan:
@@ -104,6 +110,12 @@ class GenerationPlan:
         _check_ids(jobs)
         remarks = tuple(left_out(listed_tests(tests), labels))  # type: ignore[arg-type]
         return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(found), jobs=jobs, remarks=remarks)
+
+    def without(self: Plan, invalid: Mapping[str, str]) -> Plan:
+        """Return the plan without tests that the rubric makes invalid."""
+        kept = tuple(test for test in self.tests if test.name not in invalid)
+        jobs = tuple(job for job in self.jobs if job.test.name not in invalid)
+        return replace(self, tests=kept, jobs=jobs, invalid={**self.invalid, **invalid})
 
     def questions(self) -> list[Item]:
         """Return what a grader is asked: the baselines that have no label yet."""
@@ -137,7 +149,7 @@ class GenerationPlan:
 
     def notes(self, *, by_rule: bool) -> tuple[str, ...]:
         """Return what a reader of the suite should know; `by_rule` when no model writes."""
-        return self.remarks
+        return (*self.remarks, *invalid_note(self.invalid))
 
     def settings(self) -> dict[str, Any]:
         """Return what decides what is made besides seeds, labels, rubric and tests."""
@@ -254,7 +266,8 @@ class AgentPlan(GenerationPlan):
         """Warn where a rule claims that the rubric is met and no label of the log says so."""
         mended = any(isinstance(test, AgentTest) and not test.breaks for test in self.tests)
         unknown = sum(item.expected is None for item in self.starts)
-        return (UNLABELLED.format(unknown),) if by_rule and mended and unknown else ()
+        warned = (UNLABELLED.format(unknown),) if by_rule and mended and unknown else ()
+        return (*super().notes(by_rule=by_rule), *warned)
 
     def settings(self) -> dict[str, Any]:
         """Return what else decides what is made."""
@@ -272,7 +285,7 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
     """
     tests = listed_tests(settings.tests)
     if _of_transcripts(settings.dataset, tests):
-        return _agent_plan(settings, _agent_tests(tests))
+        return _valid(_agent_plan(settings, _agent_tests(tests)), settings.invalid)
     for name in _ONLY_TRANSCRIPTS:
         if getattr(settings, name) not in (None, (), [], ""):
             raise RecipeError(f"`{name}` is for transcripts, and the source holds responses. Leave it out.")
@@ -293,13 +306,25 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
     inferred = (inferred_scale(labels),) if labels.ordinal and settings.scale is None else ()
 
     def laid_out(seeds: Sequence[Seed]) -> GenerationPlan:
-        plan = GenerationPlan.of(seeds, labels, settings.rubric, tests)
+        plan = _valid(GenerationPlan.of(seeds, labels, settings.rubric, tests), settings.invalid)
         return replace(plan, remarks=(*inferred, *plan.remarks))
 
     if not (unlabelled := tuple(seed.id for seed in seeds if not seed.label)):
         return laid_out(seeds)
     counted = laid_out([seed if seed.label else replace(seed, label=labels.answers[-1]) for seed in seeds])
     return replace(counted, unlabelled=unlabelled, laid_out=laid_out)
+
+
+def _valid(plan: Plan, invalid: object) -> Plan:
+    """Leave out the tests that a user calls invalid.
+
+    Raises:
+        RecipeError: when a name is not known, or no test is left.
+    """
+    valid = plan.without(read_invalid(invalid, plan.tests)[0])
+    if not valid.tests:
+        raise RecipeError(f"All tests that were chosen are invalid under this rubric: {', '.join(valid.invalid)}.")
+    return valid
 
 
 def _of_transcripts(dataset: object, tests: Sequence[object]) -> bool:

@@ -13,6 +13,7 @@ from jrh_mlflow.engine.client import ClientSettings, ModelClient
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.generation.editor import Scene, Step, editable
+from jrh_mlflow.generation.invalid import proposal_items, proposal_note
 from jrh_mlflow.generation.labelling import Labelling
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job, finished, lay_out
 from jrh_mlflow.generation.writers import (
@@ -41,7 +42,7 @@ from jrh_mlflow.models.prices import (
 )
 from jrh_mlflow.models.surcharges import refuse_surcharges
 from jrh_mlflow.options import NO_VALIDATOR, OFFLINE, GenerationSettings
-from jrh_mlflow.perturb import AgentTest, NotApplicable, Rewrite
+from jrh_mlflow.perturb import PROPOSE, AgentTest, NotApplicable, Rewrite, read_invalid
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
@@ -86,7 +87,9 @@ class PreparedGeneration:
     labelling: Labelling | None = None
     """What came of that, once it is done."""
     as_read: GenerationPlan | None = None
-    """The plan before that; None where nothing was labelled."""
+    """The plan before labels and invalid tests were asked for; None where neither was."""
+    proposing: Labelling | None = None
+    """What the validator said about tests that the rubric may make invalid, once it was asked."""
 
     @property
     def data(self) -> GenerationPlan:
@@ -120,7 +123,14 @@ class PreparedGeneration:
             notes.append(KEPT)
         if self.labelling is not None and self.labelling.note:
             notes.append(self.labelling.note)
+        if self.proposing is not None and (unread := proposal_note(self.proposing, len(self.proposals()))):
+            notes.append(unread)
         return (*notes, *self.plan.notes(by_rule=self.generator is None))
+
+    def proposals(self) -> list[Item]:
+        """Return what the validator is asked about tests that the rubric may make invalid; nothing unless wanted."""
+        _, wanted = read_invalid(self.settings.invalid, self.data.tests)
+        return proposal_items(self.data) if wanted else []
 
     @cached_property
     def lacking(self) -> Mapping[str, str]:
@@ -147,6 +157,8 @@ class PreparedGeneration:
         more = plan.settings()
         if self.labeller is not None:
             more |= {"labeller": self.labeller.fingerprint(), "asks": self.settings.labeller_asks}
+        if self.proposals():
+            more |= {"invalid": PROPOSE}
         return outbox_key("generate", *parts, *([more] if more else []))
 
     def writer_settings(self) -> dict[str, object]:
@@ -175,13 +187,18 @@ class PreparedGeneration:
 
     def labels(self, journal: Journal | None, settings: ClientSettings) -> Validator:
         """Return who labels, under the same budget as all others."""
-        judge = self.labeller
+        return self.asking(self.labeller, self.labeller_price, journal, settings)
+
+    def asking(
+        self, judge: Judge | None, price: Price | None, journal: Journal | None, settings: ClientSettings
+    ) -> Validator:
+        """Return a judge that answers by itself, under the same budget as all others."""
         if not isinstance(judge, ModelJudge):
             assert isinstance(judge, AnsweringJudge)
             return JudgeValidator(judge, concurrency=settings.concurrency)
         assert journal is not None
         budget = Budget(journal, settings.budget)
-        return ModelValidator(judge, self._client(judge, self.labeller_price, journal, settings, budget))
+        return ModelValidator(judge, self._client(judge, price, journal, settings, budget))
 
     def _client(
         self,
@@ -247,7 +264,10 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
     generator = as_generator(settings.generator)
     if generator is None:
         _refuse_prompts(plan)
-    validator = _validator(settings.validator, generator) if plan.needs_validator else None
+    proposing = read_invalid(settings.invalid, plan.tests)[1]
+    validator = _validator(settings.validator, generator) if plan.needs_validator or proposing else None
+    if proposing and validator is None:
+        raise RecipeError("`invalid: propose` asks a validator about each test, and there is none: name one.")
     labeller = resolve_judge(settings.labeller) if plan.unlabelled else None
     for judge, items in ((validator, plan.baselines()), (labeller, plan.questions())):
         if judge is not None:
@@ -361,6 +381,10 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
         labelling.count(asks, asks)
         if isinstance(prepared.labeller, ModelJudge):
             _add_asked(labelling, item, prepared.labeller, calls=asks, most=asks)
+    for item in prepared.proposals():
+        checking.count(1, 1)
+        if isinstance(judge, ModelJudge):
+            _add_asked(checking, item, judge, calls=1, most=1)
     for job in plan.rewrites:
         if model is not None and isinstance(plan, AgentPlan):
             _add_edits(writing, plan, job, model)

@@ -45,6 +45,7 @@ def made_suite(prepared: PreparedGeneration, made: Made, writer: Writer, *, run_
         **_made_from(prepared, writer.settings()),
         "tests": {name: counts.to_dict() for name, counts in made.tests.items()},
         **_parameters(prepared.plan.tests),
+        **({"invalid": dict(prepared.plan.invalid)} if prepared.plan.invalid else {}),
         "similarity": similarity,
         "n_set_aside": len(made.set_aside),
         "generate_run_id": run_id,
@@ -93,7 +94,8 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
     found = {**(manifest.get("origin") or {}), "name": manifest.get("name")}
     wanted = {**_made_from(prepared, prepared.writer_settings()), "name": prepared.settings.suite_name}
     differing = [name for name, value in _as_saved(wanted).items() if found.get(name) != value]
-    if list(found.get("tests") or ()) != [test.name for test in prepared.plan.tests]:
+    proposed = (found.get("invalid") or {}) if prepared.proposals() else {}
+    if list(found.get("tests") or ()) != [test.name for test in prepared.plan.tests if test.name not in proposed]:
         differing.append("tests")
     before = found.get("parameters") or {}
     if any(_told_otherwise(test, before.get(test.name) or {}) for test in prepared.plan.tests):
@@ -187,6 +189,7 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
         "test": {f"{test.name}.{name}": value for test in plan.tests for name, value in _logged(test).items()},
         "run": {
             "tests": ",".join(test.name for test in plan.tests),
+            "invalid": ",".join(plan.invalid) or None,
             "seed": settings.seed,
             "concurrency": settings.concurrency,
             "max_usd": settings.max_usd,

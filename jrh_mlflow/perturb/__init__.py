@@ -19,6 +19,7 @@ from jrh_mlflow.perturb._base import (
 from jrh_mlflow.perturb.agents import AGENT_TESTS, AgentTest
 from jrh_mlflow.perturb.registry import (
     GROUPS,
+    PROPOSE,
     TESTS,
     counted_once,
     expectation_of,
@@ -29,6 +30,7 @@ from jrh_mlflow.perturb.registry import (
     left_out,
     listed_tests,
     name_of_test,
+    read_invalid,
     register,
     score_name,
     written_by,
@@ -37,6 +39,7 @@ from jrh_mlflow.perturb.registry import (
 __all__ = [
     "AGENT_TESTS",
     "GROUPS",
+    "PROPOSE",
     "TESTS",
     "AgentTest",
     "Check",
@@ -62,6 +65,7 @@ __all__ = [
     "name_of_test",
     "parameter",
     "prompt",
+    "read_invalid",
     "register",
     "score_name",
     "written_by",

@@ -214,6 +214,45 @@ def left_out(names: Iterable[object], labels: Labels) -> list[str]:
     return [f"Left out is {test.name}: it {test.unfit(labels)}" for test in unknown]
 
 
+PROPOSE = "propose"
+"""Instead of names of invalid tests: a validator is asked which they are."""
+
+
+def read_invalid(given: object, tests: Sequence[ReliabilityTest]) -> tuple[dict[str, str], bool]:
+    """Return the tests that a user calls invalid under the rubric, each with the reason, and whether to propose more.
+
+    Args:
+        given: Names (a list, or joined by commas; `name=reason`) or a mapping from name to reason; `propose` may be
+            among them.
+        tests: Those that were chosen; others may be named, too.
+
+    Raises:
+        RecipeError: for a name that is not known, with the nearest one that is.
+    """
+    if given is None:
+        return {}, False
+    entries = split_entries(given) if isinstance(given, str) else given
+    if not isinstance(entries, Mapping) and isinstance(entries, Iterable):
+        entries = dict(str(entry).partition("=")[::2] for entry in entries)
+    if not isinstance(entries, Mapping):
+        raise RecipeError(
+            f"`invalid` must be names of tests, a mapping from test to reason, or propose, not {given!r}."
+        )
+    chosen = {test.name: test for test in tests}
+    found = {}
+    for name, reason in entries.items():
+        if name == PROPOSE:
+            continue
+        for known in PREDECESSOR_NAMES.get(str(name), (str(name),)):
+            test = chosen.get(known) or find_agent_test(known) or find_test(known)
+            found[test.name] = " ".join(str(reason or "").strip(' "').split()) or _why_invalid(test)
+    return found, PROPOSE in entries
+
+
+def _why_invalid(test: ReliabilityTest) -> str:
+    return f"the rubric grades {test.changes}" if test.changes else "said to be invalid under the rubric"
+
+
 def _refuse_reserved(test: ReliabilityTest) -> None:
     if test.name in _RESERVED:
         raise RecipeError(f"{test.name!r} has a meaning of its own in call records. Give your test another name.")

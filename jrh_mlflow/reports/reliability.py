@@ -81,6 +81,12 @@ def literal(text: str) -> str:
     return text
 
 
+def invalid_note(invalid: Mapping[str, str] | None) -> list[str]:
+    """Say which tests a suite leaves out because its rubric grades what they change; nothing where there is none."""
+    told = "; ".join(f"{test} ({reason})" for test, reason in (invalid or {}).items())
+    return [f"Left out as invalid under this rubric: {told}."] if told else []
+
+
 def excerpt(text: str | None) -> str:
     """Cut a text to some 300 characters, and say that it was cut."""
     if text is None:
