@@ -180,6 +180,7 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
             "n_seeds": len(plan.seeds),
             "labels": ",".join(plan.labels.answers),
             "ordinal": str(plan.labels.ordinal).lower(),
+            "meanings": "; ".join(f"{label}: {text}" for label, text in plan.labels.meanings.items()) or None,
             "rubric_sha256": plan.rubric_sha256,
             "n": settings.n,
             "stratify": settings.stratify,
@@ -217,6 +218,7 @@ def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool
         f"{len(suite)} items: {n_baseline} baselines and {made.total('items')} perturbed items, written by "
         f"{_plain(writer)}; {made.total('set_aside')} set aside.",
         "",
+        *([f"Labels: {_plain(', '.join(suite.labels.named), cut=False)}.", ""] if suite.labels else []),
         *table(["test", *(_TITLES.get(title, title) for title in titles)], rows),
         "",
         *_reasons(made.set_aside),

@@ -232,7 +232,7 @@ def _axes(axes: Sequence[str]) -> str:
 
 def _ending(report: ReliabilityReadings) -> list[str]:
     ended = ", ".join(f"{name} {count}" for name, count in report.outcomes.items())
-    labels = literal(", ".join(report.labels)) or "none seen"
+    labels = literal(", ".join(report.labels.named)) or "none seen"
     return [
         f"Calls: {sum(report.outcomes.values())} ({ended}). Labels: {labels}.",
         "",

@@ -38,6 +38,7 @@ from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_a
 from jrh_mlflow.review.sources import Review, ReviewCatalog
 from jrh_mlflow.review.states import DECIDED, UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.items import meanings_in
 from jrh_mlflow.schema.presentation import Message, saved_message
 
 _log = logging.getLogger("jrh_mlflow")
@@ -259,6 +260,7 @@ def item(review: Opened, index: int, reviewer: Short = "") -> Response:
         "part": entry.part,
         "message": generated.message,
         "labels": list(entry.item.answers or ()),
+        "meanings": meanings_in(entry.item.rubric, entry.item.answers or ()),
         "checks": [*entry.rechecked(text), *entry.checks],
         **{name: entry.item.meta.get(name) for name in _FACTS},
         "reason": state.reason,

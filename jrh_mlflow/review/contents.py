@@ -16,7 +16,7 @@ from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.outcomes import PARTIAL_FILE
 from jrh_mlflow.perturb import Check, CheckContext, Similarity, Target, written_by
 from jrh_mlflow.review.states import EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
-from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed
+from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed, bare_question
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_item, read_suite
 from jrh_mlflow.text import clean_json
@@ -128,8 +128,7 @@ class ReviewEntry:
         if self.source is None:
             return None
         if self.part != "transcript":
-            text: str | None = getattr(self.source, self.part)
-            return text
+            return self._part_of(self.source)
         message = self._message(None)
         there = self.source.transcript or ()
         return there[message].content if message is not None and message < len(there) else None
@@ -141,7 +140,7 @@ class ReviewEntry:
             place = self._message(message)
             text = None if place is None else (item.transcript or ())[place].content
         else:
-            text = getattr(item, self.part)
+            text = self._part_of(item)
         return GeneratedPart(text=text, label=item.expected, labels=item.answers or (), message=place)
 
     def applied(self, state: State) -> Item:
@@ -150,12 +149,23 @@ class ReviewEntry:
         if state.text is None:
             return item
         if self.part != "transcript":
-            edited: Any = {self.part: state.text}
+            edited: Any = {self.part: state.text + self._meanings}
             return replace(item, **edited)
         assert state.message is not None
         messages = list(item.transcript or ())
         messages[state.message] = replace(messages[state.message], content=state.text)
         return replace(item, transcript=tuple(messages))
+
+    def _part_of(self, item: Item) -> str | None:
+        """Return the text of the part that was rewritten; of a question without what the labels mean."""
+        if self.part == "rubric":
+            return bare_question(item.rubric or "", item.answers or ())[0]
+        return item.response
+
+    @property
+    def _meanings(self) -> str:
+        """What the labels mean, at the end of a reworded question: no reviewer edits it."""
+        return bare_question(self.item.rubric or "", self.item.answers or ())[1] if self.part == "rubric" else ""
 
     def shown(self, state: State) -> str:
         """Return a state by the name a reviewer sees."""
@@ -174,7 +184,7 @@ class ReviewEntry:
             condition=item.condition,
             seed=seed,
             labels=Labels(answers=item.answers or ()),
-            rubric=source.rubric or "",
+            rubric=bare_question(source.rubric or "", item.answers or ())[0],
             expected=item.expected,
             part="rubric" if self.part == "rubric" else "response",
         )

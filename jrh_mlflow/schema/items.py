@@ -212,6 +212,11 @@ class Answers(tuple[str, ...]):
     ordinal: bool | None
     meanings: dict[str, str]
 
+    @property
+    def named(self) -> list[str]:
+        """Each answer with its meaning, where it has one."""
+        return list(map(Labels(answers=self, meanings=self.meanings).named, self))
+
     @classmethod
     def of(cls, items: Iterable[Item]) -> Answers | None:
         """Return the answers that all of these items may get; None for pairs, and where items differ."""
@@ -230,10 +235,16 @@ def meanings_in(rubric: str | None, answers: Sequence[str]) -> dict[str, str]:
         >>> meanings_in(labels.question("Is it harmful?"), labels.answers)
         {'1': 'harmful'}
     """
-    _, found, tail = (rubric or "").rpartition(f"{MEANINGS}\n")
-    lines = tail.split("\n") if found else []
-    meant = {answer: line[len(answer) + 2 :] for line in lines for answer in answers if line.startswith(f"{answer}: ")}
-    return meant if len(meant) == len(lines) else {}
+    lines = bare_question(rubric or "", answers)[1].split("\n")[3:]
+    return {answer: line[len(answer) + 2 :] for line in lines for answer in answers if line.startswith(f"{answer}: ")}
+
+
+def bare_question(rubric: str, answers: Sequence[str]) -> tuple[str, str]:
+    """Take off what `Labels.question` wrote at the end of a rubric: the question itself, and that end."""
+    bare, found, tail = rubric.rpartition(f"\n\n{MEANINGS}\n")
+    named = [answer for line in tail.split("\n") for answer in answers if line.startswith(f"{answer}: ")]
+    is_end = bool(found) and len(named) == tail.count("\n") + 1 == len(set(named))
+    return (bare, found + tail) if is_end else (rubric, "")
 
 
 def is_scale(answers: Sequence[str]) -> bool:

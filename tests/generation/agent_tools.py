@@ -78,7 +78,7 @@ class AgentPlayer:
 
     def __call__(self, body: dict[str, Any]) -> str | Reply:
         shown = body["messages"][-1]["content"]
-        part = next((name for name, mark in MARKS.items() if shown.startswith(mark)), "verify")
+        part = next((name for name, mark in MARKS.items() if mark in shown), "verify")
         self.briefs[part].append(body)
         if part == "plan":
             return self._plan(shown, body["temperature"])

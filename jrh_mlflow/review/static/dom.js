@@ -40,6 +40,12 @@ export function words(name) {
   return String(name).replaceAll("_", " ");
 }
 
+/** Name a label with its meaning, where the suite says it: "1 (harmful)". */
+export function named(item, label) {
+  const meaning = Object.hasOwn(item.meanings ?? {}, label) ? item.meanings[label] : null;
+  return meaning === null ? String(label) : `${label} (${meaning})`;
+}
+
 /** Whether a key press belongs to a field that takes text. */
 export function isTyping(target) {
   if (!(target instanceof Element)) return false;

@@ -1,6 +1,6 @@
 // Editing an item's text and label. What was typed survives a refused save, a reload and a wrong key.
 
-import { el, number } from "./dom.js";
+import { el, named, number } from "./dom.js";
 import { lineStart, plainPane } from "./textview.js";
 
 const KEPT_UP_TO = 500_000; // characters of a draft that the browser's storage takes
@@ -177,7 +177,7 @@ function normal(text) {
 
 function labelField(item) {
   if (item.expected === null || item.expected === undefined || !item.labels?.length) return null;
-  const field = el("select", { id: "edit-label" }, item.labels.map((label) => el("option", { value: label }, label)));
+  const field = el("select", { id: "edit-label" }, item.labels.map((label) => el("option", { value: label }, named(item, label))));
   field.value = item.expected;
   return field;
 }

@@ -1,6 +1,6 @@
 // One item as the reviewer reads it: what is asked, what was changed, what is known of it, and what was decided.
 
-import { el, plural, words } from "./dom.js";
+import { el, named, plural, words } from "./dom.js";
 import { appendText } from "./marks.js";
 import { besideView, inlineView, plainPane, summaryText } from "./textview.js";
 import { conversation } from "./transcript.js";
@@ -66,9 +66,9 @@ function rejection(reason) {
 function target(item) {
   const known = item.expected !== null && item.expected !== undefined;
   const value = el("strong", { dir: "auto" });
-  appendText(value, known ? String(item.expected) : "a direction only");
+  appendText(value, known ? named(item, item.expected) : "a direction only");
   const before = item.original_label;
-  const was = before !== null && before !== undefined && before !== item.expected ? `was ${before} before the change` : null;
+  const was = before !== null && before !== undefined && before !== item.expected ? `was ${named(item, before)} before the change` : null;
   return el("p", { class: "target" }, el("span", {}, "Target label"), value, was && el("span", {}, was));
 }
 
