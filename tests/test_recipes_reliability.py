@@ -112,7 +112,7 @@ class Player:
         given = load_generation(recipe)
         about = {name: given[name] for name in ("columns", "labels", "scale", "n", "stratify", "seed") if name in given}
         plan = GenerationPlan.of(*read_seeds(given["dataset"], **about), given["rubric"], given["tests"])
-        self.rubric = given["rubric"]
+        self.rubric = plan.labels.question(given["rubric"])
         self._jobs = {job.test.brief(job.target): job for job in plan.jobs if isinstance(job.test, Rewrite)}
         self._wrote: dict[str, str] = {}
         self.asked: list[str] = []

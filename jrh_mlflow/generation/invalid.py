@@ -28,7 +28,7 @@ def proposal_items(plan: GenerationPlan) -> list[Item]:
             kind="response",
             instruction=_TASK,
             rubric=_QUESTION.format(changes=test.changes),
-            response=plan.rubric,
+            response=plan.labels.question(plan.rubric),
             answers=(_NO, _YES),
         )
         for test in plan.tests
