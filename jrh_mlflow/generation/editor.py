@@ -308,7 +308,7 @@ def _check(before: Message, after: Message, *, may_stay: bool) -> None:
         raise Rejected("the message is unchanged: the step was not carried out")
     if not (after.content.strip() or after.tool_calls or after.error or after.parts) and before.content.strip():
         raise Rejected("the edited message is empty")
-    problem = about_the_editing(before.content, after.content)
+    problem = about_the_editing(before.content, after.content, data=before.role in RESULTS)
     if problem is not None:
         raise Rejected(problem)
     # Arguments, results and reasoning are shown to a judge, too.

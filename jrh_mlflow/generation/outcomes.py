@@ -116,6 +116,8 @@ class Counts:
     """Of the items, those that the validator confirmed; None where it must, or where nobody has to."""
     unverified: int | None = None
     """Of the items, those that nobody confirmed."""
+    unwrapped: int | None = None
+    """Of the items, those whose text the writer had wrapped in something, which was taken off; None for none."""
 
     def to_dict(self) -> dict[str, int]:
         """Return the counts that there are."""

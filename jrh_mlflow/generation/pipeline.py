@@ -17,6 +17,7 @@ from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Va
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
+from jrh_mlflow.perturb.unwrapping import Unwrapped, unwrap
 from jrh_mlflow.schema.items import Item
 
 _FEW_WORDS = 8
@@ -182,8 +183,9 @@ class Pipeline:
         by_code = isinstance(job.test, CodeTest)
         temperature = None if by_code else self._writer.temperatures[number]
         reply = await self._written(job, session, number)
-        text = reply.text or ""
-        problems = (reply.problem,) if reply.problem is not None else self._problems(result, text)
+        bare = self._bare(job, reply)
+        text = bare.text
+        problems = (reply.problem,) if reply.problem is not None else self._problems(result, bare)
         if problems:
             return result.add(temperature, *problems, verdict=NOT_ASKED if by_code else None)
         if not job.confirm:
@@ -202,6 +204,7 @@ class Pipeline:
             prompt_sha256=reply.prompt_sha256,
             similarity=self._similarity.between(job.target.original, text),
             label_source=self._label_source(result),
+            unwrapped=bare.layers,
         )
         return result.end(text, items, passed=passed)
 
@@ -211,13 +214,20 @@ class Pipeline:
         brief, first = job.test.brief(job.target), self._plan.twins[job.target.id] * _STRIDE
         return await session.ask(self._briefed.question(brief, attempt=number, first=first))
 
-    def _problems(self, result: JobResult, text: str) -> tuple[str, ...]:
-        test, target = result.job.test, result.job.target
+    def _bare(self, job: Job, reply: Reply) -> Unwrapped:
+        """Return the text bare of all that its writer wrapped around it; what code wrote is bare."""
+        text = reply.text or ""
+        if self._briefed is None or not isinstance(job.test, Rewrite) or not text:
+            return Unwrapped(text=text)
+        return unwrap(text, job.target.original, brief=job.test.brief(job.target))
+
+    def _problems(self, result: JobResult, bare: Unwrapped) -> tuple[str, ...]:
+        test, target, text = result.job.test, result.job.target, bare.text
         context = CheckContext(similarity=self._similarity, earlier=result.earlier)
         found = [check(target, text, context) for check in test.checks]
         # A failed call that was saved as "False", or a bare label, is no response to a task.
-        bare = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
-        return tuple(problem for problem in (*found, "a single word" if bare else None) if problem)
+        one_word = isinstance(test, Rewrite) and len(words(text)) < 2 and len(words(target.original)) >= _FEW_WORDS
+        return tuple(filter(None, (bare.problem, *found, "a single word" if one_word else None)))
 
     async def _confirm(self, result: JobResult, session: Session, temperature: float | None, item: Item) -> bool:
         """Have the validator answer the judge's own question about a finished item; its answer decides the attempt."""
@@ -288,4 +298,5 @@ def _counts(test: str, results: Sequence[JobResult]) -> Counts:
         set_aside=sum(len(result.job.seeds) for result in own if result.reason),
         attempts=sum(len(result.attempts) for result in own),
         validator_rejected=sum(attempt.rejected for result in own for attempt in result.attempts),
+        unwrapped=sum("unwrapped" in item.meta for result in own for item in result.items) or None,
     )

@@ -496,9 +496,11 @@ def finished(
     prompt_sha256: str | None = None,
     similarity: float | None = None,
     label_source: str | None = None,
+    unwrapped: Sequence[str] = (),
 ) -> list[Item]:
     """Return the items a text becomes: one for its seed, one for each further seed with that seed's own label."""
     facts = how_made(generator, attempts, prompt_sha256=prompt_sha256, similarity=similarity, label_source=label_source)
+    facts |= {"unwrapped": list(unwrapped)} if unwrapped else {}
     return [_item(job, seed, text, facts) for seed in job.seeds]
 
 

@@ -211,6 +211,7 @@ def generation_markdown(suite: Suite, made: Made, *, writer: str, examples: bool
     n_baseline = sum(item.condition == BASELINE for item in made.items)
     titles = ["items", "set_aside", "attempts", "validator_rejected"]
     titles += [] if suite.origin.get("pass_required", True) else APART
+    titles += ["unwrapped"] if made.total("unwrapped") else []
     rows = [[_plain(test), *(_count(counts, title) for title in titles)] for test, counts in made.tests.items()]
     lines = [f"# Reliability suite: {_plain(suite.name)}", ""]
     lines += [f"> {_plain(note, cut=False)}" for note in made.notes] + [""] * bool(made.notes)

@@ -23,53 +23,20 @@ from jrh_mlflow.perturb.english import (
     numbers,
     words,
 )
+from jrh_mlflow.perturb.unwrapping import around_a_message, wrapping
 
 _MADE = (
     r"(?:re-?writ\w+|re-?phras\w+|re-?word\w+|paraphras\w+|revis\w+|expand\w+|elaborat\w+|longer|short\w+"
     r"|condens\w+|compress\w+)"
 )
-_TEXT = r"(?:text|version|response|answer|essay|question|rubric|passage|paragraph|summary|rewrite|paraphrase)"
 _HERE = r"(?:here(?:['’]s| is| are)|below is|this is|the following is)\b"
-_OPENING = (
-    r"(?:sure(?: thing)?|certainly|absolutely|of course|okay|ok|great|understood|got it|no problem)\s*[!,.:—–-]",
-    rf"{_HERE}[^.\n]{{0,60}}\b(?:{_MADE}|{_TEXT})\b[^.\n]{{0,80}}:",
-    rf"{_HERE}[^.\n]{{0,40}}\b{_MADE}\b",
-    rf"(?:the )?(?:{_MADE}|new|modified|updated|final|flipped)\s*(?:{_TEXT}\s*)?\W{{0,3}}:",
-    rf"{_TEXT}\s*\**:",
-    rf"i(?:['’]ve| have) (?:now )?{_MADE}\b",
-)
 _REWRITING = (
     rf"{_HERE}[^.\n]{{0,40}}\b(?:{_MADE}|edited|modified)\b",
     r"(?:the )?(?:edited|rewritten|revised|modified)\s*(?:message|text|version|response)\s*\W{0,3}:",
     r"i(?:['’]ve| have) (?:now )?(?:edited|rewritten|modified) (?:the|this) (?:message|text|response)\b",
 )
-_SERVICE = (
-    r"(?:help|assist|comply|fulfil\w*|provide|generate|create|write|rewrite|produce|do (?:that|this|so)|answer|process"
-    r"|participate|engage|support|continue|in good conscience|offer|share|with (?:that|this)|[.,!])"
-)
-_REFUSAL = (
-    r"\bas an? (?:ai|artificial intelligence|(?:large )?language model)\b",
-    r"\bi(?:['’]m| am) (?:just |only )?an? (?:ai|language model)\b",
-    r"\bi(?:['’]m| am) (?:very |really |so )?sorry,? (?:but|i)\b",
-    rf"\bi (?:cannot|can['’]?t|can not|won['’]?t|will not)\s*{_SERVICE}",
-    rf"\bi(?:['’]m| am) (?:unable|not able) to {_SERVICE}",
-    r"\bi (?:must|have to) (?:respectfully )?(?:decline|refuse)\b",
-)
-_CLOSING = (
-    r"\blet me know (?:if|whether|what|how)\b",
-    r"\bi hope this (?:helps|works|meets)\b",
-    r"\bfeel free to (?:ask|reach|let|adjust)\b",
-    r"\bwould you like (?:me|another)\b",
-    r"\bword count\s*:",
-    r"^\W{0,240}(?:note|notes|explanation|changes(?: made)?)\W{0,240}:.{0,80}"
-    r"\b(?:i|original|rewrit\w+|kept|changed|version)\b",
-)
-_REFUSAL_WITHIN = 160
-_CLOSING_WITHIN = 240
 _MOST_LISTED = 60
 """More than `cut` leaves room for, whatever they are."""
-_MARKER = re.compile(r"(?<!=)={3,}\s*(?:BEGIN|END)\b|</?(?:original|rewritten|response|text)>", re.I)
-_QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "«": "»"}
 
 
 def differs(target: Target, text: str, context: CheckContext) -> str | None:
@@ -95,40 +62,19 @@ def not_empty(target: Target, text: str, context: CheckContext) -> str | None:
 
 
 def no_wrapping(target: Target, text: str, context: CheckContext) -> str | None:
-    """Flag what a generator says around the text, or instead of it; what the original says too is no chatter."""
-    return _wrapped(target.original, text.strip()) or _chatter(target.original, text.strip())
+    """Flag what a generator says around the text, or instead of it; generation takes it off first, where it can."""
+    return wrapping(text, target.original)
 
 
-def about_the_editing(original: str, text: str) -> str | None:
+def about_the_editing(original: str, text: str, *, data: bool = False) -> str | None:
     """Flag a message of a transcript that is wrapped, or speaks about its own rewriting.
 
-    Pleasantries and refusals are what an assistant may well say, so they are no chatter here.
+    Pleasantries and refusals within its text are what an assistant may well say, so they are no chatter here; and what
+    a tool returns may be `data`.
     """
     text = text.strip()
     begun = _new(_REWRITING, text, original, opening=True)
-    return f"opening remark of the generator: {cut(begun)}" if begun else _wrapped(original, text)
-
-
-def _wrapped(original: str, text: str) -> str | None:
-    if "```" in text and "```" not in original and (text.startswith("```") or text.endswith("```")):
-        return "wrapped in a code fence"
-    close = _QUOTES.get(text[:1])
-    inner = text[1:-1]
-    if close and len(text) > 2 and text.endswith(close) and not {text[0], close} & set(inner.replace("'", "")):
-        return None if original.strip()[:1] == text[0] else "wrapped in quotation marks"
-    marker = _MARKER.search(text)
-    if marker and marker.group().lower() not in original.lower():
-        return f"marker of the prompt left in: {cut(marker.group())}"
-    return None
-
-
-def _chatter(original: str, text: str) -> str | None:
-    remarks = {
-        "refusal": _new(_REFUSAL, text[:_REFUSAL_WITHIN], original),
-        "opening remark of the generator": _new(_OPENING, text, original, opening=True),
-        "closing remark of the generator": _new(_CLOSING, text[-_CLOSING_WITHIN:], original),
-    }
-    return next((f"{what}: {cut(found)}" for what, found in remarks.items() if found), None)
+    return f"opening remark of the generator: {cut(begun)}" if begun else around_a_message(text, original, data=data)
 
 
 @cache
@@ -241,5 +187,5 @@ def _short_first(value: str) -> tuple[int, str]:
     return len(value), value
 
 
-REWRITTEN: tuple[Check, ...] = (not_empty, differs, no_wrapping)
-"""What holds of every text that a model wrote in place of another."""
+REWRITTEN: tuple[Check, ...] = (not_empty, differs)
+"""What holds of every text that was written in place of another; that it is bare is seen to for every writer."""

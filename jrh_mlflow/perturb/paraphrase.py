@@ -16,7 +16,6 @@ from jrh_mlflow.perturb.checks import (
     keeps_names,
     keeps_negations,
     keeps_numbers,
-    no_wrapping,
     not_empty,
 )
 from jrh_mlflow.perturb.english import words
@@ -62,7 +61,7 @@ class VerbosityLong(BandedRewrite):
     title = "said at greater length, nothing new"
     changes = "length, as the same content takes more words"
     group = "paper"
-    rules = (not_empty, no_wrapping, keeps_numbers, keeps_names)
+    rules = (not_empty, keeps_numbers, keeps_names)
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Say sentences again and add sentences that say nothing."""

@@ -12,7 +12,7 @@ from typing import Literal
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, parameter
 from jrh_mlflow.perturb.bands import LEAST_ALIKE, MOST_ALIKE, check_band
-from jrh_mlflow.perturb.checks import no_wrapping, not_empty, similar, unlike_earlier
+from jrh_mlflow.perturb.checks import not_empty, similar, unlike_earlier
 from jrh_mlflow.perturb.english import sentences, words
 from jrh_mlflow.perturb.few_shot import HOW, FewShot
 from jrh_mlflow.perturb.rules import lengthened, reworded_or_same
@@ -52,7 +52,7 @@ class SyntheticOrdinal(Rewrite):
             similar(self.min_similarity, self.max_similarity),
             unlike_earlier(self.max_similarity_earlier, examples=self.max_similarity_examples),
         )
-        object.__setattr__(self, "checks", (not_empty, no_wrapping, *bands))
+        object.__setattr__(self, "checks", (not_empty, *bands))
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
         """Return `per_bucket` items for each seed and level, numbered over the levels of a seed.

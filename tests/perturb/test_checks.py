@@ -50,12 +50,12 @@ def test_a_text_without_a_letter_is_empty(text, empty):
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("Sure! The trial found nothing.", "opening remark"),
+        ("Sure! The trial found nothing.", "wrapped in preface"),
         ("Certainly, the trial found nothing.", "opening remark"),
-        ("Here is the rewritten text:\n\nThe trial found nothing.", "opening remark"),
-        ("Here's a longer version that keeps the meaning: The trial …", "opening remark"),
-        ("**Rewritten text:** The trial found nothing.", "opening remark"),
-        ("Response: The trial found nothing.", "opening remark"),
+        ("Here is the rewritten text:\n\nThe trial found nothing.", "wrapped in preface"),
+        ("Here's a longer version that keeps the meaning: The trial …", "wrapped in preface"),
+        ("**Rewritten text:** The trial found nothing.", "wrapped in preface"),
+        ("Response: The trial found nothing.", "wrapped in preface"),
         ("I have rewritten it as follows. The trial found nothing.", "opening remark"),
         ("I cannot help with that request.", "refusal"),
         ("I'm sorry, but this is not something I do.", "refusal"),
@@ -63,7 +63,7 @@ def test_a_text_without_a_letter_is_empty(text, empty):
         ("I’m unable to assist with this.", "refusal"),
         ("I must respectfully decline.", "refusal"),
         ("The trial found nothing. Let me know if you want another version.", "closing remark"),
-        ("The trial found nothing.\n\nWord count: 5", "closing remark"),
+        ("The trial found nothing.\n\nWord count: 5", "wrapped in closing remark"),
         ("The trial found nothing.\n\nNote: I kept the numbers of the original.", "closing remark"),
         ('"The trial found nothing."', "quotation marks"),
         ("“The trial found nothing.”", "quotation marks"),
@@ -108,7 +108,7 @@ def test_what_the_original_says_too_is_no_chatter(text):
 
 
 def test_a_reason_quotes_at_most_sixty_characters_of_the_text():
-    text = f"Here is {'a long ' * 8}rewritten {'text ' * 12}:"
+    text = f"I have rewritten {'a long ' * 8}text. {'The trial ' * 12}ended."
     reason = run(checks.no_wrapping, TRIAL, text)
     assert reason is not None
     assert len(reason.split(": ", 1)[1]) <= 60

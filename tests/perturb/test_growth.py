@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import jrh_mlflow.perturb
-from jrh_mlflow.perturb import checks
+from jrh_mlflow.perturb import checks, remarks, unwrapping
 from jrh_mlflow.perturb.similarity import TfidfSimilarity
 from tests.perturb.long_texts import RULES, SHAPES, attempt, targets
+from tests.perturb.misbehaving import misbehaved
 from tests.perturb.regex_steps import steps
 
 SIZES = (500, 1_000, 2_000)
@@ -33,6 +34,7 @@ PATTERNS = {
 """Every pattern of the package that can run on and on."""
 ANCHORED = frozenset(
     {
+        "data_layers._YAML_KEY",
         "english._FENCE",
         "english._HEADING",
         "error_injection._LIST_MARK",
@@ -43,6 +45,8 @@ ANCHORED = frozenset(
         "rules._HEAD",
         "rules._LINE_START",
         "rules._TAIL",
+        "unwrapping._PROLOG",
+        "unwrapping._RULE_LINE",
     }
 )
 """Those that are only matched where a line or a sentence begins, and never searched for."""
@@ -134,9 +138,34 @@ def test_twice_the_text_is_twice_the_steps_of_a_pattern(name):
     assert not too_much
 
 
-@pytest.mark.parametrize("remarks", ["_OPENING", "_REWRITING", "_MARKER"])
-def test_remarks_that_never_come_take_no_more_than_twice_the_steps(remarks):
-    patterns = getattr(checks, remarks)
+@pytest.mark.parametrize("section", ["about", "elided", "candidate", "or_line", "note"])
+def test_twice_the_text_is_twice_the_steps_of_remarks_that_are_looked_for_everywhere(section):
+    pattern = remarks.pattern(section) if section != "note" else remarks.pattern(section, unwrapping._NOTE_LINE)
+    for unit in (*UNITS, "i have kept ", "the original ", "(rest of ", "Option ", "Note "):
+        n_units = 80 // len(unit)
+        few, many = (steps(pattern, unit * count + "x") for count in (n_units, 2 * n_units))
+        assert many <= MOST * few, (section, unit)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_twice_the_text_is_twice_the_work_of_unwrapping_it(shape):
+    """In calls and in characters that patterns are given, for a text that is bare, wrapped twice, or cut."""
+    for template in ("§T", 'Sure! Here is the rewritten text:\n{"text": "§J", "ok": true}', "```\n§T", "<text>§T"):
+        work = []
+        for size in SIZES:
+            counted, text = Work(), SHAPES[shape](size)
+            with pytest.MonkeyPatch.context() as monkeypatch:
+                _counting(monkeypatch, counted)
+                with counted.profile:
+                    unwrapping.unwrap(misbehaved(template, original=text, text=f"{text} Thus."), text)
+            work.append((counted.calls, counted.characters))
+        growth = [min(b / max(a, 1), c / max(b, 1)) for a, b, c in zip(*work, strict=True)]
+        assert max(growth) <= MOST, (template, work)
+
+
+@pytest.mark.parametrize("name", ["_REWRITING"])
+def test_remarks_that_never_come_take_no_more_than_twice_the_steps(name):
+    patterns = getattr(checks, name)
     for pattern in [patterns] if isinstance(patterns, re.Pattern) else map(checks._compiled, patterns):
         for unit in (*UNITS, "sure ", "revised", "here is a "):
             for first in ("New", "the rewritten text", "here is a text", "i have now rewritten"):

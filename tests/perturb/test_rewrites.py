@@ -15,6 +15,7 @@ from jrh_mlflow.perturb.english import negations, numbers, words
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.perturb.paraphrase import RubricParaphrase, SemanticParaphrase, VerbosityLong, VerbosityShort
 from jrh_mlflow.perturb.synthetic_ordinal import SyntheticOrdinal
+from jrh_mlflow.perturb.unwrapping import unwrap
 from jrh_mlflow.perturb.words import PADDING, PHRASES, SYNONYMS, VERB_SYNONYMS
 from jrh_mlflow.schema.items import Labels, Seed
 from tests.perturb.rewrite_tools import (
@@ -37,7 +38,9 @@ ALL = (*RESPONSE_TESTS, RubricParaphrase(), SyntheticOrdinal())
 
 
 def failures(test: Rewrite, target: Target, text: str, *earlier: str) -> list[str]:
-    return [reason for check in test.checks if (reason := check(target, text, bench(*earlier)))]
+    bare = unwrap(text, target.original)
+    wrapped = [*bare.layers, *([bare.problem] if bare.problem else [])]
+    return wrapped + [reason for check in test.checks if (reason := check(target, text, bench(*earlier)))]
 
 
 def response_target(test: Rewrite, place: int) -> Target:

@@ -1,0 +1,394 @@
+"""How writers misbehave: 200 ways to return a text that is more, less or other than the text, and what must happen.
+
+A way is a template. What stands for the honest rewrite in it: `§T` as it is, `§J` escaped for JSON, `§P` as a literal
+of Python, `§2` and `§4` indented, `§Q` quoted line by line, `§H` its first part cut within a word, `§A` and `§B` its
+halves; `§O` and `§K` are the original, plain and escaped, `§I` is a line of the brief. `happens` is `unwrap` (exactly
+the honest text comes out) or the kind of the reason for which it is set aside. Each way is tried on the original of its
+shape, and must not leak on any other.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from jrh_mlflow.perturb._base import prompt
+
+UNWRAP = "unwrap"
+BRIEF = prompt("semantic_paraphrase")
+
+
+class Pair(NamedTuple):
+    """A text and an honest rewrite of it."""
+
+    original: str
+    rewrite: str
+
+
+PAIRS: dict[str, Pair] = {
+    "prose": Pair(
+        "The council of Leeds approved the bicycle lanes in 2021 because residents asked for safer streets. "
+        "Most people "
+        "supported the plan, and accidents dropped by 14 percent within a year. Shops on the street gained as well.",
+        "Because residents wanted streets to be safer, the council of Leeds gave its approval to the bicycle lanes in "
+        "2021. The plan had the support of most people; within a year there were 14 percent fewer accidents, and shops "
+        "along the street profited too.",
+    ),
+    "paragraphs": Pair(
+        "Remote work saves time. Nobody has to sit in traffic, and meetings start when they should.\n\n"
+        "It also has a price. New colleagues learn slowly, because they see only a screen.\n\n"
+        "Two days in the office would be a fair compromise for everyone.",
+        "Working remotely is a time saver: no one sits in traffic any more, and meetings begin on time.\n\n"
+        "There is a price for it, however. Those who are new learn slowly, since a screen is all they see.\n\n"
+        "For everyone, two office days would be a fair compromise.",
+    ),
+    "sure": Pair(
+        "Sure! Here is how to keep basil alive: water it from below, cut it above a pair of leaves, and give it "
+        "six hours "
+        "of light. A cold window kills it within days.",
+        "Of course! Here is how basil stays alive: give it water from below and six hours of light, and always "
+        "cut above "
+        "a pair of leaves. Within days a cold window will kill it.",
+    ),
+    "recipe": Pair(
+        "Here is the recipe:\n\n1. Rinse 200 grams of lentils.\n2. Simmer them with onion for 25 minutes.\n3. "
+        "Add lemon "
+        "juice.\n\nEnjoy your soup!",
+        "Here's the recipe:\n\n1. Wash 200 grams of lentils.\n2. Cook them gently with onion for 25 "
+        "minutes.\n3. Put in "
+        "the juice of a lemon.\n\nHave a good soup!",
+    ),
+    "json": Pair(
+        '{"title": "Uniforms", "claim": "Uniforms reduce bullying at school.", "reasons": ["nobody is judged by '
+        'shoes"]}',
+        '{"title": "Uniforms", "claim": "There is less bullying at school with uniforms.", "reasons": ["shoes judge no '
+        'one"]}',
+    ),
+    "code": Pair(
+        "Use a loop to add the numbers:\n\n```python\ntotal = 0\nfor n in numbers:\n    total += n\n```\n\nThe "
+        "sum is then "
+        "in `total`.",
+        "The numbers are added with a loop:\n\n```python\ntotal = 0\nfor n in numbers:\n    total += "
+        "n\n```\n\nAfterwards "
+        "`total` holds the sum.",
+    ),
+    "list": Pair(
+        "- Arrive 10 minutes early\n- Bring a copy of your resume\n- Do not speak badly of a former employer",
+        "- Be there 10 minutes ahead of time\n- Have a copy of your resume with you\n- Say nothing bad of a former "
+        "employer",
+    ),
+    "dialogue": Pair(
+        "“Where were you?” asked Maria. “I waited for two hours.”\n“The train stood still near York,” said Tom, "
+        "“and my "
+        "phone was dead.”\n“You could have walked.”",
+        "“Where have you been?” Maria asked. “Two hours I waited.”\n“Near York the train did not move,” Tom said, “and "
+        "the phone had died.”\n“Walking was possible.”",
+    ),
+    "refusal": Pair(
+        "I'm sorry, but I cannot help with picking the lock of a neighbour's door. Entering a home without consent is "
+        "against the law, and it frightens people. If you are locked out yourself, call a locksmith.",
+        "I am sorry, but picking the lock of a neighbour's door is something I cannot help with. It is illegal "
+        "to enter a "
+        "home without consent, and people are frightened by it. Call a locksmith if you have locked yourself out.",
+    ),
+    "sentence": Pair(
+        "Bees find their way home by the position of the sun.",
+        "It is by the position of the sun that bees find the way back home.",
+    ),
+    "quoted": Pair(
+        '"Never bring a knife to the table of a man who has not asked you to sit, my grandfather used to say."',
+        '"At the table of a man who did not ask you to sit, never bring a knife, as my grandfather would say."',
+    ),
+    "german": Pair(
+        "Der Stadtrat von Lübeck hat im Jahr 2019 neue Radwege beschlossen, weil die Straßen nicht sicher "
+        "waren. Seitdem "
+        "gibt es weniger Unfälle, und die Läden haben mehr Kunden als zuvor.",
+        "Weil die Straßen nicht sicher waren, beschloss der Stadtrat von Lübeck 2019 neue Radwege. Die Zahl der "
+        "Unfälle "
+        "ist seitdem kleiner, und in die Läden kommen mehr Kunden als zuvor.",
+    ),
+    "letter": Pair(
+        "Dear Ms. Okafor,\n\nthe parcel left our warehouse in Hamburg on Monday and should reach you within 5 "
+        "days.\n\nLet "
+        "me know if it does not arrive.\n\nBest regards\nJonas Weber",
+        "Dear Ms. Okafor,\n\non Monday the parcel left our Hamburg warehouse; within 5 days it should be with "
+        "you.\n\nLet "
+        "me know if it fails to arrive.\n\nKind regards\nJonas Weber",
+    ),
+    "unfinished": Pair(
+        "Volcanoes form where plates of the crust move apart or collide. Magma rises through cracks, and gas drives it "
+        "upwards. Some volcanoes sleep for centuries before they erupt again, and people build villages on "
+        "their slopes "
+        "because the soil is fertile. Mount Etna, for example, has farms, vineyards and small towns up to a height of",
+        "Where plates of the crust collide or move apart, volcanoes form. Through cracks the magma rises, "
+        "driven upwards "
+        "by gas. For centuries some volcanoes sleep before they erupt again, and since the soil is fertile, "
+        "people build "
+        "villages on their slopes. Mount Etna, to give an example, has vineyards, farms and small towns up to a "
+        "height of",
+    ),
+}
+
+
+class Way(NamedTuple):
+    """One way to misbehave."""
+
+    category: str
+    happens: str
+    template: str
+    shape: str = "prose"
+
+    def returned(self, pair: Pair) -> str:
+        """Say what a writer returns that should have returned the rewrite."""
+        return misbehaved(self.template, original=pair.original, text=pair.rewrite)
+
+
+def misbehaved(template: str, *, original: str, text: str, brief: str = BRIEF) -> str:
+    """Put a text and its original into a template."""
+    middle = text.find(" ", len(text) // 2)
+    middle = middle if middle > 0 else len(text) // 2
+    cut = next((place for place in range(int(0.6 * len(text)), 1, -1) if text[place - 2 : place].isalpha()), 1)
+    parts = {
+        "§T": text,
+        "§J": json.dumps(text, ensure_ascii=False)[1:-1],
+        "§P": repr(text),
+        "§2": text.replace("\n", "\n  "),
+        "§4": text.replace("\n", "\n    "),
+        "§Q": text.replace("\n", "\n> "),
+        "§H": text[: cut - 1],
+        "§A": text[:middle].rstrip(),
+        "§B": text[middle:].lstrip(),
+        "§I": max((line for line in brief.split("\n") if line not in original), key=len, default=""),
+        "§O": original,
+        "§K": json.dumps(original, ensure_ascii=False)[1:-1],
+    }
+    pieces = template.split("§")
+    return pieces[0] + "".join(parts[f"§{piece[0]}"] + piece[1:] for piece in pieces[1:])
+
+
+_ASIDE_REMARK = "opening remark of the generator"
+_CLOSING = "closing remark of the generator"
+_WITHIN = "remark within the text"
+
+WAYS: tuple[Way, ...] = (
+    # Prefaces
+    Way("preface", UNWRAP, "Sure! Here is the rewritten text:\n\n§T"),
+    Way("preface", UNWRAP, "Sure! Here is the rewritten text:\n\n§T", "sure"),
+    Way("preface", UNWRAP, "Sure! Here is the rewritten text: §T", "sure"),
+    Way("preface", UNWRAP, "Certainly! Below is a paraphrased version that keeps every fact:\n\n§T", "list"),
+    Way("preface", UNWRAP, "Here's the reworded passage:\n§T", "dialogue"),
+    Way("preface", UNWRAP, "Of course. Here's the text, rewritten as you asked:\n\n§T", "quoted"),
+    Way("preface", UNWRAP, "Okay, here's a rephrased version of your text: §T", "sentence"),
+    Way("preface", UNWRAP, "Rewritten: §T", "refusal"),
+    Way("preface", UNWRAP, "Rewritten version — §T"),
+    Way("preface", UNWRAP, "Response: §T"),
+    Way("preface", UNWRAP, "Assistant: §T", "paragraphs"),
+    Way("preface", UNWRAP, "Final answer:\n\n§T", "unfinished"),
+    Way("preface", UNWRAP, "Here you go:\n\n§T", "letter"),
+    Way("preface", UNWRAP, "As requested, a version in other words:\n\n§T", "code"),
+    Way("preface", UNWRAP, "I've rewritten the text below while keeping all the numbers.\n\n§T", "paragraphs"),
+    Way("preface", UNWRAP, "Absolutely! I'd be happy to help with that. Here is the condensed version:\n\n§T"),
+    Way("preface", UNWRAP, "Great! Here is the longer version of the response:\n\n§T", "recipe"),
+    Way("preface", UNWRAP, "Thank you for sharing your text! Here's a paraphrase:\n\n§T", "sure"),
+    Way("preface", UNWRAP, "Hier ist der umformulierte Text:\n\n§T"),
+    Way("preface", UNWRAP, "Natürlich! Hier ist die überarbeitete Fassung:\n\n§T", "german"),
+    Way("preface", UNWRAP, "Gerne. Umgeschriebener Text: §T", "german"),
+    Way("preface", UNWRAP, "Bien sûr ! Voici le texte réécrit :\n\n§T", "list"),
+    Way("preface", UNWRAP, "Voici une version reformulée :\n§T"),
+    Way("preface", UNWRAP, "¡Claro! Aquí tienes el texto reescrito:\n\n§T"),
+    Way("preface", UNWRAP, "Por supuesto, a continuación la versión parafraseada:\n\n§T", "sentence"),
+    Way("preface", UNWRAP, "Ecco il testo riscritto:\n\n§T", "paragraphs"),
+    Way("preface", UNWRAP, "Certo! Di seguito la versione riformulata:\n§T"),
+    Way("preface", UNWRAP, "Claro! Aqui está o texto reescrito:\n\n§T", "dialogue"),
+    Way("preface", UNWRAP, "Hier is de herschreven tekst:\n\n§T"),
+    Way("preface", UNWRAP, "好的，以下是改写后的文本：\n\n§T"),
+    Way("preface", UNWRAP, "以下是改写版本：§T", "sentence"),
+    Way("preface", UNWRAP, "もちろんです。以下が書き換えた文章です：\n\n§T"),
+    Way("preface", UNWRAP, "Конечно! Вот переписанный текст:\n\n§T"),
+    Way("preface", UNWRAP, "Вот перефразированная версия: §T", "sentence"),
+    Way("preface", UNWRAP, "물론입니다! 다음은 다시 작성한 텍스트입니다:\n\n§T"),
+    Way("preface", UNWRAP, "Oto przeredagowany tekst:\n\n§T"),
+    Way("preface", UNWRAP, "Sure!\n\n§T", "prose"),
+    Way("preface", UNWRAP, "Understood.\n\n§T", "list"),
+    Way("preface", _ASIDE_REMARK, "Certainly, §T"),
+    Way("preface", _ASIDE_REMARK, "I have rewritten it as follows. §T"),
+    Way("preface", _ASIDE_REMARK, "Sure, no problem, so here goes with a rewritten text for you. §T", "paragraphs"),
+    # Headings and labels
+    Way("heading", UNWRAP, "**Rewritten text:**\n\n§T"),
+    Way("heading", UNWRAP, "**Rewritten text:** §T", "german"),
+    Way("heading", UNWRAP, "### Response\n§T"),
+    Way("heading", UNWRAP, "# Paraphrase\n\n§T", "list"),
+    Way("heading", UNWRAP, "## ✨ Rewritten Version ✨\n\n§T", "paragraphs"),
+    Way("heading", UNWRAP, "__Final version__\n\n§T"),
+    Way("heading", UNWRAP, "[Rewritten response]\n§T"),
+    Way("heading", UNWRAP, "TEXT:\n§T", "dialogue"),
+    Way("heading", UNWRAP, "*Output*\n\n§T", "sentence"),
+    Way("heading", UNWRAP, "---\n**Paraphrased version**\n---\n§T", "letter"),
+    Way("heading", UNWRAP, "Umformulierte Fassung:\n\n§T", "german"),
+    Way("heading", UNWRAP, "【改写】\n§T"),
+    Way("heading", "a heading that the original has not", "# Safer streets in Leeds\n\n§T"),
+    # Closing remarks
+    Way("remark", UNWRAP, "§T\n\nLet me know if you'd like another version!"),
+    Way("remark", UNWRAP, "§T\n\nLet me know if you'd like another version!", "letter"),
+    Way("remark", UNWRAP, "§T\n\nI hope this helps!", "sure"),
+    Way("remark", UNWRAP, "§T\n\n(Word count: 42)"),
+    Way("remark", UNWRAP, "§T\n\n[Word count: 42]", "list"),
+    Way("remark", UNWRAP, "§T (42 words)"),
+    Way("remark", UNWRAP, "§T\n\nNote: I kept the numbers and names of the original."),
+    Way(
+        "remark", UNWRAP, "§T\n\n---\n\n**Changes made:**\n- replaced some verbs\n- joined two sentences", "paragraphs"
+    ),
+    Way("remark", UNWRAP, "§T\n\nFeel free to ask for further adjustments.", "code"),
+    Way("remark", UNWRAP, "§T\n\nWould you like me to make it shorter?", "dialogue"),
+    Way("remark", UNWRAP, "§T\n\n*This version keeps the meaning of the original text.*"),
+    Way("remark", UNWRAP, "§T\n\nExplanation: synonyms were used and clauses reordered.", "refusal"),
+    Way("remark", UNWRAP, "§T\n\nIch hoffe, das hilft! Lassen Sie mich wissen, ob etwas fehlt.", "german"),
+    Way("remark", UNWRAP, "§T\n\nN'hésitez pas à me dire si vous souhaitez une autre version."),
+    Way("remark", UNWRAP, "§T\n\nEspero que esto te ayude."),
+    Way("remark", UNWRAP, "§T\n\nFammi sapere se vuoi altre modifiche."),
+    Way("remark", UNWRAP, "§T\n\nEspero que isso ajude! Me avise se quiser mudanças."),
+    Way("remark", UNWRAP, "§T\n\nLaat het me weten als je iets anders wilt."),
+    Way("remark", UNWRAP, "§T\n\n希望这对您有帮助！"),
+    Way("remark", UNWRAP, "§T\n\n（如需修改，请告诉我。）"),
+    Way("remark", UNWRAP, "§T\n\nご不明な点があればお知らせください。"),
+    Way("remark", UNWRAP, "§T\n\nНадеюсь, это поможет! Дайте знать, если нужны правки."),
+    Way("remark", _CLOSING, "§T I hope this helps!"),
+    Way("remark", _CLOSING, "§T Let me know if you need anything else changed.", "paragraphs"),
+    Way("remark", UNWRAP, "Here is the text:\n\n§T\n\nLet me know if this works for you.", "sure"),
+    Way("remark", _CLOSING, "§A [Note: I changed the wording of the next part] §B"),
+    Way("remark", "part of the text was left out", "§A (the rest of the text remains the same)."),
+    Way("remark", _WITHIN, "§A As requested, the rewritten part follows. §B", "paragraphs"),
+    # JSON
+    Way("json", UNWRAP, '{"text": "§J", "ok": true}'),
+    Way("json", UNWRAP, '{"text": "§J", "ok": true}', "quoted"),
+    Way("json", UNWRAP, '{"text": "§J", "ok": true}', "json"),
+    Way("json", UNWRAP, '{\n  "rewritten_text": "§J"\n}', "paragraphs"),
+    Way("json", UNWRAP, '{"rewrittenText":"§J","wordCount":40,"language":"en"}', "list"),
+    Way("json", UNWRAP, '[{"text": "§J"}]'),
+    Way("json", UNWRAP, '["§J"]', "sentence"),
+    Way("json", UNWRAP, '"§J"'),
+    Way("json", UNWRAP, '"§J"', "code"),
+    Way("json", UNWRAP, '{"result": {"output": {"text": "§J"}}, "status": "success"}', "dialogue"),
+    Way("json", UNWRAP, '{"choices": [{"message": {"role": "assistant", "content": "§J"}, "finish_reason": "stop"}]}'),
+    Way("json", UNWRAP, '{"reasoning": "The text is about lanes, so I keep the year.", "answer": "§J"}'),
+    Way("json", UNWRAP, '{"original": "§K", "rewritten": "§J"}', "paragraphs"),
+    Way("json", UNWRAP, '```json\n{"response": "§J"}\n```', "sure"),
+    Way("json", UNWRAP, 'Here is the JSON:\n{"paraphrase": "§J", "notes": "kept all facts"}'),
+    Way("json", UNWRAP, '{"text": "§J", "ok": true}\n\nI hope this is what you need!'),
+    Way("json", UNWRAP, "{'text': §P, 'ok': True}", "refusal"),
+    Way("json", UNWRAP, "text = §P"),
+    Way("json", UNWRAP, "print(§P)", "german"),
+    Way("json", UNWRAP, 'data: {"delta": {"content": "§J"}}'),
+    Way("json", UNWRAP, '{"version": 1, "text": "§J", "tone": "neutral", "changes": ["verbs", "order"]}'),
+    Way("json", "JSON without one certain text", '{"part1": "§A", "part2": "§B"}'),
+    Way("json", "JSON without one certain text", '["§A", "§B"]'),
+    Way("json", "JSON without one certain text", '{"error": "content policy", "text": null}'),
+    Way("json", "JSON without one certain text", '{"text_a": "§J", "text_b": "§K"}'),
+    Way("json", "a piece of JSON", '{"text": "§J"'),
+    Way("json", "a piece of JSON", '{"text": "§J", "ok": tr'),
+    Way("json", "a piece of JSON", '§T", "ok": true}'),
+    Way("json", "a piece of JSON", '"text": "§J", "ok": true'),
+    Way("json", "an escape left in", "§A\\n\\n§B"),
+    Way("json", "JSON of another form than the original's", '{"summary": "uniforms are good for everyone"}', "json"),
+    # YAML
+    Way("yaml", UNWRAP, "text: |\n  §2\nok: true"),
+    Way("yaml", UNWRAP, "rewritten: >-\n  §2", "sentence"),
+    Way("yaml", UNWRAP, '---\nresponse: "§J"\nstatus: done\n---', "german"),
+    Way("yaml", UNWRAP, "text: '§T'", "prose"),
+    Way("yaml", UNWRAP, "```yaml\nrewritten_text: |-\n  §2\nnotes: kept all numbers\n```", "paragraphs"),
+    Way("yaml", UNWRAP, "output:\n  text: |\n    §4\n  ok: true", "list"),
+    # Code fences
+    Way("fence", UNWRAP, "```\n§T\n```"),
+    Way("fence", UNWRAP, "```text\n§T\n```", "list"),
+    Way("fence", UNWRAP, "```markdown\n§T\n```", "code"),
+    Way("fence", UNWRAP, "~~~\n§T\n~~~", "german"),
+    Way("fence", UNWRAP, "Here is the rewritten text:\n\n```\n§T\n```\n\nLet me know if you need changes.", "dialogue"),
+    Way("fence", UNWRAP, "````\n```\n§T\n```\n````"),
+    Way("fence", UNWRAP, "`§T`", "sentence"),
+    Way("fence", UNWRAP, "```§T```", "sentence"),
+    Way("fence", "a code fence without an end, or without a beginning", "```\n§T"),
+    Way("fence", "a code fence without an end, or without a beginning", "§T\n```", "paragraphs"),
+    # Quotation marks and other marks around everything
+    Way("quotes", UNWRAP, '"§T"'),
+    Way("quotes", UNWRAP, "“§T”", "list"),
+    Way("quotes", UNWRAP, "'§T'", "sentence"),
+    Way("quotes", UNWRAP, "„§T“", "german"),
+    Way("quotes", UNWRAP, "« §T »"),
+    Way("quotes", UNWRAP, "「§T」"),
+    Way("quotes", UNWRAP, '"""\n§T\n"""', "paragraphs"),
+    Way("quotes", UNWRAP, "**§T**"),
+    Way("quotes", UNWRAP, "> §Q", "paragraphs"),
+    Way("quotes", UNWRAP, "(§T)", "sentence"),
+    Way("quotes", UNWRAP, 'Rewritten text: "§T"'),
+    Way("quotes", "a mark without its other half", '"§T'),
+    Way("quotes", "a mark without its other half", "§T”", "paragraphs"),
+    # Tags and markers
+    Way("tags", UNWRAP, "<rewritten>§T</rewritten>"),
+    Way("tags", UNWRAP, "<text>\n§T\n</text>", "dialogue"),
+    Way("tags", UNWRAP, "<response>\n<text>§T</text>\n</response>", "german"),
+    Way("tags", UNWRAP, "<original>§O</original>\n<rewritten>§T</rewritten>"),
+    Way("tags", UNWRAP, "My answer is below.\n<rewritten_text>§T</rewritten_text>\nThat's it.", "list"),
+    Way("tags", UNWRAP, "=====BEGIN REWRITTEN=====\n§T\n=====END REWRITTEN=====", "letter"),
+    Way("tags", UNWRAP, "[START]\n§T\n[END]"),
+    Way("tags", UNWRAP, "<|im_start|>assistant\n§T<|im_end|>", "paragraphs"),
+    Way("tags", UNWRAP, "§T</s>"),
+    Way("tags", UNWRAP, "[INST] §T [/INST]", "sentence"),
+    Way("tags", UNWRAP, '<?xml version="1.0"?>\n<output><![CDATA[§T]]></output>'),
+    Way("tags", UNWRAP, "\\boxed{§T}", "sentence"),
+    Way("tags", "marker of the prompt left in", "=====BEGIN ORIGINAL=====\n§T"),
+    Way("tags", "tag left in", "<p>§A</p>\n<p>§B</p>"),
+    # Reasoning
+    Way("reasoning", UNWRAP, "<think>Shorter? No, same length.</think>\n\n§T"),
+    Way("reasoning", UNWRAP, "<thinking>\nKeep 2021.\n</thinking>\n§T", "list"),
+    Way("reasoning", UNWRAP, "I should keep the year.\n</think>\n\n§T", "german"),
+    Way("reasoning", UNWRAP, '{"text": "<think>hm</think>§J"}'),
+    Way("reasoning", "reasoning without an end", "<think>I wonder how to begin. §T"),
+    Way("reasoning", _ASIDE_REMARK, "Let me think about this. The text has three sentences. §T"),
+    Way("reasoning", _ASIDE_REMARK, "The user wants me to rewrite the text. I should keep 2021. §T"),
+    Way(
+        "reasoning", "reasoning left in", "Okay, so the council and the lanes have to stay. I could begin with why. §T"
+    ),
+    Way(
+        "reasoning", "reasoning left in", "Reasoning: the facts must stay, so only the order changes.\n\n§T", "sentence"
+    ),
+    Way("reasoning", "reasoning left in", "Step 1: Identify the claims.\nStep 2: Reorder them.\n\n§T", "paragraphs"),
+    Way("reasoning", "reasoning left in", "Zuerst muss ich den Satzbau ändern. §T", "german"),
+    # Refusals
+    Way("refusal", "refusal", "I'm sorry, but I can't help with that."),
+    Way("refusal", "refusal", "I cannot assist with rewriting this content, because it may be harmful."),
+    Way("refusal", "refusal", "As an AI language model, I'm not able to paraphrase this text.", "list"),
+    Way("refusal", "refusal", "I can't assist with rewriting that text.", "refusal"),
+    Way("refusal", "refusal", "Es tut mir leid, aber dabei kann ich Ihnen nicht helfen.", "german"),
+    Way("refusal", "refusal", "Je suis désolé, mais je ne peux pas vous aider avec cette demande."),
+    Way("refusal", "refusal", "Lo siento, pero no puedo ayudar con esa solicitud."),
+    Way("refusal", "refusal", "Mi dispiace, ma non posso aiutarti con questa richiesta."),
+    Way("refusal", "refusal", "Desculpe, mas não posso ajudar com esse pedido."),
+    Way("refusal", "refusal", "Het spijt me, maar daar kan ik je niet bij helpen."),
+    Way("refusal", "refusal", "抱歉，我无法协助完成这个请求。"),
+    Way("refusal", "refusal", "申し訳ありませんが、そのご依頼にはお応えできません。"),
+    Way("refusal", "refusal", "Извините, но я не могу помочь с этим запросом."),
+    Way("refusal", "refusal", "Je suis désolé, mais je ne peux pas vous aider.", "refusal"),
+    Way("refusal", "another language than the original's", "Questa richiesta non è per me, ma si può fare. §A. §B"),
+    # Echo
+    Way("echo", "echo of the original", "§O\n\n§T"),
+    Way("echo", "echo of the original", "§T\n\n§O", "german"),
+    Way("echo", UNWRAP, "Original text:\n§O\n\nRewritten text:\n§T"),
+    Way("echo", UNWRAP, "**Original:** §O\n\n**Rewritten:** §T", "sentence"),
+    Way("echo", UNWRAP, "Answer with the rewritten text and nothing else.\n§T"),
+    Way("echo", _ASIDE_REMARK, "§I\n\n§T"),
+    Way("echo", "marker of the prompt left in", "=====BEGIN ORIGINAL=====\n§O\n=====END ORIGINAL=====\n\n§T"),
+    # Several texts
+    Way("several", "several texts", "Option 1: §T\n\nOption 2: §A, in short."),
+    Way("several", "several texts", "**Version A**\n§T\n\n**Version B**\n§A"),
+    Way("several", "several texts", "§T\n\nOR\n\n§A", "paragraphs"),
+    Way("several", "a line that separates texts", "§T\n\n---\n\n§A"),
+    Way("several", "several texts", "Variante 1: §T\n\nVariante 2: §A", "german"),
+    # Truncation
+    Way("truncation", "truncated", "§H"),
+    Way("truncation", "truncated", "§H", "german"),
+    Way("truncation", "truncated", "§H", "unfinished"),
+    Way("truncation", "truncated", "§A,", "paragraphs"),
+    Way("truncation", "truncated", "Here is the rewritten text:\n\n§H"),
+    Way("truncation", "a piece of JSON", '{"text": "§H'),
+    Way("truncation", "part of the text was left out", "§A [continued below]", "refusal"),
+)

@@ -1,0 +1,29 @@
+"""Whatever a writer wraps around its text is taken off, or the text is set aside; what is honest stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from jrh_mlflow.perturb.unwrapping import unwrap
+from tests.perturb.misbehaving import BRIEF, PAIRS, UNWRAP, WAYS, Way
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way.category}, {way.shape}: {way.template[:40]!r}")
+def test_each_way_to_misbehave_ends_as_it_must(way: Way) -> None:
+    pair = PAIRS[way.shape]
+    done = unwrap(way.returned(pair), pair.original, brief=BRIEF)
+    if way.happens == UNWRAP:
+        assert (done.text, done.problem) == (pair.rewrite, None)
+        assert done.layers
+    else:
+        assert (done.problem or "").startswith(way.happens)
+
+
+@pytest.mark.parametrize("shape", PAIRS)
+def test_no_way_leaks_whatever_the_original_is(shape: str) -> None:
+    pair, leaks = PAIRS[shape], []
+    for way in WAYS:
+        done = unwrap(way.returned(pair), pair.original, brief=BRIEF)
+        if done.problem is None and done.text != pair.rewrite:
+            leaks.append((way.template, done.text))
+    assert not leaks
