@@ -326,6 +326,10 @@ class GenerationSettings(Options):
         metavar="TESTS|propose",
     )
 
+    planner: Any = option(None, "a model", "Of transcripts: model that plans the edits. [the generator]", repr=False)
+    editor: Any = option(None, "a model", "Of transcripts: model that edits. [the generator]", repr=False)
+    summary: Any = option(None, "a model", "Of transcripts: model of the running summary. [the editor]", repr=False)
+
     @property
     def has_labeller(self) -> bool:
         """Whether rows may come without a label."""

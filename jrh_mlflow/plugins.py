@@ -64,6 +64,11 @@ def function_from_text(text: str) -> Any:
     return getattr(module, name)
 
 
+def function_name(function: object) -> str:
+    """Return what a function of the user's is called in suites and reports."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
+
+
 def _module(name: str) -> ModuleType:
     sys.path.insert(0, str(Path.cwd()))
     try:

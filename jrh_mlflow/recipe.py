@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.generation.stages import STAGES
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
@@ -55,6 +56,8 @@ def _scripted(name: str) -> Judge:
     return scripted.profile(name)
 
 
+_VERIFIER = "verifier"
+"""Another word for the validator."""
 _GENERATION_KEYS = (*(name for name in GenerationSettings.model_fields if name != "progress"), "output")
 
 
@@ -97,29 +100,38 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
     )
 
 
-def load_generation(path: str | Path) -> dict[str, Any]:
+def load_generation(path: str | Path, *, validator: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Read a generation in YAML: the arguments of `jrh.generate` and `output`; paths are relative to the recipe.
 
     `generator` is a model name, the arguments of `Generator`, `{callable: file.py:function}`, or `none` for the rules;
-    `validator` and `labeller` are judges as in other recipes; `rubric` and `instruction` are a text, `@file` or
-    `{file: name}`.
+    `planner`, `editor` and `summary` are the same, with `prompt`, a template file; `validator` (or `verifier`) and
+    `labeller` are judges as in other recipes; `rubric` and `instruction` are a text, `@file` or `{file: name}`.
+
+    Args:
+        path: The recipe.
+        validator: Arguments of `PromptedJudge` that override those of the recipe's validator.
 
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is.
     """
     path = Path(path)
-    given = known_keys(read_yaml(path), _GENERATION_KEYS, where=str(path))
+    given = known_keys(read_yaml(path), (*_GENERATION_KEYS, _VERIFIER), where=str(path))
+    if _VERIFIER in given:
+        if "validator" in given:
+            raise RecipeError(f"{path}: `verifier` is another word for `validator`. Give one of them.")
+        given["validator"] = given.pop(_VERIFIER)
     for key in ("dataset", "rubric"):
         if key not in given:
             raise RecipeError(f"{path} has no `{key}`.")
     given["dataset"] = beside(path.parent, str(given["dataset"]))
     given |= _texts(given, "rubric", "instruction", path=path)
     given["generator"] = _recipe_generator(given.get("generator"), path)
-    for role in ("validator", "labeller"):
+    for role, overrides in (("validator", validator), ("labeller", None)):
         if given.get(role) not in (None, NO_VALIDATOR):
-            given[role] = _recipe_judge(given[role], path)
+            given[role] = _recipe_judge(given[role], path, overrides)
     if given.get("tests") is not None:
         given["tests"] = listed_tests(given["tests"], folder=path.parent, where=str(path))
+    given |= {stage: _recipe_stage(given[stage], stage, path) for stage in STAGES if given.get(stage) is not None}
     if isinstance(given.get("preprocess"), str | list):
         given["preprocess"] = _steps(given["preprocess"], path.parent)
     if "output" in given:
@@ -136,6 +148,24 @@ def _steps(given: str | list[Any], folder: Path) -> list[object]:
     """Return preprocessors whose files lie beside the recipe as seen from here."""
     steps = given.split(",") if isinstance(given, str) else given
     return [beside(folder, step.strip()) if isinstance(step, str) else step for step in steps]
+
+
+def _recipe_stage(data: object, stage: str, path: Path) -> object:
+    """Return a stage of editing transcripts with its function found, and its file as seen from here."""
+    if not isinstance(data, Mapping):
+        return data
+    written = dict(data)
+    if isinstance(written.get("prompt"), str):
+        written["prompt"] = _prompt_file(written["prompt"], path)
+    if "callable" in written:
+        with _naming(f"{path}, {stage}"):
+            written["callable"] = function_from_text(beside(path.parent, str(written["callable"])))
+    return written
+
+
+def _prompt_file(spec: str, path: Path) -> str:
+    # A text with lines or placeholders is the prompt itself.
+    return spec if "\n" in spec or "{" in spec else beside(path.parent, spec)
 
 
 def _recipe_generator(data: object, path: Path) -> object:
@@ -203,6 +233,8 @@ def _recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None 
     written |= _texts(
         {key: value for key, value in written.items() if key not in (overrides or {})}, *_TEXTS, path=path
     )
+    if isinstance(written.get("prompt"), str) and "prompt" not in (overrides or {}):
+        written["prompt"] = _prompt_file(written["prompt"], path)
     if ways == ["model"]:
         with _naming(f"{path}, judge"):
             return PromptedJudge(**written)

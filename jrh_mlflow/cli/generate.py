@@ -25,7 +25,7 @@ from jrh_mlflow.cli.options import (
     together,
 )
 from jrh_mlflow.cli.printing import print_table, save_table
-from jrh_mlflow.errors import BudgetError
+from jrh_mlflow.errors import BudgetError, suggest
 from jrh_mlflow.options import BY_RULES, NO_VALIDATOR, GenerationSettings
 from jrh_mlflow.reports.numbers import quote_text, spent_text
 from jrh_mlflow.text import given_text
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_tokens", "generator_seed", "extra")
 """Options that need a generator model."""
+_STAGES = ("planner", "editor", "summary", "validator")
+_TEXTS = ("model", "prompt", "api_base", "name", "rubric", "reasoning_effort", "tie_criterion")
+"""Fields of stages that are texts, whatever they look like."""
 
 
 data_options = together(
@@ -52,7 +55,14 @@ data_options = together(
 transcript_options = together(
     from_model(GenerationSettings, "group", "preprocess", "violation"),
     click.option("--value", "cells", multiple=True, metavar="CELL=LABEL", help="What a cell of the label means."),
-    from_model(GenerationSettings, "max_steps", "plans", "epochs"),
+    from_model(GenerationSettings, "max_steps", "plans", "epochs", "planner", "editor", "summary"),
+    click.option(
+        "--stage",
+        "stages",
+        multiple=True,
+        metavar="STAGE.FIELD=VALUE",
+        help="Of planner, editor, summary or verifier: prompt=FILE, model, api_base, temperature, max_tokens, …",
+    ),
 )
 """What only transcripts need, and the group to report by."""
 
@@ -66,7 +76,8 @@ model_options = together(
     click.option("--max-tokens", type=click.IntRange(1), help="Longest text. [2048]"),
     click.option("--generator-seed", type=int, help="Sent to the provider."),
     click.option("--extra", multiple=True, metavar="KEY=JSON", help="A further field of the generator's request."),
-    from_model(GenerationSettings, "validator", "pass_required"),
+    click.option("--validator", "--verifier", help=GenerationSettings.model_fields["validator"].description),
+    from_model(GenerationSettings, "pass_required"),
     click.option("--validator-api-base", help="Address of the validator's endpoint."),
     from_model(GenerationSettings, "labeller", "labeller_asks"),
     click.option("--labeller-api-base", help="Address of the labeller's endpoint."),
@@ -126,14 +137,16 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     """Join a recipe, if there is one, and the options given beside it into fields of `GenerationSettings`."""
     sampling = {name: options.pop(name) for name in _SAMPLING}
     prices, pairs, model = options.pop("price"), options.pop("pairs"), options.pop("generator")
-    cells = options.pop("cells")
+    cells, stages = options.pop("cells"), _stage_fields(options)
+    asked = stages.pop("validator", {})
     checks, check_base = options.pop("validator"), options.pop("validator_api_base")
     labels, label_base = options.pop("labeller"), options.pop("labeller_api_base")
     given = {name: value for name, value in options.items() if value is not None}
     if source.endswith((".yaml", ".yml")):
         from jrh_mlflow.recipe import load_generation
 
-        given = {**load_generation(source), **given}
+        # A model that is named here takes the place of the recipe's validator, with all that belongs to it.
+        given = {**load_generation(source, validator=None if checks else asked), **given}
     else:
         given["dataset"] = source
     from jrh_mlflow.suites.labels import labels_from_text
@@ -147,13 +160,16 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         given["values"] = read_pairs(cells, option="--value", form="CELL=LABEL")
     if model is not None or any(value not in (None, ()) for value in sampling.values()):
         given["generator"] = _generator(model, sampling, written=given.get("generator"))
+    given |= {stage: _joined(given.get(stage), fields) for stage, fields in stages.items()}
     if checks is not None:
-        given["validator"] = _validator(checks, check_base)
+        given["validator"] = _validator(checks, check_base, asked)
+    elif asked and "validator" not in given:
+        raise click.UsageError(f"--stage verifier.{next(iter(asked))} needs the verifier's model: give --verifier.")
     elif model in BY_RULES:
         # Whoever asks for rules has no key: the recipe's validator goes with its generator.
         given["validator"] = NO_VALIDATOR
     if labels is not None:
-        given["labeller"] = _validator(labels, label_base)
+        given["labeller"] = _validator(labels, label_base, {})
     if prices:
         given["prices"] = {**(given.get("prices") or {}), **_prices(prices, model)}
     if not given.get("rubric"):
@@ -192,17 +208,59 @@ def _generator(model: str | None, sampling: dict[str, Any], *, written: object) 
         raise click.UsageError(str(error)) from error
 
 
-def _validator(text: str, api_base: str | None) -> object:
+def _stage_fields(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Read `planner.prompt=plan.txt`, and `--planner MODEL`, as the fields of each stage."""
+    found: dict[str, dict[str, Any]] = {}
+    for pair in options.pop("stages"):
+        place, sign, value = pair.partition("=")
+        stage, dot, field = place.partition(".")
+        stage = "validator" if stage == "verifier" else stage
+        if stage not in _STAGES:
+            known = ", ".join((*_STAGES[:-1], "verifier"))
+            raise click.UsageError(f"--stage names a stage, {known}, but got {stage!r}.{suggest(stage, _STAGES)}")
+        if not (sign and dot and field and value):
+            raise click.UsageError("--stage takes STAGE.FIELD=VALUE, as in --stage planner.prompt=plan.txt.")
+        found.setdefault(stage, {})[field] = value if field in _TEXTS else _json_or_text(value)
+    for stage in _STAGES[:-1]:
+        if (model := options.pop(stage)) is not None:
+            found.setdefault(stage, {})["model"] = model
+    if (model := found.get("validator", {}).pop("model", None)) is not None:
+        options["validator"] = options["validator"] or model
+    return {stage: fields for stage, fields in found.items() if fields}
+
+
+def _joined(written: object, fields: dict[str, Any]) -> dict[str, Any]:
+    """Join the fields of a stage with the recipe's; an address belongs to its model."""
+    base = dict(written) if isinstance(written, dict) else {} if written is None else {"model": written}
+    if fields.get("model", base.get("model")) != base.get("model"):
+        base = {name: value for name, value in base.items() if name not in ("api_base", "extra", "callable")}
+    return {**base, **fields}
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return None if value == "none" else json.loads(value)
+    except ValueError:
+        return value
+
+
+def _validator(text: str, api_base: str | None, fields: dict[str, Any]) -> object:
+    place, colon, _ = text.partition(":")
+    by_itself = bool(colon) and ("/" not in place or place.endswith(".py"))
+    if fields and (by_itself or text == NO_VALIDATOR):
+        raise click.UsageError(f"--stage verifier.{next(iter(fields))} needs a model: give --verifier MODEL.")
     if text == NO_VALIDATOR:
         return text
-    place, colon, _ = text.partition(":")
-    if colon and ("/" not in place or place.endswith(".py")):
+    if by_itself:
         from jrh_mlflow.recipe import judge_from_text
 
         return judge_from_text(text)
     from jrh_mlflow.judges.prompted import PromptedJudge
 
-    return PromptedJudge(text, api_base=api_base)
+    try:
+        return PromptedJudge(text, **{"api_base": api_base, **fields})
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(f"The verifier: {error}") from error
 
 
 def _prices(given: tuple[str, ...], model: str | None) -> dict[str, tuple[float, float]]:

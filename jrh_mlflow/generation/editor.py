@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jrh_mlflow.judges.json_objects import UnreadableError, decode, spans
@@ -60,15 +60,18 @@ class Scene:
     rubric: str
     context: str = ""
     """What the labels mean, for briefs without the rubric."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Templates by stage; the package's own for a stage that is not named."""
 
     @classmethod
-    def of(cls, test: AgentTest, target: Target) -> Scene:
+    def of(cls, test: AgentTest, target: Target, prompts: Mapping[str, str]) -> Scene:
         """Say what a test wants of its target."""
         return cls(
             objective=test.objective(target),
             instruction=target.seed.instruction,
             rubric=target.question,
             context=labels_context(target.labels),
+            prompts=prompts,
         )
 
     def planner(self, messages: Sequence[Message], *, max_steps: int, told: str, rejected: str) -> str:
@@ -81,7 +84,7 @@ class Scene:
             "editable": ", ".join(map(str, editable(messages))),
             "rejected": "".join(f"- {line}\n" for line in (told, _again(rejected)) if line),
         }
-        return fill(prompt("agent_planner"), fields)
+        return self._filled("planner", fields)
 
     def editor(self, messages: Sequence[Message], step: Step, *, summary: str, rejected: str) -> str:
         """Ask for one message, edited."""
@@ -95,7 +98,7 @@ class Scene:
             "form": json.dumps(form(message), ensure_ascii=False, indent=1),
             "rejected": f"- {_again(rejected)}\n" if rejected else "",
         }
-        return fill(prompt("agent_editor"), fields)
+        return self._filled("editor", fields)
 
     def summariser(self, before: Message, after: Message, step: Step, *, summary: str, rejected: str) -> str:
         """Ask for the running summary after a step."""
@@ -108,7 +111,10 @@ class Scene:
             "after": message_block(after, code),
             "rejected": f"\n{_again(rejected)}\n" if rejected else "",
         }
-        return self.context + fill(prompt("agent_summary"), fields)
+        return self.context + self._filled("summary", fields)
+
+    def _filled(self, stage: str, fields: dict[str, str]) -> str:
+        return fill(self.prompts.get(stage) or prompt(f"agent_{stage}"), fields)
 
     def _fields(self, code: str) -> dict[str, str]:
         return {

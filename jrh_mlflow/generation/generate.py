@@ -98,6 +98,9 @@ def generate(
     labeller_asks: int = 1,
     grades: bool | None = None,
     invalid: Sequence[str] | Mapping[str, str] | str | None = None,
+    planner: object = None,
+    editor: object = None,
+    summary: object = None,
 ) -> Suite:
     """Make a reliability suite from labelled responses or transcripts and log the making as an MLflow run.
 
@@ -161,6 +164,11 @@ def generate(
         invalid: Tests that the rubric makes invalid, because it grades what they change: names, or a mapping from name
             to reason; they are not made, and suite and reports say so. `"propose"` asks the validator, once for each
             test that expects an unchanged answer, whether the rubric grades what it changes.
+        planner: Of transcripts: who plans the edits, when not the generator: a model name, a `Generator`, a function,
+            or a mapping of the fields of `Generator` and `prompt`, a template file (`generation.stages` says what it
+            may hold).
+        editor: Of transcripts: who edits, in the same way.
+        summary: Of transcripts: who keeps the running summary; the editor when None.
 
     Raises:
         RecipeError: for data, names or settings that make no sense, before anything is sent.
@@ -193,7 +201,7 @@ def run_generation(
     """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
     prepared = prepared or prepare_generation(settings)
     _check_ready(prepared)
-    local = local_models(prepared.generator, prepared.validator, prepared.labeller)
+    local = local_models(*prepared.writers.values(), prepared.validator, prepared.labeller)
     settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
     prepared = replace(prepared, settings=settings)
     similarity = as_similarity(settings.similarity, prepared.plan.corpus)
@@ -220,12 +228,11 @@ def _check_ready(prepared: PreparedGeneration) -> None:
     """Refuse a model that lacks its key or address, if a call is to be sent: kept answers need neither.
 
     Raises:
-        JudgeError: naming generator or validator, and what to set.
+        JudgeError: naming generator, stage or validator, and what to set.
     """
     if not prepared.lacking:
         return
-    has_function = prepared.generator is not None and prepared.model is None
-    if has_function or not may_exist(prepared.settings.journal):
+    if prepared.has_function or not may_exist(prepared.settings.journal):
         raise JudgeError(next(iter(prepared.lacking.values())))
     # The journal may hold it all. Making it from there shows whether a call is left.
     prepared = _proposed(_labelled(prepared))
@@ -301,7 +308,7 @@ def _proposed(prepared: PreparedGeneration) -> PreparedGeneration:
     if not asked or prepared.proposing is not None:
         return prepared
     with _journal(prepared) as (journal, client):
-        validator = prepared.asking(prepared.validator, prepared.validator_price, journal, client)
+        validator = prepared.asking(prepared.validator, journal, client)
         answers = run_coroutine(label_rows(asked, validator, asks=1, concurrency=prepared.settings.concurrency))
     plan = prepared.plan.without(graded(answers, prepared.plan.tests))
     return replace(prepared, plan=plan, as_read=prepared.data, proposing=answers)

@@ -50,7 +50,7 @@ UNLABELLED = (
 UNVERIFIED = "unverified"
 """The `label_source` of items whose label no validator confirmed."""
 _TRACES = "traces:"
-_ONLY_TRANSCRIPTS = ("violation", "preprocess", "max_steps", "plans", "epochs")
+_ONLY_TRANSCRIPTS = ("violation", "preprocess", "max_steps", "plans", "epochs", "planner", "editor", "summary")
 """Arguments of `generate` that speak about transcripts only."""
 _TRANSCRIPT_ROLES = ("label", "group")
 

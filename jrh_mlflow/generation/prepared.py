@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
@@ -16,7 +16,9 @@ from jrh_mlflow.generation.editor import Scene, Step, editable
 from jrh_mlflow.generation.invalid import proposal_items, proposal_note
 from jrh_mlflow.generation.labelling import Labelling
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, Job, finished, lay_out
+from jrh_mlflow.generation.stages import STAGES, Stage, StagedWriter, own_stages, read_stages
 from jrh_mlflow.generation.writers import (
+    BriefedWriter,
     CallableWriter,
     Generator,
     JudgeValidator,
@@ -78,18 +80,18 @@ class PreparedGeneration:
     """None: the tests' own rules."""
     validator: Judge | None
     """None: nobody is asked."""
-    generator_price: Price | None
-    validator_price: Price | None
     cap_micro: int | None
     labeller: Judge | None = None
     """Who labels rows without a label; None where none lacks one."""
-    labeller_price: Price | None = None
     labelling: Labelling | None = None
     """What came of that, once it is done."""
     as_read: GenerationPlan | None = None
     """The plan before labels and invalid tests were asked for; None where neither was."""
     proposing: Labelling | None = None
     """What the validator said about tests that the rubric may make invalid, once it was asked."""
+
+    stages: Mapping[str, Stage] = field(default_factory=dict)
+    """Of editing transcripts; empty where rules do, and for responses."""
 
     @property
     def data(self) -> GenerationPlan:
@@ -106,17 +108,32 @@ class PreparedGeneration:
         """Who writes, as the run's tag says it."""
         return self.model.model if self.model else "callable" if self.generator else OFFLINE
 
+    @cached_property
+    def writers(self) -> Mapping[str, Generator | WriterFunction]:
+        """Who is asked to write, by what they are: the generator, or the stages that have another model."""
+        if not self.stages:
+            return {} if self.generator is None else {"generator": self.generator}
+        named = {name: stage.writes for name, stage in self.stages.items()}
+        return {"generator" if writes == self.generator else name: writes for name, writes in named.items()}
+
+    @property
+    def has_function(self) -> bool:
+        """Whether a function of the user's writes, whose answers no journal keeps."""
+        return any(not isinstance(writes, Generator) for writes in self.writers.values())
+
     @property
     def needs_journal(self) -> bool:
         """Whether any model is asked."""
-        return self.model is not None or any(isinstance(one, ModelJudge) for one in (self.validator, self.labeller))
+        judges = [one for one in (self.validator, self.labeller) if isinstance(one, ModelJudge)]
+        return bool(judges) or any(isinstance(writes, Generator) for writes in self.writers.values())
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the suite should know first."""
         notes = [BY_RULE] if self.generator is None and self.plan.rewrites else []
-        if self.model and getattr(self.validator, "model", None) == self.model.model:
-            notes.append(SAME_MODEL.format(self.model.model))
+        models = [writes.model for writes in self.writers.values() if isinstance(writes, Generator)]
+        if (confirms := getattr(self.validator, "model", None)) in models:
+            notes.append(SAME_MODEL.format(confirms))
         if self.validator is None and self.generator is not None and self.plan.needs_validator:
             notes.append(UNCONFIRMED)
         if not self.settings.pass_required and self.plan.needs_validator:
@@ -135,11 +152,8 @@ class PreparedGeneration:
     @cached_property
     def lacking(self) -> Mapping[str, str]:
         """Models that cannot be asked, and what each lacks: a key, an address."""
-        asked = [
-            ("generator", self.model and self.model.as_judge()),
-            ("validator", self.validator),
-            ("labeller", self.labeller),
-        ]
+        writers = [(role, one.as_judge()) for role, one in self.writers.items() if isinstance(one, Generator)]
+        asked = [*writers, ("validator", self.validator), ("labeller", self.labeller)]
         found = [(role, judge.model, judge.lacks()) for role, judge in asked if isinstance(judge, ModelJudge)]
         # The generator comes last, and so is named where one model does both.
         return {model: f"The {role} {lacks}" for role, model, lacks in reversed(found) if lacks}
@@ -159,7 +173,13 @@ class PreparedGeneration:
             more |= {"labeller": self.labeller.fingerprint(), "asks": self.settings.labeller_asks}
         if self.proposals():
             more |= {"invalid": PROPOSE}
-        return outbox_key("generate", *parts, *([more] if more else []))
+        return outbox_key("generate", *parts, *(settings for settings in (more, self.stage_settings()) if settings))
+
+    def stage_settings(self) -> dict[str, dict[str, object]]:
+        """Return what is logged of each stage, as params `planner.*`; nothing where all are the generator's own."""
+        return {
+            name: {**_settings(self.stages[name].writes), **facts} for name, facts in own_stages(self.stages).items()
+        }
 
     def writer_settings(self) -> dict[str, object]:
         """Return what makes the writer this one; logged as params `generator.*`."""
@@ -187,27 +207,21 @@ class PreparedGeneration:
 
     def labels(self, journal: Journal | None, settings: ClientSettings) -> Validator:
         """Return who labels, under the same budget as all others."""
-        return self.asking(self.labeller, self.labeller_price, journal, settings)
+        return self.asking(self.labeller, journal, settings)
 
-    def asking(
-        self, judge: Judge | None, price: Price | None, journal: Journal | None, settings: ClientSettings
-    ) -> Validator:
+    def asking(self, judge: Judge | None, journal: Journal | None, settings: ClientSettings) -> Validator:
         """Return a judge that answers by itself, under the same budget as all others."""
         if not isinstance(judge, ModelJudge):
             assert isinstance(judge, AnsweringJudge)
             return JudgeValidator(judge, concurrency=settings.concurrency)
         assert journal is not None
         budget = Budget(journal, settings.budget)
-        return ModelValidator(judge, self._client(judge, price, journal, settings, budget))
+        return ModelValidator(judge, self._client(judge, journal, settings, budget))
 
     def _client(
-        self,
-        model: Generator | ModelJudge,
-        price: Price | None,
-        journal: Journal,
-        settings: ClientSettings,
-        budget: Budget,
+        self, model: Generator | ModelJudge, journal: Journal, settings: ClientSettings, budget: Budget
     ) -> ModelClient:
+        price = price_of(model.model, self.settings.prices)
         lacking = self.lacking.get(model.model)
         kind = ModelClient if lacking is None else partial(KeptAnswers, lacking=lacking)
         return kind(model.model, model.api_base, journal, replace(settings, price=price), budget=budget)
@@ -215,27 +229,37 @@ class PreparedGeneration:
     def participants(self, journal: Journal | None, settings: ClientSettings) -> tuple[Writer, Validator | None]:
         """Return who writes and who confirms; one model at one address has one client, and all share the budget."""
         budget = Budget(journal, settings.budget) if journal is not None else None
+        clients: dict[tuple[str, str | None], ModelClient] = {}
 
-        def client(model: Generator | ModelJudge, price: Price | None) -> ModelClient:
+        def client(model: Generator | ModelJudge) -> tuple[ModelClient, bool]:
+            """Return the client of a model, and whether somebody has it already."""
             assert journal is not None
             assert budget is not None
-            return self._client(model, price, journal, settings, budget)
+            place = (model.model, model.api_base)
+            is_known = place in clients
+            if not is_known:
+                clients[place] = self._client(model, journal, settings, budget)
+            return clients[place], is_known
 
-        generator, judge, shared = self.generator, self.validator, None
-        writer: Writer
-        if isinstance(generator, Generator):
-            shared = client(generator, self.generator_price)
-            writer = ModelWriter(generator, shared)
-        elif generator is None:
-            writer = OfflineWriter(self.settings.seed)
-        else:
-            writer = CallableWriter(generator, concurrency=settings.concurrency)
+        def briefed(writes: Generator | WriterFunction) -> BriefedWriter:
+            if not isinstance(writes, Generator):
+                return CallableWriter(writes, concurrency=settings.concurrency)
+            found, shared = client(writes)
+            return ModelWriter(writes, found, shared=shared)
+
+        judge, generator = self.validator, self.generator
+        writer: Writer = OfflineWriter(self.settings.seed) if generator is None else briefed(generator)
+        if self.stages and isinstance(writer, BriefedWriter):
+            writers = {
+                name: writer if stage.writes == generator else briefed(stage.writes)
+                for name, stage in self.stages.items()
+            }
+            writer = StagedWriter(writer, writers, self.stages)
         if not isinstance(judge, ModelJudge):
             assert judge is None or isinstance(judge, AnsweringJudge)
             return writer, JudgeValidator(judge, concurrency=settings.concurrency) if judge else None
-        if self.model and shared and (self.model.model, self.model.api_base) == (judge.model, judge.api_base):
-            return writer, ModelValidator(judge, shared, shared=True)
-        return writer, ModelValidator(judge, client(judge, self.validator_price))
+        found, shared = client(judge)
+        return writer, ModelValidator(judge, found, shared=shared)
 
 
 class KeptAnswers(ModelClient):
@@ -261,7 +285,7 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
         RecipeError: for data, names or settings that make no sense.
     """
     plan = lay_out(settings)
-    generator = as_generator(settings.generator)
+    generator, stages = _writers(settings, plan)
     if generator is None:
         _refuse_prompts(plan)
     proposing = read_invalid(settings.invalid, plan.tests)[1]
@@ -272,24 +296,38 @@ def prepare_generation(settings: GenerationSettings) -> PreparedGeneration:
     for judge, items in ((validator, plan.baselines()), (labeller, plan.questions())):
         if judge is not None:
             judge.begin(Suite(name="baselines", items=items))
-    generator_price = price_of(generator.model, settings.prices) if isinstance(generator, Generator) else None
-    validator_price, labeller_price = (one.price(settings.prices) if one else None for one in (validator, labeller))
     prepared = PreparedGeneration(
         settings=settings,
         plan=plan,
         generator=generator,
         validator=validator,
-        generator_price=generator_price,
-        validator_price=validator_price,
-        cap_micro=_cap(
-            settings.max_usd, (generator, generator_price), (validator, validator_price), (labeller, labeller_price)
-        ),
+        cap_micro=None,
         labeller=labeller,
-        labeller_price=labeller_price,
+        stages=stages,
     )
+    prepared = replace(prepared, cap_micro=_cap(prepared))
     for note in prepared.notes:
         logger.warning("%s", note)
     return prepared
+
+
+def _writers(
+    settings: GenerationSettings, plan: GenerationPlan
+) -> tuple[Generator | WriterFunction | None, dict[str, Stage]]:
+    """Resolve the generator and, of transcripts, the stages."""
+    generator = as_generator(settings.generator)
+    given = {name: getattr(settings, name) for name in STAGES}
+    by_rules = generator is None and (settings.generator is not None or not any(given.values()))
+    if by_rules or not isinstance(plan, AgentPlan):
+        return generator, {}
+    stages = read_stages(given, generator)
+    # Where every stage has a model of its own, nobody else is asked: the editor is who writes.
+    is_asked = any(stage.writes == generator for stage in stages.values())
+    return (generator if is_asked else stages["editor"].writes), stages
+
+
+def _settings(writes: Generator | WriterFunction) -> dict[str, object]:
+    return writes.settings() if isinstance(writes, Generator) else {"kind": "callable"}
 
 
 def _refuse_prompts(plan: GenerationPlan) -> None:
@@ -308,21 +346,19 @@ def _validator(spec: object, generator: Generator | WriterFunction | None) -> Ju
     return generator.as_judge() if isinstance(generator, Generator) else None
 
 
-def _cap(
-    max_usd: float | None,
-    generator: tuple[Generator | WriterFunction | None, Price | None],
-    *judges: tuple[Judge | None, Price | None],
-) -> int | None:
+def _cap(prepared: PreparedGeneration) -> int | None:
     """Return the cap in micro-dollars; every call it covers must have a price beforehand."""
-    writes, price = generator
+    max_usd, prices = prepared.settings.max_usd, prepared.settings.prices
     if max_usd is None:
         return None
-    if writes is not None and not isinstance(writes, Generator):
-        raise RecipeError("A cap needs calls that are priced beforehand, and the generator is a function.")
-    if writes is not None:
+    asked: list[Judge] = []
+    for role, writes in prepared.writers.items():
+        if not isinstance(writes, Generator):
+            raise RecipeError(f"A cap needs calls that are priced beforehand, and the {role} is a function.")
         refuse_surcharges(writes.extra or {})
-    asked = [(writes.as_judge() if writes else None, price), *judges]
-    caps = [checked_cap(max_usd, judge, price) for judge, price in asked if judge]
+        asked.append(writes.as_judge())
+    asked += [judge for judge in (prepared.validator, prepared.labeller) if judge]
+    caps = [checked_cap(max_usd, judge, judge.price(prices)) for judge in asked]
     return caps[0] if caps else None
 
 
@@ -374,9 +410,12 @@ class _Bill:
 
 def quoted(prepared: PreparedGeneration) -> GenerationQuote:
     """Add up what every rewrite would send, rendering all of them; of edits, as if each call were the longest."""
-    plan, model, judge = prepared.plan, prepared.model, prepared.validator
-    writing, checking = _Bill(prepared.generator_price), _Bill(prepared.validator_price)
-    labelling, asks = _Bill(prepared.labeller_price), prepared.settings.labeller_asks
+    plan, model, judge, prices = prepared.plan, prepared.model, prepared.validator, prepared.settings.prices
+    models = {name: stage.writes for name, stage in prepared.stages.items() if isinstance(stage.writes, Generator)}
+    models |= {} if model is None or prepared.stages else {"generator": model}
+    bills = {name: _Bill(price_of(one.model, prices)) for name, one in models.items()}
+    checking, labelling = (_Bill(one.price(prices) if one else None) for one in (judge, prepared.labeller))
+    editor, asks = models.get("editor", model), prepared.settings.labeller_asks
     for item in plan.questions() if prepared.labeller is not None else ():
         labelling.count(asks, asks)
         if isinstance(prepared.labeller, ModelJudge):
@@ -386,24 +425,24 @@ def quoted(prepared: PreparedGeneration) -> GenerationQuote:
         if isinstance(judge, ModelJudge):
             _add_asked(checking, item, judge, calls=1, most=1)
     for job in plan.rewrites:
-        if model is not None and isinstance(plan, AgentPlan):
-            _add_edits(writing, plan, job, model)
+        if isinstance(plan, AgentPlan):
+            _add_edits(bills, plan, job, prepared.stages)
         elif model is not None:
-            _add_text(writing, job, model)
+            _add_text(bills["generator"], job, model)
         if judge is not None and job.confirm:
-            checking.count(1, _rounds(plan, model) if model else 1)
+            checking.count(1, _rounds(plan, editor) if editor else 1)
             if isinstance(judge, ModelJudge):
-                _add_question(checking, plan, job, judge, model)
+                _add_question(checking, plan, job, judge, editor)
     return GenerationQuote(
         labels=about_labels(plan.labels),
         seeds=len(plan.seeds),
         items=len(plan.seeds) + plan.n_items,
-        generator_calls=writing.calls,
-        max_generator_calls=writing.most,
+        generator_calls=sum(bill.calls for bill in bills.values()),
+        max_generator_calls=sum(bill.most for bill in bills.values()),
         validator_calls=checking.calls,
         max_validator_calls=checking.most,
-        usd=_dollars(writing.likely, checking.likely, labelling.likely),
-        worst_usd=_dollars(writing.worst, checking.worst, labelling.worst),
+        usd=_dollars(*(bill.likely for bill in (*bills.values(), checking, labelling))),
+        worst_usd=_dollars(*(bill.worst for bill in (*bills.values(), checking, labelling))),
         labeller_calls=labelling.calls,
     )
 
@@ -433,34 +472,38 @@ def _add_text(bill: _Bill, job: Job, model: Generator) -> None:
     bill.pay(size=prompt_size(request), out=out, max_out=model.max_tokens, most=model.attempts)
 
 
-def _add_edits(bill: _Bill, plan: AgentPlan, job: Job, model: Generator) -> None:
+def _add_edits(bills: Mapping[str, _Bill], plan: AgentPlan, job: Job, stages: Mapping[str, Stage]) -> None:
     """Add the calls on one transcript, each as long as the longest."""
     assert isinstance(job.test, AgentTest)
     messages = plan.start(job).transcript or ()
-    briefs = _briefs(Scene.of(job.test, job.target), messages, plan.max_steps)
-    calls = 1 + 2 * _USUAL_STEPS
-    follow_ups = sum(len(message.tool_calls) for message in messages)
-    most = plan.plans * model.attempts * (1 + 2 * plan.max_steps + follow_ups)
-    bill.count(calls, most)
-    bill.pay(
-        size=max(prompt_size(model.request(brief, temperature=model.temperature)) for brief in briefs),
-        out=min(TYPICAL_OUTPUT_TOKENS, model.max_tokens),
-        max_out=model.max_tokens,
-        calls=calls,
-        most=most,
-        # Every answer may make the next prompt longer by as much as it holds.
-        grown=BYTES_PER_TOKEN * model.max_tokens,
-    )
+    scene = Scene.of(job.test, job.target, {name: stage.prompt.text for name, stage in stages.items()})
+    briefs, follow_ups = _briefs(scene, messages, plan.max_steps), sum(len(one.tool_calls) for one in messages)
+    n_most = {"planner": 1, "editor": plan.max_steps + follow_ups, "summary": plan.max_steps}
+    models = {name: stage.writes for name, stage in stages.items() if isinstance(stage.writes, Generator)}
+    longest = max((model.max_tokens for model in models.values()), default=0)
+    for name, model in models.items():
+        calls, most = 1 if name == "planner" else _USUAL_STEPS, plan.plans * model.attempts * n_most[name]
+        bills[name].count(calls, most)
+        bills[name].pay(
+            size=max(prompt_size(model.request(brief, temperature=model.temperature)) for brief in briefs),
+            out=min(TYPICAL_OUTPUT_TOKENS, model.max_tokens),
+            max_out=model.max_tokens,
+            calls=calls,
+            most=most,
+            # Every answer may make the next prompt longer by as much as it holds.
+            grown=BYTES_PER_TOKEN * longest,
+        )
 
 
-def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> Iterator[str]:
-    """Yield the longest briefs there can be at first: the planner sees all, the others one message twice."""
-    yield scene.planner(messages, max_steps=max_steps, told="", rejected="")
+def _briefs(scene: Scene, messages: Sequence[Message], max_steps: int) -> list[str]:
+    """List the longest briefs there can be at first: the planner sees all, the others one message twice."""
+    briefs = [scene.planner(messages, max_steps=max_steps, told="", rejected="")]
     if places := editable(messages):
         longest = max(places, key=lambda place: sum(map(len, message_texts(messages[place]))))
         step = Step(message=longest, change="", why="")
-        yield scene.editor(messages, step, summary="", rejected="")
-        yield scene.summariser(messages[longest], messages[longest], step, summary="", rejected="")
+        briefs.append(scene.editor(messages, step, summary="", rejected=""))
+        briefs.append(scene.summariser(messages[longest], messages[longest], step, summary="", rejected=""))
+    return briefs
 
 
 def _add_question(bill: _Bill, plan: GenerationPlan, job: Job, judge: ModelJudge, model: Generator | None) -> None:

@@ -16,6 +16,7 @@ from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.labelling import label_table
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Counts, Made, SetAside
 from jrh_mlflow.generation.prepared import PreparedGeneration
+from jrh_mlflow.generation.stages import own_stages
 from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import ReliabilityTest
@@ -64,6 +65,7 @@ def _made_from(prepared: PreparedGeneration, writer: Mapping[str, object]) -> di
         "n_seeds": len(plan.seeds),
         **_known(plan.settings()),
         "generator": _known(writer),
+        **({"stages": stages} if (stages := own_stages(prepared.stages)) else {}),
         "validator": prepared.validator.name if prepared.validator else NOT_ASKED,
         "seed": prepared.settings.seed,
         **({} if prepared.settings.pass_required else {"pass_required": False}),
@@ -153,6 +155,8 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
     # MLflow cuts long descriptions: the examples are then left to the artifact.
     fits = len(markdown) <= MAX_DESCRIPTION
     truncated = suite.origin.get("truncated")
+    own = {name: prepared.stages[name].prompt.text for name in own_stages(prepared.stages)}
+    prompts = {f"{keys.PROMPTS_FOLDER}/{name}.txt": text for name, text in own.items()}
     rows = [json.dumps(aside.to_dict(), ensure_ascii=False) + "\n" for aside in made.set_aside]
     return RunContent(
         points=points,
@@ -160,7 +164,12 @@ def generation_content(prepared: PreparedGeneration, made: Made, writer: Writer,
         description=markdown if fits else generation_markdown(suite, made, writer=writer.name, examples=False),
         described_in=keys.GENERATION_MARKDOWN,
         tags={keys.TAG_TRUNCATED: str(truncated)} if truncated else {},
-        artifacts={keys.SET_ASIDE_FILE: "".join(rows), keys.GENERATION_MARKDOWN: markdown, **_labels_file(prepared)},
+        artifacts={
+            keys.SET_ASIDE_FILE: "".join(rows),
+            keys.GENERATION_MARKDOWN: markdown,
+            **prompts,
+            **_labels_file(prepared),
+        },
         suite=suite,
     )
 
@@ -173,6 +182,7 @@ def _params(prepared: PreparedGeneration, writer: Writer, suite: Suite) -> dict[
     plan, settings = prepared.data, prepared.settings
     return {
         "generator": writer.settings(),
+        **prepared.stage_settings(),
         "validator": prepared.validator_settings(),
         "labeller": prepared.labeller_settings(),
         "dataset": {

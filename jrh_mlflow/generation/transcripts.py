@@ -11,6 +11,7 @@ from jrh_mlflow.generation.editor import Rejected, Scene, Step, changed_calls, r
 from jrh_mlflow.generation.pipeline import JobResult, Pipeline
 from jrh_mlflow.generation.plan import AgentPlan, Job, how_made
 from jrh_mlflow.generation.session import Session
+from jrh_mlflow.generation.stages import StagedWriter
 from jrh_mlflow.generation.writers import BriefedWriter, rule_rng
 from jrh_mlflow.perturb import AgentTest
 from jrh_mlflow.perturb.agents import Edited, assistant_places, messages_text, read_messages
@@ -63,13 +64,13 @@ class AgentPipeline(Pipeline):
         test, target = result.job.test, result.job.target
         assert isinstance(test, AgentTest)
         assistant_places(read_messages(target.seed.response))
-        if self._briefed is None:
+        if not isinstance(self._briefed, StagedWriter):
             edited = test.stand_in(target, rule_rng(target, seed=self._seed, attempt=0))
             return await self._verified(result, session, edited, planned=None)
         editing = Editing(
             session=session,
-            writer=self._briefed,
-            scene=Scene.of(test, target),
+            writers=self._briefed.by_stage,
+            scene=Scene.of(test, target, self._briefed.prompts),
             messages=list(self._plan.start(result.job).transcript or ()),
             max_steps=self._plan.max_steps,
             first=self._plan.twins[target.id] * _PER_TRANSCRIPT + len(result.tried) * _PER_PLAN,
@@ -109,6 +110,7 @@ class AgentPipeline(Pipeline):
             planned=planned,
             similarity=self._similarity.between(result.job.target.original, text),
             label_source=self._label_source(result),
+            stages=self._briefed.own if isinstance(self._briefed, StagedWriter) else None,
         )
         return result.end(text, [item], passed=passed)
 
@@ -130,7 +132,8 @@ class Editing:
     """One transcript under edit: a plan, then one step at a time, with a running summary."""
 
     session: Session
-    writer: BriefedWriter
+    writers: Mapping[str, BriefedWriter]
+    """By stage: planner, editor, summary."""
     scene: Scene
     messages: list[Message]
     """As they are now."""
@@ -150,6 +153,7 @@ class Editing:
         """
         before = tuple(self.messages)
         return await self._ask(
+            "planner",
             lambda problem: self.scene.planner(before, max_steps=self.max_steps, told=told, rejected=problem),
             lambda text: read_plan(text, before, max_steps=self.max_steps),
         )
@@ -177,10 +181,11 @@ class Editing:
             summaries=tuple(self.summaries),
         )
 
-    async def _ask(self, brief: Callable[[str], str], read: Callable[[str], T]) -> Taken[T]:
+    async def _ask(self, stage: str, brief: Callable[[str], str], read: Callable[[str], T]) -> Taken[T]:
         """Ask on the ramp until an answer can be taken.
 
         Args:
+            stage: Who is asked.
             brief: From what was wrong with the answer before (empty at first) to what the writer is told.
             read: Reads an answer or raises `Rejected`.
 
@@ -188,11 +193,11 @@ class Editing:
             Exhausted: when every attempt is used up.
         """
         rejected: list[str] = []
-        last = NO_ANSWER
-        for attempt, temperature in enumerate(self.writer.temperatures):
+        last, writer = NO_ANSWER, self.writers[stage]
+        for attempt, temperature in enumerate(writer.temperatures):
             # A call without a text adds nothing to the brief, so that a restart finds the attempt after it.
             told = brief(rejected[-1] if rejected else "")
-            reply = await self.session.ask(self.writer.question(told, attempt=attempt, first=self.first))
+            reply = await self.session.ask(writer.question(told, attempt=attempt, first=self.first))
             if reply.text is None:
                 last = reply.problem or NO_ANSWER
                 continue
@@ -209,12 +214,13 @@ class Editing:
                 rejected=tuple(rejected),
                 prompt_sha256=reply.prompt_sha256,
             )
-        raise Exhausted(len(self.writer.temperatures), last, rejected[-1] if rejected else NO_ANSWER)
+        raise Exhausted(len(writer.temperatures), last, rejected[-1] if rejected else NO_ANSWER)
 
     async def _edit(self, step: Step, *, by: str = "planner") -> None:
         before = tuple(self.messages)
         message, follows = before[step.message], by == "pipeline"
         taken = await self._ask(
+            "editor",
             lambda problem: self.scene.editor(before, step, summary=self.summary, rejected=problem),
             lambda text: read_edit(text, message, may_stay=follows),
         )
@@ -236,6 +242,7 @@ class Editing:
         after = self.messages[step.message]
         try:
             taken = await self._ask(
+                "summary",
                 lambda problem: self.scene.summariser(before, after, step, summary=self.summary, rejected=problem),
                 _read_summary,
             )
@@ -274,6 +281,7 @@ def edited_item(
     planned: Taken[tuple[Step, ...]] | None = None,
     similarity: float | None = None,
     label_source: str | None = None,
+    stages: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Item:
     """Return the item that an edited transcript becomes, with all that a reviewer needs.
 
@@ -286,9 +294,11 @@ def edited_item(
         planned: The planner's answer; None when a rule edited.
         similarity: Of the two transcripts as text.
         label_source: `unverified`, where that is to be said.
+        stages: Model and prompt of each stage, where they are not all the generator's with the package's prompts.
     """
     prompt, attempts = planned.prompt_sha256 if planned else None, result.attempts
     facts: dict[str, Any] = {
+        **({"stages": dict(stages)} if stages else {}),
         **how_made(generator, attempts, prompt_sha256=prompt, similarity=similarity, label_source=label_source),
         "test": result.job.test.name,
         "original": start.id,

@@ -32,6 +32,7 @@ from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.models.local.weights import canonical
 from jrh_mlflow.options import BY_RULES, OFFLINE
 from jrh_mlflow.perturb import ReliabilityTest, Target
+from jrh_mlflow.plugins import function_name
 from jrh_mlflow.schema.items import Call, Item
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text
@@ -213,8 +214,9 @@ def by_rule(test: ReliabilityTest, target: Target, *, seed: int, attempt: int) -
 class ModelWriter(BriefedWriter):
     """A generator model behind journal, limits and budget."""
 
-    def __init__(self, generator: Generator, client: ModelClient) -> None:
-        self._generator, self._client = generator, client
+    def __init__(self, generator: Generator, client: ModelClient, *, shared: bool = False) -> None:
+        """Set it up; a `shared` client is opened and closed by another writer."""
+        self._generator, self._client, self._shared = generator, client, shared
         self.name, self.temperatures = generator.model, generator.temperatures
 
     def settings(self) -> dict[str, object]:
@@ -222,8 +224,8 @@ class ModelWriter(BriefedWriter):
         return self._generator.settings()
 
     def opened(self) -> AbstractAsyncContextManager[object]:
-        """Open the client."""
-        return self._client
+        """Open the client, unless another writer does."""
+        return nullcontext() if self._shared else self._client
 
     def question(self, brief: str, *, attempt: int, first: int) -> Question:
         """Return the brief as a request."""
@@ -251,7 +253,7 @@ class CallableWriter(BriefedWriter):
 
     def __init__(self, function: WriterFunction, *, concurrency: int) -> None:
         self._function, self._concurrency = UserFunction(function, thread_name="jrh-writer"), concurrency
-        self.name = str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
+        self.name = function_name(function)
         self.temperatures = ramp(0.7, 1.3, ATTEMPTS)
 
     def settings(self) -> dict[str, object]:

@@ -21,7 +21,7 @@ from jrh_mlflow.scoring.expectations import UNCHANGED, Expectation
 Need = Literal["generator", "validator", "order", "grades", "scale", "transcripts"]
 """A model that writes; one that confirms; labels with two ends (a scale, or two); labels that grade; a scale; logs."""
 
-_FIELD = re.compile(r"\{(\w+)\}")
+_FIELD = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 _SAY_GRADES = "Say grades=True (--grades) where the last label is the better one, or leave the test out."
 _CONTEXT = "For context only, and never to be written into the text: a grader chooses among labels."
 
@@ -247,8 +247,13 @@ def labels_context(labels: Labels) -> str:
 
 
 def fill(template: str, fields: dict[str, str]) -> str:
-    """Put fields into a template in one pass, so that a field's text is never taken for another field."""
-    return _FIELD.sub(lambda found: fields.get(found[1], found[0]), template)
+    """Put fields into a template in one pass, so that a field's text is never taken for another field.
+
+    Example:
+        >>> fill("{a} and {{a}}", {"a": "{b}", "b": "no"})
+        '{b} and {a}'
+    """
+    return _FIELD.sub(lambda found: f"{{{found[1]}}}" if found[1] else fields.get(found[2], found[0]), template)
 
 
 @cache

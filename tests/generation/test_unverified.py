@@ -56,10 +56,10 @@ def test_of_transcripts_that_the_verifier_never_confirms_the_last_edited_one_is_
 ) -> None:
     with LoopbackServer(reply=edits(verdict=lambda shown: "no violation")) as server:
         strict = agent_tools.run(log, server, store_uri, tests=BREAK, plans=2)
-        n_asked = len(server.requests)
+        n_asked = server.counts["requests"]
         done = agent_tools.run(log, server, store_uri, tests=BREAK, plans=2, pass_required=False)
         # The same questions: whether an item is kept is no part of them.
-        assert len(server.requests) == n_asked
+        assert server.counts["requests"] == n_asked > 0
     assert (len(made(strict)), len(strict.made.set_aside), tags(strict)) == (0, 3, {})
     assert (len(made(done)), len(done.made.set_aside)) == (3, 0)
     assert tags(done) == {item.id: "unverified" for item in made(done)}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.plugins import function_from_text
+from jrh_mlflow.plugins import function_from_text, function_name
 from jrh_mlflow.schema.presentation import Message, saved_message
 from jrh_mlflow.suites.transcripts.openai import from_openai
 from jrh_mlflow.suites.transcripts.transcript import RESULTS, Transcript, asking
@@ -94,7 +94,7 @@ def check_steps(steps: Sequence[object]) -> dict[str, Step]:
 def _resolved(spec: object) -> tuple[str, Step]:
     """Return the name that is logged, without a folder of this machine, and the step."""
     if callable(spec):
-        name = str(getattr(spec, "__qualname__", type(spec).__qualname__)).rpartition("<locals>.")[2]
+        name = function_name(spec)
         return name, _own(name, spec)
     text = str(spec)
     head, _, argument = text.partition(":")
