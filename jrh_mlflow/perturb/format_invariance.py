@@ -81,7 +81,10 @@ class SpaceClusters(_Layout):
 
 
 class Indentation(_Layout):
-    """Lines moved to the right. Where some are indented already all move alike, which keeps lists and code nested."""
+    """Lines moved to the right. Where some are indented already all move alike, which keeps lists and code nested.
+
+    A text of one line is broken at its sentences first: a single indent at its start is hardly a change.
+    """
 
     name = "format_invariance_3"
     title = "lines indented"
@@ -92,10 +95,22 @@ class Indentation(_Layout):
         places = [start for start, _ in prose_lines(text)]
         if not places:
             raise NotApplicable("every line is code")
+        inner = unlike_fences(text, _sentence_starts(text)) if len(places) == 1 else []
+        if inner:
+            newline = "\r\n" if "\r\n" in text else "\n"
+            broken = [(place, place, newline + rng.choice(_INDENTS)) for place in _at_least(1, inner, rng)]
+            return [(places[0], places[0], rng.choice(_INDENTS)), *broken]
         if any(text[place].isspace() for place in places):
             indent = rng.choice(_INDENTS)
             return [(place, place, indent) for place in places]
-        return [(place, place, rng.choice(_INDENTS)) for place in some(places, 0.7, rng)]
+        return [(place, place, rng.choice(_INDENTS)) for place in _at_least(2, places, rng)]
+
+
+def _at_least(n: int, places: list[int], rng: random.Random) -> list[int]:
+    """Return most of the places, and no fewer than `n` where there are as many."""
+    chosen = some(places, 0.7, rng)
+    rest = [place for place in places if place not in chosen] if len(chosen) < n else []
+    return sorted([*chosen, *rest[: n - len(chosen)]])
 
 
 def _line_starts(text: str) -> list[int]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jrh_mlflow.perturb._base import NotApplicable
-from jrh_mlflow.perturb.english import fences
+from jrh_mlflow.perturb.english import fences, prose_lines, sentences, unlike_fences
 from jrh_mlflow.perturb.format_invariance import Indentation, SpaceClusters, VerticalSpacing
 from tests.perturb.code_tools import BENCH, ESSAY, TEXTS, complaints, target, written
 
@@ -118,3 +118,42 @@ def test_the_checks_catch_a_changed_word_and_an_unchanged_layout():
     item = target(test, "Two words.")
     assert [check(item, "Two\n\nwords!", BENCH) is None for check in test.checks] == [False, True]
     assert [check(item, "Two words.", BENCH) is None for check in test.checks] == [True, False]
+
+
+def indented(before: str, after: str) -> int:
+    """Count the lines outside code that begin further to the right than any line of the original with their words."""
+    own = {line.strip(): len(line) - len(line.lstrip()) for line in before.splitlines()}
+    lines = [line for start, end in prose_lines(after) if (line := after[start:end])]
+    return sum(len(line) - len(line.lstrip()) > own.get(line.strip(), 0) for line in lines)
+
+
+SENTENCES = st.lists(
+    st.sampled_from(
+        ["Rain fell.", "Why so?", "It said “No!” twice.", "Dr. Lee came.", "So be it.", "```", "- A point."]
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(
+    paragraphs=st.lists(SENTENCES, min_size=1, max_size=3),
+    gap=st.sampled_from(["\n", "\n\n", "\r\n"]),
+    number=st.integers(0, 99),
+)
+def test_two_sentences_or_lines_are_enough_for_two_indented_lines(paragraphs, gap, number):
+    text = gap.join(" ".join(sentences) for sentences in paragraphs)
+    starts = unlike_fences(text, [start for start, _ in sentences(text)][1:])
+    if not prose_lines(text) or (len(prose_lines(text)) < 2 and not starts):
+        return
+    after = written(Indentation(), text, number)
+    assert indented(text, after) >= 2, (text, after)
+    assert after.split() == text.split()
+
+
+def test_a_paragraph_of_one_line_is_broken_at_its_sentences_and_code_stays():
+    text = "First the dough. Then the oven. Last the cake.\n```\nbake(cake)\n```"
+    after = written(Indentation(), text, 1)
+    assert after.endswith("```\nbake(cake)\n```")
+    assert all(line[0] in " \t" for line in after.split("\n")[:-3])
+    assert len(after.split("\n")) > len(text.split("\n"))

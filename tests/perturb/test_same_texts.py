@@ -30,7 +30,7 @@ WRITTEN = {
     "label_flip": "533c9534935105af",
     "format_invariance_1": "fd39eea9a8386429",
     "format_invariance_2": "121b3ec48cbfce17",
-    "format_invariance_3": "7060f6d34dd89799",
+    "format_invariance_3": "5f376e3cc747d8b6",
     "semantic_paraphrase": "becb7b7cbb95c080",
     "verbosity_bias_long": "5c10c33c5f584c27",
     "verbosity_bias_short": "4510500ce66b6912",
