@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -102,7 +102,22 @@ _COUNTS = tuple(word for word, value in NUMBER_WORDS.items() if int(value) > 1)
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"(?<![\w.,])[0-9]+(?:[.,][0-9]+)*(?![\w])")
 _LIST_MARK = re.compile(r"[0-9]+[.):](?:\s|$)")
-_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
+_PLACE = "in|from|to|near|through"
+_BEFORE = f"{_PLACE}|at|via|against|by|with|than|including|like|such as|called|named"
+_PERSON = r"mr\.?|mrs\.?|ms\.?|dr\.?|prof\.?|st\.?|professor|president|senator|king|queen|aunt|uncle"
+_AFTER = (
+    "and|or|but|is|was|are|were|has|had|in|at|on|to|for|with|by|from|as|when|because|who|which|that|would|will|could"
+    "|should|can|did|does|said|says|states|stated|wrote|writes|asked|told|during|after|before|until|since|while"
+)
+_NAME = re.compile(
+    rf"(?<![\w'’-])(?:(?P<before>(?i:{_BEFORE}))|(?P<of>[a-z]{{1,30}} of)|(?P<person>(?i:{_PERSON})))"
+    rf" (?!(?i:{_PERSON})\b)(?P<name>[A-Z][a-z]+(?: [A-Z][a-z]+){{0,3}})(?=[,;:!?)\n]|\.?\s*\Z|\.\s| (?:{_AFTER})\b)"
+)
+"""A name after a word that tells what it is and before one that ends it: `in Leeds,`, not `the Leeds council`."""
+_MONTH = re.compile(r"\b(?P<name>January|February|April|June|July|September|October|November|December)\b")
+_DAY = re.compile(r"\b(?P<name>(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)\b")
+_PEOPLE = re.compile(r"(?:ish|ese|ian|ean|ican|Israeli|Iraqi|French|Dutch|Greek|Arabic|Latin|Swiss|German)\Z")
+_MARKED = re.compile(r"[%$€£]")
 _AFFIRMED = re.compile(r"\b(?:is|are|was|were|can|could|will|would|should|must)\b(?= [\w])")
 _NEGATED = re.compile(
     r"\b(?:is|are|was|were|can|could|will|would|should|must|do|does|did|has|have|had)"
@@ -186,15 +201,49 @@ def _negations(passage: _Passage, rng: random.Random) -> list[InjectedError]:
 
 
 def _swaps(passage: _Passage, rng: random.Random) -> list[InjectedError]:
-    """Let the numbers, or the names, of two sentences change places."""
+    """Let two numbers, names or dates of one kind, in two sentences, change places: wrong, and still to be read."""
+    first: dict[str, dict[int, Edit]] = {}
+    for number, kind, fact in _facts(passage):
+        first.setdefault(kind, {}).setdefault(number, fact)
     found = []
-    for facts in (passage.numbers(), passage.matches(_NAME)):
-        first = dict(reversed(facts))
-        for (one, here), (other, there) in pairwise(sorted(first.items())):
-            if here.group() != there.group():
-                edits = ((*here.span(), there.group()), (*there.span(), here.group()))
+    for facts in first.values():
+        for (one, here), (other, there) in pairwise(sorted(facts.items())):
+            if _can_swap(passage, (one, here[2]), (other, there[2])):
+                edits = ((*here[:2], there[2]), (*there[:2], here[2]))
                 found.append(InjectedError(kind="swap", edits=edits, sentences=frozenset({one, other})))
     return found
+
+
+def _facts(passage: _Passage) -> Iterator[tuple[int, str, Edit]]:
+    """Yield what may change places: the number of its sentence, its kind, and where it stands."""
+    for number, match in passage.numbers():
+        yield number, _number_kind(passage.text, match), (*match.span(), match.group())
+    for pattern, kind in ((_MONTH, "month"), (_DAY, "day"), (_NAME, "")):
+        for number, match in passage.matches(pattern):
+            name = match["name"]
+            if kind or not (_MONTH.match(name) or _DAY.match(name)):
+                yield number, kind or _name_kind(match), (*match.span("name"), name)
+
+
+def _number_kind(text: str, match: re.Match[str]) -> str:
+    """Numbers of one length with the same sign around them; years are a kind of their own."""
+    number, around = match.group(), text[match.start() - 1 : match.start()] + text[match.end() : match.end() + 2]
+    year = len(number) == 4 and number[:2] in ("17", "18", "19", "20")
+    return "year" if year else f"number {len(number)} {''.join(_MARKED.findall(around))}"
+
+
+def _name_kind(match: re.Match[str]) -> str:
+    """Names after the same word and, but for places and people, of as many words; nationalities are a kind apart."""
+    before = "person" if match["person"] else "of" if match["of"] else match["before"].lower()
+    size = "" if before in (*_PLACE.split("|"), "person") else f" {len(match['name'].split())}"
+    return f"{before}{size} {'people' if _PEOPLE.search(match['name']) else 'name'}"
+
+
+def _can_swap(passage: _Passage, one: tuple[int, str], other: tuple[int, str]) -> bool:
+    """Whether each is new to the sentence that it comes to, and neither is a part of the other."""
+    (here, mine), (there, yours) = one, other
+    sentences = [passage.text[slice(*passage.sentences[number])] for number in (here, there)]
+    return mine not in yours and yours not in mine and yours not in sentences[0] and mine not in sentences[1]
 
 
 def _nonsense(passage: _Passage, rng: random.Random) -> list[InjectedError]:

@@ -206,17 +206,60 @@ def test_the_errors_do_not_depend_on_how_each_dose_is_seeded():
     assert len({doses(ESSAY, 2, f"s{number}")[1] for number in range(12)}) > 6
 
 
-def test_every_kind_of_error_occurs_and_says_the_wrong_thing():
+def errors_of(text: str) -> dict[str, set[str]]:
+    """All texts with one error, by its kind."""
     kinds: dict[str, set[str]] = {}
     for number in range(40):
-        for error in planned(ESSAY, f"s{number}"):
-            kinds.setdefault(error.kind, set()).add(apply(ESSAY, error.edits))
-    assert set(kinds) == {"number", "antonym", "negation", "swap", "nonsense"}
+        for error in planned(text, f"s{number}"):
+            kinds.setdefault(error.kind, set()).add(apply(text, error.edits))
+    return kinds
+
+
+PLACES = (
+    "She was born in Leeds, and grew up there. Later she lived in New York in 1995. He stayed in England until 1998."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        (PLACES, "in New York, and grew up there. Later she lived in Leeds in 1995."),
+        (PLACES, "Later she lived in New York in 1998. He stayed in England until 1995."),
+        ("It began in June 1919. It ended in October 1920.", "It began in October 1919. It ended in June 1920."),
+        ("Every Monday she swims. On Friday she rests.", "Every Friday she swims. On Monday she rests."),
+        ("It was said by Dr. Huang. Then Mr. Alto wrote a reply.", "said by Dr. Alto. Then Mr. Huang wrote"),
+        ("It costs $20 now. It cost $15 then.", "It costs $15 now. It cost $20 then."),
+    ],
+)
+def test_facts_of_one_kind_change_places_and_the_text_can_be_read(text, swapped):
+    assert any(swapped in wrong for wrong in errors_of(text)["swap"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The Russian army came. They asked the United Nations for help.",
+        "According to Dr. Huang it rained. The author Nick wrote that it was dry.",
+        "They spoke in Spanish all day. He lived in Leeds for years.",
+        "She was 14 then. It was 1995 and they moved.",
+        "About 60 % of it is forest. It has 25 lakes now.",
+        "He came from North Korea. It comes from Korea.",
+        "He went from Crimea to Russia. She came from Russia to stay.",
+        "They live in NASA housing. He stayed in Leeds then.",
+        "Technological Innovations: the Nazi regime fell. By Germany-Residents it was told.",
+    ],
+)
+def test_facts_of_different_kinds_keep_their_places(text):
+    assert "swap" not in errors_of(text)
+
+
+def test_every_kind_of_error_occurs_and_says_the_wrong_thing():
+    kinds = errors_of(ESSAY)
+    assert set(kinds) == {"number", "antonym", "negation", "nonsense"}
     assert any("The rate is lower in summer" in text for text in kinds["antonym"])
     assert any("The rate is not higher in summer" in text for text in kinds["negation"])
     assert any("Farmers should forget" in text for text in kinds["negation"])
     assert all("1779" not in text or "60 %" not in text or "25." not in text for text in kinds["number"])
-    assert any("in 60. Plants" in text and "about 1779 %" in text for text in kinds["swap"])
     assert all(text.replace(ESSAY[:20], "") and len(text) > len(ESSAY) for text in kinds["nonsense"])
 
 

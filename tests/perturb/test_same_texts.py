@@ -41,7 +41,7 @@ WRITTEN = {
     "prompt_injection": "63cc5417e1416e22",
     "authority": "aadc2b2e8b6f7f77",
     "padding": "3b5903118b0492e8",
-    "error_injection": "a71d03d5618e698b",
+    "error_injection": "c1393adf14352474",
     "rubric_paraphrase": "e34cb2b0c7574614",
     "agent_perturbation": "92acd4a5f98b9dfb",
     "agent_positives": "5f3c0f322c2e1130",
