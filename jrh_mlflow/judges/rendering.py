@@ -127,7 +127,8 @@ def fitting(kind: str, answers: Sequence[str], ordinal: bool | None = None) -> s
         return "transcript"
     if kind != "response":
         raise ValueError(f"A presentation is a pair, a response or a transcript, but got {kind!r}.")
-    return "ordinal" if (is_scale(answers) if ordinal is None else ordinal) else "label"
+    # The template speaks of numbers: a scale of words is put as labels, in its order.
+    return "ordinal" if ordinal is not False and is_scale(answers, fewest=2 if ordinal else 3) else "label"
 
 
 @lru_cache(maxsize=256)

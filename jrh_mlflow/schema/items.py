@@ -247,7 +247,7 @@ def bare_question(rubric: str, answers: Sequence[str]) -> tuple[str, str]:
     return (bare, found + tail) if is_end else (rubric, "")
 
 
-def is_scale(answers: Sequence[str]) -> bool:
+def is_scale(answers: Sequence[str], *, fewest: int = 3) -> bool:
     """Tell whether answers are taken for a scale where nobody says: three or more numbers, rising or falling.
 
     Example:
@@ -256,7 +256,7 @@ def is_scale(answers: Sequence[str]) -> bool:
     """
     levels = [float(answer) for answer in answers if _LEVEL.fullmatch(answer)]
     rising, falling = (all(a < b for a, b in pairwise(order)) for order in (levels, levels[::-1]))
-    return 3 <= len(answers) == len(levels) and (rising or falling)
+    return fewest <= len(answers) == len(levels) and (rising or falling)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -216,6 +216,18 @@ def test_several_words_have_accuracy_and_nothing_of_two_labels_or_a_scale():
     }
 
 
+def test_sources_at_the_lowest_label_leave_the_error_doses_whatever_the_judge_says():
+    rows = [*doses({"a": ["5", "4", "4", "2"], "b": ["5", "5", "5", "5"]})]
+    own = [point("baseline", "3", "1", source="c"), *doses({"c": ["3", "2", "2", "2"]})[1:]]
+    low = [point("baseline", "1", "1", source="d"), *doses({"d": ["1", "1", "1", "1"]})[1:]]
+    found = report([*rows, *own, *low])
+    one = reading(found, "error_injection/monotone")
+    assert (one.value, one.n, one.excluded) == (0.5, 2, 0)
+    assert reading(found, "error_injection_3/decline").n == 2
+    none = report(low, labels=["1", "2", "3", "4", "5"])
+    assert reason(none, "error_injection/monotone").reason.endswith("whose own label is above the lowest")
+
+
 def test_the_pool_of_all_tests_leaves_the_baseline_out():
     rows = [
         *points("baseline", [("no", "yes")] * 9),
