@@ -79,8 +79,11 @@ class Prepared:
         return count_calls(self.suite, self.judge, replicates=self.replicates)
 
     def budget(self, name: str | None = None) -> str | None:
-        """Name the budget that the cap is kept in, where there is one: by default one of its own."""
-        return None if self.cap_micro is None else name or outbox_key("budget", *self.identity)
+        """Name the budget that the cap is kept in: by default one of its own, where there is a cap.
+
+        One that was named counts what is paid, with a cap or without.
+        """
+        return name or (None if self.cap_micro is None else outbox_key("budget", *self.identity))
 
     @property
     def journal_place(self) -> str | None:

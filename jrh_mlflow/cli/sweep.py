@@ -102,7 +102,7 @@ def _join(space: str, given: dict[str, Any], *, early_stop: bool, as_json: bool)
 def _print_quote(space: str, given: dict[str, Any], *, as_json: bool) -> None:
     from jrh_mlflow.sweeps.sweep import price_sweep
 
-    known = ("suite", "n_trials", "seed", "journal", "prices", "tracking_uri", "fresh_after")
+    known = ("suite", "n_trials", "max_usd", "seed", "journal", "prices", "tracking_uri", "fresh_after")
     quoted = price_sweep(space, **{name: given[name] for name in known if name in given})
     if as_json:
         click.echo(json.dumps(quoted.to_dict(), indent=1))
@@ -110,7 +110,18 @@ def _print_quote(space: str, given: dict[str, Any], *, as_json: bool) -> None:
     click.echo(f"configurations  {quoted.configurations} of {quoted.judges} judges")
     click.echo(f"whole grid      {quoted.grid_calls} different calls: {_dollars(quoted, 'grid')}")
     click.echo(f"{quoted.n_trials} trials".ljust(16) + f"{quoted.trials_calls} calls: {_dollars(quoted, 'trials')}")
-    click.echo(f"held-out half   {quoted.holdout_calls_each} calls for each configuration of the front")
+    dearest = "" if quoted.holdout_worst_usd is None else f", at most ${quoted.holdout_worst_usd:.4f}"
+    click.echo(f"held-out half   {quoted.holdout_calls_each} calls for each configuration of the front{dearest}")
+    if quoted.max_usd is not None and quoted.sure_usd is not None:
+        _print_shares(quoted)
+
+
+def _print_shares(quoted: SweepQuote) -> None:
+    cap, sure = f"${quoted.max_usd:.4f}", f"${quoted.sure_usd:.4f}"
+    whole = f"{quoted.covered_usually} of {quoted.configurations} configurations with both halves, about"
+    click.echo(f"cap {cap}".ljust(16) + f"{whole}; {quoted.covered} for sure")
+    click.echo(" " * 16 + "of it the held-out half of all that may be on the front is set aside before each trial")
+    click.echo(" " * 16 + f"one configuration is sure to have an answer from {sure} on")
 
 
 def _dollars(quoted: SweepQuote, what: str) -> str:

@@ -1,4 +1,4 @@
-"""A run's money: its cap, and the worst case of each call, set aside before it is sent, settled after."""
+"""A run's money: its cap, the worst case of each call, set aside before it is sent, settled after; what was paid."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import logging
 import math
 import time
+from dataclasses import dataclass, fields
 
 from jrh_mlflow.engine.journal import Journal, Reservation
+from jrh_mlflow.engine.journal.rows import LOST, SettledCall
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.models.prices import Price
@@ -25,8 +27,8 @@ PATIENCE_S = 900.0
 """Others that settle nothing for so long are not waited for any more."""
 TELL_S = 10.0
 """Who waits longer than this for calls of others says so, once."""
-
-
+ATTEMPT = "attempt"
+"""How the reason of a failed attempt that was perhaps billed begins."""
 CAREFUL_SHARE = 0.1
 """Of what is left of a cap: what may be in flight before an answer has shown that worst cases hold."""
 
@@ -116,8 +118,12 @@ class Budget:
         Raises:
             Overrun: One has.
         """
-        if self._overrun is not None and self._name is not None:
+        if self._overrun is not None and self._is_capped:
             raise self._overrun
+
+    @property
+    def _is_capped(self) -> bool:
+        return self._name is not None and self._journal.is_capped(self._name)
 
     async def _begin(self, worst_micro: int) -> None:
         """Wait while too much would be in flight before anything is known of what calls really cost."""
@@ -217,7 +223,7 @@ class Budget:
     def _note_overrun(self, overrun: Overrun) -> None:
         if self._overrun is None:
             self._overrun = overrun
-            then = "Nothing more is sent." if self._name else "Without a cap nothing is stopped."
+            then = "Nothing more is sent." if self._is_capped else "Without a cap nothing is stopped."
             logger.warning("%s. %s", overrun.what.capitalize(), then)
 
     async def _wait_for_room(self, seen: tuple[int, int] | None, worst_micro: int) -> tuple[int, int] | None:
@@ -256,6 +262,58 @@ class Budget:
         if now != self._latest:
             self._latest, self._changed_at = now, time.monotonic()
         return time.monotonic() - self._changed_at > PATIENCE_S
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paid:
+    """What was sent and paid: the endpoint's side of the books, as far as it is known here."""
+
+    calls: int = 0
+    """Requests that were served, or perhaps: not those that were turned away, nor what came from the journal."""
+    unknown: int = 0
+    """Of these, with a cost that nobody told: a timeout, a cut connection, no usage, no price."""
+    micro: int = 0
+    """Micro-dollars of the others."""
+    input_tokens: int = 0
+    """Where a usage was told, like those below."""
+    output_tokens: int = 0
+
+    def __add__(self, other: Paid) -> Paid:
+        return Paid(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+
+    @property
+    def usd(self) -> float | None:
+        """Dollars of the calls whose cost is known; None when it is for none of them."""
+        return None if self.calls and self.unknown == self.calls else self.micro / 1_000_000
+
+
+def paid_from(journal: Journal, budget: str, *, is_priced: bool) -> Paid:
+    """Add up what a budget of the journal has paid, by whatever process, killed ones included.
+
+    Args:
+        journal: Where the budget is kept.
+        budget: Its name.
+        is_priced: Whether the price of every model is known: otherwise a cost of 0 is an unknown one.
+    """
+    return sum((_paid(call, is_priced=is_priced) for call in journal.settled(budget)), Paid())
+
+
+def _paid(call: SettledCall, *, is_priced: bool) -> Paid:
+    if call.response is None:
+        # A failure that is no attempt was turned away or never sent, and costs nothing.
+        is_perhaps_billed = call.state == LOST or (call.reason or "").startswith(ATTEMPT)
+        return Paid(calls=1, unknown=1) if is_perhaps_billed else Paid()
+    told = Response.from_json(call.response)
+    given, made = told.input_tokens, told.output_tokens
+    has_usage = given is not None and made is not None
+    is_known = told.cost_usd is not None or (has_usage and (is_priced or call.cost_micro > 0))
+    return Paid(
+        calls=1,
+        unknown=not is_known,
+        micro=call.cost_micro if is_known else 0,
+        input_tokens=given or 0,
+        output_tokens=made or 0,
+    )
 
 
 def checked_cap(max_usd: float | None, judge: Judge, price: Price | None) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine.budget import AnsweredElsewhere, Budget, OutOfBudget
+from jrh_mlflow.engine.budget import ATTEMPT, AnsweredElsewhere, Budget, OutOfBudget
 from jrh_mlflow.engine.endings import failure_micro
 from jrh_mlflow.engine.interrupts import NotAsked, idle
 from jrh_mlflow.engine.journal import Journal
@@ -76,8 +76,8 @@ class Booking:
             return
         self.is_held = False
         self.cost_micro = self.cost_micro + micro if is_known and self.cost_micro is not None else None
-        reason = f"attempt {attempt}: {error}"
-        await self.budget.failed(self.request, self.key, reason, cost_micro=micro)
+        reason = f"{ATTEMPT} {attempt}: {error}"
+        await self.budget.failed(self.request, self.key, reason, cost_micro=micro, response=error.usage)
 
     async def release(self) -> None:
         """Take back what is set aside for an attempt that is not made."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures.composite import parts, reliability
 from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift, operating_point, resolution_shifts
 from jrh_mlflow.reports.cards import Card, brief_run, first_rows
 from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.sweep import sweep_figures
-from jrh_mlflow.reports.numbers import reading_text
+from jrh_mlflow.reports.numbers import at_least_text, reading_text
 from jrh_mlflow.reports.sweep import Dot, members_table, sweep_markdown, sweep_page
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties
@@ -42,6 +43,10 @@ class Findings:
     """The front on the half that nobody searched."""
     failed: dict[str, str] = field(default_factory=dict)
     """Configurations that could not be held out, with the reason."""
+    unpaid: dict[str, str] = field(default_factory=dict)
+    """Configurations that the cap could not hold out, with the reason."""
+    unrefined: set[str] = field(default_factory=set)
+    """Configurations whose place on the front is undecided, and that the cap has no replicates for."""
     truncated: str | None = None
     """Why the sweep ended before its time."""
 
@@ -149,8 +154,8 @@ class Sweep:
     shifts: Sequence[ResolutionShift]
     n_grid: int
     """Configurations of the space."""
-    n_calls: int
-    """Calls made by all trials and later stages; what the journal served is not among them."""
+    paid: Paid
+    """Of all trials and later stages, in whatever process; what the journal served is not among it."""
     grid_calls: int
     """Calls of the whole grid on the whole suite."""
     truncated: str | None = None
@@ -158,6 +163,11 @@ class Sweep:
     best_key: str | None = None
     cheapest_key: str | None = None
     simulated: bool = False
+
+    @property
+    def n_calls(self) -> int:
+        """Calls that the endpoints served, or perhaps served."""
+        return self.paid.calls
 
     @cached_property
     def metrics(self) -> dict[str, float]:
@@ -173,7 +183,7 @@ class Sweep:
             hypervolume=self.hypervolume,
             members={name: (one.reliability, one.usd_per_1k) for name, one in members.items() if one is not None},
         )
-        return keys.last_values(points)
+        return keys.last_values([*points, *keys.paid_points(self.paid)])
 
     @property
     def front(self) -> list[Member]:
@@ -209,6 +219,8 @@ class Sweep:
             "n_trials": len(self.trials),
             "n_calls": self.n_calls,
             "grid_calls": self.grid_calls,
+            "cost_usd": self.paid.usd,
+            "unknown_costs": self.paid.unknown,
             "front": [member.to_dict() for member in self.front],
             "measured": [member.to_dict() for member in self.members],
             "best": self.best_key,
@@ -238,6 +250,7 @@ class Sweep:
             facts={
                 "tried": f"{len(self.trials)} of {self.n_grid} configurations",
                 "calls": f"{self.n_calls:,}{share}",
+                "cost": at_least_text(self.paid.usd, self.paid.unknown),
                 "hypervolume": reading_text(self.hypervolume, places=2),
             },
             links=[self.link],
@@ -271,7 +284,7 @@ class Sweep:
         )
 
 
-def assembled(context: SweepContext, findings: Findings) -> Sweep:
+def assembled(context: SweepContext, findings: Findings, *, paid: Paid) -> Sweep:
     """Bring everything together that the trials and the later stages measured."""
     trials, objectives, seed = context.trials, context.space.objectives, context.seed
     search, holdout = findings.search, findings.holdout
@@ -286,6 +299,7 @@ def assembled(context: SweepContext, findings: Findings) -> Sweep:
         fair = [holdout[key] for key in sorted(front) if key in holdout] or [search[key] for key in sorted(front)]
         hypervolume = area(fair, dearest=dearest, seed=seed)
     points, failed = _operating(trials, search), {**trials.failed, **findings.failed}
+    refused = _unrefined_note(len(findings.unrefined))
     calls_each = sum(len(item.orders) * item.replicates for item in context.suite.items)
     return Sweep(
         run_id=context.parent,
@@ -302,10 +316,10 @@ def assembled(context: SweepContext, findings: Findings) -> Sweep:
         operating=points,
         shifts=resolution_shifts(points, seed=seed),
         n_grid=len(trials.grid),
-        n_calls=_n_calls(trials, findings),
+        paid=paid,
         grid_calls=calls_each * sum(configuration.policy.replicates for configuration in trials.grid),
         truncated=findings.truncated,
-        notes=[f"{trials.by_key[key].label} could not be measured: {why}" for key, why in failed.items()],
+        notes=[*(f"{trials.by_key[key].label} could not be measured: {why}" for key, why in failed.items()), *refused],
         best_key=best,
         cheapest_key=cheapest_tied(search, holdout, tied),
         simulated=any(result.simulated for result in search.values()),
@@ -364,10 +378,11 @@ def _measured_columns(result: TrialResult, *, seed: int) -> dict[str, Any]:
     }
 
 
-def _n_calls(trials: Trials, findings: Findings) -> int:
-    searched = [trial.user_attrs[RESULT]["n_calls"] for trial in trials.all() if RESULT in trial.user_attrs]
-    refined = [result.n_calls for result in findings.search.values() if result.repeats > 1]
-    return int(sum(searched) + sum(refined) + sum(result.n_calls for result in findings.holdout.values()))
+def _unrefined_note(count: int) -> list[str]:
+    if not count:
+        return []
+    whose = "Whether one configuration is" if count == 1 else f"Whether {count} configurations are"
+    return [f"{whose} on the front is undecided, and the cap has no room for more replicates."]
 
 
 def _operating(trials: Trials, found: Mapping[str, TrialResult]) -> list[OperatingPoint]:

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.runner import is_running
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import JrhError, RecipeError
 from jrh_mlflow.home import writable_home
 from jrh_mlflow.sweeps.space import Configuration, Space
 from jrh_mlflow.tracking.store import store_place
@@ -36,10 +36,14 @@ GRACE_S = 60
 """A trial without a heartbeat for so long belongs to a process that died."""
 
 WORKER, FAILED, STOPPED, RESULT = "jrh:worker", "jrh:failed", "jrh:stopped", "jrh:result"
-DUPLICATE = "jrh:duplicate"
+DUPLICATE, CLAIM = "jrh:duplicate", "jrh:claim"
 """User attributes of a trial."""
 PARENT, LIMITS = "jrh:parent", "jrh:limits"
 """User attributes of a study: its parent run, and what the sweep was started with, for those that join it."""
+JOURNALLED = "jrh:journalled"
+"""Set once a judge was asked whose answers and costs are in the journal."""
+PAID = "jrh:paid:"
+"""How the user attributes begin that say what a run paid outside the journal; its id follows."""
 
 _POSTGRES = ("postgresql", "postgres")
 _TRIES = 20
@@ -84,7 +88,14 @@ def open_study(
             shown = _without_password(" ".join(str(error).split())[:200], storage)
             # Not `from error`: nothing that was made of an address with a password may be printed.
             raise RecipeError(f"The storage of the study cannot be opened: {shown}.") from None
-        yield opened
+        try:
+            yield opened
+        except JrhError:
+            study, is_new = opened
+            if is_new and PARENT not in study.user_attrs:
+                # Refused before it had a run: the next one begins anew, instead of waiting for that run.
+                store.delete_study(store.get_study_id_from_name(name))
+            raise
 
 
 def _open(name: str, store: RDBStorage, directions: Sequence[str], *, create: bool) -> tuple[Study, bool]:
@@ -167,6 +178,10 @@ class Duplicate(Exception):  # noqa: N818 - a signal, not a failure
     """Another trial of this configuration is run already, or enough of them are."""
 
 
+class TrialSkipped(Exception):  # noqa: N818 - a signal, not a failure
+    """The cap has no room for the configuration; a higher one tries it."""
+
+
 class TrialFailed(Exception):  # noqa: N818 - a signal, not a failure
     """A configuration cannot be measured; this process does not try it again, the next one may."""
 
@@ -180,6 +195,10 @@ class Trials:
         self.by_key = {configuration.key: configuration for configuration in self.grid}
         self.failed: dict[str, str] = {}
         """Configurations that failed in this process, with the reason."""
+        self.skipped: dict[str, str] = {}
+        """Configurations that the cap had no room for in this process, with the reason."""
+        self.preferred: list[str] = []
+        """Configurations that are proposed before all others, in this order."""
         self._silent: dict[int, float] = {}
         """Trials that run but do not say where, with the moment this process first saw them."""
 
@@ -231,7 +250,9 @@ class Trials:
         self._terminated: SystemExit | None = None
         try:
             self.study.optimize(
-                lambda trial: self._objective(trial, run, limit), n_trials=1, catch=(Duplicate, TrialFailed)
+                lambda trial: self._objective(trial, run, limit),
+                n_trials=1,
+                catch=(Duplicate, TrialFailed, TrialSkipped),
             )
         except KeyboardInterrupt:
             if self._terminated is None:
@@ -272,12 +293,14 @@ class Trials:
         return turn
 
     def _goes_before(self, other: FrozenTrial, configuration: Configuration, number: int, turn: int) -> bool:
-        """Whether another trial asks the same judge and came first; one without a number is about to draw it."""
+        """Whether another trial asks the same judge and came first."""
         asked = self.of(other)
-        if other.number == number or asked is None or asked.judge_key != configuration.judge_key:
-            return False
-        theirs = _turn(other)
-        return theirs is None or (theirs, other.number) < (turn, number)
+        return asked is not None and asked.judge_key == configuration.judge_key and _came_first(other, number, turn)
+
+    def before(self, trial: Trial) -> list[FrozenTrial]:
+        """Return the trials that somebody runs and that came first."""
+        turn = trial.user_attrs[WORKER]["turn"]
+        return [other for other in self.open("RUNNING") if _came_first(other, trial.number, turn)]
 
     def _check_first(self, trial: Trial, configuration: Configuration, limit: int) -> None:
         """End a trial whose configuration has another one, or that two workers started beyond the number asked for."""
@@ -298,9 +321,12 @@ class Trials:
     def _propose(self, n_trials: int) -> Configuration | None:
         """Choose a configuration that nobody has: the whole grid in turn, or what the sampler suggests."""
         taken = {self.key_of(trial) for trial in self.all() if _done(trial) or not trial.state.is_finished()}
-        left = {key: one for key, one in self.by_key.items() if key not in taken and key not in self.failed}
+        ended = taken | self.failed.keys() | self.skipped.keys()
+        left = {key: one for key, one in self.by_key.items() if key not in ended}
         if not left:
             return None
+        if wanted := next((key for key in self.preferred if key in left), None):
+            return left[wanted]
         busy = {asked.judge_key for trial in self.open() if (asked := self.of(trial))}
         left = {key: one for key, one in left.items() if one.judge_key not in busy} or left
         if n_trials >= len(self.grid):
@@ -382,6 +408,12 @@ def _done(trial: FrozenTrial) -> bool:
 def _turn(trial: FrozenTrial) -> int | None:
     worker = trial.user_attrs.get(WORKER)
     return None if worker is None else int(worker.get("turn", 0))
+
+
+def _came_first(other: FrozenTrial, number: int, turn: int) -> bool:
+    """Whether another trial drew its turn before; one without is about to draw it."""
+    theirs = _turn(other)
+    return other.number != number and (theirs is None or (theirs, other.number) < (turn, number))
 
 
 def importance(study: Study, objectives: Mapping[str, str], *, seed: int) -> dict[str, dict[str, float] | str]:

@@ -1,8 +1,10 @@
 """`jrh.sweep`: which judge, with which prompt and tie rule, for how much; and what that costs, before it is run.
 
-search      trials on one half of the suite's tasks, until there are enough or the cap is reached
+search      trials on one half of the suite's tasks, until there are enough or the cap has no room for another
 refine      more replicates where membership of the front is undecided
 hold out    the front once more, on the half nobody searched
+
+With a cap `money.py` sets the share of the held-out half aside before the search spends it.
 """
 
 from __future__ import annotations
@@ -11,23 +13,26 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import count_calls
-from jrh_mlflow.engine.budget import checked_cap
+from jrh_mlflow.engine.budget import BUDGET, checked_cap
+from jrh_mlflow.engine.runner import INTERRUPTED
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, TrackingError
+from jrh_mlflow.judges import Judge
 from jrh_mlflow.options import Moment, checked_metrics, read_moment
 from jrh_mlflow.resolve import opened_journal, prepare, resolve_judge, resolve_suite
 from jrh_mlflow.suites.suite import Suite
-from jrh_mlflow.sweeps.front import UNDECIDED, has_map, on_front, probabilities
 from jrh_mlflow.sweeps.goals import check_names
+from jrh_mlflow.sweeps.money import SweepMoney, paid_by, prepared
 from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, sweep_content
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space
-from jrh_mlflow.sweeps.study import LIMITS, PARENT, RESULT, Trials, default_storage, open_study, quiet
-from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, TrialResult, completed, run_trial
+from jrh_mlflow.sweeps.stages import hold_out, refine
+from jrh_mlflow.sweeps.study import LIMITS, PARENT, RESULT, Trials, TrialSkipped, default_storage, open_study, quiet
+from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, completed, run_trial
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store, ending, first_tags, publish
 
@@ -98,10 +103,12 @@ def sweep(
         ending(context.store, context.parent),
     ):
         findings = _measured(context, early_stop=early_stop, max_replicates=max_replicates)
-        found = assembled(context, findings)
+        is_priced = all(judge.price(as_evaluate.get("prices")) is not None for judge in judges_of(context.trials))
+        found = assembled(context, findings, paid=paid_by(context, is_priced=is_priced))
         what_now = "Its trials are logged; the same sweep again reports them."
         # On the run of the whole sweep: one that was continued replaces what stood there.
-        publish(context.store, context.parent, sweep_content(found, seed=seed), what_now=what_now)
+        publish(context.store, context.parent, sweep_content(found, seed=seed), what_now=what_now, replaces=True)
+        _remove_replaced(context, is_whole=found.truncated is None)
         return found
 
 
@@ -124,31 +131,52 @@ def join_sweep(
         BudgetReached: The cap is spent.
     """
     with quiet(), set_up(space, suite, storage=storage, join=True, **given) as context:
-        return _search(context, early_stop=early_stop, wait=False)
+        ran = _search(context, SweepMoney(context=context), early_stop=early_stop, wait=False)
+        if reasons := list(context.trials.skipped.values()):
+            raise BudgetReached(reasons[0])
+        return ran
 
 
 def _measured(context: SweepContext, *, early_stop: bool, max_replicates: int) -> Findings:
     """Run the three stages; a cap ends them with what they have."""
-    findings, trials, where = Findings(), context.trials, ""
+    findings, trials, money = Findings(), context.trials, SweepMoney(context=context)
     try:
-        _search_all(context, early_stop=early_stop)
+        _search_all(context, money, early_stop=early_stop)
         findings.search = completed(trials)
-        if not findings.search and trials.failed:
+        if not findings.search and trials.failed and not trials.skipped:
             raise JudgeError(f"No configuration could be measured. The first: {next(iter(trials.failed.values()))}")
-        where = " while the front was measured again"
-        refine(context, findings.search, max_replicates=max_replicates)
+        if context.cap_micro is not None:
+            # First: replicates are made of what the held-out half leaves.
+            hold_out(context, findings)
+        refine(context, findings, max_replicates=max_replicates, room=money.refining)
         hold_out(context, findings)
+        findings.truncated = _cut_short(trials, findings)
     except BudgetReached as reason:
         findings.search = findings.search or completed(trials)
-        findings.truncated = f"the cap is reached{where} ({reason})"
+        hold_out(context, findings, asking=False)
+        findings.truncated = f"the cap is reached ({reason})"
     return findings
 
 
-def _search_all(context: SweepContext, *, early_stop: bool) -> None:
+def _cut_short(trials: Trials, findings: Findings) -> str | None:
+    """Say what the cap had no room for, or None."""
+    limit = min(trials.limits["n_trials"] or len(trials.grid), len(trials.grid))
+    missing = min(len(trials.skipped), limit - len(trials.measured()) - len(trials.failed))
+    parts = []
+    if missing > 0:
+        reason = next(iter(trials.skipped.values()))
+        parts.append(f"{missing} of {limit} configurations were not measured, such as: {reason}")
+    if findings.unpaid:
+        reason = next(iter(findings.unpaid.values()))
+        parts.append(f"{len(findings.unpaid)} of the front could not be held out: {reason}")
+    return f"the cap is reached: {'; '.join(parts)}" if parts else None
+
+
+def _search_all(context: SweepContext, money: SweepMoney, *, early_stop: bool) -> None:
     """Search, and wait for the other workers; runs of trials whose process died are ended."""
     trials = context.trials
     try:
-        _search(context, early_stop=early_stop, wait=True)
+        _search(context, money, early_stop=early_stop, wait=True)
     except BudgetReached:
         # What the others still run was paid, too, and belongs to the report.
         while trials.open("RUNNING"):
@@ -182,14 +210,56 @@ def _end_orphans(context: SweepContext) -> None:
                 store.client.set_terminated(run.info.run_id, "KILLED")
 
 
-def _search(context: SweepContext, *, early_stop: bool, wait: bool) -> int:
-    """Run trials until there are enough; with `wait`, until those of other workers have ended too; return how many."""
+def _remove_replaced(context: SweepContext, *, is_whole: bool) -> None:
+    """Delete runs that a cap or a signal cut short once others stand for them: they would tell of a stop that is over.
+
+    Every answer of theirs is in the run that went on. Of a whole sweep none is left; MLflow keeps what is deleted until
+    its garbage is collected.
+    """
+    store = context.store
+    with store.errors("The sweep is logged; runs that were cut short stand beside those that went on."):
+        where = f"tags.`{keys.TAG_PARENT}` = '{context.parent}'"
+        runs = store.client.search_runs([store.experiment_id], where, max_results=10_000)
+        whole = {run.info.run_name for run in runs if run.info.status == "FINISHED" and not _is_cut(run.data.tags)}
+        for run in runs:
+            if _is_cut(run.data.tags) and (is_whole or run.info.run_name in whole):
+                store.client.delete_run(run.info.run_id)
+
+
+def _is_cut(tags: Mapping[str, str]) -> bool:
+    """Whether a run ended for money or by a signal; one that is dominated ended as it should."""
+    return tags.get(keys.TAG_TRUNCATED, "").startswith((BUDGET, INTERRUPTED))
+
+
+def _search(context: SweepContext, money: SweepMoney, *, early_stop: bool, wait: bool) -> int:
+    """Run trials until there are enough or the cap has no room for another; return how many.
+
+    With `wait` until those of other workers have ended too. What does not fit at its worst is tried at last.
+    """
+    ran = 0
+    for money.is_patient in (True, False):
+        ran += _search_once(context, money, early_stop=early_stop, wait=wait)
+        trials = context.trials
+        trials.preferred = money.cheapest_first(trials.skipped) if money.is_patient else []
+        if money.is_patient:
+            trials.skipped.clear()
+    return ran
+
+
+def _search_once(context: SweepContext, money: SweepMoney, *, early_stop: bool, wait: bool) -> int:
     trials, ran = context.trials, 0
 
     def run(trial: Trial, configuration: Configuration) -> Sequence[float]:
         nonlocal ran
+        keep_micro, afford = money.admit(trial, configuration)
         ran += 1
-        return run_trial(context, trial, configuration, early_stop=early_stop)
+        try:
+            return run_trial(context, trial, configuration, early_stop=early_stop, keep_micro=keep_micro, afford=afford)
+        except BudgetReached as reason:
+            if reason.is_overrun:
+                raise
+            money.give_up(configuration, str(reason), afford)
+            raise TrialSkipped(str(reason)) from reason
 
     while True:
         # Read anew each time: the sweep may have been started again with another number.
@@ -198,65 +268,6 @@ def _search(context: SweepContext, *, early_stop: bool, wait: bool) -> int:
         if not wait or not trials.open():
             return ran
         trials.wait()
-
-
-def refine(context: SweepContext, results: dict[str, TrialResult], *, max_replicates: int) -> None:
-    """Double the replicates of configurations whose membership of the front is undecided; `results` are replaced.
-
-    It ends when all are decided, at `max_replicates`, and when it has made as many calls as the results before it.
-    """
-    if not has_map(results.values(), context.space.objectives):
-        return
-    configurations = context.trials.by_key
-    allowance = sum(result.n_calls for result in results.values())
-    while True:
-        shares = probabilities(results.values(), seed=context.seed)
-        undecided = [
-            key
-            for key, share in shares.items()
-            if UNDECIDED[0] < share < UNDECIDED[1]
-            and 2 * results[key].repeats * configurations[key].policy.replicates <= max_replicates
-        ]
-        if not undecided:
-            return
-        # Nearest to even odds first: there a replicate can change most.
-        for key in sorted(undecided, key=lambda key: abs(shares[key] - 0.5)):
-            if allowance <= 0:
-                return
-            repeats = 2 * results[key].repeats
-            results[key] = _measured_once(context, configurations[key], stage="refine", repeats=repeats)
-            allowance -= results[key].n_calls
-
-
-def hold_out(context: SweepContext, findings: Findings) -> None:
-    """Measure the front, and those that may be on it, on the held-out half.
-
-    Each with as many replicates as the search gave it, so that the two halves are alike.
-    """
-    results, objectives = findings.search, context.space.objectives
-    configurations = context.trials.by_key
-    mapped = has_map(results.values(), objectives)
-    shares = probabilities(results.values(), seed=context.seed) if mapped else {}
-    members = {result.key for result in on_front(results.values(), objectives)}
-    for key in [key for key in results if key in members or shares.get(key, 0.0) > UNDECIDED[0]]:
-        try:
-            findings.holdout[key] = _measured_once(
-                context, configurations[key], stage="holdout", repeats=results[key].repeats
-            )
-        except (JudgeError, RecipeError, SuiteError) as error:
-            findings.failed[key] = context.why(error)
-
-
-def _measured_once(context: SweepContext, configuration: Configuration, *, stage: str, repeats: int) -> TrialResult:
-    """Measure a configuration in a later stage, or return what the study kept of it from a sweep that went before."""
-    study, name = context.trials.study, f"jrh:{stage}:{configuration.key}:{repeats}"
-    kept = study.user_attrs.get(name)
-    if kept is not None:
-        return TrialResult.from_dict(kept)
-    suite = context.search if stage == "refine" else context.holdout
-    result = context.measure(configuration, suite, stage=stage, repeats=repeats)
-    study.set_user_attr(name, result.to_dict())
-    return result
 
 
 def study_name(space: Space, suite: Suite, seed: int, *, fresh_after: Moment | None = None) -> str:
@@ -312,13 +323,22 @@ def set_up(
     pair = any(item.kind == "pair" for item in suite.items)
     search, holdout = halves(suite, seed=seed)
     check_names(space.metrics, search, replicates=max(space.replicates))
-    _check_cap(space, max_usd, as_evaluate.get("prices"), pair=pair)
     name = study_name(space, suite, seed, fresh_after=as_evaluate.get("fresh_after"))
     store = Store(tracking_uri, experiment)
     directions = list(space.objectives.values())
     with open_study(name, storage or default_storage(name, store.uri), directions, create=not join) as (study, made):
         trials = Trials(study, space, pair=pair, seed=seed)
         judge = resolve_judge(space.make_judge(trials.grid[0]))
+        context = SweepContext(
+            suite=suite,
+            search=search,
+            holdout=holdout,
+            trials=trials,
+            store=store,
+            parent="",
+            options={"progress": False, **as_evaluate, "experiment": experiment, "tracking_uri": tracking_uri},
+        )
+        _check_judges(context, max_usd)
         with opened_journal(as_evaluate.get("journal"), judge) as journal:
             journal_id = journal.id if journal else None
         if not join:
@@ -331,15 +351,7 @@ def set_up(
         else:
             with store.errors("Nothing was asked yet."):
                 store.client.update_run(parent, status="RUNNING")
-        yield SweepContext(
-            suite=suite,
-            search=search,
-            holdout=holdout,
-            trials=trials,
-            store=store,
-            parent=parent,
-            options={"progress": False, **as_evaluate, "experiment": experiment, "tracking_uri": tracking_uri},
-        )
+        yield replace(context, parent=parent)
 
 
 def _check_arguments(
@@ -374,16 +386,32 @@ def _check_journal(own: str | None, theirs: str | None) -> None:
         )
 
 
-def _check_cap(space: Space, max_usd: float | None, prices: Any, *, pair: bool) -> None:
-    """Refuse a cap on models whose calls cannot be priced beforehand, before anything is asked."""
-    if max_usd is None:
-        return
+def judges_of(trials: Trials) -> list[Judge]:
+    """Return a judge of each model; of a function of one's own, of each choice that is called so."""
     by_model: dict[str | None, Configuration] = {}
-    for configuration in space.configurations(pair=pair):
+    for configuration in trials.grid:
         by_model.setdefault(configuration.params.get("model"), configuration)
-    for configuration in by_model.values():
-        judge = resolve_judge(space.make_judge(configuration))
-        checked_cap(max_usd, judge, judge.price(prices))
+    return [resolve_judge(trials.space.make_judge(configuration)) for configuration in by_model.values()]
+
+
+def _check_judges(context: SweepContext, max_usd: float | None) -> None:
+    """Refuse judges without a key, and a cap that cannot be kept or pays for no answer, before anything is made.
+
+    Raises:
+        JudgeError: naming what to set.
+        RecipeError: for a cap on models whose calls cannot be priced beforehand.
+        BudgetError: with what would do.
+    """
+    judges = judges_of(context.trials)
+    for judge in judges:
+        checked_cap(max_usd, judge, judge.price(context.options.get("prices")))
+    if any(judge.lacks() for judge in judges):
+        measured = context.trials.measured()
+        for configuration in context.trials.grid:
+            if configuration.key not in measured:
+                prepared(context, configuration, context.search).check_ready()
+    if max_usd is not None:
+        SweepMoney(context=context).check_cap(int(max_usd * 1_000_000))
 
 
 def _parent(study: Study, store: Store, made: bool, name: str, *, simulated: bool) -> str:
@@ -419,6 +447,15 @@ class SweepQuote:
     grid_worst_usd: float | None
     trials_usd: float | None
     trials_worst_usd: float | None
+    holdout_worst_usd: float | None = None
+    """What is set aside at most for the held-out half of one configuration of the front."""
+    max_usd: float | None = None
+    covered: int | None = None
+    """Configurations that the cap is sure to cover on both halves, in the order of the grid, all on the front."""
+    covered_usually: int | None = None
+    """Those it covers at what calls usually cost."""
+    sure_usd: float | None = None
+    """The cap from which on one configuration, the cheapest, is sure to have an answer."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -430,6 +467,7 @@ def price_sweep(
     suite: Suite | str | Path | None = None,
     *,
     n_trials: int | None = None,
+    max_usd: float | None = None,
     seed: int = 0,
     journal: Any = None,
     prices: Any = None,
@@ -439,7 +477,7 @@ def price_sweep(
     """Price the whole grid and `n_trials` of it on the searched half, rendering every call but sending none.
 
     Stops make a sweep cheaper; replicates for an undecided front and the held-out half make it dearer, at most by as
-    many calls as the search itself makes and by the front's own calls.
+    many calls as the search itself makes and by the front's own calls. With a cap it says how that would be shared.
     """
     space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
     search, holdout = halves(suite, seed=seed)
@@ -450,18 +488,11 @@ def price_sweep(
     for one in grid:
         by_judge[one.judge_key] = max(by_judge.get(one.judge_key, one), one, key=_replicates)
     judges = list(by_judge.values())
-    quotes = [
-        prepare(
-            space.make_judge(one),
-            search,
-            replicates=_replicates(one),
-            journal=journal,
-            prices=prices,
-            fresh_after=fresh_after,
-            dry=True,
-        ).quote()
-        for one in judges
-    ]
+    asked = {"journal": journal, "prices": prices, "fresh_after": fresh_after, "dry": True}
+    quotes, held_out = (
+        [prepare(space.make_judge(one), half, replicates=_replicates(one), **asked).quote() for one in judges]
+        for half in (search, holdout)
+    )
     n_trials = min(n_trials or len(grid), len(grid))
     # Sampled configurations may be those of the dearest judges, each asked once with the most replicates.
     dearest = sorted(quotes, key=lambda quote: quote.worst_usd or 0.0, reverse=True)[:n_trials]
@@ -477,7 +508,31 @@ def price_sweep(
         grid_worst_usd=_total(quotes, "worst_usd"),
         trials_usd=_total(dearest, "usd"),
         trials_worst_usd=_total(dearest, "worst_usd"),
+        holdout_worst_usd=max((quote.worst_usd or 0.0 for quote in held_out), default=None),
+        max_usd=max_usd,
+        **_shared_cap(list(zip(quotes, held_out, strict=True)), [_policies(grid, one) for one in judges], max_usd),
     )
+
+
+def _policies(grid: Sequence[Configuration], judge: Configuration) -> int:
+    """Count the configurations that are read from one judge's calls."""
+    return sum(one.judge_key == judge.judge_key for one in grid)
+
+
+def _shared_cap(halves_of: Sequence[tuple[Quote, Quote]], counts: Sequence[int], cap: float | None) -> dict[str, Any]:
+    """Say for how many configurations a cap pays both halves; judges are asked in turn while it does."""
+    worst = [_total(both, "worst_usd") for both in halves_of]
+    usual = [_total(both, "usd") for both in halves_of]
+    if cap is None or None in (*worst, *usual):
+        return {}
+    sums = {"covered": worst, "covered_usually": usual}
+    found: dict[str, Any] = {"sure_usd": min(amount for amount in worst if amount is not None)}
+    for name, amounts in sums.items():
+        left, found[name] = cap, 0
+        for amount, count in zip(amounts, counts, strict=True):
+            if amount is not None and amount <= left:
+                left, found[name] = left - amount, found[name] + count
+    return found
 
 
 def _replicates(configuration: Configuration) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from jrh_mlflow.engine.budget import BUDGET
+from jrh_mlflow.engine.budget import BUDGET, Paid
 from jrh_mlflow.engine.calls import item_order
 from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.engine.runner import StopRule
@@ -19,12 +19,12 @@ from jrh_mlflow.measures.composite import Tally, decide, parts, reliability, tal
 from jrh_mlflow.measures.criterion import operating_counts
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import NotEstimable
-from jrh_mlflow.schema.items import USABLE
+from jrh_mlflow.schema.items import USABLE, CallRecord
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, is_map, picked
 from jrh_mlflow.sweeps.space import Configuration, Space
 from jrh_mlflow.sweeps.stopping import DOMINATED, DominatedStop, Rival
-from jrh_mlflow.sweeps.study import RESULT, STOPPED, TrialFailed, Trials
+from jrh_mlflow.sweeps.study import JOURNALLED, PAID, RESULT, STOPPED, TrialFailed, Trials
 from jrh_mlflow.text import hashed
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 
 class BudgetReached(Exception):  # noqa: N818 - a signal, not a failure
     """The cap of the whole sweep does not cover the next call."""
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether a call cost more than its worst case: then nothing more may be sent at all."""
+        return f"{BUDGET}, because" in str(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +103,17 @@ class SweepContext:
         """Of the split, the order of items, the search and all resampling."""
         return self.trials.seed
 
+    @property
+    def budget(self) -> str:
+        """Name of the journal's budget that counts what all stages and processes pay."""
+        return f"sweep:{self.trials.study.study_name}"
+
+    @property
+    def cap_micro(self) -> int | None:
+        """Most micro-dollars, as the sweep was started last: a worker must not bring an old cap back."""
+        cap = self.trials.limits["max_usd"]
+        return None if cap is None else int(cap * 1_000_000)
+
     def why(self, error: Exception) -> str:
         """Say why a configuration could not be measured; where texts are left out only to the user: errors quote."""
         if self.options.get("texts", True):
@@ -115,8 +131,11 @@ class SweepContext:
         judge: Judge | None = None,
         stop: StopRule | None = None,
         trial: int | None = None,
+        keep_micro: int = 0,
     ) -> TrialResult:
         """Evaluate a configuration on a half of the suite and read its decisions.
+
+        Of the cap `keep_micro` is left alone: it is set aside for the held-out half.
 
         Raises:
             BudgetReached: The cap is spent; what was asked is in the journal, so that a higher one continues.
@@ -124,12 +143,13 @@ class SweepContext:
         again = f", {repeats} times" if repeats > 1 else ""
         tags = {keys.TAG_STAGE: stage, keys.TAG_CONFIGURATION: configuration.key}
         tags |= {} if trial is None else {keys.TAG_TRIAL: str(trial)}
-        # As the sweep was started last: a worker must not bring an old cap back.
-        cap = self.trials.limits["max_usd"]
-        budget = {} if cap is None else {"max_usd": cap, "budget": f"sweep:{self.trials.study.study_name}"}
+        judge, cap = judge or resolve_judge(self.space.make_judge(configuration)), self.cap_micro
+        study = self.trials.study
+        if judge.journalled and JOURNALLED not in study.user_attrs:
+            study.set_user_attr(JOURNALLED, True)
         try:
             done = evaluate(
-                judge or self.space.make_judge(configuration),
+                judge,
                 suite,
                 replicates=configuration.policy.replicates * repeats,
                 run_name=f"{stage}: {configuration.label}{again}",
@@ -138,14 +158,28 @@ class SweepContext:
                 shuffle=self.seed,
                 stop=stop,
                 seed=self.seed,
+                max_usd=None if cap is None else max(1, cap - keep_micro) / 1_000_000,
+                budget=self.budget,
                 **self.options,
-                **budget,
             )
         except BudgetError as error:
             raise BudgetReached(str(error)) from error
+        except BaseException as error:
+            self._note_paid(judge, getattr(error, "evaluation", None))
+            raise
+        self._note_paid(judge, done)
         if done.truncated and done.truncated.startswith(BUDGET):
             raise BudgetReached(done.truncated)
         return self._read(configuration, done, repeats=repeats)
+
+    def _note_paid(self, judge: Judge, done: Evaluation | None) -> None:
+        """Write down what a judge was paid that no journal keeps the books of."""
+        if done is None or judge.journalled:
+            return
+        asked = done.calls[~done.calls["cached"].astype(bool)]
+        costs = pd.to_numeric(asked["cost_usd"], errors="coerce")
+        paid = Paid(calls=len(asked), unknown=int(costs.isna().sum()), micro=round(1e6 * costs.sum()))
+        self.trials.study.set_user_attr(f"{PAID}{done.run_id}", asdict(paid))
 
     def _read(self, configuration: Configuration, done: Evaluation, *, repeats: int) -> TrialResult:
         policy = configuration.policy
@@ -185,9 +219,23 @@ class SweepContext:
 
 
 def run_trial(
-    context: SweepContext, trial: Trial, configuration: Configuration, *, early_stop: bool
+    context: SweepContext,
+    trial: Trial,
+    configuration: Configuration,
+    *,
+    early_stop: bool,
+    keep_micro: int = 0,
+    afford: StopRule | None = None,
 ) -> Sequence[float]:
     """Measure the configuration of a trial on the searched half; return its objectives.
+
+    Args:
+        context: The sweep.
+        trial: Of the study.
+        configuration: Its choices.
+        early_stop: Whether it ends once it is dominated with confidence.
+        keep_micro: What it must leave of the cap.
+        afford: Ends it when it would not come to its end with the money there is.
 
     Raises:
         TrialFailed: The configuration cannot be measured.
@@ -199,9 +247,15 @@ def run_trial(
     space = context.space
     try:
         judge = resolve_judge(space.make_judge(configuration))
-        stop = _stop_rule(context, configuration, judge) if early_stop else None
+        rules = [_stop_rule(context, configuration, judge) if early_stop else None, afford]
         result = context.measure(
-            configuration, context.search, stage="search", judge=judge, stop=stop, trial=trial.number
+            configuration,
+            context.search,
+            stage="search",
+            judge=judge,
+            stop=_first_of([rule for rule in rules if rule is not None]),
+            trial=trial.number,
+            keep_micro=keep_micro,
         )
     except (JudgeError, RecipeError, SuiteError) as error:
         raise TrialFailed(context.why(error)) from error
@@ -240,6 +294,15 @@ def _stop_rule(context: SweepContext, configuration: Configuration, judge: Judge
     judge.begin(context.search)
     items = [item for item in item_order(context.search, context.seed) if judge.covers(item)]
     return DominatedStop(items=items, policy=configuration.policy, rivals=rivals) if rivals else None
+
+
+def _first_of(rules: Sequence[StopRule]) -> StopRule | None:
+    """Tell every rule about each record; the first reason ends the trial."""
+
+    def stop(record: CallRecord) -> str | None:
+        return next((reason for reason in [rule(record) for rule in rules] if reason), None)
+
+    return stop if rules else None
 
 
 def usd_per_call(calls: pd.DataFrame) -> float | None:

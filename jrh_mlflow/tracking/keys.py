@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.jury.jury import Cascade, JuryReport
@@ -343,6 +344,20 @@ def sweep_summary_points(
     for name, (reliability, usd) in members.items():
         values |= _in_sweep(f"{name}/reliability", reliability) if isinstance(reliability, Estimate) else {}
         values[f"sweep/{name}/usd_per_1k_judgments"] = usd
+    return known_points(values)
+
+
+def paid_points(paid: Paid) -> list[Point]:
+    """Spell what was sent and paid; the dollars are of the calls where they are known."""
+    usd, known = paid.usd, paid.calls - paid.unknown
+    values: dict[str, float | None] = {
+        CALLS_TOTAL: paid.calls,
+        INPUT_TOKENS: paid.input_tokens or None,
+        OUTPUT_TOKENS: paid.output_tokens or None,
+        COST: usd,
+        COST_PER_1K_CALLS: 1000 * usd / known if usd is not None and known else None,
+        UNKNOWN_COSTS: paid.unknown or None,
+    }
     return known_points(values)
 
 

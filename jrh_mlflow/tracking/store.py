@@ -454,12 +454,20 @@ def _not_ended(store: Store, run_id: str, *, after: BaseException, keeps_finishe
     return None
 
 
-def publish(store: Store, run_id: str, content: RunContent, *, what_now: str, is_new: bool = False) -> dict[str, float]:
+def publish(
+    store: Store,
+    run_id: str,
+    content: RunContent,
+    *,
+    what_now: str,
+    is_new: bool = False,
+    replaces: bool = False,
+) -> dict[str, float]:
     """Write a run's content, mark the run as finished, and return the metrics as MLflow shows them.
 
     Artifacts come first, the numbers after them in one batch, so a run has all of its numbers or none; traces come
     last, because they are a view, and a run must not lack its numbers because of one. Publishing again what was cut
-    short writes what is missing.
+    short writes what is missing; with `replaces` it takes the place of what stood there, for work that went on.
 
     Raises:
         TrackingError: when MLflow does not take it; `what_now` says what is safe, and what to do.
@@ -470,8 +478,11 @@ def publish(store: Store, run_id: str, content: RunContent, *, what_now: str, is
             write_artifacts(Path(folder), content)
             store.client.log_artifacts(run_id, folder)
         # A run that is published again may have its numbers already: a second point of each would change its charts.
-        logged: dict[str, float] = {} if is_new else store.client.get_run(run_id).data.metrics
-        if keys.CALLS_TOTAL not in logged:
+        stood = None if is_new else store.client.get_run(run_id).data
+        logged: dict[str, float] = stood.metrics if stood else {}
+        if replaces and stood and keys.TAG_TRUNCATED in stood.tags and keys.TAG_TRUNCATED not in content.tags:
+            store.client.delete_tag(run_id, keys.TAG_TRUNCATED)
+        if replaces or keys.CALLS_TOTAL not in logged:
             if content.suite is not None:
                 store.log_dataset(run_id, content.suite)
             store.log_batch(

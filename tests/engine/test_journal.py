@@ -362,3 +362,19 @@ def test_the_url_of_an_unknown_server_is_refused_without_repeating_its_password(
     with pytest.raises(JrhError, match="'redis'") as refused:
         open_journal("redis://:hunter2@db")
     assert "hunter2" not in str(refused.value)
+
+
+def test_the_settled_calls_of_a_budget_tell_what_it_paid_and_those_of_others_do_not(address: str) -> None:
+    async def scenario(journal: Journal) -> None:
+        await ask(journal, "answered", cost=3, budget="own")
+        await fail(journal, "failed", cost=2, budget="own")
+        await ask(journal, "other", cost=5)
+        await journal.reserve("in flight", budget="own", worst_micro=10)
+        assert [(call.state, call.cost_micro) for call in journal.settled("own")] == [("answered", 3), ("failed", 2)]
+        await give_back(journal, "in flight", budget="own")
+
+    with open_journal(address) as journal:
+        journal.open_budget("own", None)
+        assert not journal.is_capped("own")
+        asyncio.run(scenario(journal))
+        assert list(journal.settled("nobody's")) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.engine.journal import open_journal
+from jrh_mlflow.errors import BudgetError
 from jrh_mlflow.resolve import default_journal
 from jrh_mlflow.sweeps.sweep import price_sweep
 from tests.loopback import LoopbackServer
@@ -50,19 +52,19 @@ def test_the_cap_holds_over_all_trials_and_restarts_and_nothing_is_paid_twice(st
         quoted = price_sweep(space, suite, prices=PRICES)
         assert quoted.grid_usd is not None
         assert quoted.grid_worst_usd is not None
-        cap = 0.6 * quoted.grid_usd
+        # Enough for both halves of one judge, and not for those of two.
+        cap = 0.9 * quoted.grid_usd
         first = swept(server.url, cap)
         assert first.truncated is not None
-        assert "cap is reached" in first.truncated
+        assert "cap is reached: 2 of 4 configurations were not measured" in first.truncated
+        assert first.best is not None
+        assert first.best.holdout is not None
         assert 0.5 * cap < paid(server) <= cap
         spent = paid(server)
         again = swept(server.url, cap)
         assert again.truncated is not None
-        assert paid(server) <= cap
-        assert len(again.trials[again.trials["state"] == "COMPLETE"]) >= len(
-            first.trials[first.trials["state"] == "COMPLETE"]
-        )
-        assert spent > 0
+        assert paid(server) == spent
+        assert [one.fair.run_id for one in again.members] == [one.fair.run_id for one in first.members]
         whole = swept(server.url, 10 * quoted.grid_worst_usd)
         assert whole.truncated is None
         assert whole.run_id == first.run_id
@@ -88,17 +90,23 @@ def test_a_quote_counts_configurations_judges_and_different_calls() -> None:
     assert quoted.grid_worst_usd > quoted.grid_usd
 
 
-def test_a_cap_that_covers_nothing_ends_cleanly_with_exit_code_3(store_uri: str, tmp_path: Path) -> None:
+def test_a_cap_that_pays_for_no_answer_is_refused_with_exit_code_3_and_the_sum_that_does(
+    store_uri: str, tmp_path: Path
+) -> None:
     with LoopbackServer(reply=reply) as server:
         space = f"models: [{{model: {MODEL}, api_base: '{server.url}', max_tokens: 64}}]\norders: [one, both]\n"
         (tmp_path / "space.yaml").write_text(space, encoding="utf-8")
         jrh.datasheet_suite(n_tasks=4, depth=1).save(tmp_path / "suite")
         options = ["--suite", str(tmp_path / "suite"), "--tracking-uri", store_uri, "--experiment", "sweeps"]
         options += ["--max-usd", "0.000001", "--price", f"{MODEL}=1000,2000"]
-        done = CliRunner().invoke(
-            group, ["sweep", str(tmp_path / "space.yaml"), *options], catch_exceptions=False, standalone_mode=False
-        )
-        assert done.return_value == 3 or done.exit_code == 3
+        with pytest.raises(BudgetError, match="The cap pays for no answer") as refused:
+            CliRunner().invoke(
+                group, ["sweep", str(tmp_path / "space.yaml"), *options], catch_exceptions=False, standalone_mode=False
+            )
         assert server.counts["requests"] == 0
-    assert "No answer yet" in done.stdout
-    assert "Raise --max-usd" in done.stderr
+        assert refused.value.exit_code == 3
+        (sure,) = re.findall(r"a cap of \$([0-9.]+) is sure to do", str(refused.value))
+        options[options.index("0.000001")] = sure
+        done = CliRunner().invoke(group, ["sweep", str(tmp_path / "space.yaml"), *options], catch_exceptions=False)
+        assert paid(server) <= float(sure)
+    assert "Most reliable" in done.stdout

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,7 @@ from jrh_mlflow.engine.journal.rows import (
     Held,
     Recovery,
     Reservation,
+    SettledCall,
     demand_micro,
     seal,
 )
@@ -303,6 +304,20 @@ class Journal(ABC):
             demand_micro("cap_micro", cap_micro)
         self._do_rarely(lambda database: database.put_budget(clean_text(name), cap_micro))
         self._budgets[name] = cap_micro
+
+    def is_capped(self, name: str) -> bool:
+        """Whether a budget was opened here with a cap; one without only counts."""
+        return self._budgets[name] is not None
+
+    def settled(self, name: str) -> Iterator[SettledCall]:
+        """Yield every call that a budget has paid for or failed with, in the order in which they were reserved."""
+        after = 0
+        while rows := self._settled_after(after, name):
+            yield from (SettledCall(*row) for _, *row in rows)
+            after = rows[-1][0]
+
+    def _settled_after(self, number: int, budget: str) -> list[tuple[Any, ...]]:
+        return self._do_rarely(lambda database: database.settled(clean_text(budget), number))
 
     def left_micro(self, name: str) -> float:
         """Return what is neither spent nor reserved of the cap that a budget was opened with here."""

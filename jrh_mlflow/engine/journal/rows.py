@@ -71,6 +71,17 @@ class Held(NamedTuple):
     budget: str
 
 
+class SettledCall(NamedTuple):
+    """What the books of a budget say of one attempt."""
+
+    state: str
+    response: str | None
+    """What came back, an error's bill included."""
+    reason: str | None
+    """Why there is no answer."""
+    cost_micro: int
+
+
 def seal(
     *,
     key: str,

@@ -100,6 +100,8 @@ _RETIRE = """UPDATE calls SET state = 'failed', reason = :reason, sha256 = :sha2
     WHERE key = :key AND state = 'answered'"""
 _IS_RECORDED = """SELECT 1 FROM calls
     WHERE state <> 'answered' AND state = :state AND owner = :owner AND sha256 = :sha256"""
+_SETTLED = """SELECT id, state, response, reason, cost_micro FROM calls
+    WHERE budget = :budget AND state <> 'reserved' AND id > :after ORDER BY id LIMIT 2000"""
 _PUT_OWNER = """INSERT INTO owners VALUES (:owner, :number)
     ON CONFLICT (owner) DO UPDATE SET committed = :number"""
 
@@ -407,6 +409,10 @@ class Database(ABC):
         """Return what a budget has spent and reserved; zeros for one that was never opened."""
         found = self.fetch("SELECT spent, reserved FROM budgets WHERE name = :budget", budget=name)
         return (found[0][0], found[0][1]) if found else (0, 0)
+
+    def settled(self, name: str, after: int) -> list[tuple[Any, ...]]:
+        """Return the next calls of a budget with ids above `after`: id, state, response, reason, cost."""
+        return self.fetch(_SETTLED, budget=name, after=after)
 
     def counts(self) -> dict[str, int]:
         """Count the calls of each state; `hits` served before, `size_bytes` and `spent_micro`."""
