@@ -25,8 +25,8 @@ from mlflow.entities import Run
 
 import jrh_mlflow as jrh
 from jrh_mlflow.engine.journal import open_journal
-from jrh_mlflow.errors import JournalError, RecipeError, TrackingError
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
+from jrh_mlflow.errors import JournalError, RecipeError, TrackingError
 from jrh_mlflow.sweeps.study import LIMITS, Trials, driver_url, open_study, quiet
 from jrh_mlflow.sweeps.sweep import demand_parent, join_sweep, price_sweep, set_up, study_name
 from jrh_mlflow.sweeps.trials import BudgetReached
