@@ -124,7 +124,8 @@ def load_generation(path: str | Path, *, validator: Mapping[str, Any] | None = N
         if key not in given:
             raise RecipeError(f"{path} has no `{key}`.")
     given["dataset"] = beside(path.parent, str(given["dataset"]))
-    given |= _texts(given, "rubric", "instruction", path=path)
+    given |= _texts(given, "instruction", path=path)
+    given["rubric"] = _rubric(given["rubric"], path)
     given["generator"] = _recipe_generator(given.get("generator"), path)
     for role, overrides in (("validator", validator), ("labeller", None)):
         if given.get(role) not in (None, NO_VALIDATOR):
@@ -142,6 +143,13 @@ def load_generation(path: str | Path, *, validator: Mapping[str, Any] | None = N
             given["prices"] = read_prices(given["prices"])
         GenerationSettings.checked({key: value for key, value in given.items() if key != "output"})
     return given
+
+
+def _rubric(written: object, path: Path) -> object:
+    """Read the one rubric, or each of several by its id, where it stands in a file."""
+    if isinstance(written, Mapping) and "file" not in written:
+        return _texts(written, *written, path=path)
+    return _texts({"rubric": written}, "rubric", path=path).get("rubric", written)
 
 
 def _steps(given: str | list[Any], folder: Path) -> list[object]:

@@ -42,7 +42,7 @@ _TEXTS = ("model", "prompt", "api_base", "name", "rubric", "reasoning_effort", "
 
 data_options = together(
     click.option("-o", "--output", type=click.Path(), help="Folder to write the suite to."),
-    from_model(GenerationSettings, "rubric", "tests", "invalid", "labels", "scale"),
+    from_model(GenerationSettings, "rubric", "rubrics", "tests", "invalid", "labels", "scale"),
     click.option("--grades/--detects", default=None, help=GenerationSettings.model_fields["grades"].description),
     click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, response, label, id."),
     from_model(GenerationSettings, "instruction"),

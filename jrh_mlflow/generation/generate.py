@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.journal import Journal
@@ -62,14 +62,14 @@ def generate(
     dataset: object,
     *,
     tests: object = "paper",
-    rubric: str,
+    rubric: str | Path | Mapping[str, str] | Sequence[Mapping[str, Any]],
     generator: object = None,
     validator: object = None,
     labels: GivenLabels = None,
     scale: GivenLabels = None,
     seed: int = 0,
     max_usd: float | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Mapping[str, str]] | None = None,
     instruction: str | None = None,
     n: int | None = None,
     stratify: str | None = None,
@@ -96,6 +96,7 @@ def generate(
     pass_required: bool = True,
     labeller: object = None,
     labeller_asks: int = 1,
+    rubrics: Sequence[str] | str | None = None,
     grades: bool | None = None,
     invalid: Sequence[str] | Mapping[str, str] | str | None = None,
     planner: object = None,
@@ -115,7 +116,9 @@ def generate(
         tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them. With
             parameters `{"name": "stochastic_stability", "replicates": 5}` or `"stochastic_stability:replicates=5"`; a
             prompt file is a test of your own: `"@sarcasm.txt"`, `{"name": "sarcasm", "prompt": "sarcasm.txt"}`.
-        rubric: The question the judge answers about a response.
+        rubric: The question the judge answers about a response; or several in one suite, under ids of their own:
+            id to text, or a list (also a JSON file) of `{id, instructions, score_levels}`. Each may have labels of
+            its own, `columns={"label": {"helpful": "a", "safe": "b"}}`.
         generator: Who rewrites: a model name, a `Generator` or a function `f(brief, temperature)`; rules that need no
             model when None (or `"none"`).
         validator: Who confirms label flips, levels and edited transcripts with the judge's own question: a model name
@@ -159,6 +162,7 @@ def generate(
             say `label_source: model`; agreement with them is measured apart, and never as accuracy. What it gives no
             label is set aside, and the run's `labels.csv` is the dataset with the labels.
         labeller_asks: How often it is asked about each row; more than half of its answers must agree.
+        rubrics: Of several rubrics the ids of those to use, all when None.
         grades: Whether the last label is the better one, or the one to be detected; None: their words tell, and
             `error_injection`, which needs labels that grade, is refused where they do not.
         invalid: Tests that the rubric makes invalid, because it grades what they change: names, or a mapping from name

@@ -28,7 +28,7 @@ def proposal_items(plan: GenerationPlan) -> list[Item]:
             kind="response",
             instruction=_TASK,
             rubric=_QUESTION.format(changes=test.changes),
-            response=plan.labels.question(plan.rubric),
+            response="\n\n".join(part.labels.question(part.rubric) for part in plan.parts or (plan,)),
             answers=(_NO, _YES),
         )
         for test in plan.tests

@@ -12,7 +12,7 @@ from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.errors import BudgetError, JrhError, JudgeError
 from jrh_mlflow.generation.outcomes import Made, SetAside, Usage
-from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan
+from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, seed_id
 from jrh_mlflow.generation.session import Session, Stopped
 from jrh_mlflow.generation.writers import Validator
 from jrh_mlflow.schema.items import BASELINE, Item
@@ -113,7 +113,7 @@ async def label_rows(items: Sequence[Item], labeller: Validator, *, asks: int, c
             return None  # the same call again continues
         answers = [reply.text for reply in replies if reply.problem is None and reply.text in (item.answers or ())]
         problems = [reply.problem or f"it answered {reply.text!r}" for reply in replies if reply.text not in answers]
-        return _decided(item.task, [answer for answer in answers if answer], problems)
+        return _decided(seed_id(item), [answer for answer in answers if answer], problems)
 
     async with labeller.opened():
         found = await pool.run(ask)

@@ -6,6 +6,7 @@ All that can be wrong with source, labels, rubric and tests is found here, befor
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,8 +37,10 @@ from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.suites.dataset import Table
 from jrh_mlflow.suites.labels import inferred_scale, label_text, read_labels
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
+from jrh_mlflow.suites.rubrics import Rubric, read_rubrics
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
 from jrh_mlflow.suites.transcripts.items import field as transcript_field
@@ -94,6 +97,8 @@ class GenerationPlan:
     """What a reader should know of labels and tests."""
     invalid: Mapping[str, str] = field(default_factory=dict)
     """Tests that are not made because the rubric grades what they change, each with the reason."""
+    parts: tuple[GenerationPlan, ...] = ()
+    """Of several rubrics the plan of each; `rubric` is then the first."""
 
     @classmethod
     def of(cls, seeds: Sequence[Seed], labels: Labels, rubric: object, tests: object) -> GenerationPlan:
@@ -104,7 +109,7 @@ class GenerationPlan:
         """
         if not seeds:
             raise RecipeError("There is no row to make a suite from.")
-        rubric = _checked_rubric(rubric, about="a response")
+        (rubric,) = (one.text for one in read_rubrics(rubric, about="a response"))
         found = find_tests(tests, labels)  # type: ignore[arg-type]  # it says what is wrong with anything else
         jobs = _jobs((test, target) for test in found for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
@@ -119,7 +124,7 @@ class GenerationPlan:
 
     def questions(self) -> list[Item]:
         """Return what a grader is asked: the baselines that have no label yet."""
-        return [replace(item, expected=None) for item in self.baselines() if item.task in self.unlabelled]
+        return [replace(item, expected=None) for item in self.baselines() if seed_id(item) in self.unlabelled]
 
     def labelled(self, labels: Mapping[str, str]) -> GenerationPlan:
         """Return the plan with a model's labels; rows that it gave none to are left out.
@@ -139,12 +144,15 @@ class GenerationPlan:
 
     @property
     def rubric_sha256(self) -> str:
-        """Of the judge's question."""
-        return hashlib.sha256(self.rubric.encode("utf-8", "surrogatepass")).hexdigest()
+        """Of the judge's question; of several rubrics of them all, by id."""
+        by_id = json.dumps({part.seeds[0].rubric_id: part.rubric for part in self.parts}, sort_keys=True)
+        return hashlib.sha256((by_id if self.parts else self.rubric).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def corpus(self) -> Sequence[str]:
         """The texts a similarity is fitted on: every response and the rubric, in order."""
+        if self.parts:
+            return list(dict.fromkeys(text for part in self.parts for text in part.corpus))
         return [*(seed.response for seed in self.seeds), self.rubric]
 
     def notes(self, *, by_rule: bool) -> tuple[str, ...]:
@@ -153,7 +161,10 @@ class GenerationPlan:
 
     def settings(self) -> dict[str, Any]:
         """Return what decides what is made besides seeds, labels, rubric and tests."""
-        return {}
+        return self._rubric_ids()
+
+    def _rubric_ids(self) -> dict[str, str]:
+        return {"rubrics": ",".join(part.seeds[0].rubric_id for part in self.parts)} if self.parts else {}
 
     @property
     def n_items(self) -> int:
@@ -203,10 +214,12 @@ class GenerationPlan:
 
     def baselines(self) -> list[Item]:
         """One unperturbed item per seed: every test is read beside it."""
+        if self.parts:
+            return [item for part in self.parts for item in part.baselines()]
         return [
             Item(
                 id=item_id(seed, BASELINE),
-                task=seed.id,
+                task=seed.task,
                 condition=BASELINE,
                 kind="response",
                 instruction=seed.instruction,
@@ -222,9 +235,9 @@ class GenerationPlan:
 
     def ordered(self, made: Iterable[tuple[Job, Sequence[Item]]]) -> tuple[Item, ...]:
         """Return all items by seed, then by test, then by number, whatever was finished first."""
-        seats = {seed.id: seat for seat, seed in enumerate(self.seeds)}
-        placed = [(seats[item.task], -1, item) for item in self.baselines()]
-        placed += [(seats[item.task], job.place, item) for job, items in made for item in items]
+        seats = {(seed.task, seed.rubric_id): seat for seat, seed in enumerate(self.seeds)}
+        placed = [(seats[item.original], -1, item) for item in self.baselines()]
+        placed += [(seats[item.original], job.place, item) for job, items in made for item in items]
         return tuple(item for _, _, item in sorted(placed, key=lambda entry: entry[:2]))
 
 
@@ -245,12 +258,12 @@ class AgentPlan(GenerationPlan):
     @cached_property
     def _by_task(self) -> dict[str, Item]:
         # What is made of a transcript does not rest on its label.
-        return {item.task: replace(item, meta=_without_source(item.meta)) for item in self.starts}
+        return {seed_id(item): replace(item, meta=_without_source(item.meta)) for item in self.starts}
 
     def labelled(self, labels: Mapping[str, str]) -> AgentPlan:
         """Return the plan with a model's labels; the other transcripts stay, without one."""
         seeds = {seed.id: _with_label(seed, labels.get(seed.id)) for seed in self.seeds}
-        starts = [_labelled_start(item, labels.get(item.task)) for item in self.starts]
+        starts = [_labelled_start(item, labels.get(seed_id(item))) for item in self.starts]
         jobs = [replace(job, target=replace(job.target, seed=seeds[job.target.seed.id])) for job in self.jobs]
         return replace(self, starts=tuple(starts), seeds=tuple(seeds.values()), jobs=tuple(jobs), unlabelled=())
 
@@ -271,7 +284,8 @@ class AgentPlan(GenerationPlan):
 
     def settings(self) -> dict[str, Any]:
         """Return what else decides what is made."""
-        return {"violation": self.violation, "max_steps": self.max_steps, "plans": self.plans, **self.about}
+        more = {**self._rubric_ids(), **self.about}
+        return {"violation": self.violation, "max_steps": self.max_steps, "plans": self.plans, **more}
 
     def _look(self, job: Job) -> Hashable:
         return (job.test.name, job.target.seed.instruction, job.target.original)
@@ -289,30 +303,109 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
     for name in _ONLY_TRANSCRIPTS:
         if getattr(settings, name) not in (None, (), [], ""):
             raise RecipeError(f"`{name}` is for transcripts, and the source holds responses. Leave it out.")
+    rubrics = read_rubrics(settings.rubric, settings.rubrics, about="a response")
+    dataset = settings.dataset if len(rubrics) == 1 else Table(settings.dataset)
+    read = {rubric.id: _read(settings, dataset, rubric) for rubric in rubrics}
+    labels = {name: found for name, (_, found) in read.items()}
+    _check_same(labels)
+    inferred = [inferred_scale(one) for one in labels.values() if one.ordinal and settings.scale is None]
+
+    def laid_out(seeds: Sequence[Seed]) -> GenerationPlan:
+        parts = [
+            GenerationPlan.of(own, labels[rubric.id], rubric.text, tests)
+            for rubric in rubrics
+            if (own := [seed for seed in seeds if seed.rubric_id == rubric.id]) or len(rubrics) == 1
+        ]
+        plan = _valid(parts[0] if len(rubrics) == 1 else joined(parts, seeds), settings.invalid)
+        stated = [] if any(rubric.levels for rubric in rubrics) else inferred[:1]
+        return replace(plan, remarks=(*stated, *plan.remarks))
+
+    # The rubrics of a row stand together.
+    seeds = [seed for of_row in zip(*(found for found, _ in read.values()), strict=True) for seed in of_row]
+    if not (unlabelled := tuple(seed.id for seed in seeds if not seed.label)):
+        return laid_out(seeds)
+    last = next(iter(labels.values())).answers[-1]
+    counted = laid_out([seed if seed.label else replace(seed, label=last) for seed in seeds])
+    return replace(counted, unlabelled=unlabelled, laid_out=laid_out)
+
+
+def _read(settings: GenerationSettings, dataset: object, rubric: Rubric) -> tuple[list[Seed], Labels]:
+    """Read the rows with the labels of one rubric."""
     group = {} if settings.group is None else {"group": settings.group}
-    seeds, labels = read_seeds(
-        settings.dataset,
-        columns={**(settings.columns or {}), **group},
-        labels=settings.labels,
+    columns = _columns(settings.columns, rubric.id)
+    if rubric.id and settings.stratify == "label" and columns != _columns(settings.columns, ""):
+        raise RecipeError("Each rubric has labels of its own, so `stratify` must name another column.")
+    return read_seeds(
+        dataset,
+        columns={**columns, **group},
         values=settings.values,
-        scale=settings.scale,
         instruction=settings.instruction,
         n=settings.n,
         stratify=settings.stratify,
         seed=settings.seed,
         unlabelled=settings.has_labeller,
         grades=settings.grades,
+        rubric=rubric.id,
+        **_given_labels(settings, rubric),
     )
-    inferred = (inferred_scale(labels),) if labels.ordinal and settings.scale is None else ()
 
-    def laid_out(seeds: Sequence[Seed]) -> GenerationPlan:
-        plan = _valid(GenerationPlan.of(seeds, labels, settings.rubric, tests), settings.invalid)
-        return replace(plan, remarks=(*inferred, *plan.remarks))
 
-    if not (unlabelled := tuple(seed.id for seed in seeds if not seed.label)):
-        return laid_out(seeds)
-    counted = laid_out([seed if seed.label else replace(seed, label=labels.answers[-1]) for seed in seeds])
-    return replace(counted, unlabelled=unlabelled, laid_out=laid_out)
+def _given_labels(settings: GenerationSettings, rubric: Rubric) -> dict[str, Any]:
+    """Return labels and scale as they were given, or as the rubric gives them."""
+    if rubric.levels is None:
+        return {"labels": settings.labels, "scale": settings.scale}
+    if settings.labels is not None or settings.scale is not None:
+        raise RecipeError(f"The rubric {rubric.id!r} has `score_levels`: leave out `labels` and `scale`.")
+    return {"labels": None, "scale": rubric.levels}
+
+
+def _columns(columns: Mapping[str, Any] | None, rubric: str) -> dict[str, str]:
+    """Return the columns of one rubric: `{"label": {"helpful": "a"}}`, or on the command line `label.helpful=a`.
+
+    Raises:
+        RecipeError: when the rubric has none there.
+    """
+    found: dict[str, Any] = {}
+    for role, column in (columns or {}).items():
+        name, dot, own = role.partition(".")
+        if not dot:
+            found[role] = column
+        elif not isinstance(found.setdefault(name, {}), dict):
+            raise RecipeError(f"The {name} has one column for all rubrics and others for some: name one for each.")
+        else:
+            found[name][own] = column
+    for role, column in found.items():
+        if not isinstance(column, Mapping):
+            continue
+        if rubric not in column:
+            known = ", ".join(map(str, column)) or "none"
+            named = repr(rubric) if rubric else "given as one text"
+            raise RecipeError(f"The rubric {named} has no column for the {role}. Rubrics with one: {known}.")
+        found[role] = column[rubric]
+    return found
+
+
+def _check_same(labels: Mapping[str, Labels]) -> None:
+    """Refuse rubrics with different labels: their numbers could not stand in one table."""
+    (first, of_first), *others = labels.items()
+    for name, found in others:
+        if (found.answers, found.ordinal) != (of_first.answers, of_first.ordinal):
+            one, other = (", ".join(each.answers) for each in (of_first, found))
+            raise RecipeError(
+                f"The rubrics {first!r} and {name!r} have different labels ({one}; {other}). Give `labels` or `scale` "
+                "where they are the same, or make one suite per scale."
+            )
+
+
+
+
+def joined(parts: Sequence[Plan], seeds: Sequence[Seed], **more: Any) -> Plan:
+    """Join the plans of several rubrics into one suite, with the jobs of a test together."""
+    order = {test.name: place for place, test in enumerate(parts[0].tests)}
+    jobs = sorted((job for part in parts for job in part.jobs), key=lambda job: order[job.test.name])
+    _check_ids(jobs)
+    numbered = tuple(replace(job, place=place) for place, job in enumerate(jobs))
+    return replace(parts[0], seeds=tuple(seeds), jobs=numbered, parts=tuple(parts), **more)
 
 
 def _valid(plan: Plan, invalid: object) -> Plan:
@@ -377,16 +470,34 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
         RecipeError: for what makes no sense, before anything is sent.
     """
     epochs = _epochs(settings.epochs)
-    transcripts = _transcripts(settings.dataset, settings.tracking_uri, epochs)
-    rubric = _checked_rubric(settings.rubric, about="a transcript")
-    labels, roles = _transcript_labels(settings), _transcript_roles(settings.columns)
+    transcripts = list(_transcripts(settings.dataset, settings.tracking_uri, epochs))
+    rubrics = read_rubrics(settings.rubric, settings.rubrics, about="a transcript")
+    parts = [_agent_part(settings, tests, transcripts, epochs, rubric) for rubric in rubrics]
+    _check_same({rubric.id: part.labels for rubric, part in zip(rubrics, parts, strict=True)})
+    if len(parts) == 1:
+        return parts[0]
+    starts = [item for of_row in zip(*(part.starts for part in parts), strict=True) for item in of_row]
+    seeds = [seed for of_row in zip(*(part.seeds for part in parts), strict=True) for seed in of_row]
+    unlabelled = tuple(name for part in parts for name in part.unlabelled)
+    return joined(parts, seeds, starts=tuple(starts), unlabelled=unlabelled)
+
+
+def _agent_part(
+    settings: GenerationSettings,
+    tests: Sequence[AgentTest],
+    transcripts: Sequence[Transcript],
+    epochs: Sequence[int] | None,
+    rubric: Rubric,
+) -> AgentPlan:
+    """Lay out what is made of transcripts under one rubric."""
+    labels, roles = _transcript_labels(settings, rubric), _transcript_roles(_columns(settings.columns, rubric.id))
     violation, by = violation_label(labels, settings.violation), settings.group or roles.get("group")
     steps = check_steps(_listed(settings.preprocess or ()))
     # Written only where it is given: it names the budget.
     chosen = {} if epochs is None else {"epochs": ",".join(map(str, epochs))}
     starts = transcript_items(
-        _drawn(list(transcripts), settings, stratify=roles.get(str(settings.stratify), settings.stratify)),
-        rubric=rubric,
+        _drawn(transcripts, settings, stratify=roles.get(str(settings.stratify), settings.stratify)),
+        rubric=rubric.text,
         labels=labels,
         label=roles.get("label"),
         values=settings.values,
@@ -396,20 +507,29 @@ def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> Age
     )
     if settings.instruction is not None:
         starts = [replace(item, instruction=settings.instruction) for item in starts]
+    starts = [_under(item, rubric.id) for item in starts]
     seeds = tuple(map(_transcript_seed, starts))
+    targets = ((test, test.aimed(seeds, labels, rubric.text, violation=violation)) for test in tests)
     return AgentPlan(
         seeds=seeds,
         labels=labels,
-        rubric=rubric,
+        rubric=rubric.text,
         tests=tuple(tests),
-        jobs=_jobs((test, one) for test in tests for one in test.aimed(seeds, labels, rubric, violation=violation)),
+        jobs=_jobs((test, one) for test, aimed in targets for one in aimed),
         starts=tuple(starts),
         violation=violation,
         max_steps=settings.max_steps or MAX_STEPS,
         plans=settings.plans or PLANS,
-        unlabelled=tuple(item.task for item in starts if item.expected is None) if settings.has_labeller else (),
+        unlabelled=tuple(seed_id(item) for item in starts if item.expected is None) if settings.has_labeller else (),
         about={"preprocess": ",".join(steps) or None, "group": by, "label": roles.get("label"), **chosen},
     )
+
+
+def _under(item: Item, rubric: str) -> Item:
+    """Name a baseline after its rubric, where there are several."""
+    if not rubric:
+        return item
+    return replace(item, id=f"{item.task}@{rubric}/{BASELINE}", meta={**item.meta, "rubric": rubric})
 
 
 def _agent_tests(tests: Sequence[object]) -> list[AgentTest]:
@@ -447,14 +567,13 @@ def _transcripts(dataset: object, tracking_uri: str | None, epochs: Sequence[int
     return read_transcripts(source, epochs=epochs)
 
 
-def _transcript_labels(settings: GenerationSettings) -> Labels:
-    if settings.labels is None and settings.scale is None:
+def _transcript_labels(settings: GenerationSettings, rubric: Rubric) -> Labels:
+    given = _given_labels(settings, rubric)
+    if given["labels"] is None and given["scale"] is None:
         raise RecipeError(
             "Transcripts need `labels`, the one for a violation last (--labels 'no violation,violation'), or `scale`."
         )
-    return read_labels(
-        (), column="label", ids=(), labels=settings.labels, scale=settings.scale, grades=settings.grades
-    )[1]
+    return read_labels((), column="label", ids=(), grades=settings.grades, **given)[1]
 
 
 def _transcript_roles(columns: Mapping[str, str] | None) -> dict[str, str]:
@@ -467,7 +586,7 @@ def _transcript_roles(columns: Mapping[str, str] | None) -> dict[str, str]:
     return roles
 
 
-def _drawn(read: list[Transcript], settings: GenerationSettings, *, stratify: str | None) -> list[Transcript]:
+def _drawn(read: Sequence[Transcript], settings: GenerationSettings, *, stratify: str | None) -> Sequence[Transcript]:
     if settings.n is None:
         if stratify is not None:
             raise RecipeError("`stratify` shares a draw: give `n`, how many transcripts to draw.")
@@ -479,11 +598,12 @@ def _drawn(read: list[Transcript], settings: GenerationSettings, *, stratify: st
 
 def _transcript_seed(item: Item) -> Seed:
     return Seed(
-        id=item.task,
+        id=seed_id(item),
         instruction=item.instruction or "",
         response=messages_text(item.transcript or ()),
         label=item.expected or "",
         group=item.meta.get("group"),
+        meta={"rubric": item.rubric_id} if item.rubric_id else {},
     )
 
 
@@ -531,7 +651,7 @@ def _item(job: Job, seed: Seed, text: str, facts: dict[str, Any]) -> Item:
     in_response = target.part == "response"
     return Item(
         id=item_id(seed, target.condition, target.number),
-        task=seed.id,
+        task=seed.task,
         condition=target.condition,
         kind="response",
         instruction=seed.instruction,
@@ -550,11 +670,16 @@ def _about(seed: Seed, test: str, target: Target | None = None) -> dict[str, Any
     group = {} if seed.group is None else {"group": seed.group}
     source = target.label_source if target and seed.id == target.seed.id else seed.label_source
     known = {"label_source": source} if source else {}
-    return {"source": seed.id, "test": test, **group, **_without_source(seed.meta), **known}
+    return {"source": seed.task, "test": test, **group, **_without_source(seed.meta), **known}
 
 
 def _without_source(meta: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in meta.items() if name != "label_source"}
+
+
+def seed_id(item: Item) -> str:
+    """Return the seed that a baseline is of: its id without the condition."""
+    return item.id.rpartition("/")[0]
 
 
 def _labelled_start(item: Item, label: str | None) -> Item:
@@ -566,12 +691,6 @@ def _labelled_start(item: Item, label: str | None) -> Item:
 def _with_label(seed: Seed, label: str | None) -> Seed:
     """Give a seed the label that a model wrote; None: it keeps its own."""
     return seed if label is None else replace(seed, label=label, meta={**seed.meta, "label_source": BY_MODEL})
-
-
-def _checked_rubric(rubric: object, *, about: str) -> str:
-    if not isinstance(rubric, str) or not rubric.strip():
-        raise RecipeError(f"`rubric` must be the question the judge answers about {about}, but it is empty.")
-    return rubric
 
 
 def _jobs(targets: Iterable[tuple[ReliabilityTest, Target]]) -> tuple[Job, ...]:

@@ -35,6 +35,7 @@ def read_seeds(
     values: Mapping[Any, object] | None = None,
     unlabelled: bool = False,
     grades: bool | None = None,
+    rubric: str = "",
 ) -> tuple[list[Seed], Labels]:
     """Read labelled responses, checking every row before any is drawn.
 
@@ -54,6 +55,7 @@ def read_seeds(
         values: What cells of the label mean, as in `{0.0: "fail"}`; others stay as they are.
         unlabelled: Rows, or all of them, may have no label; theirs is empty then.
         grades: Whether the last label is the better one, or the one to be detected; None: their words tell.
+        rubric: Id of the rubric the labels are by, where there are several; seeds are named `row@rubric` then.
 
     Returns:
         The seeds in file order, and the labels they may carry. A seed's `group` is the value of the group column, or
@@ -62,7 +64,7 @@ def read_seeds(
     Raises:
         RecipeError: naming the column and the first offending rows, counted from 1 without the header.
     """
-    table = Table(dataset)
+    table = dataset if isinstance(dataset, Table) else Table(dataset)
     roles = find_roles(table, columns, constant=instruction is not None, unlabelled=unlabelled)
     if "label_source" in roles and str(dataset).endswith(".csv"):
         table = table.unguarded()
@@ -80,7 +82,8 @@ def read_seeds(
         grades=grades,
     )
     sources = _label_sources(table, roles["label_source"], ids) if "label_source" in roles else [""] * len(table)
-    names = ids if ids is not None else _content_ids(instructions, responses, found)
+    # Of several rubrics each has labels of its own, and the row is the same.
+    names = ids if ids is not None else _content_ids(instructions, responses, *([] if rubric else [found]))
     strata = _strata(table, roles, stratify, found, ids)
     groups = _groups(table, roles["group"], ids) if "group" in roles else strata
     drawn = range(len(table)) if n is None else sample(names, strata or [""] * len(names), n, seed=seed)
@@ -89,8 +92,10 @@ def read_seeds(
         (task, response), replaced = clean_data((instructions[row], responses[row]))
         meta: dict[str, Any] = {"replaced_characters": replaced} if replaced else {}
         meta |= {"label_source": sources[row]} if sources[row] and found[row] else {}
+        meta |= {"rubric": rubric} if rubric else {}
+        name = f"{names[row]}@{rubric}" if rubric else names[row]
         group = groups[row] if groups else None
-        seeds.append(Seed(id=names[row], instruction=task, response=response, label=found[row], group=group, meta=meta))
+        seeds.append(Seed(id=name, instruction=task, response=response, label=found[row], group=group, meta=meta))
     return seeds, allowed
 
 
