@@ -324,6 +324,7 @@ class GenerationSettings(Options):
         "names of tests",
         "Tests that the rubric makes invalid, because it grades what they change; or propose: ask the validator.",
         metavar="TESTS|propose",
+    )
     rubrics: Any = option(
         None, "a list", "Of several rubrics the ids of those to use. [all]", flag="rubric-id", metavar="A,B"
     )

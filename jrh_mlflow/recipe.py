@@ -147,7 +147,8 @@ def load_generation(path: str | Path, *, validator: Mapping[str, Any] | None = N
 
 def _rubric(written: object, path: Path) -> object:
     """Read the one rubric, or each of several by its id, where it stands in a file."""
-    if isinstance(written, Mapping) and "file" not in written:
+    # A lone key that looks like `file` is taken for it, or for a slip of the pen.
+    if isinstance(written, Mapping) and (len(written) > 1 or not suggest(str(next(iter(written), "")), ["file"])):
         return _texts(written, *written, path=path)
     return _texts({"rubric": written}, "rubric", path=path).get("rubric", written)
 

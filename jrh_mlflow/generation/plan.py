@@ -40,7 +40,7 @@ from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.dataset import Table
 from jrh_mlflow.suites.labels import inferred_scale, label_text, read_labels
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
-from jrh_mlflow.suites.rubrics import Rubric, read_rubrics
+from jrh_mlflow.suites.rubrics import Rubric, checked_text, read_rubrics
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
 from jrh_mlflow.suites.transcripts.items import field as transcript_field
@@ -109,7 +109,7 @@ class GenerationPlan:
         """
         if not seeds:
             raise RecipeError("There is no row to make a suite from.")
-        (rubric,) = (one.text for one in read_rubrics(rubric, about="a response"))
+        rubric = checked_text(rubric, "a response")
         found = find_tests(tests, labels)  # type: ignore[arg-type]  # it says what is wrong with anything else
         jobs = _jobs((test, target) for test in found for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
@@ -333,7 +333,7 @@ def _read(settings: GenerationSettings, dataset: object, rubric: Rubric) -> tupl
     """Read the rows with the labels of one rubric."""
     group = {} if settings.group is None else {"group": settings.group}
     columns = _columns(settings.columns, rubric.id)
-    if rubric.id and settings.stratify == "label" and columns != _columns(settings.columns, ""):
+    if settings.stratify == "label" and columns.get("label") != (settings.columns or {}).get("label"):
         raise RecipeError("Each rubric has labels of its own, so `stratify` must name another column.")
     return read_seeds(
         dataset,
@@ -395,8 +395,6 @@ def _check_same(labels: Mapping[str, Labels]) -> None:
                 f"The rubrics {first!r} and {name!r} have different labels ({one}; {other}). Give `labels` or `scale` "
                 "where they are the same, or make one suite per scale."
             )
-
-
 
 
 def joined(parts: Sequence[Plan], seeds: Sequence[Seed], **more: Any) -> Plan:

@@ -42,11 +42,11 @@ def read_rubrics(given: object, wanted: object = None, *, about: str) -> tuple[R
     if isinstance(given, str) and (listed := _as_list(given)) is not None:
         given = listed
     if isinstance(given, Mapping):
-        found = [Rubric(id=_checked_id(name), text=_checked_text(text, about)) for name, text in given.items()]
+        found = [Rubric(id=_checked_id(name), text=checked_text(text, about)) for name, text in given.items()]
     elif isinstance(given, Sequence) and not isinstance(given, str):
         found = [_from_entry(entry, about) for entry in given]
     else:
-        found = [Rubric(id="", text=_checked_text(given, about))]
+        found = [Rubric(id="", text=checked_text(given, about))]
     return _wanted(found, wanted, about)
 
 
@@ -71,7 +71,7 @@ def _from_entry(entry: object, about: str) -> Rubric:
     levels = entry.get("score_levels")
     return Rubric(
         id=_checked_id(entry["id"]),
-        text=_checked_text(entry["instructions"], about),
+        text=checked_text(entry["instructions"], about),
         levels=_levels(entry["id"], levels) if levels else None,
     )
 
@@ -94,7 +94,8 @@ def _checked_id(name: object) -> str:
     return name
 
 
-def _checked_text(text: object, about: str) -> str:
+def checked_text(text: object, about: str) -> str:
+    """Return the text of a rubric, and refuse an empty one."""
     if not isinstance(text, str) or not text.strip():
         raise RecipeError(f"`rubric` must be the question the judge answers about {about}, but it is empty.")
     return text
@@ -104,10 +105,14 @@ def _wanted(found: Sequence[Rubric], wanted: object, about: str) -> tuple[Rubric
     ids = [rubric.id for rubric in found]
     if not found or len(set(ids)) < len(ids):
         raise RecipeError(f"`rubric` must be one question about {about} or several, each with an id of its own.")
+    if wanted is None:
+        return tuple(found)
     names = wanted.split(",") if isinstance(wanted, str) else wanted
-    chosen = [str(name).strip() for name in names] if isinstance(names, Iterable) else ids
+    chosen = [str(name).strip() for name in (names if isinstance(names, Iterable) else [names])]
     for name in chosen:
         if name not in ids or not name:
             listed = ", ".join(filter(None, ids)) or "none, as it is given as a text"
-            raise RecipeError(f"There is no rubric {name!r}.{suggest(name, ids)} Ids there are: {listed}.")
+            raise RecipeError(
+                f"There is no rubric {name!r}.{suggest(name, filter(None, ids))} Ids there are: {listed}."
+            )
     return tuple(rubric for rubric in found if rubric.id in chosen)
