@@ -93,7 +93,7 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
     if criteria is not None and not isinstance(criteria, list):
         raise RecipeError(f"{path}: `criteria` must be a list, as in [allowed, strict], but is {criteria!r}.")
     return Recipe(
-        judge=_recipe_judge(written["judge"], path, judge or {}),
+        judge=recipe_judge(written["judge"], path, judge or {}),
         suite=None if suite is None else beside(path.parent, str(suite)),
         criteria=None if criteria is None else tuple(_criterion(one, path) for one in criteria),
         options=options,
@@ -115,21 +115,28 @@ def load_generation(path: str | Path, *, validator: Mapping[str, Any] | None = N
         RecipeError: for a key that is not known, with the nearest one that is.
     """
     path = Path(path)
-    given = known_keys(read_yaml(path), (*_GENERATION_KEYS, _VERIFIER), where=str(path))
+    return generation_from(read_yaml(path), path, where=str(path), validator=validator)
+
+
+def generation_from(
+    written: object, path: Path, *, where: str, validator: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Read a generation as `load_generation` does, from data of the recipe at `path`; errors say `where`."""
+    given = known_keys(written, (*_GENERATION_KEYS, _VERIFIER), where=where)
     if _VERIFIER in given:
         if "validator" in given:
-            raise RecipeError(f"{path}: `verifier` is another word for `validator`. Give one of them.")
+            raise RecipeError(f"{where}: `verifier` is another word for `validator`. Give one of them.")
         given["validator"] = given.pop(_VERIFIER)
     for key in ("dataset", "rubric"):
         if key not in given:
-            raise RecipeError(f"{path} has no `{key}`.")
+            raise RecipeError(f"{where} has no `{key}`.")
     given["dataset"] = beside(path.parent, str(given["dataset"]))
     given |= _texts(given, "instruction", path=path)
     given["rubric"] = _rubric(given["rubric"], path)
     given["generator"] = _recipe_generator(given.get("generator"), path)
     for role, overrides in (("validator", validator), ("labeller", None)):
         if given.get(role) not in (None, NO_VALIDATOR):
-            given[role] = _recipe_judge(given[role], path, overrides)
+            given[role] = recipe_judge(given[role], path, overrides)
     if given.get("tests") is not None:
         given["tests"] = listed_tests(given["tests"], folder=path.parent, where=str(path))
     given |= {stage: _recipe_stage(given[stage], stage, path) for stage in STAGES if given.get(stage) is not None}
@@ -232,7 +239,12 @@ def read_yaml(path: Path) -> object:
         raise RecipeError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
 
 
-def _recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None = None) -> Judge:
+def recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None = None) -> Judge:
+    """Make the judge that a recipe describes, as one text or as a mapping; files lie beside the recipe.
+
+    Raises:
+        RecipeError: saying what is wrong with it.
+    """
     keys = ("callable", "scripted", *JudgeOptions.model_fields)
     written = {**known_keys(_in_full(data), keys, where=f"{path}, judge"), **(overrides or {})}
     ways = [key for key in ("callable", "scripted", "model") if key in written]

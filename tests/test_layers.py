@@ -41,7 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("review",),
     ("recipe",),
     ("sweeps",),
-    ("demo",),
+    ("demo", "workflow"),
     ("example",),
     ("cli",),
 )

@@ -22,6 +22,7 @@ from jrh_mlflow.cli.options import (
     tracking,
     typed,
 )
+from jrh_mlflow.cli.pipeline import run_pipeline
 from jrh_mlflow.cli.printing import print_evaluations, print_shift, save_table, shown_when_stopped
 from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.options import JudgeOptions, RunOptions
@@ -73,6 +74,7 @@ def evaluate(
     """Measure one judge on one suite and log it as an MLflow run.
 
     The judge is a model (--model), a callable or scripted judge (--judge), or written down with the rest in a recipe.
+    A recipe with `judges` is a pipeline: generate, review, judge, compare; run again, it goes on where it ended.
     Options override the recipe. Exit code 3: stopped by the cap, 130: by Ctrl-C; what was measured is logged. Printed
     are the headline readings; --markdown prints the whole page. With --no-texts MLflow gets hashes in place of prompts
     and answers.
@@ -81,9 +83,16 @@ def evaluate(
     Example: jrh evaluate --model openai/gpt-4o-mini --max-usd 1 --dry-run
              jrh evaluate --judge recipes/own_judge.py:judge --suite my_pairs --no-texts
              jrh evaluate recipes/openai_judge.yaml
+             jrh evaluate recipes/pipeline.yaml
     """
     from jrh_mlflow.evaluation import evaluate as evaluation
 
+    if (
+        recipe_file is not None
+        and folder is None
+        and run_pipeline(recipe_file, options, table=table, force=force, as_json=as_json, markdown=markdown)
+    ):
+        return
     if folder is not None:
         resumed = evaluation.resume(folder, tracking_uri=options["tracking_uri"])
         save_table(resumed.calls, table, force=force)

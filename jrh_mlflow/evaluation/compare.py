@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -152,6 +152,7 @@ def compare(
     seed: int = 0,
     alpha: float = 0.05,
     log: bool = True,
+    tags: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
@@ -167,6 +168,7 @@ def compare(
         seed: Of all resampling.
         alpha: Chance of any false difference in a family of decisions.
         log: Log the comparison as a run of its own, kind `compare`.
+        tags: More tags for the run.
 
     Raises:
         RecipeError: when a run cannot be compared, or the suites are not the same, with what differs.
@@ -183,7 +185,7 @@ def compare(
         return done
     store = Store(tracking_uri, experiment or loaded[0].experiment)
     simulated = any(run.simulated for run in loaded)
-    with open_run(store, "compare", run_name or done.title, simulated=simulated) as run_id:
+    with open_run(store, "compare", run_name or done.title, simulated=simulated, tags=tags) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
         content = comparison_content(done, seed=seed, alpha=alpha)
         publish(store, run_id, content, what_now="The runs compared are as they were.")

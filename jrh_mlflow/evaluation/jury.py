@@ -107,6 +107,7 @@ def jury(
     tracking_uri: str | None = None,
     seed: int = 0,
     log: bool = True,
+    tags: Mapping[str, str] | None = None,
 ) -> Jury:
     """Let logged judges vote on the suite they were all measured on; no judge is asked anything.
 
@@ -130,6 +131,7 @@ def jury(
         tracking_uri: As for `compare`.
         seed: Of halves and resampling.
         log: Log the jury as a run of its own, kind `jury`.
+        tags: More tags for the run.
 
     Raises:
         RecipeError: when a run or a name cannot be used, the suites are not the same, or no panel costs so little.
@@ -152,7 +154,7 @@ def jury(
         return done
     store = Store(tracking_uri, experiment or loaded[0].experiment)
     simulated = any(run.simulated for run in loaded)
-    with open_run(store, "jury", run_name or done.title, simulated=simulated) as run_id:
+    with open_run(store, "jury", run_name or done.title, simulated=simulated, tags=tags) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
         settings = {"size": size, "max_usd": max_usd, "unsure": unsure, "seed": seed}
         content = jury_content(done, settings=settings)

@@ -184,14 +184,20 @@ def generate(
     return run_generation(GenerationSettings.checked(locals())).suite
 
 
-def generate_into(folder: str | Path, settings: GenerationSettings, *, force: bool = False) -> GenerationRun:
+def generate_into(
+    folder: str | Path,
+    settings: GenerationSettings,
+    *,
+    force: bool = False,
+    prepared: PreparedGeneration | None = None,
+) -> GenerationRun:
     """Generate into a folder; while items are made, `jrh review` may look at those that are there.
 
     Raises:
         RecipeError: when another suite lies there and `force` was not given: before anything is paid where its
             settings are others, and else when its items turn out to be.
     """
-    prepared = prepare_generation(settings)
+    prepared = prepared or prepare_generation(settings)
     check_folder(prepared, Path(folder), force=force)
     with partial_file(Path(folder)) as on_items:
         done = run_generation(settings, prepared=prepared, on_items=on_items)

@@ -11,7 +11,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -169,6 +169,8 @@ class ReviewLogger:
     beside_run: bool = False
     """Log into the experiment of the run that the suite was read from."""
     enabled: bool = True
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """More tags for the run."""
 
     def __call__(self, review: Review, done: Finished, who: str) -> dict[str, Any]:
         """Log a review; what cannot be logged is said, not lost."""
@@ -177,12 +179,14 @@ class ReviewLogger:
         try:
             beside = review.run.experiment_id if self.beside_run and review.run else None
             store = Store(self.tracking_uri or review.tracking_uri, self.experiment, experiment_id=beside)
-            return log_review(review, done, who=who, store=store)
+            return log_review(review, done, who=who, store=store, tags=self.tags)
         except TrackingError as error:
             return {"run_id": None, "note": str(error)}
 
 
-def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dict[str, Any]:
+def log_review(
+    review: Review, done: Finished, *, who: str, store: Store, tags: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Log a finished review and return run id, link and metrics.
 
     Raises:
@@ -190,7 +194,7 @@ def log_review(review: Review, done: Finished, *, who: str, store: Store) -> dic
     """
     content = _run_content(review, done, who=who)
     what_now = f"The reviewed suite is in {done.path}; finishing the review again logs it again."
-    with open_run(store, "review", f"review {done.parent.name}") as run_id:
+    with open_run(store, "review", f"review {done.parent.name}", tags=tags) as run_id:
         metrics = publish(store, run_id, content, what_now=what_now)
     return {"run_id": run_id, "link": store.link(run_id), "metrics": metrics}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import webbrowser
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import urlencode
 
 from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.generation.outcomes import PARTIAL_FILE
-from jrh_mlflow.review.finish import ReviewLogger, finish
-from jrh_mlflow.review.sources import FolderCatalog, ReviewCatalog, RunCatalog
+from jrh_mlflow.review.finish import Finished, ReviewLogger, finish
+from jrh_mlflow.review.sources import FolderCatalog, Review, ReviewCatalog, RunCatalog
 from jrh_mlflow.review.states import UNDECIDED
 from jrh_mlflow.suites.suite import ITEMS_FILE
 
@@ -45,9 +45,16 @@ def open_catalog(suites: tuple[str, ...], *, tracking_uri: str | None = None) ->
 
 
 def serve(
-    catalog: ReviewCatalog, *, port: int = 0, reviewer: str | None = None, browser: bool = True, log: ReviewLogger
+    catalog: ReviewCatalog,
+    *,
+    port: int = 0,
+    reviewer: str | None = None,
+    browser: bool = True,
+    log: ReviewLogger,
+    until_finished: bool = False,
+    stream: TextIO | None = None,
 ) -> None:
-    """Serve the review until Ctrl-C, and print its link.
+    """Serve the review until Ctrl-C, or until it is finished, and print its link.
 
     Raises:
         ReviewError: when the port is taken.
@@ -70,13 +77,21 @@ def serve(
             raise ReviewError(f"Port {port} cannot be used: {error.strerror}. Give another with --port.") from error
         query = urlencode({"token": token, **({"reviewer": reviewer} if reviewer else {})})
         link = f"http://{LOOPBACK}:{listening.getsockname()[1]}/?{query}"
-        app = review_app(catalog, token=token, on_finish=log)
+        servers: list[uvicorn.Server] = []
+
+        def on_finish(review: Review, done: Finished, who: str) -> dict[str, Any]:
+            facts = log(review, done, who)
+            # It still answers who finished: requests under way are served to their end.
+            servers[0].should_exit = until_finished
+            return facts
+
+        app = review_app(catalog, token=token, on_finish=on_finish)
         # No access log: it would hold the token.
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
-        print(f"Review: {link}\nEvery decision is saved at once; Ctrl-C ends the server.", flush=True)
+        servers.append(uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")))
+        print(f"Review: {link}\nEvery decision is saved at once; Ctrl-C ends the server.", flush=True, file=stream)
         if browser:
             webbrowser.open(link)
-        uvicorn.Server(config).run(sockets=[listening])
+        servers[0].run(sockets=[listening])
 
 
 def finish_now(catalog: ReviewCatalog, *, reviewer: str, allow_undecided: bool, log: ReviewLogger) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import shown_name
-from jrh_mlflow.tracking.store import active_uri, paged, reading_client, run_link
+from jrh_mlflow.tracking.store import Store, active_uri, paged, reading_client, run_link
 from jrh_mlflow.tracking.view import shown_uri
 
 if TYPE_CHECKING:
@@ -132,6 +132,32 @@ def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[EvaluationRow]:
         experiments = _experiment_names(client)
         found = _finished_runs(client, "evaluate", list(experiments), most=most)
     return [_row(run, experiments[run.info.experiment_id]) for run in found if _RUN_ID.fullmatch(run.info.run_id)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FinishedStep:
+    """A run of a pipeline that an earlier start brought to its end."""
+
+    run_id: str
+    metrics: dict[str, float]
+    link: str
+
+
+def finished_step(step: str, *, tracking_uri: str | None, experiment: str | None) -> FinishedStep | None:
+    """Return the newest finished run of a pipeline's step in an experiment, whole and not truncated; None without one.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    store = Store(tracking_uri, experiment)
+    chosen = f"tags.`{keys.TAG_STEP}` = '{step}' and attributes.status = 'FINISHED'"
+    with reading_client(store.uri) as client:
+        found = client.search_runs([store.experiment_id], chosen, order_by=["attributes.start_time DESC"])
+    whole = [run for run in found if keys.TAG_TRUNCATED not in run.data.tags]
+    if not whole:
+        return None
+    run_id = str(whole[0].info.run_id)
+    return FinishedStep(run_id=run_id, metrics=dict(whole[0].data.metrics), link=store.link(run_id))
 
 
 def datasheet_html(tracking_uri: str, run_id: str) -> bytes | None:

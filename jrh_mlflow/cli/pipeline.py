@@ -1,0 +1,131 @@
+"""`jrh evaluate` with a recipe of several stages: generate, review, judge, compare."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jrh_mlflow.cli.options import flag_of, typed
+from jrh_mlflow.cli.printing import print_lines, print_page, print_table
+from jrh_mlflow.options import JudgeOptions, RunOptions
+from jrh_mlflow.reports.numbers import money_text, quote_text
+
+if TYPE_CHECKING:
+    from jrh_mlflow.workflow import Workflow, WorkflowQuote, WorkflowRun
+
+_FLAGS = {
+    "judge_text": "--judge",
+    **{f"judge_{name}": flag_of(JudgeOptions, name) for name in JudgeOptions.model_fields},
+}
+_UNKNOWN = "unknown (a model has no price; give `prices`)"
+
+
+def run_pipeline(
+    recipe_file: str, options: dict[str, Any], *, table: str | None, force: bool, as_json: bool, markdown: bool
+) -> bool:
+    """Run a recipe that is a pipeline and return True; any other is left to `jrh evaluate`."""
+    from jrh_mlflow.workflow import is_workflow, load_workflow, price_workflow, run_workflow
+
+    if not is_workflow(recipe_file):
+        return False
+    given = {name for name in typed() if name in options}
+    if odd := sorted(given - {*RunOptions.model_fields, "dry_run"}) + (["table"] if table else []):
+        flags = ", ".join(_FLAGS.get(name, f"--{name.replace('_', '-')}") for name in odd)
+        raise click.UsageError(f"{flags}: {recipe_file} is a pipeline, whose judges and suite are written in it.")
+    workflow = load_workflow(recipe_file, **{name: options[name] for name in given if name in RunOptions.model_fields})
+    quoted = price_workflow(workflow)
+    if options["dry_run"]:
+        _print_quote(workflow, quoted, as_json=as_json)
+        return True
+    # What it may cost is told before it is spent, and apart from the results.
+    click.echo(f"note: {_cost_line(workflow, quoted)}", err=True)
+    done = run_workflow(workflow, force=force, say=lambda line: click.echo(line, err=True))
+    if as_json:
+        click.echo(json.dumps(done.to_dict(), indent=1, ensure_ascii=False, allow_nan=False, default=str))
+    else:
+        _print(done, markdown=markdown)
+    _print_problems(done)
+    if done.exit_code:
+        click.get_current_context().exit(done.exit_code)
+    return True
+
+
+def _cost_line(workflow: Workflow, quoted: WorkflowQuote) -> str:
+    asked = sum(one.calls for _, one in quoted.judges if one is not None)
+    made = "nothing is left to be generated" if quoted.generation is None else f"{quoted.items} items are generated"
+    caps = "no cap" if workflow.total_usd is None else f"at most ${workflow.total_usd:g}"
+    dollars = quote_text(quoted.usd, quoted.worst_usd, unknown=_UNKNOWN)
+    return f"{made}, models are asked {asked} times by {len(workflow.judges)} judge(s): {dollars}, {caps}."
+
+
+def _print_quote(workflow: Workflow, quoted: WorkflowQuote, *, as_json: bool) -> None:
+    caps = {"generate": _generation_cap(workflow), "judges": workflow.judging_usd, "total": workflow.total_usd}
+    if as_json:
+        click.echo(json.dumps({**quoted.to_dict(), "max_usd": caps}, indent=1))
+        return
+    made = quoted.generation
+    rows = [["generate", *(_made_cells(made) if made else ["0", "nothing is left to be generated"])]]
+    rows += (
+        [["review", "0", "by a person" if workflow.review.decisions is None else "by file"]] if workflow.review else []
+    )
+    for name, one in quoted.judges:
+        cells = ["0", "answers by itself"] if one is None else [str(one.calls), _dollars(one.usd, one.worst_usd)]
+        rows.append([f"judge {name}", *cells])
+    print_table(["stage", "calls", "dollars"], rows)
+    click.echo(f"\nitems to judge  {quoted.items}, if all can be made and none is rejected")
+    click.echo(f"dollars         {_dollars(quoted.usd, quoted.worst_usd)}")
+    told = ", ".join(f"{name} ${cap:g}" for name, cap in caps.items() if cap is not None)
+    click.echo(f"caps            {told or 'none'}")
+
+
+def _made_cells(made: Any) -> list[str]:
+    return [str(made.generator_calls + made.validator_calls), _dollars(made.usd, made.worst_usd)]
+
+
+def _dollars(usd: float | None, worst_usd: float | None) -> str:
+    return quote_text(usd, worst_usd, unknown=_UNKNOWN)
+
+
+def _generation_cap(workflow: Workflow) -> float | None:
+    return None if workflow.generation is None else workflow.generation.max_usd
+
+
+def _print(done: WorkflowRun, *, markdown: bool) -> None:
+    from jrh_mlflow.reports.terminal import comparison_lines, plain
+
+    how = "generated" if done.made else "was there"
+    click.echo(plain(f"{done.suite.name}: {len(done.suite)} items, sha256 {done.suite.sha256}, in {done.path} ({how})"))
+    if done.review is not None:
+        left = done.review.get("left_out") or {}
+        told = ", ".join(f"{count} {state}" for state, count in left.items())
+        click.echo(f"reviewed: {told + ' left out' if told else 'finished ' + str(done.review.get('finished', 'now'))}")
+    rows = [[plain(one.judge), *_cells(one)] for one in done.judges if one.run_id]
+    if rows:
+        print_table(["judge", "calls", "dollars", "run"], rows)
+    if done.comparison is not None and markdown:
+        click.echo(done.comparison.to_markdown())
+    elif done.comparison is not None:
+        click.echo("")
+        print_page(done.comparison.title, comparison_lines(done.comparison.contrasts), notes=done.comparison.notes)
+    if done.jury is not None:
+        print_lines(["", done.jury.to_markdown()] if markdown else ["", repr(done.jury)])
+    if done.html is not None:
+        click.echo(f"HTML: {done.html}")
+    click.echo(f"pipeline: {done.tag}")
+
+
+def _cells(one: Any) -> list[str]:
+    cost = "n/a" if one.cost_usd is None else money_text(one.cost_usd)
+    return [f"{one.metrics.get('calls/total', 0):.0f}", cost, f"{one.run_id}{' (before)' if one.reused else ''}"]
+
+
+def _print_problems(done: WorkflowRun) -> None:
+    if done.truncated:
+        click.echo(f"Truncated ({done.truncated}). Raise `max_usd` of `generate`, and run it again.", err=True)
+    for one in done.judges:
+        if one.problem:
+            click.echo(f"{one.judge}: {one.problem}", err=True)
+        elif one.truncated:
+            click.echo(f"{one.judge}: truncated ({one.truncated}). Raise the cap and run it again.", err=True)

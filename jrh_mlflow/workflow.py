@@ -1,0 +1,539 @@
+"""Generate, review, judge and compare, written down in one YAML file: `jrh evaluate pipeline.yaml`.
+
+Each stage is continued and not repeated: a suite that the same settings made is used as it is, a finished review
+stands, an evaluation that was logged whole is read, and what a model answered is in the journal. One tag ties the runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jrh_mlflow.engine.budget import checked_cap
+from jrh_mlflow.engine.sessions import Quote
+from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError, ReviewError
+from jrh_mlflow.evaluation.compare import Comparison, compare
+from jrh_mlflow.evaluation.evaluate import Evaluation, dry_prepared, evaluate, price_evaluation
+from jrh_mlflow.evaluation.jury import Jury, jury
+from jrh_mlflow.generation.generate import generate_into
+from jrh_mlflow.generation.plan import AgentPlan, finished
+from jrh_mlflow.generation.prepared import GenerationQuote, PreparedGeneration, prepare_generation, quoted
+from jrh_mlflow.generation.report import check_folder
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.options import GenerationSettings, RunOptions
+from jrh_mlflow.outputs import check_free
+from jrh_mlflow.perturb import item_id
+from jrh_mlflow.recipe import beside, generation_from, known_keys, read_yaml, recipe_judge
+from jrh_mlflow.resolve import journal_at, load_suite, may_exist
+from jrh_mlflow.review import serve
+from jrh_mlflow.review.decided import decide_from
+from jrh_mlflow.review.finish import ReviewLogger
+from jrh_mlflow.suites.suite import ITEMS_FILE, Suite, read_suite
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
+from jrh_mlflow.tracking.read import FinishedStep, finished_step
+
+Say = Callable[[str], object]
+
+_KEYS = ("generate", "suite", "review", "judges", "evaluate", "compare", "jury")
+"""Keys of a pipeline besides those of a run."""
+_SHARED = ("experiment", "tracking_uri", "journal", "concurrency", "prices")
+_LIMITS = ("requests_per_minute", "tokens_per_minute", "timeout_s")
+_NOT_OF_RESULTS = (*_SHARED, *_LIMITS, "run_name", "max_usd", "tags", "backend")
+"""Run options that change no number of an evaluation: one that was logged stands for the same under others."""
+_REVIEW_KEYS = ("reviewer", "decisions", "allow_undecided", "port", "browser")
+_LOGGED = ("runs", "experiment", "tracking_uri", "log", "tags")
+"""Arguments of `compare` and `jury` that a pipeline gives."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewStage:
+    """How the generated items are reviewed before any judge sees them."""
+
+    reviewer: str | None = None
+    """Who decides; the page asks when None."""
+    decisions: Path | None = None
+    """A table of decisions, in place of the page."""
+    allow_undecided: bool = False
+    """Whether items that nobody decided are left out; the pipeline stops at them otherwise."""
+    port: int = 0
+    browser: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workflow:
+    """A pipeline as it is written down."""
+
+    name: str
+    generation: GenerationSettings | None
+    folder: Path | None
+    """Of the generated suite."""
+    suite: str | None
+    """One that is there already, in place of a generation."""
+    review: ReviewStage | None
+    judges: tuple[Judge, ...]
+    compare: Mapping[str, Any] | None
+    html: Path | None
+    """Where the comparison is also written as a page."""
+    jury: Mapping[str, Any] | None
+    options: Mapping[str, Any]
+    """Of every evaluation, without `max_usd`."""
+    judging_usd: float | None
+    """Cap on all judges together."""
+    total_usd: float | None
+    """Cap on all stages together."""
+
+    @cached_property
+    def prepared(self) -> PreparedGeneration | None:
+        """What is to be generated, read and checked; nothing is sent."""
+        return None if self.generation is None else prepare_generation(self.generation)
+
+    @cached_property
+    def tag(self) -> str:
+        """What ties the runs together: the recipe's name, and a hash of what its suite is made from."""
+        if self.prepared is None:
+            return f"{self.name}-{outbox_key('pipeline', self.suite)[:8]}"
+        plan = self.prepared.plan
+        tests = [test.name for test in plan.tests]
+        made_from = (plan.sha256, plan.rubric_sha256, tests, self.prepared.settings.seed)
+        return f"{self.name}-{outbox_key('pipeline', *made_from)[:8]}"
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where in MLflow its runs go."""
+        return {name: self.options.get(name) for name in ("experiment", "tracking_uri")}
+
+    def made_suite(self) -> Suite | None:
+        """Return the suite that is judged, or reviewed first, where it is there already and whole."""
+        if self.prepared is None:
+            return load_suite(str(self.suite), tracking_uri=self.options.get("tracking_uri"))
+        assert self.folder is not None
+        if not (self.folder / ITEMS_FILE).exists():
+            return None
+        check_folder(self.prepared, self.folder, force=False)
+        suite = read_suite(self.folder)
+        return None if suite.origin.get("truncated") else suite
+
+
+def is_workflow(path: str | Path) -> bool:
+    """Whether a recipe describes a pipeline, by its keys."""
+    written = read_yaml(Path(path))
+    return isinstance(written, Mapping) and bool({"judges", "generate"} & written.keys())
+
+
+def load_workflow(path: str | Path, **overrides: Any) -> Workflow:
+    """Read a pipeline in YAML; paths in it are relative to the recipe.
+
+    Args:
+        path: The recipe.
+        overrides: Run options in place of the recipe's.
+
+    Raises:
+        RecipeError: for a key that is not known, with the nearest one that is, or a value that makes no sense.
+    """
+    path = Path(path)
+    written = known_keys(read_yaml(path), (*_KEYS, *RunOptions.model_fields), where=str(path))
+    if ("generate" in written) == ("suite" in written):
+        raise RecipeError(f"{path}: give one of `generate` and `suite`.")
+    run = _run_options({**{key: written.get(key) for key in RunOptions.model_fields}, **overrides}, str(path))
+    judging = _run_options(_mapping(written.get("evaluate"), f"{path}, evaluate"), f"{path}, evaluate")
+    total = run.pop("max_usd", None)
+    judging_usd = judging.pop("max_usd", None)
+    generation, folder = _generation(written.get("generate"), path, run, total)
+    comparing = _stage(written.get("compare", True), (*_parameters(compare), "html"), f"{path}, compare")
+    html = comparing.pop("html", None) if comparing is not None else None
+    return Workflow(
+        name=path.stem,
+        generation=generation,
+        folder=folder,
+        suite=None if "suite" not in written else beside(path.parent, str(written["suite"])),
+        review=_review(written.get("review", False), path),
+        judges=_judges(written.get("judges"), path),
+        compare=comparing,
+        html=None if html is None else path.parent / str(html),
+        jury=_stage(written.get("jury", False), _parameters(jury), f"{path}, jury"),
+        options={**run, **judging},
+        judging_usd=judging_usd,
+        total_usd=total,
+    )
+
+
+def _run_options(data: Mapping[str, Any], where: str) -> dict[str, Any]:
+    try:
+        return RunOptions.checked({key: value for key, value in data.items() if value is not None}).given
+    except ValueError as error:
+        raise RecipeError(f"{where}: {error}") from error
+
+
+def _generation(
+    written: object, path: Path, run: Mapping[str, Any], total: float | None
+) -> tuple[GenerationSettings | None, Path | None]:
+    """Read the generation; what it does not say of store, journal and limits is what the run says."""
+    if written is None:
+        return None, None
+    given = generation_from(written, path, where=f"{path}, generate")
+    folder = Path(given.pop("output", path.parent / f"{path.stem}_suite"))
+    shared = {name: run[name] for name in (*_SHARED, *_LIMITS, "seed") if name in run}
+    caps = [cap for cap in (given.get("max_usd"), total) if cap is not None]
+    return GenerationSettings.checked({**shared, **given, "max_usd": min(caps, default=None)}), folder
+
+
+def _review(written: object, path: Path) -> ReviewStage | None:
+    given = _stage(written, _REVIEW_KEYS, f"{path}, review")
+    if given is None:
+        return None
+    for key in ("allow_undecided", "browser"):
+        if not isinstance(given.get(key, False), bool):
+            raise RecipeError(f"{path}, review: `{key}` must be true or false, but is {given[key]!r}.")
+    if given.get("decisions") is not None:
+        given["decisions"] = path.parent / str(given["decisions"])
+    return ReviewStage(**given)
+
+
+def _judges(written: object, path: Path) -> tuple[Judge, ...]:
+    if not isinstance(written, list) or not written:
+        raise RecipeError(f"{path}: `judges` must be a list of judges, as in [openai/gpt-4o-mini], but is {written!r}.")
+    return tuple(recipe_judge(one, path) for one in written)
+
+
+def _stage(written: object, known: tuple[str, ...], where: str) -> dict[str, Any] | None:
+    """Return the settings of a stage that may also be switched with true or false."""
+    if written in (False, None):
+        return None
+    return {} if written is True else known_keys(written, known, where=where)
+
+
+def _mapping(written: object, where: str) -> dict[str, Any]:
+    return {} if written is None else known_keys(written, tuple(RunOptions.model_fields), where=where)
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(name for name in inspect.signature(function).parameters if name not in _LOGGED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowQuote:
+    """What a pipeline would send and cost."""
+
+    generation: GenerationQuote | None
+    """None where nothing is left to be generated."""
+    judges: tuple[tuple[str, Quote | None], ...]
+    """Each with its price; None for one that answers by itself."""
+    items: int
+    """That are judged, if all can be made and none is rejected."""
+
+    @property
+    def usd(self) -> float | None:
+        """Dollars of all stages, None when a price is unknown."""
+        return _sum([one.usd for one in self._parts])
+
+    @property
+    def worst_usd(self) -> float | None:
+        """Dollars of all stages at their worst, None when a price is unknown."""
+        return _sum([one.worst_usd for one in self._parts])
+
+    @property
+    def _parts(self) -> list[GenerationQuote | Quote]:
+        asked = [one for _, one in self.judges if one is not None]
+        return [*([self.generation] if self.generation else []), *asked]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        judges = [{"judge": name, **(asdict(one) if one else {"usd": 0.0})} for name, one in self.judges]
+        made = asdict(self.generation) if self.generation else None
+        return {"generate": made, "judges": judges, "items": self.items, "usd": self.usd, "worst_usd": self.worst_usd}
+
+
+def _sum(parts: Sequence[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def price_workflow(workflow: Workflow) -> WorkflowQuote:
+    """Say what all stages would send and cost, without sending anything.
+
+    Judges are priced on the suite where it is there, and else on its sources in the place of texts still to be written.
+    """
+    suite, generation = workflow.made_suite(), None
+    if suite is None:
+        assert workflow.prepared is not None
+        generation = quoted(workflow.prepared)
+        suite = _stand_in(workflow.prepared)
+    else:
+        suite = _after_review(workflow, suite) or _unmarked(suite)
+    judges = tuple((judge.name, _price(judge, suite, workflow)) for judge in workflow.judges)
+    return WorkflowQuote(generation=generation, judges=judges, items=len(suite))
+
+
+def _price(judge: Judge, suite: Suite, workflow: Workflow) -> Quote | None:
+    return price_evaluation(judge, suite, **workflow.options) if judge.journalled else None
+
+
+def _stand_in(prepared: PreparedGeneration) -> Suite:
+    """Return the suite as it would be if every text were its original."""
+    plan = prepared.plan
+    items = plan.baselines()
+    for job in plan.jobs:
+        if isinstance(plan, AgentPlan):
+            name = item_id(job.target.seed, job.target.condition, job.target.number)
+            items.append(replace(plan.start(job), id=name, condition=job.target.condition))
+        else:
+            items += finished(job, job.target.original, generator="")
+    return Suite(name=prepared.settings.suite_name, items=items)
+
+
+def _unmarked(suite: Suite) -> Suite:
+    """Return a suite without what a review noted on it: to be priced, never to be judged."""
+    origin = {key: value for key, value in suite.origin.items() if not key.startswith("review")}
+    return Suite(name=suite.name, items=suite.items, origin={**origin, "review": None})
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedStage:
+    """One judge of a pipeline: its evaluation, or why there is none."""
+
+    judge: str
+    run_id: str | None
+    link: str | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Those of its MLflow run."""
+    cost_usd: float | None = None
+    truncated: str | None = None
+    problem: str | None = None
+    exit_code: int = 0
+    reused: bool = False
+    """Whether it was logged by an earlier start of the pipeline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowRun:
+    """What a pipeline came to."""
+
+    tag: str
+    suite: Suite
+    path: str
+    """Where the suite that was judged lies."""
+    made: bool
+    """Whether it was generated now."""
+    truncated: str | None
+    """Why items of the generation are missing; nobody was asked then."""
+    review: Mapping[str, Any] | None
+    judges: tuple[JudgedStage, ...] = ()
+    comparison: Comparison | None = None
+    jury: Jury | None = None
+    html: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 done, 3 stopped by a cap, 4 a judge or its service failed."""
+        codes = [one.exit_code for one in self.judges]
+        capped = self.truncated or any(one.truncated for one in self.judges)
+        return max([*codes, BudgetError.exit_code if capped else 0], default=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "pipeline": self.tag,
+            "suite": {**keys.suite_facts(self.suite), "path": self.path, "made": self.made},
+            "truncated": self.truncated,
+            "review": self.review,
+            "judges": [asdict(one) for one in self.judges],
+            "compare": self.comparison.to_dict() if self.comparison else None,
+            "jury": self.jury.to_dict() if self.jury else None,
+        }
+
+
+def run_workflow(workflow: Workflow, *, force: bool = False, say: Say = str) -> WorkflowRun:
+    """Do what a pipeline says, from where its last start ended.
+
+    Args:
+        workflow: What to do.
+        force: Overwrite another suite in the folder of the generation, and the page of the comparison.
+        say: Told in one line what is done next, before it is paid.
+
+    Raises:
+        JrhError: for what makes no sense or is missing (a key, a file), before anything is paid; when items are
+            undecided; when a service fails for good while items are generated.
+    """
+    if workflow.html is not None:
+        check_free(workflow.html, force=force)
+    suite, made = workflow.made_suite() if not force or workflow.prepared is None else None, False
+    _check_judges(workflow, suite)
+    folder = str(workflow.folder or workflow.suite)
+    if suite is None:
+        suite, made = _generated(workflow, force=force, say=say), True
+    truncated = suite.origin.get("truncated") if made else None
+    run = WorkflowRun(tag=workflow.tag, suite=suite, path=folder, made=made, truncated=truncated, review=None)
+    if truncated:
+        return run
+    if workflow.review is not None:
+        reviewed, facts = _reviewed(workflow, folder, suite, say=say)
+        run = replace(run, suite=reviewed, path=str(facts["path"]), review=facts)
+    run = replace(run, judges=tuple(_judged(workflow, run.suite, say=say)))
+    return _compared(workflow, run)
+
+
+def _check_judges(workflow: Workflow, suite: Suite | None) -> None:
+    """Refuse a judge that cannot be asked or capped before the generation is paid."""
+    options, cap = workflow.options, workflow.judging_usd or workflow.total_usd
+    for judge in workflow.judges:
+        if cap is not None and judge.kind != "scripted":
+            checked_cap(cap, judge, judge.price(options.get("prices")))
+        if suite is not None:
+            dry_prepared(judge, _unmarked(suite), **options).check_ready()
+        elif (lacks := judge.lacks()) and options.get("backend", "local") == "local":
+            raise JudgeError(f"The judge {lacks}")
+
+
+def _generated(workflow: Workflow, *, force: bool, say: Say) -> Suite:
+    assert workflow.prepared is not None
+    assert workflow.folder is not None
+    settings = workflow.prepared.settings
+    say(f"generating {settings.suite_name} into {workflow.folder}")
+    tags = {**(settings.tags or {}), keys.TAG_PIPELINE: workflow.tag}
+    settings = settings.model_copy(update={"tags": tags})
+    prepared = replace(workflow.prepared, settings=settings)
+    return generate_into(workflow.folder, settings, force=force, prepared=prepared).suite
+
+
+def _reviewed(workflow: Workflow, folder: str, suite: Suite, *, say: Say) -> tuple[Suite, dict[str, Any]]:
+    """Return the reviewed suite: that of a finished review, of the table of decisions, or of whoever opens the page."""
+    stage = workflow.review
+    assert stage is not None
+    if (reviewed := _after_review(workflow, suite)) is not None:
+        return reviewed, {"path": _result_of(folder), "sha256": reviewed.sha256, "finished": "before"}
+    catalog = serve.open_catalog((folder,), tracking_uri=workflow.options.get("tracking_uri"))
+    log = ReviewLogger(**workflow.place, tags={keys.TAG_PIPELINE: workflow.tag})
+    (review,) = catalog.reviews()
+    if stage.decisions is not None:
+        say(f"reviewing by {stage.decisions}")
+        decide_from(review, stage.decisions, who=stage.reviewer)
+        who = stage.reviewer or stage.decisions.name
+        facts = serve.finish_now(catalog, reviewer=who, allow_undecided=stage.allow_undecided, log=log)
+        return read_suite(facts["path"]), facts
+    say(f"waiting for the review of {folder}")
+    serve.serve(
+        catalog,
+        port=stage.port,
+        reviewer=stage.reviewer,
+        browser=stage.browser,
+        log=log,
+        until_finished=True,
+        stream=sys.stderr,
+    )
+    if (reviewed := _after_review(workflow, read_suite(folder))) is None:
+        raise ReviewError(f"The review of {folder} is not finished: run the pipeline again to go on with it.")
+    return reviewed, {"path": _result_of(folder), "sha256": reviewed.sha256, "finished": "now"}
+
+
+def _after_review(workflow: Workflow, suite: Suite) -> Suite | None:
+    """Return what a finished review of this very suite left, where there is one."""
+    if workflow.review is None or suite.origin.get("review") != "finished":
+        return None
+    reviewed = read_suite(_result_of(str(workflow.folder or workflow.suite)))
+    return reviewed if reviewed.origin.get("parent_sha256") == suite.sha256 else None
+
+
+def _result_of(folder: str) -> Path:
+    return Path(folder).resolve().parent / str(read_suite(folder).origin.get("review_result"))
+
+
+def _judged(workflow: Workflow, suite: Suite, *, say: Say) -> list[JudgedStage]:
+    cap, stages = _judging_cap(workflow), []
+    for judge in workflow.judges:
+        step = _step(judge, suite, workflow.options)
+        if step and (found := finished_step(step, **workflow.place)):
+            say(f"{judge.name}: measured before, run {found.run_id}")
+            stages.append(_found_stage(judge, found))
+            continue
+        say(f"asking {judge.name}")
+        tags = {**(workflow.options.get("tags") or {}), keys.TAG_PIPELINE: workflow.tag}
+        options = {**workflow.options, "tags": {**tags, **({keys.TAG_STEP: step} if step else {})}}
+        options.pop("run_name", None)
+        if cap is not None and judge.kind != "scripted":
+            options |= {"max_usd": cap, "budget": outbox_key("pipeline judges", workflow.tag, suite.sha256)}
+        stages.append(_ask(judge, suite, options))
+    return stages
+
+
+def _judging_cap(workflow: Workflow) -> float | None:
+    """Return what all judges may spend together: their own cap, and what the generation left of that on everything."""
+    caps = [workflow.judging_usd] if workflow.judging_usd is not None else []
+    if workflow.total_usd is not None:
+        left = workflow.total_usd - _spent_on_generation(workflow)
+        if left <= 0:
+            raise BudgetError(f"The generation has spent the cap of ${workflow.total_usd}. Raise `max_usd`.")
+        caps.append(left)
+    return min(caps, default=None)
+
+
+def _spent_on_generation(workflow: Workflow) -> float:
+    budget = workflow.prepared.budget() if workflow.prepared else None
+    place = workflow.generation.journal if workflow.generation else None
+    if budget is None or not may_exist(place):
+        return 0.0
+    with journal_at(place) as journal:
+        return journal.spent_micro(budget) / 1_000_000
+
+
+def _step(judge: Judge, suite: Suite, options: Mapping[str, Any]) -> str | None:
+    """Name an evaluation by all that its numbers depend on; None where two judges could look the same."""
+    if (fingerprint := judge.fingerprint()) is None:
+        return None
+    decisive = {name: str(value) for name, value in sorted(options.items()) if name not in _NOT_OF_RESULTS}
+    return outbox_key("evaluate", fingerprint, judge.name, suite.sha256, json.dumps(decisive))
+
+
+def _ask(judge: Judge, suite: Suite, options: Mapping[str, Any]) -> JudgedStage:
+    """Evaluate one judge; when its service fails, or its cap covers nothing, the others are still asked."""
+    try:
+        done: Evaluation = evaluate(judge, suite, **options)
+    except (JudgeError, BudgetError) as error:
+        return JudgedStage(judge=judge.name, run_id=None, problem=str(error), exit_code=error.exit_code)
+    return JudgedStage(
+        judge=done.judge.label,
+        run_id=done.run_id,
+        link=done.link,
+        metrics=done.logged,
+        cost_usd=done.cost_usd,
+        truncated=done.truncated,
+    )
+
+
+def _found_stage(judge: Judge, found: FinishedStep) -> JudgedStage:
+    """Return the evaluation that an earlier start logged."""
+    cost = found.metrics.get(keys.COST)
+    return JudgedStage(
+        judge=JudgeFacts.of(judge).label,
+        run_id=found.run_id,
+        link=found.link,
+        metrics=found.metrics,
+        cost_usd=cost,
+        reused=True,
+    )
+
+
+def _compared(workflow: Workflow, run: WorkflowRun) -> WorkflowRun:
+    """Compare the judges that were measured, and let them vote where that was asked for."""
+    runs = [one.run_id for one in run.judges if one.run_id is not None]
+    if len(runs) < 2:
+        return run
+    done: dict[str, Any] = {}
+    for name, verb, settings in (("comparison", compare, workflow.compare), ("jury", jury, workflow.jury)):
+        if settings is None:
+            continue
+        step = outbox_key(name, *runs, json.dumps(settings, sort_keys=True, default=str))
+        tags = {keys.TAG_PIPELINE: workflow.tag, keys.TAG_STEP: step}
+        # It costs nothing and is made again to be shown; the run that an earlier start logged stands.
+        log = finished_step(step, **workflow.place) is None
+        done[name] = verb(runs, **workflow.place, **settings, log=log, tags=tags)
+    if workflow.html is not None and "comparison" in done:
+        workflow.html.write_text(done["comparison"].to_html(), encoding="utf-8")
+        done["html"] = workflow.html
+    return replace(run, **done)
