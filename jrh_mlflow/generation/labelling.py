@@ -134,20 +134,17 @@ def _decided(source: str, answers: Sequence[str], problems: Sequence[str]) -> Gi
 
 
 def label_table(plan: GenerationPlan) -> pd.DataFrame:
-    """Return the rows with a label as a dataset: `generate` reads it again, the source of each label included.
+    """Return the rows with their labels as a dataset: `generate` reads it again, the source of each label included.
 
-    Transcripts are named, and their texts left to their logs.
+    Of several rubrics each has columns of its own: `label_helpful`, `label_source_helpful`. Transcripts are named, and
+    their texts left to their logs.
     """
-    rows = [
-        {
-            "id": seed.id,
-            **({} if isinstance(plan, AgentPlan) else {"instruction": seed.instruction, "response": seed.response}),
-            "label": seed.label,
-            "label_source": seed.label_source,
-            **({} if seed.group is None else {"group": seed.group}),
-        }
-        for seed in plan.seeds
-        if seed.label
-    ]
-    frame: pd.DataFrame = pd.DataFrame(rows).map(guarded)
+    rows: dict[str, dict[str, str]] = {}
+    for seed in plan.seeds:
+        texts = {} if isinstance(plan, AgentPlan) else {"instruction": seed.instruction, "response": seed.response}
+        group = {} if seed.group is None else {"group": seed.group}
+        row = rows.setdefault(seed.task, {"id": seed.task, **texts, **group})
+        of = f"_{seed.rubric_id}" if seed.rubric_id else ""
+        row |= {f"label{of}": seed.label, f"label_source{of}": seed.label_source}
+    frame: pd.DataFrame = pd.DataFrame(list(rows.values())).fillna("").map(guarded)
     return frame

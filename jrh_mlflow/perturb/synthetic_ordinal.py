@@ -64,6 +64,8 @@ class SyntheticOrdinal(Rewrite):
             found = ", ".join(labels.answers)
             raise RecipeError(f"{self.name} needs an ordinal scale, but the labels are {found}. Give `scale=`.")
         few_shot = FewShot(seeds, n=self.examples, choice=self.choice)
+        # What a model calls a level shapes the texts that are written after its examples.
+        sources = {seed.response: seed.label_source for seed in seeds if seed.label_source}
         return [
             self.target(
                 seed,
@@ -72,7 +74,8 @@ class SyntheticOrdinal(Rewrite):
                 expected=level,
                 number=place * self.per_bucket + nth + 1,
                 bucket=f"{seed.id}/{level}",
-                examples=few_shot.of(row, level),
+                examples=(shown := few_shot.of(row, level)),
+                label_source=next((sources[one] for one in (seed.response, *shown) if one in sources), ""),
             )
             for row, seed in enumerate(seeds)
             for place, level in enumerate(labels.answers)

@@ -145,7 +145,7 @@ class ReviewEntry:
 
     def applied(self, state: State) -> Item:
         """Return the item as a state leaves it."""
-        item = self.item if state.label is None else replace(self.item, expected=state.label)
+        item = self.item if state.label is None else _labelled_by_a_person(self.item, state.label)
         if state.text is None:
             return item
         if self.part != "transcript":
@@ -269,6 +269,11 @@ class FolderReader:
             growing=True,
             unreadable=len(lines) - len(pairs),
         )
+
+
+def _labelled_by_a_person(item: Item, label: str) -> Item:
+    """Give an item the label that a reviewer wrote: it is a ground truth then, whoever wrote the one before."""
+    return replace(item, expected=label, meta={key: value for key, value in item.meta.items() if key != "label_source"})
 
 
 def shown_states(entries: Iterable[ReviewEntry], standings: Standings) -> dict[str, int]:

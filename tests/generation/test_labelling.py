@@ -17,6 +17,10 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import BudgetError, JudgeError, RecipeError
 from jrh_mlflow.generation.generate import GenerationRun, price_generation, run_generation
 from jrh_mlflow.options import GenerationSettings
+from jrh_mlflow.perturb import find_tests
+from jrh_mlflow.review.contents import FolderReader
+from jrh_mlflow.review.states import State
+from jrh_mlflow.schema.items import Labels, Seed
 from tests.generation.tools import LABELS, RUBRIC, rows
 from tests.loopback import LoopbackServer, Reply, error_reply
 from tests.reliability_tools import judged, write_table
@@ -295,3 +299,32 @@ def test_transcripts_without_a_label_get_one_for_the_baseline_alone(store_uri):
     assert {item.label_source for item in edited} == {""}, "what edits aim at does not rest on the log's label"
     plain = make(logs, store_uri, **options, labeller=None)
     assert {item.expected for item in plain.suite.items if item.condition == "baseline"} == {None}
+
+
+def test_levels_written_after_a_models_examples_rest_on_its_labels():
+    levels = ("1", "2", "3")
+    seeds = [
+        Seed(id="a", instruction="t", response="text a", label="1"),
+        Seed(id="b", instruction="t", response="text b", label="2", meta={"label_source": "model"}),
+        Seed(id="c", instruction="t", response="text c", label="3"),
+    ]
+    test = find_tests(["synthetic_ordinal"], Labels(answers=levels, ordinal=True))[0]
+    found = {
+        (target.seed.id, target.expected): target.label_source
+        for target in test.targets(seeds, Labels(answers=levels, ordinal=True), "How good?")
+    }
+    assert {key for key, source in found.items() if source} == {
+        ("a", "2"),
+        ("c", "2"),
+        *(("b", level) for level in levels),
+    }
+
+
+def test_a_label_that_a_reviewer_wrote_is_a_ground_truth_again(done, tmp_path):
+    done.suite.save(tmp_path)
+    entries = FolderReader(tmp_path).read().entries
+    entry = next(one for one in entries if one.item.label_source and one.item.condition == "typos")
+    other = next(label for label in LABELS if label != entry.item.expected)
+    assert entry.applied(State(state="accepted")).label_source == "model"
+    relabelled = entry.applied(State(state="edited", label=other))
+    assert (relabelled.expected, relabelled.label_source) == (other, "")

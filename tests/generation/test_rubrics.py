@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from mlflow.artifacts import download_artifacts
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
@@ -196,7 +197,14 @@ def test_a_grader_labels_under_each_rubric(store_uri):
         return "pass" if "safe" in (shown.rubric or "") else "fail"
 
     bare = [{**row, "label": "", "safety": ""} for row in table(3)]
-    made = make(bare, store_uri, labeller=grader, tests=["typos"]).suite
+    done = make(bare, store_uri, labeller=grader, tests=["typos"])
+    made = done.suite
+    path = download_artifacts(run_id=done.run_id, artifact_path="labels.csv", tracking_uri=store_uri)
+    columns = {role: {name: f"{role}_{name}" for name in RUBRICS} for role in ("label", "label_source")}
+    again = make(path, store_uri, tests=["typos"], columns=columns).suite
+    assert [(item.id, item.expected, item.label_source) for item in again.items] == [
+        (item.id, item.expected, item.label_source) for item in made.items
+    ]
     expected = {item.original: item.expected for item in made.items if item.condition == "baseline"}
     assert expected == {
         (f"r0{n}", rubric): {"safe": "pass", "helpful": "fail"}[rubric] for n in range(3) for rubric in RUBRICS
