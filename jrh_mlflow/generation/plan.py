@@ -288,7 +288,7 @@ class AgentPlan(GenerationPlan):
         return {"violation": self.violation, "max_steps": self.max_steps, "plans": self.plans, **more}
 
     def _look(self, job: Job) -> Hashable:
-        return (job.test.name, job.target.seed.instruction, job.target.original)
+        return (job.test.name, job.target.expected, job.target.seed.instruction, job.target.original)
 
 
 def lay_out(settings: GenerationSettings) -> GenerationPlan:
@@ -531,9 +531,10 @@ def _under(item: Item, rubric: str) -> Item:
 
 
 def _agent_tests(tests: Sequence[object]) -> list[AgentTest]:
-    """Resolve tests of transcripts, each once; a group means all of them."""
+    """Resolve tests of transcripts, each once; a group means all of them, with the parameters given beside it."""
     if any(name in GROUPS for name in tests if isinstance(name, str)):
-        return list(AGENT_TESTS.values())
+        own = {test.name: test for test in tests if isinstance(test, AgentTest)}
+        return [own.get(name, test) for name, test in AGENT_TESTS.items()]
     named = [test if isinstance(test, AgentTest) else find_agent_test(test) for test in tests]
     found = [test for test in named if test is not None]
     for test in found:

@@ -14,10 +14,10 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill
+from jrh_mlflow.perturb._base import NotApplicable, Rewrite, Target, fill, parameter, prompt
 from jrh_mlflow.perturb.english import cut
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.schema.label_words import says_bad
@@ -28,31 +28,50 @@ _WORDS = """
 yes y true t 1 on pass passed success correct right good valid accept accepted agree better high met satisfied
 acceptable helpful faithful supported compliant safe ok
 """
+ALL_LEVELS = "all"
 _SAYS_NOTHING = frozenset(_WORDS.split())
 """Last labels that do not mean, or do not have to mean, that a rubric is violated."""
 
 
+@dataclass(frozen=True)
 class AgentTest(Rewrite):
     """A transcript is edited step by step, and a verifier must give the expected answer before it is emitted."""
 
+    levels: str | int | float | tuple[str | int | float, ...] | None = parameter(
+        None, "Of a scale: the levels to aim at, one item for each: all, or some of them. None is one end of it."
+    )
+
     group = "agent"
     needs = frozenset({"generator", "validator", "transcripts"})
-    breaks: bool
+    breaks: ClassVar[bool]
     """True when the edits break the rubric, False when they meet it."""
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
-        """Return one item per transcript, with the label the edits aim at."""
+        """Return one item per transcript and level, with the label the edits aim at."""
         return self.aimed(seeds, labels, rubric, violation=violation_label(labels))
 
     def aimed(self, seeds: Sequence[Seed], labels: Labels, rubric: str, *, violation: str) -> list[Target]:
-        """Return the targets where it is known which label says that the rubric is violated."""
-        expected = violation if self.breaks else met_label(labels, violation)
+        """Return the targets where it is known which label says that the rubric is violated.
+
+        The end that the test aims at by itself is number 0, every other level its place on the scale, from 1.
+
+        Raises:
+            RecipeError: for levels of labels that are no scale, or that are none of the scale's.
+        """
+        end = violation if self.breaks else met_label(labels, violation)
+        levels = [end] if self.levels is None else chosen_levels(self.levels, labels, of=self.name)
+        numbers = {level: 0 if level == end else place for place, level in enumerate(labels.answers, 1)}
         # The edits aim at the answer, whatever the label of the log is and wherever it comes from.
-        return [self.target(seed, labels, rubric, expected=expected, label_source="") for seed in seeds]
+        return [
+            self.target(seed, labels, rubric, expected=level, number=numbers[level], label_source="")
+            for seed in seeds
+            for level in levels
+        ]
 
     def objective(self, target: Target) -> str:
-        """Return what the generator is to achieve: the file `prompts/<name>.txt` filled in."""
-        return fill(self.template(), {"expected": target.labels.named(target.expected or "")}).strip()
+        """Return what the generator is to achieve: the file `prompts/<name>.txt` filled in, or that of a level."""
+        fields = {"expected": target.labels.named(target.expected or ""), "levels": ", ".join(target.labels.answers)}
+        return fill(prompt("agent_level") if target.number else self.template(), fields).strip()
 
     def stand_in(self, target: Target, rng: random.Random) -> Edited:
         """Edit by rule.
@@ -62,6 +81,10 @@ class AgentTest(Rewrite):
         """
         messages = read_messages(target.seed.response)
         assistant_places(messages)
+        if target.number:
+            raise NotApplicable(
+                f"no rule can edit a transcript so that it deserves {target.expected!r}; give a generator model"
+            )
         if self.breaks:
             return breach(messages, target.rubric, rng)
         mended = mend(messages)
@@ -76,6 +99,7 @@ class AgentTest(Rewrite):
         return messages_text(self.stand_in(target, rng).messages)
 
 
+@dataclass(frozen=True)
 class AgentPerturbation(AgentTest):
     """The assistant breaks the rubric."""
 
@@ -85,6 +109,7 @@ class AgentPerturbation(AgentTest):
     breaks = True
 
 
+@dataclass(frozen=True)
 class AgentPositives(AgentTest):
     """The assistant meets the rubric."""
 
@@ -96,6 +121,30 @@ class AgentPositives(AgentTest):
 
 AGENT_TESTS: dict[str, AgentTest] = {test.name: test for test in (AgentPerturbation(), AgentPositives())}
 """Tests made of transcripts."""
+
+
+def chosen_levels(given: object, labels: Labels, *, of: str) -> list[str]:
+    """Return the levels that are meant by `all`, `3`, `"1,3"` or `[1, 3]`, in the order of the scale.
+
+    Raises:
+        RecipeError: when the labels are no scale, or a level is none of them.
+
+    Example:
+        >>> chosen_levels("3, 1", Labels(answers=("1", "2", "3"), ordinal=True), of="agent_perturbation")
+        ['1', '3']
+    """
+    known = ", ".join(labels.answers)
+    if not labels.ordinal:
+        raise RecipeError(f"Test {of!r}: `levels` are those of a scale, and the labels are {known}. Give `scale`.")
+    if given == ALL_LEVELS:
+        return list(labels.answers)
+    listed = given.split(",") if isinstance(given, str) else given if isinstance(given, tuple | list) else (given,)
+    texts = [f"{level:g}" if isinstance(level, float) else str(level).strip() for level in listed]
+    for level in texts or [""]:
+        if level not in labels.answers:
+            close = suggest(level, labels.answers)
+            raise RecipeError(f"Test {of!r}: {level!r} is no level of the scale {known}.{close} Give some, or all.")
+    return [level for level in labels.answers if level in texts]
 
 
 def violation_label(labels: Labels, given: str | None = None) -> str:
