@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,8 +14,9 @@ from jrh_mlflow.resolve import load_suite
 from jrh_mlflow.review.finish import finish
 from jrh_mlflow.review.serve import open_catalog, withdraw
 from jrh_mlflow.review.states import Click, ConflictError
+from jrh_mlflow.schema.items import Labels
 from jrh_mlflow.suites.suite import hold_back, read_suite
-from tests.review.making import baseline, made, opened, saved_suite
+from tests.review.making import baseline, made, opened, reviewing, saved_suite
 
 
 def decide(review, index, action, *, who="Ann", **more):
@@ -83,8 +85,6 @@ def test_undecided_items_stop_the_end_of_a_review_unless_that_is_allowed(tmp_pat
 
 
 def test_a_reworded_question_is_edited_in_the_question(tmp_path):
-    from dataclasses import replace
-
     asked = replace(made("s", "plain", test="rubric_paraphrase", expected="pass"), rubric="Is it correct?")
     review = opened(saved_suite(tmp_path / "suite", [baseline("s", "plain"), asked]))
     _, entries = review.placed()
@@ -92,6 +92,25 @@ def test_a_reworded_question_is_edited_in_the_question(tmp_path):
     decide(review, 0, "edit", text="Is the reply right?")
     item = finish(review, who="Ann").suite.items[1]
     assert (item.rubric, item.response) == ("Is the reply right?", "plain")
+
+
+def test_what_the_labels_mean_is_shown_beside_a_reworded_question_and_kept_when_it_is_edited(tmp_path):
+    meant = Labels(answers=("fail", "pass"), meanings={"fail": "wrong <b>", "pass": "right"})
+    base = replace(baseline("s", "plain"), rubric=meant.question("Is the answer right?"))
+    asked = made("s", "plain", test="rubric_paraphrase", expected="pass")
+    asked = replace(asked, rubric=meant.question("Is it correct?"))
+    folder = saved_suite(tmp_path / "suite", [base, asked])
+    review = opened(folder)
+    _, entries = review.placed()
+    assert (entries[0].part, entries[0].original) == ("rubric", "Is the answer right?")
+    assert entries[0].generated().text == "Is it correct?"
+    with reviewing(folder) as client:
+        key = client.get("/api/suites")[0]["key"]
+        shown = client.get(f"/api/suites/{key}/items/0")
+    assert (shown["labels"], shown["meanings"]) == (["fail", "pass"], {"fail": "wrong <b>", "pass": "right"})
+    assert shown["perturbed"] == "Is it correct?"
+    decide(review, 0, "edit", text="Is the reply right?")
+    assert finish(review, who="Ann").suite.items[1].rubric == meant.question("Is the reply right?")
 
 
 def test_a_review_that_accepted_nothing_makes_no_suite(tmp_path):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from jrh_mlflow.schema.items import Answers
 from jrh_mlflow.scoring.pointwise import KNOWN_PAIRS, is_number, plain, scale_of
 
 
@@ -55,3 +57,15 @@ def test_what_only_looks_like_a_number_is_a_word(text):
 def test_whole_numbers_have_one_spelling(text, same):
     assert is_number(text)
     assert plain(text) == same
+
+
+def test_answers_of_a_suite_say_whether_they_are_a_scale():
+    nominal = scale_of(["2"], Answers(("0", "1", "2"), ordinal=False))
+    assert (nominal.labels, nominal.ordered, nominal.kind) == (("0", "1", "2"), False, "nominal")
+    words = scale_of(["mid"], Answers(("low", "mid", "high"), ordinal=True))
+    assert (words.ordered, words.kind) == (True, "ordinal")
+    assert list(words.levels(np.array(["low", "high", "x"], dtype=object))[:2]) == [0.0, 2.0]
+    halves = scale_of([], Answers(("0", "0.5", "1"), ordinal=True))
+    assert (halves.kind, list(halves.levels(np.array(["1"], dtype=object)))) == ("ordinal", [2.0])
+    assert scale_of(["0", "1", "2"], Answers(ordinal=False)).kind == "nominal"
+    assert scale_of(["0", "1"], Answers(ordinal=False)).ordered, "of two the last is to be detected"
