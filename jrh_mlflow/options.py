@@ -217,6 +217,11 @@ class RunOptions(Options):
     fresh_after: str | datetime | date | None = option(
         None, "a date", "Ask again what the journal answered before this date, or moment; UTC.", metavar="DATE"
     )
+    metric: str = option(
+        "accuracy",
+        "the name of a metric",
+        "What stands for labelled reliability tests: a function of sklearn.metrics (f1_score, …), matthews, mae, ….",
+    )
 
     @field_validator("prices")
     @classmethod

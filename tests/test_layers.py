@@ -75,7 +75,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "xllamacpp": ("models/local/",),
     "inspect_ai": ("suites/transcripts/",),
     "openpyxl": ("suites/spreadsheets.py",),
-    "sklearn": ("perturb/",),
+    "sklearn": ("perturb/", "scoring/metric.py"),
     "jinja2": ("reports/",),
     "matplotlib": ("reports/figures/",),
     "litellm": ("models/",),

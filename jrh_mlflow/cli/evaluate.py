@@ -41,7 +41,7 @@ run_options = together(
     from_model(RunOptions, "replicates", "max_usd"),
     click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."),
     limits,
-    from_model(RunOptions, "fresh_after", "backend", "metrics", "traces", "texts", "run_name"),
+    from_model(RunOptions, "fresh_after", "backend", "metrics", "metric", "traces", "texts", "run_name"),
     click.option("--dry-run", is_flag=True, help="Print calls, tokens and dollars; send nothing."),
 )
 """How a judge is asked; the names are those of `jrh.evaluate`."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--no-early-stop", is_flag=True, help="Ask every trial to its end.")
 @click.option("--price", "price", multiple=True, metavar="MODEL=IN,OUT", help="Dollars per million tokens; repeatable.")
 @limits
-@from_model(RunOptions, "fresh_after", "metrics", "texts")
+@from_model(RunOptions, "fresh_after", "metrics", "metric", "texts")
 @click.option("--run-name", help="Name of the parent run.")
 @click.option("--dry-run", is_flag=True, help="Print configurations, calls and dollars; send nothing.")
 @tracking
@@ -102,7 +102,7 @@ def _join(space: str, given: dict[str, Any], *, early_stop: bool, as_json: bool)
 def _print_quote(space: str, given: dict[str, Any], *, as_json: bool) -> None:
     from jrh_mlflow.sweeps.sweep import price_sweep
 
-    known = ("suite", "n_trials", "max_usd", "seed", "journal", "prices", "tracking_uri", "fresh_after")
+    known = ("suite", "n_trials", "max_usd", "seed", "journal", "prices", "tracking_uri", "fresh_after", "metric")
     quoted = price_sweep(space, **{name: given[name] for name in known if name in given})
     if as_json:
         click.echo(json.dumps(quoted.to_dict(), indent=1))

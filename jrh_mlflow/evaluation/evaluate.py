@@ -44,7 +44,9 @@ from jrh_mlflow.resolve import Prepared, prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import categorised
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.schema.items import CallRecord
+from jrh_mlflow.schema.items import LEVEL_CONDITIONS, CallRecord
+from jrh_mlflow.scoring.metric import DEFAULT, find_metric
+from jrh_mlflow.scoring.pointwise import scale_of
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys, outbox
@@ -189,6 +191,7 @@ def evaluate(
     parent_run_id: str | None = None,
     shuffle: int | None = None,
     budget: str | None = None,
+    metric: str = DEFAULT,
 ) -> Evaluation:
     """Measure a judge on a suite and log it as one MLflow run.
 
@@ -225,6 +228,10 @@ def evaluate(
         parent_run_id: Nest the run under this one.
         shuffle: Ask the items in the random order of this seed, so that a `stop` rule sees a random sample of them.
         budget: Name of a budget of the journal that `max_usd` caps together with other evaluations of that name.
+        metric: Of reliability suites: what stands for tests whose items carry the right answer, in scores, tables and
+            the mean over tests. A function of sklearn.metrics that takes (expected, answer), such as `f1_score` (of two
+            labels the last is positive, of more it is macro-averaged) or `mean_absolute_error` (of a scale), or
+            `matthews`, `kappa`, `kappa_quadratic`, `mae`, …. Errors are never averaged with shares.
 
     Raises:
         TrackingError: when MLflow cannot be reached. Before the first call nothing is lost; after the last one the
@@ -250,10 +257,12 @@ def evaluate(
         tracking_uri=tracking_uri,
         fresh_after=fresh_after,
     )
+    chosen = checked_metric(metric, prepared.suite)
     prepared.check_ready()
     fresh = None if prepared.fresh_after is None else prepared.fresh_after.isoformat()
     store = Store(tracking_uri, experiment)
     nested = (parent_run_id, parent_run_id and run_name, *([fresh] if fresh else []), *([] if texts else ["no texts"]))
+    nested += (f"metric {chosen}",) if chosen else ()
     key = outbox.outbox_key(*prepared.identity, seed, store_place(store.uri), store.experiment_id, *nested)
     if (kept := outbox.oldest_kept(key)) is not None:
         print(f"note: Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
@@ -292,6 +301,7 @@ def evaluate(
                     "max_usd": max_usd,
                     "journal": prepared.journal_place,
                     "fresh_after": fresh,
+                    **({"metric": chosen} if chosen else {}),
                 },
                 seconds=time.perf_counter() - started,
                 cpu_seconds=clock.seconds(),
@@ -315,6 +325,23 @@ def evaluate(
     return done
 
 
+def checked_metric(metric: str | None, suite: Suite) -> str | None:
+    """Return the name of the metric that stands for labelled tests; None for accuracy, which does anyway.
+
+    Raises:
+        RecipeError: for a name that is not known, and for one that is not defined on the suite.
+    """
+    chosen = find_metric(metric)
+    if chosen is None:
+        return None
+    kinds, conditions = {item.kind for item in suite.items}, {item.condition for item in suite.items}
+    if "pair" in kinds or conditions <= set(LEVEL_CONDITIONS):
+        raise RecipeError(f"`metric` is that of reliability suites, and suite {suite.name!r} is none.")
+    if suite.labels is not None and (refusal := chosen.refusal(scale_of((), suite.labels))):
+        raise RecipeError(f"The metric does not fit the suite: {refusal}.")
+    return chosen.name
+
+
 def price_evaluation(judge: object, suite: Suite | str | Path | None = None, **as_evaluate: Any) -> Quote:
     """Say what an evaluation would send and cost, without sending anything.
 
@@ -333,6 +360,7 @@ def dry_prepared(
     *,
     traces: str = "failures",
     metrics: Metrics = "headline",
+    metric: str = DEFAULT,
     **as_evaluate: Any,
 ) -> Prepared:
     """Resolve and check the arguments of `evaluate` as it would, with nothing to be sent.
@@ -346,7 +374,9 @@ def dry_prepared(
     checked_metrics(metrics)
     decisive = inspect.signature(prepare).parameters
     given = {name: value for name, value in as_evaluate.items() if name in decisive}
-    return prepare(judge, suite, **given, dry=True)
+    prepared = prepare(judge, suite, **given, dry=True)
+    checked_metric(metric, prepared.suite)
+    return prepared
 
 
 def resume(folder: str | Path, *, tracking_uri: str | None = None) -> Evaluation:
@@ -396,7 +426,8 @@ def _log(
     if kept.folder is None:
         what_now = f"No disk takes the calls either ({kept.problem}). {elsewhere}"
     with calm_collector():
-        sheet = measure(measured.calls, seed=int(measured.run["seed"]), labels=measured.suite.labels)
+        seed, metric = int(measured.run["seed"]), measured.run.get("metric")
+        sheet = measure(measured.calls, seed=seed, labels=measured.suite.labels, metric=metric)
         sheet = categorised(sheet, measured.calls, measured.suite.groups, seed=int(measured.run["seed"]))
         try:
             points = evaluation_points(measured, sheet)
@@ -573,7 +604,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     else:
         worst = worst_items(measured.calls, {item.id: item for item in suite.items})
         markdown = sheet.to_markdown(title=title, note=note, worst=worst)
-        sections = report_sections(sheet.estimates, sheet.scores, sheet.categories, sheet.rubrics)
+        sections = report_sections(sheet.estimates, sheet.scores, sheet.categories, sheet.rubrics, sheet.metric)
     described = {"name": judge.name, **settings}
     figures = figure_files(_figures(sheet, measured.calls, judge.label))
     page = datasheet_page(
@@ -627,6 +658,8 @@ def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dic
         tags[keys.TAG_RECORDED] = "true"
     if generated := measured.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
+    if metric := measured.run.get("metric"):
+        tags[keys.TAG_METRIC] = str(metric)
     if sources := label_sources(measured.calls):
         tags[keys.TAG_LABEL_SOURCE] = ", ".join(sources)
     if measured.truncated:

@@ -26,7 +26,7 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.errors import CallsError, RecipeError, suggest
-from jrh_mlflow.evaluation.evaluate import Evaluation, log_measured
+from jrh_mlflow.evaluation.evaluate import Evaluation, checked_metric, log_measured
 from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, is_pointwise, normalise
 from jrh_mlflow.options import Metrics, checked_metrics
 from jrh_mlflow.resolve import load_suite
@@ -98,6 +98,8 @@ class Recorded:
     simulated: bool = False
     truncated: str | None = None
     seed: int = 0
+    metric: str | None = None
+    """What stands for labelled tests, where that is not accuracy."""
 
 
 def replay(
@@ -112,6 +114,7 @@ def replay(
     seed: int | None = None,
     metrics: Metrics = "headline",
     texts: bool = True,
+    metric: str | None = None,
 ) -> list[Evaluation]:
     """Measure recorded judgments and log one run per judge.
 
@@ -129,6 +132,7 @@ def replay(
         metrics: As for `evaluate`.
         texts: False: MLflow gets hashes of rationales and raw answers, and no column of the file that is none of a
             call's.
+        metric: As for `evaluate`; that of the run which is replayed, or accuracy, when None.
 
     Raises:
         RecipeError: for a role, column or file that is not there.
@@ -146,6 +150,7 @@ def replay(
             suite = load_suite(suite, tracking_uri=tracking_uri)
         recorded = _with_suite(found, path, suite, labels=labels, scale=scale)
     store = Store(tracking_uri, experiment)
+    recorded = [replace(one, metric=checked_metric(metric or one.metric, one.suite)) for one in recorded]
     return [_log(store, one, seed=seed, metrics=chosen, texts=texts) for one in recorded]
 
 
@@ -159,6 +164,7 @@ def _of_run(uri: str, tracking_uri: str | None) -> Recorded:
         simulated=run.simulated,
         truncated=run.truncated,
         seed=int(run.params.get("run.seed", 0)),
+        metric=run.params.get("run.metric"),
     )
 
 
@@ -452,7 +458,10 @@ def _log(store: Store, recorded: Recorded, *, seed: int | None, metrics: Metrics
         judge=facts,
         suite=recorded.suite,
         calls=recorded.calls,
-        run={"seed": recorded.seed if seed is None else seed},
+        run={
+            "seed": recorded.seed if seed is None else seed,
+            **({"metric": recorded.metric} if recorded.metric else {}),
+        },
         seconds=0.0,
         truncated=recorded.truncated,
         metrics=metrics,

@@ -31,6 +31,7 @@ from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, USABLE, Answers, It
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ledger import Resampling, mean_of_shares
+from jrh_mlflow.scoring.metric import DEFAULT, Metric, Sampled, mean_interval, metric_reading
 from jrh_mlflow.scoring.pointwise import Counted, PointTable, Scale, plain, point_table, right_answers
 from jrh_mlflow.scoring.readings import (
     AGREEMENT,
@@ -75,12 +76,26 @@ class ReliabilityReadings:
     """Group of the items to axis to reading, of all tests pooled; empty where items have no group."""
     rubrics: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
     """Rubric to axis to reading, in the same way; empty where there is one rubric."""
+    metric: str = DEFAULT
+    """What stands for tests whose items carry the right answer; the axis is `<test>/<metric>`."""
+    lower_is_better: bool = False
+    """Whether that metric is an error: the summary is then of such tests alone, never of errors and shares together."""
+
+    @property
+    def metric_text(self) -> str:
+        """The metric for people, and which end is good where that is the low one."""
+        return f"{self.metric} (an error: lower is better)" if self.lower_is_better else self.metric
 
 
 def reliability_readings(
-    frame: pd.DataFrame, *, labels: Sequence[str] | None, max_excluded: float, resampling: Resampling
+    frame: pd.DataFrame,
+    *,
+    labels: Sequence[str] | None,
+    max_excluded: float,
+    resampling: Resampling,
+    metric: Metric | None = None,
 ) -> ReliabilityReadings:
-    """Measure normalised pointwise records."""
+    """Measure normalised pointwise records; a `metric` stands for labelled tests in place of accuracy."""
     calls = point_table(frame, labels=labels, max_excluded=max_excluded)
     conditions = tuple(sorted(set(calls.test) - {BASELINE}))
     estimates: dict[str, Reading] = {}
@@ -97,14 +112,22 @@ def reliability_readings(
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
     once = counted_once(test.name for test in scored)
     scored = [test for test in scored if test.name in once]
+    if metric is not None:
+        sampled = _add_metric(estimates, calls, metric, resampling)
+        scored = [_by_metric(test, metric, sampled) for test in scored]
     scores = {test.name: estimates[test.axis] for test in scored}
+    lower = metric is not None and metric.lower
+    # An error is never averaged with shares, of which more is better.
+    alike = [test for test in scored if not lower or test.sampled is not None]
     return ReliabilityReadings(
         estimates=estimates,
         outcomes=outcome_counts(frame),
-        profile=profile_line(estimates, scores),
+        profile=profile_line(estimates, {test.name: scores[test.name] for test in alike}, lower_is_better=lower),
         tests=conditions,
         scores=scores,
-        summary=across_tests(scored, estimates, resampling),
+        summary=across_tests(alike, estimates, resampling),
+        metric=DEFAULT if metric is None else metric.name,
+        lower_is_better=lower,
         labels=_answers(calls.scale, labels),
         max_excluded=max_excluded,
         rubrics=grouped_readings(calls, calls.rubric, resampling),
@@ -149,6 +172,25 @@ def _condition_axes(calls: PointTable, name: str, resampling: Resampling) -> dic
     return axes
 
 
+def _add_metric(
+    estimates: dict[str, Reading], calls: PointTable, metric: Metric, resampling: Resampling
+) -> dict[str, Sampled | None]:
+    """Add the axis of a chosen metric wherever there is an accuracy; return what its mean over tests resamples."""
+    found = {}
+    for name in sorted(set(calls.test)):
+        if f"{name}/accuracy" in estimates:
+            reading, found[name] = metric_reading(calls.of(name), name, metric, resampling, known=estimates)
+            estimates[f"{name}/{metric.name}"] = reading
+    return found
+
+
+def _by_metric(test: ScoredTest, metric: Metric, sampled: Mapping[str, Sampled | None]) -> ScoredTest:
+    """Let a chosen metric stand for a test that accuracy stood for."""
+    if test.axis != f"{test.name}/{DEFAULT}":
+        return test
+    return ScoredTest(name=test.name, axis=f"{test.name}/{metric.name}", counted=None, sampled=sampled.get(test.name))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoredTest:
     """A test, or one condition of it, with the axis that stands for it."""
@@ -157,6 +199,8 @@ class ScoredTest:
     axis: str
     counted: Counted | None
     """None where nothing could be counted."""
+    sampled: Sampled | None = None
+    """Of a chosen metric, in place of what is counted."""
 
     @property
     def reading(self) -> Reading:
@@ -185,7 +229,12 @@ def across_tests(
     values = [reading.value for _, reading in numbered]
     if not values:
         return {"n_tests": 0, **dict.fromkeys(("mean", "sd", "min", "max", "mean_ci_low", "mean_ci_high"))}
-    low, high = _mean_interval([test.counted for test, _ in numbered if test.counted], resampling)
+    if any(test.sampled for test, _ in numbered):
+        shares = [Sampled.of_share(test.counted) for test, _ in numbered if test.counted]
+        parts = [test.sampled for test, _ in numbered if test.sampled]
+        low, high = mean_interval([*parts, *shares], resampling)
+    else:
+        low, high = _mean_interval([test.counted for test, _ in numbered if test.counted], resampling)
     return {
         "n_tests": len(values),
         "mean": math.fsum(values) / len(values),
@@ -204,12 +253,14 @@ def _mean_interval(counted: Sequence[Counted], resampling: Resampling) -> tuple[
     return resampling.intervals(mean_of_shares, np.hstack([hits, sizes])[sources], sources).get("mean") or (None, None)
 
 
-def profile_line(estimates: Mapping[str, Reading], scores: Mapping[str, Reading]) -> str:
+def profile_line(
+    estimates: Mapping[str, Reading], scores: Mapping[str, Reading], *, lower_is_better: bool = False
+) -> str:
     """Describe a judge in one line by the rules above; what was not measured leaves no word."""
     numbers = {test: share for test, reading in scores.items() if (share := share_of(reading))}
     accurate = share_of(estimates.get(f"{BASELINE}/accuracy"))
     parts = [f"baseline accuracy {accurate}"] if accurate else []
-    parts += [_weakest(numbers)] if numbers else []
+    parts += [_weakest(numbers, lower_is_better=lower_is_better)] if numbers else []
     repeats = [*(test for test in scores if expectation_of(test).repeats), BASELINE]
     flips = [share_of(estimates.get(f"{test}/flip_rate")) for test in repeats]
     parts += [f"flips on repeat {share}" for share in flips if share][:1]
@@ -218,10 +269,11 @@ def profile_line(estimates: Mapping[str, Reading], scores: Mapping[str, Reading]
     return "; ".join(parts) or "not enough measured for a profile"
 
 
-def _weakest(numbers: Mapping[str, Share]) -> str:
-    """Name the test with the lowest score, and the others that may be it where its interval does not lie below all."""
-    lowest, *others = sorted(numbers, key=lambda test: (numbers[test].value, test))
-    rivals = [test for test in others if not numbers[lowest].is_below(numbers[test])]
+def _weakest(numbers: Mapping[str, Share], *, lower_is_better: bool) -> str:
+    """Name the test with the worst score, and the others that may be it where its interval does not lie apart."""
+    sign = -1 if lower_is_better else 1
+    lowest, *others = sorted(numbers, key=lambda test: (sign * numbers[test].value, test))
+    rivals = [test for test in others if not _is_worse(numbers[lowest], numbers[test], lower_is_better=lower_is_better)]
     if not rivals:
         return f"weakest test {lowest} {numbers[lowest]}"
     told = ", ".join(f"{test} {numbers[test]}" for test in (lowest, *rivals)[:_MOST_RIVALS])
@@ -229,10 +281,15 @@ def _weakest(numbers: Mapping[str, Share]) -> str:
     return f"weakest test not decided: {told}{f' and {more} more' if more > 0 else ''}"
 
 
-def headline_of_tests(tests: Iterable[str], scores: Iterable[str]) -> list[str]:
+def _is_worse(score: Share, other: Share, *, lower_is_better: bool) -> bool:
+    return other.is_below(score) if lower_is_better else score.is_below(other)
+
+
+def headline_of_tests(tests: Iterable[str], scores: Iterable[str], metric: str = DEFAULT) -> list[str]:
     """Return the axes that MLflow gets by default: of the baseline and each test, and what stands for a test."""
     tests = (BASELINE, *tests)
     found = [f"{test}/accuracy" for test in tests]
+    found += [f"{test}/{metric}" for test in tests]
     found += [f"{test}/{expectation_of(test).statistic}" for test in scores]
     found += [f"{test}/{AGREEMENT}{source}" for source in LABEL_SOURCES for test in tests]
     return list(dict.fromkeys(found))

@@ -11,6 +11,7 @@ from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, short_interval, source_ends, threshold_text
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.scoring.readings import AGREEMENT
 
 _FURTHER = "Further axes"
@@ -114,14 +115,16 @@ def report_sections(
     scores: Mapping[str, Reading],
     categories: Mapping[str, Mapping[str, Reading]],
     rubrics: Mapping[str, Mapping[str, Reading]] | None = None,
+    metric: str = DEFAULT,
 ) -> list[PageSection]:
     """Order the readings of a reliability report: scores first, then each test with all its axes, then groups.
 
     Agreement with labels that are no ground truth stands apart from every test.
     """
-    base = estimates.get(f"{BASELINE}/accuracy")
+    base = estimates.get(f"{BASELINE}/{metric}")
     first: dict[str, Reading] = {"baseline (unperturbed)": base} if base is not None else {}
-    groups = {"Scores": first | {_words(test): reading for test, reading in scores.items()}}
+    scored = "Scores" if metric == DEFAULT else f"Scores (labelled tests: {metric})"
+    groups = {scored: first | {_words(test): reading for test, reading in scores.items()}}
     for axis, reading in estimates.items():
         test, _, name = axis.partition("/")
         if name.startswith(AGREEMENT):

@@ -11,6 +11,7 @@ from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, shor
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
 from jrh_mlflow.scoring.expectations import USUAL
+from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.scoring.readings import AGREEMENT
 
 NO_ACCURACY = (
@@ -95,15 +96,21 @@ def excerpt(text: str | None) -> str:
 
 
 def _headline(report: ReliabilityReadings) -> list[str]:
-    rows = []
+    rows, metric = [], report.metric
     for test in (BASELINE, *report.tests):
         accuracy = report.estimates.get(f"{test}/accuracy")
         if accuracy is None:
             continue
         others = [_value(report.estimates.get(f"{test}/{axis}")) for axis in ("consistency", "moved", "pass")]
-        rows.append([code(test), with_interval(accuracy), *others, str(accuracy.n), str(accuracy.excluded)])
-    header = ["test", "accuracy [95 % by source]", "consistent", "moved", "pass", "n calls", "left out"]
+        chosen = [_metric_cell(report.estimates.get(f"{test}/{metric}"))] if metric != DEFAULT else []
+        rows.append([code(test), *chosen, with_interval(accuracy), *others, str(accuracy.n), str(accuracy.excluded)])
+    chosen = [f"{report.metric_text} [95 % by source], n"] if metric != DEFAULT else []
+    header = ["test", *chosen, "accuracy [95 % by source]", "consistent", "moved", "pass", "n calls", "left out"]
     return [*table(header, rows), ""] if rows else []
+
+
+def _metric_cell(reading: Reading | None) -> str:
+    return "–" if reading is None else f"{with_interval(reading)}, {reading.n}"
 
 
 def _across(report: ReliabilityReadings) -> list[str]:
@@ -115,9 +122,15 @@ def _across(report: ReliabilityReadings) -> list[str]:
     interval = short_interval(summary["mean_ci_low"], summary["mean_ci_high"])
     return [
         f"Across {n_tests:g} of {len(report.scores)} tests: mean **{mean:.3f}**{sd}, 95 % by source {interval}; "
-        f"min {least:.3f}, max {most:.3f}. A test's score is its accuracy; {'; '.join(_legends(report))}.",
+        f"min {least:.3f}, max {most:.3f}. {_what_is_scored(report)}",
         "",
     ]
+
+
+def _what_is_scored(report: ReliabilityReadings) -> str:
+    if report.lower_is_better:
+        return f"A test's score is its {report.metric_text}; tests that are scored by a share are in no mean with it."
+    return f"A test's score is its {report.metric_text}; {'; '.join(_legends(report))}."
 
 
 def _legends(report: ReliabilityReadings) -> list[str]:

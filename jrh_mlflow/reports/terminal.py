@@ -25,6 +25,7 @@ from jrh_mlflow.reports.sweep import answer_lines, reading_facts
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS
+from jrh_mlflow.scoring.metric import DEFAULT
 
 WIDTH = 100
 """Columns of a screen: what is wider is broken."""
@@ -116,7 +117,7 @@ def _step_lines(estimates: Mapping[str, Reading], families: Sequence[Axis]) -> l
 
 def report_lines(report: ReliabilityReadings) -> list[str]:
     """Show a row for each reliability test, and the mean over them."""
-    accuracy = report.estimates.get(f"{BASELINE}/accuracy")
+    accuracy = report.estimates.get(f"{BASELINE}/{report.metric}")
     scores = {**({} if accuracy is None else {BASELINE: accuracy}), **report.scores}
     rows = [[name, *_cells(reading)] for name, reading in scores.items()]
     table = columns(["test", "score [95 % by source]", "n", "left out"], rows) if rows else []
@@ -126,7 +127,8 @@ def report_lines(report: ReliabilityReadings) -> list[str]:
     interval = short_interval(report.summary["mean_ci_low"], report.summary["mean_ci_high"])
     n_tests = f"{report.summary['n_tests']:g} of {len(report.scores)} tests"
     span = f"min {number_text(least)}, max {number_text(most)}"
-    return [*table, "", f"Mean over {n_tests}: {mean:.3f} {interval}, {span}."]
+    chosen = [] if report.metric == DEFAULT else [f"Labelled tests are scored by {report.metric_text}."]
+    return [*table, "", f"Mean over {n_tests}: {mean:.3f} {interval}, {span}.", *chosen]
 
 
 def withheld_lines(readings: Mapping[str, NotEstimable]) -> list[str]:

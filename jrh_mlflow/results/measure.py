@@ -42,6 +42,7 @@ from jrh_mlflow.reports.reliability import report_markdown
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
+from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
 from jrh_mlflow.scoring.pointwise import point_table
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class ReliabilityReport(ReliabilityReadings):
     @property
     def headline(self) -> dict[str, Estimate]:
         """The few readings that judges are compared by first, where they have a number: MLflow gets them by default."""
-        return _numbers(self.estimates, headline_of_tests(self.tests, self.scores))
+        return _numbers(self.estimates, headline_of_tests(self.tests, self.scores, self.metric))
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -144,7 +145,7 @@ class ReliabilityReport(ReliabilityReadings):
 
     @property
     def _main(self) -> dict[str, Reading]:
-        base = self.estimates.get(f"{BASELINE}/accuracy")
+        base = self.estimates.get(f"{BASELINE}/{self.metric}")
         return ({} if base is None else {BASELINE: base}) | dict(self.scores)
 
     def _repr_html_(self) -> str:
@@ -172,7 +173,9 @@ class ReliabilityReport(ReliabilityReadings):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         data = plain_fields(self)
-        return {name: value for name, value in data.items() if value or name not in ("categories", "rubrics")}
+        by_accuracy = ("metric", "lower_is_better") if self.metric == DEFAULT else ()
+        left_out = {*by_accuracy, *(name for name in ("categories", "rubrics") if not data[name])}
+        return {name: value for name, value in data.items() if name not in left_out}
 
 
 Report = Datasheet | ReliabilityReport
@@ -219,6 +222,7 @@ def measure(
     n_resamples: int = 1000,
     labels: Sequence[str] | None = None,
     ordinal: bool | None = None,
+    metric: str | None = None,
 ) -> Datasheet | ReliabilityReport:
     """Measure call records: numbers in, numbers out, no MLflow and no network.
 
@@ -230,6 +234,8 @@ def measure(
         labels: What a pointwise judge may answer, low to high, the label to be detected last; inferred when None. Those
             of a suite (`suite.labels`) say whether they are a scale.
         ordinal: Whether the labels are a scale; None: as the suite says, else three or more whole numbers are one.
+        metric: What stands for reliability tests whose items carry the right answer, in place of accuracy: a function
+            of sklearn.metrics that takes (expected, answer), or `matthews`, `kappa`, `kappa_quadratic`, `mae`, ….
 
     Returns:
         A `Datasheet` for pairs and for single responses of known level (conditions `pointwise_…`, the column `delta`
@@ -245,13 +251,20 @@ def measure(
         raise ValueError("`labels` and `ordinal` are about pointwise records, but these are of pairs.")
     if ordinal is not None:
         labels = Answers(labels or (), ordinal=ordinal, meanings=getattr(labels, "meanings", None))
-    return measured(
-        frame, labels=labels, max_excluded=max_excluded, resampling=Resampling(seed=seed, n_resamples=n_resamples)
-    )
+    chosen = find_metric(metric)
+    if chosen is not None and (has_levels(frame) or not is_pointwise(frame)):
+        raise ValueError("`metric` is that of reliability tests, but these records are of none.")
+    resampling = Resampling(seed=seed, n_resamples=n_resamples)
+    return measured(frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=chosen)
 
 
 def measured(
-    frame: pd.DataFrame, *, labels: Sequence[str] | None, max_excluded: float, resampling: Resampling
+    frame: pd.DataFrame,
+    *,
+    labels: Sequence[str] | None,
+    max_excluded: float,
+    resampling: Resampling,
+    metric: Metric | None = None,
 ) -> Report:
     """Measure normalised records; pairs have no labels."""
     if has_levels(frame):
@@ -260,7 +273,9 @@ def measured(
         profile, outcomes = level_profile(found, levels.scale), outcome_counts(frame)
         return Datasheet(estimates=found, outcomes=outcomes, profile=profile, max_excluded=max_excluded)
     if is_pointwise(frame):
-        readings = reliability_readings(frame, labels=labels, max_excluded=max_excluded, resampling=resampling)
+        readings = reliability_readings(
+            frame, labels=labels, max_excluded=max_excluded, resampling=resampling, metric=metric
+        )
         return ReliabilityReport(**vars(readings))
     table = call_table(frame, max_excluded=max_excluded)
     estimates = datasheet_axes(table, resampling)

@@ -104,7 +104,7 @@ def picked(metrics: Mapping[str, float], name: str) -> float:
     return metrics[name]
 
 
-def check_names(names: Iterable[str], suite: Suite, *, replicates: int) -> None:
+def check_names(names: Iterable[str], suite: Suite, *, replicates: int, metric: str | None = None) -> None:
     """Refuse a metric that no run on the suite can have.
 
     Raises:
@@ -113,7 +113,7 @@ def check_names(names: Iterable[str], suite: Suite, *, replicates: int) -> None:
     wanted = list(names)
     if set(wanted) <= {RELIABILITY, COST}:
         return
-    known = metric_names(suite, replicates=replicates)
+    known = metric_names(suite, replicates=replicates, metric=metric)
     for name in wanted:
         if name not in known:
             # An axis without its statistic is the likeliest slip, and other statistics are spelled more alike.
@@ -124,7 +124,7 @@ def check_names(names: Iterable[str], suite: Suite, *, replicates: int) -> None:
             )
 
 
-def metric_names(suite: Suite, *, replicates: int) -> set[str]:
+def metric_names(suite: Suite, *, replicates: int, metric: str | None = None) -> set[str]:
     """Return every name: made-up calls are measured, and each axis counts as if it had a number.
 
     Which of them a run does have depends on its judge too: prices, confidences, answers that can be read.
@@ -137,15 +137,15 @@ def metric_names(suite: Suite, *, replicates: int) -> set[str]:
     scales = (None,) if pairs else _ANY_LABELS if suite.labels is None else (suite.labels,)
     for labels in scales:
         calls = _made_up(suite, labels, replicates=replicates)
-        found |= {point.key for point in _points(suite, calls, labels)}
+        found |= {point.key for point in _points(suite, calls, labels, metric)}
     return found
 
 
-def _points(suite: Suite, calls: pd.DataFrame, labels: Sequence[str] | None) -> list[keys.Point]:
+def _points(suite: Suite, calls: pd.DataFrame, labels: Sequence[str] | None, metric: str | None) -> list[keys.Point]:
     counted = tally(decide(calls), labels=labels)
     readings = dict.fromkeys((RELIABILITY, *map(part_of, counted.cells)), _WHOLE)
     return [
-        *keys.sheet_points(_filled(measure(calls, labels=labels, **_ONCE), suite, calls)),
+        *keys.sheet_points(_filled(measure(calls, labels=labels, metric=metric, **_ONCE), suite, calls)),
         *keys.call_points(calls, seconds=1.0, cpu_seconds=1.0),
         *keys.price_points(1.0),
         *keys.sweep_points(readings, usd_per_1k=1.0, calls_per_judgment=1),

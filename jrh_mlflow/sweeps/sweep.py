@@ -322,7 +322,7 @@ def set_up(
         _check_names(space)
     pair = any(item.kind == "pair" for item in suite.items)
     search, holdout = halves(suite, seed=seed)
-    check_names(space.metrics, search, replicates=max(space.replicates))
+    check_names(space.metrics, search, replicates=max(space.replicates), metric=as_evaluate.get("metric"))
     name = study_name(space, suite, seed, fresh_after=as_evaluate.get("fresh_after"))
     store = Store(tracking_uri, experiment)
     directions = list(space.objectives.values())
@@ -473,6 +473,7 @@ def price_sweep(
     prices: Any = None,
     tracking_uri: str | None = None,
     fresh_after: Moment | None = None,
+    metric: str | None = None,
 ) -> SweepQuote:
     """Price the whole grid and `n_trials` of it on the searched half, rendering every call but sending none.
 
@@ -481,7 +482,7 @@ def price_sweep(
     """
     space, suite = as_space(space, tracking_uri=tracking_uri), resolve_suite(suite, tracking_uri=tracking_uri)
     search, holdout = halves(suite, seed=seed)
-    check_names(space.metrics, search, replicates=max(space.replicates))
+    check_names(space.metrics, search, replicates=max(space.replicates), metric=metric)
     grid = space.configurations(pair=any(item.kind == "pair" for item in suite.items), seed=seed)
     # One configuration per judge, the one with the most replicates: policies over the same calls share them.
     by_judge: dict[object, Configuration] = {}

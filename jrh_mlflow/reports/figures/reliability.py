@@ -29,6 +29,7 @@ from jrh_mlflow.reports.figures.canvas import (
 from jrh_mlflow.reports.numbers import any_bounds, is_shown, short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.metric import DEFAULT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +118,7 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
 
 def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
     """Scores of each test with intervals, beside how often the judge stays with its own baseline answer."""
-    base = report.estimates.get(f"{BASELINE}/accuracy")
+    base = report.estimates.get(f"{BASELINE}/{report.metric}")
     scores = ({} if base is None else {BASELINE: base}) | dict(report.scores)
     rows = {test: score for test, score in scores.items() if is_shown(score)}
     if not rows:
@@ -158,7 +159,13 @@ def _dress_chart(axes: Axes, report: ReliabilityReadings, rows: Mapping[str, Rea
     for row, score in enumerate(rows.values()):
         axes.text(1.02, row, f"n {score.n}", transform=margin, va="center", fontsize=9, color="#444444")
     label_rows(axes, labels, dark=1 if BASELINE in rows else None, fontsize=10.5)
-    axes.set(xlim=(-0.03, 1.03), xlabel="share (bars: 95 % by source)")
+    if report.metric == DEFAULT:
+        axes.set(xlim=(-0.03, 1.03), xlabel="share (bars: 95 % by source)")
+    else:
+        low, high = axes.get_xlim()
+        axes.set(
+            xlim=(min(low, -0.03), max(high, 1.03)), xlabel=f"{report.metric_text}, or a share (bars: 95 % by source)"
+        )
 
 
 def _series(report: ReliabilityReadings, rows: Mapping[str, Reading]) -> dict[str, list[tuple[int, Estimate]]]:
