@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -196,7 +195,10 @@ def _in_yaml(text: str, original: str) -> str | None:
         return None
     if "\n" in original and re.search(r":[ \t]*>", text):
         raise UnclearError("YAML that folds lines")
-    return one_text(fields)
+    found = one_text(fields)
+    if isinstance(parsed(original), str) and f'"{found}"' in text:
+        raise UnclearError("quotation marks that may be the text's own")
+    return found
 
 
 def _yaml(text: str, depth: int = 0) -> tuple[dict[str, Any], bool]:
@@ -221,13 +223,20 @@ def _value(lines: list[str], depth: int) -> Any:
     """Read a value: a mapping of its own, or a scalar."""
     if lines[0] or depth > _MAX_DEPTH:
         return _scalar(lines)
-    fields, plain = _yaml(textwrap.dedent("\n".join(lines[1:])), depth + 1)
+    fields, plain = _yaml(_dedented(lines[1:]), depth + 1)
     return _scalar(lines) if plain or not fields else fields
+
+
+def _dedented(lines: list[str]) -> str:
+    """Take the indentation of the first line off all of them, and nothing else."""
+    first = next((line for line in lines if line.strip()), "")
+    indent = first[: len(first) - len(first.lstrip())]
+    return "\n".join(line.removeprefix(indent) if line.strip() or line.startswith(indent) else "" for line in lines)
 
 
 def _scalar(lines: list[str]) -> str:
     """Read a value: a block, a quoted text, or plain words over several lines."""
-    head, body = lines[0].strip(), textwrap.dedent("\n".join(lines[1:])).strip("\n")
+    head, body = lines[0].strip(), _dedented(lines[1:]).strip("\n")
     if _BLOCK.fullmatch(head):
         return body if head[0] == "|" else re.sub(r"(?<!\n)\n(?!\n)", " ", body).replace("\n\n", "\n")
     folded = " ".join([head, *body.split("\n")]).strip() if body else head

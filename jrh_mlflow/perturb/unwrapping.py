@@ -52,7 +52,7 @@ _TOKEN = re.compile(r"<\|[^|>\n]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:bos|eos
 _TURN = re.compile(r"(?:assistant|model|user|system|final)\b\s*", re.I)
 _THOUGHTS = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|reflection|planning|plan)"
 _THINKING = re.compile(rf"<(?P<tag>{_THOUGHTS})(?:\s[^<>]*)?>|\[THINK\]|◁think▷", re.I)
-_THOUGHT = re.compile(rf"</{_THOUGHTS}\s?>|\[/THINK\]|◁/think▷", re.I)
+_THOUGHT = re.compile(rf"</{_THOUGHTS}\s?>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>", re.I)
 _PROLOG = re.compile(r"\s*(?:<\?xml[^<>]*\?>|<!doctype[^<>]*>|<!--[^<>]*-->)", re.I)
 _TAG = re.compile(r"<(?P<name>[A-Za-z][\w:.-]{0,40})(?:\s[^<>]{0,200})?>")
 _ANY_TAG = re.compile(r"</?[A-Za-z][\w:.-]{0,40}(?:\s[^<>]{0,200})?/?>")
@@ -88,6 +88,8 @@ _STOCK = stems(
     " harmful illegal inappropriate unethical understand important please instead however topic able"
 )
 """What refusals are made of, whatever they refuse."""
+_DANGLING = frozenset({"a", "an", "the", "and", "or", "but", "of", "to", "in", "on", "at", "by", "for", "with", "from"})
+"""Words that no sentence ends with."""
 _FEW = 8
 """Words from which on a text repeated in another is no chance."""
 _LONG_LINE = 40
@@ -261,7 +263,8 @@ def _fence(text: str, original: str) -> str | None:
     whole = not text[: first.start()].strip() and not text[last.end() :].strip() and not last["info"].strip()
     if whole and _is_one_block(fences):
         doubled = not _is_fenced(original) or _is_fenced(text[first.end() : last.start()].strip())
-        return text[first.end() : last.start()] if doubled and not _mostly_code(original, own) else None
+        kept = len(fences) == 2 and _mostly_code(original, own)
+        return text[first.end() : last.start()] if doubled and not kept else None
     if own or len(fences) != 2:
         if not own:
             raise UnclearError("several code fences")
@@ -306,7 +309,7 @@ def _quotes(text: str, original: str) -> str | None:
                 continue
             closing = next((one for one in _closings(closings) if text.endswith(one)), None)
             inner = text[len(opening) : len(text) - len(closing or "")]
-            if closing is None or _closes_within(inner, opening, closing):
+            if closing is None or (opening in inner if not what else _closes_within(inner, opening, closing)):
                 continue
             doubled = _is_doubled(text[:2]) and _is_doubled(text[-2:]) and not _is_doubled(original[:2])
             if doubled or not original.startswith(opening):
@@ -363,11 +366,15 @@ def _quoted_lines(text: str, original: str) -> str | None:
 
 
 def _rules(text: str, original: str) -> str | None:
-    """Take off lines of dashes and the like at both ends."""
+    """Take off lines without a letter at both ends: dashes, an arrow, a smile."""
     lines, own = text.split("\n"), original.split("\n")
-    first = len(lines) > 1 and _RULE_LINE.fullmatch(lines[0].rstrip()) and not _RULE_LINE.fullmatch(own[0].rstrip())
-    last = len(lines) > 1 and _RULE_LINE.fullmatch(lines[-1].rstrip()) and not _RULE_LINE.fullmatch(own[-1].rstrip())
-    return "\n".join(lines[bool(first) : len(lines) - bool(last)]) if first or last else None
+    first = len(lines) > 1 and _says_nothing(lines[0]) and not _says_nothing(own[0])
+    last = len(lines) > 1 and _says_nothing(lines[-1]) and not _says_nothing(own[-1])
+    return "\n".join(lines[first : len(lines) - last]) if first or last else None
+
+
+def _says_nothing(line: str) -> bool:
+    return not any(map(str.isalnum, line))
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,7 +424,8 @@ def _heads(text: str, subject: frozenset[str]) -> tuple[_Remark, ...]:
         if kind == "preface" and 2 * len((mine := stems(line[:length])) & subject) <= len(mine):
             kind = "label"
         rest = text[place + length :]
-        own_line = not line[length:].strip(" \t*_")
+        own_line = not any(map(str.isalnum, line[length:]))
+        length = len(line) if own_line else length
         plain = kind != "announcement" or own_line or ends_in_colon(line[:length].rstrip("—–- "))
         plain = plain or line[:length].rstrip().endswith(("—", "–", "-"))
         remarks.append(_Remark(kind, place + length, plain))
@@ -514,7 +522,8 @@ def _tail(line: str, subject: frozenset[str], *, alone: bool) -> tuple[str, int,
     place = ends[-1] if ends else 0
     sentence = line[place:]
     if 0 < len(sentence) <= _LONGEST_REMARK and (kind := _remark_kind(sentence)):
-        return kind, place + _place_of_closing(sentence), False
+        before = sentence[: _place_of_closing(sentence)]
+        return kind, place + (0 if before.rstrip().endswith(",") else len(before)), False
     glued = pattern("closing").search(line, max(0, len(line) - _LONGEST_REMARK // 2))
     return ("closing", glued.start(), False) if glued else None
 
@@ -532,7 +541,8 @@ def _place_of_closing(piece: str) -> int:
 
 
 def _remark_kind(piece: str) -> str | None:
-    if speaks_of_rewriting(piece) or found("about", piece) or (is_label(piece) and found("made", piece)):
+    short = len(words(piece)) <= _TAIL_WORDS and found("made", piece)
+    if short or speaks_of_rewriting(piece) or found("about", piece):
         return "remark"
     return "closing" if found("closing", piece) or is_pleasantry(piece) else None
 
@@ -552,8 +562,8 @@ _LAYERS: tuple[tuple[str, Callable[[str, str], str | None]], ...] = (
     ("json", _data),
     ("quotation marks", _literal),
     ("named fields", _fields),
-    ("special tokens", _tokens),
     ("thoughts", _thoughts),
+    ("special tokens", _tokens),
     ("markers", _markers),
     ("code fence", _fence),
     ("tags", _tags),
@@ -671,7 +681,7 @@ def _odd_marks(text: str, original: str) -> str | None:
     for marks, own in ((text[:2], original[:2]), (text[-2:], original[-2:])):
         if _is_doubled(marks) and not _is_doubled(own):
             return f"a mark without its other half: {marks}"
-    for opening, closing in _AROUND.items():
+    for opening, closing in (*_AROUND.items(), ('"', '"'), ("'", "'")):
         around = text.startswith(opening) and text.endswith(closing) and not _is_fenced(text)
         if around and not original.startswith(opening) and not original.endswith(closing):
             return f"marks around everything: {opening}"
@@ -695,8 +705,11 @@ def _cut_off(text: str, original: str) -> str | None:
     own = original.rstrip(_CLOSERS)[-1:]
     ends = {word.casefold() for word in words(original)[-_TAIL_WORDS:]}
     shorter = not 2 < original.count("\n") <= text.count("\n")
+    dangling = words(text)[-1].casefold() in _DANGLING and words(text)[-1:] != words(original)[-1:]
     elsewhere = shorter and len(words(original)) > _TAIL_WORDS and words(text)[-1].casefold() not in ends
-    stopped = (own and own in _ENDED) or (last in ",-–—/&(" and last != own) or (last.isalnum() and elsewhere)
+    stopped = (
+        (own and own in _ENDED) or (last in ",-–—/&(" and last != own) or (last.isalnum() and (elsewhere or dangling))
+    )
     return f"truncated: {cut(text[-50:])}" if stopped else None
 
 

@@ -170,7 +170,7 @@ _ASIDE_REMARK = "opening remark of the generator"
 _CLOSING = "closing remark of the generator"
 _WITHIN = "remark within the text"
 
-WAYS: tuple[Way, ...] = (
+_FIRST: tuple[Way, ...] = (
     # Prefaces
     Way("preface", UNWRAP, "Sure! Here is the rewritten text:\n\n§T"),
     Way("preface", UNWRAP, "Sure! Here is the rewritten text:\n\n§T", "sure"),
@@ -392,3 +392,227 @@ WAYS: tuple[Way, ...] = (
     Way("truncation", "a piece of JSON", '{"text": "§H'),
     Way("truncation", "part of the text was left out", "§A [continued below]", "refusal"),
 )
+_LATER: tuple[Way, ...] = (
+    # In the manner of chat assistants
+    Way("preface", UNWRAP, "Absolutely — here's a reworked version that says the same thing in different words:\n\n§T"),
+    Way("preface", UNWRAP, "Here's your paraphrased text! 😊\n\n§T", "letter"),
+    Way("preface", UNWRAP, "Sure thing! Here's a more concise take on it:\n\n§T", "paragraphs"),
+    Way("preface", UNWRAP, "Got it. Rephrased below:\n\n§T", "dialogue"),
+    Way("preface", UNWRAP, "No problem! The revised passage reads:\n\n§T", "german"),
+    Way("preface", UNWRAP, "✅ **Rewritten Response:**\n\n§T", "refusal"),
+    Way("preface", UNWRAP, "**Paraphrase (same meaning, new wording):**\n\n§T", "sure"),
+    Way("preface", UNWRAP, "A rewritten version of the text is provided below.\n\n§T", "recipe"),
+    Way("preface", UNWRAP, "REWRITTEN TEXT\n==============\n\n§T", "sentence"),
+    Way("preface", UNWRAP, "Output: §T", "unfinished"),
+    Way("preface", UNWRAP, "Below you will find the expanded text.\n\n---\n\n§T"),
+    Way("preface", UNWRAP, "The following is a semantically equivalent paraphrase of the input:\n§T", "list"),
+    Way("preface", UNWRAP, "Selbstverständlich, hier kommt der neu formulierte Text:\n\n§T", "german"),
+    Way("preface", UNWRAP, "D'accord, voici la version remaniée :\n\n§T", "letter"),
+    Way("preface", UNWRAP, "Con gusto. Esta es la versión reescrita:\n\n§T", "quoted"),
+    Way("preface", UNWRAP, "Va bene, ecco la parafrasi richiesta:\n\n§T", "code"),
+    Way("preface", UNWRAP, "Com certeza! Segue o texto reformulado:\n\n§T", "recipe"),
+    Way("preface", UNWRAP, "Natuurlijk, hieronder de herschreven versie:\n\n§T", "dialogue"),
+    Way("preface", UNWRAP, "当然可以！改写如下：\n\n§T", "list"),
+    Way("preface", UNWRAP, "承知しました。言い換えた文章は次のとおりです：\n\n§T", "letter"),
+    Way("preface", UNWRAP, "Хорошо, ниже приведён переработанный вариант:\n\n§T", "paragraphs"),
+    Way("preface", UNWRAP, "İşte yeniden yazılmış metin:\n\n§T"),
+    Way("preface", UNWRAP, "Här är den omskrivna texten:\n\n§T", "sentence"),
+    Way("preface", _CLOSING, "Okay! §T Hope you like it."),
+    # Closing remarks
+    Way(
+        "remark", UNWRAP, "§T\n\nPlease let me know if you would like any adjustments to tone or length.", "unfinished"
+    ),
+    Way("remark", UNWRAP, "§T\n\n---\n*Word count: 58 (original: 52)*"),
+    Way("remark", UNWRAP, "§T\n\n**Note:** All numbers and names were preserved.", "german"),
+    Way(
+        "remark", UNWRAP, "§T\n\nKey changes:\n1. Active voice became passive.\n2. Two clauses were merged.", "dialogue"
+    ),
+    Way("remark", UNWRAP, "§T\n\nThis paraphrase retains the original's claims, numbers and tone.", "refusal"),
+    Way("remark", UNWRAP, "§T\n\nIs there anything else you'd like me to rephrase?", "sure"),
+    Way("remark", UNWRAP, "§T\n\nHinweis: Die Zahlen wurden nicht verändert.", "german"),
+    Way("remark", UNWRAP, "§T\n\nRemarque : j'ai conservé tous les chiffres.", "list"),
+    Way("remark", UNWRAP, "§T\n\nSi necesitas más cambios, dímelo. ¡Espero que te sirva!", "paragraphs"),
+    Way("remark", UNWRAP, "§T\n\nSe vuoi, posso accorciarlo ancora.", "sentence"),
+    Way("remark", UNWRAP, "§T\n\nSe precisar de ajustes, é só avisar.", "dialogue"),
+    Way("remark", UNWRAP, "§T\n\nOpmerking: de cijfers zijn ongewijzigd.", "code"),
+    Way("remark", UNWRAP, "§T\n\n注：保留了所有数字。", "sure"),
+    Way("remark", UNWRAP, "§T\n\n必要であれば、さらに調整いたします。"),
+    Way("remark", UNWRAP, "§T\n\nПримечание: числа сохранены.", "refusal"),
+    Way("remark", UNWRAP, "§T\n\n— Rewritten by your AI assistant", "letter"),
+    # Data
+    Way("json", UNWRAP, '{"rewrite":"§J","preserved":["numbers","names"],"confidence":0.93}', "dialogue"),
+    Way("json", UNWRAP, '{\n  "task": "paraphrase",\n  "output": "§J",\n  "done": true\n}', "letter"),
+    Way("json", UNWRAP, '{"role": "assistant", "content": [{"type": "text", "text": "§J"}]}', "recipe"),
+    Way("json", "a code fence", 'Sure! ```json\n{"text": "§J"}\n``` Let me know!', "sentence"),
+    Way("json", UNWRAP, '{"thoughts": "I keep the facts.", "final_text": "§J"}', "unfinished"),
+    Way("json", UNWRAP, '{"data": {"attributes": {"paraphrased_text": "§J"}, "id": "17"}}', "german"),
+    Way("json", UNWRAP, "{'rewritten_text': §P}", "list"),
+    Way("json", UNWRAP, 'return "§J";', "sure"),
+    Way("json", UNWRAP, '{"answer": "```\\n§J\\n```"}'),
+    Way("json", "JSON without one certain text", '{"sentences": ["§A", "§B"], "n": 2}', "paragraphs"),
+    Way("json", "JSON with a title beside the text", '{"title": "Bicycle lanes", "text": "§J"}'),
+    Way("json", "a piece of JSON", '{"text": "§T", "ok": true', "dialogue"),
+    Way("json", "a piece of JSON", '§T"}', "german"),
+    Way("yaml", UNWRAP, "rewritten_text: |\n  §2\nword_count: 41\nlanguage: en", "letter"),
+    Way("yaml", UNWRAP, "---\ntext: |-\n  §2\n...", "dialogue"),
+    Way("yaml", UNWRAP, 'status: ok\ntext: "§J"', "recipe"),
+    # Fences, marks, tags
+    Way("fence", UNWRAP, "```plaintext\n§T\n```\n", "dialogue"),
+    Way("fence", UNWRAP, "~~~text\n§T\n~~~", "list"),
+    Way("fence", UNWRAP, "Certainly!\n\n```md\n§T\n```\n\nThis keeps the meaning of the original text.", "paragraphs"),
+    Way("fence", "a code fence without an end, or without a beginning", "```markdown\n§T", "list"),
+    Way("quotes", UNWRAP, "‘§T’", "german"),
+    Way("quotes", UNWRAP, "《§T》", "sentence"),
+    Way("quotes", UNWRAP, "*§T*", "sentence"),
+    Way("quotes", UNWRAP, "The rewritten text: “§T”", "refusal"),
+    Way("quotes", UNWRAP, "<<§T>>"),
+    Way("tags", UNWRAP, "<answer>\n§T\n</answer>", "code"),
+    Way("tags", UNWRAP, "<paraphrase>§T</paraphrase> <!-- same meaning -->", "list"),
+    Way("tags", UNWRAP, "<html><body><p>§T</p></body></html>", "sentence"),
+    Way("tags", UNWRAP, "*** BEGIN TEXT ***\n§T\n*** END TEXT ***", "paragraphs"),
+    Way("tags", UNWRAP, "§T<|eot_id|>", "german"),
+    Way("tags", UNWRAP, "<start_of_turn>model\n§T<end_of_turn>", "dialogue"),
+    Way("tags", UNWRAP, "<final_answer>§T</final_answer>", "refusal"),
+    Way("tags", "tag left in", "§A<br/>§B"),
+    # Reasoning, refusals, echo, several, cut
+    Way("reasoning", UNWRAP, "<reasoning>Three claims. Keep 14.</reasoning>\n<answer>§T</answer>", "prose"),
+    Way("reasoning", UNWRAP, "<|channel|>analysis<|message|>Keep it.<|end|><|channel|>final<|message|>§T", "list"),
+    Way("reasoning", _ASIDE_REMARK, "We need to rewrite the text with the same meaning. Keep the year 2021. §T"),
+    Way(
+        "reasoning", "reasoning left in", "Hmm, the tone is informal.\n\nWait, I should keep the names.\n\n§T", "letter"
+    ),
+    Way("reasoning", "reasoning left in", "Analysis: three claims, one number.\n\nFinal: §T", "paragraphs"),
+    Way("reasoning", "another language than", "首先，我需要理解原文。§T", "list"),
+    Way(
+        "refusal", "refusal", "I won't be able to help with rewriting this one, since it could cause harm.", "dialogue"
+    ),
+    Way("refusal", "refusal", "Sorry, I can't comply with this request.", "code"),
+    Way("refusal", "refusal", "I must decline to paraphrase this material.", "paragraphs"),
+    Way("refusal", "refusal", "Leider kann ich diese Anfrage nicht bearbeiten.", "german"),
+    Way("refusal", "refusal", "Je regrette, mais il m'est impossible de traiter cette demande.", "list"),
+    Way("refusal", "refusal", "Como modelo de lenguaje, no puedo realizar esta tarea.", "sure"),
+    Way("refusal", "refusal", "对不起，我不能帮助处理这个内容。", "letter"),
+    Way("refusal", "refusal", "К сожалению, я не могу выполнить эту просьбу.", "sentence"),
+    Way("refusal", "refusal", "죄송하지만 도와드릴 수 없습니다.", "german"),
+    Way("echo", UNWRAP, "Original: §O\nParaphrase: §T", "sentence"),
+    Way("echo", "echo of the original", "§O\n\n→\n\n§T", "paragraphs"),
+    Way("several", "several texts", "1. Version one: §T\n2. Version two: §A", "sentence"),
+    Way("several", "several texts", "### Option A\n§T\n\n### Option B\n§A.", "german"),
+    Way("several", "several texts", "§T\n\nAlternatively:\n\n§A.", "refusal"),
+    Way("truncation", "truncated", "§H", "refusal"),
+    Way("truncation", "truncated", "**Rewritten text:**\n\n§A and", "german"),
+    Way("truncation", "truncated", "§A —"),
+)
+
+
+WAYS = (*_FIRST, *_LATER)
+"""The later ones were written when the first were all in order, and in the manner of other writers."""
+HONEST: tuple[Pair, ...] = (
+    *PAIRS.values(),
+    # Openings that look like prefaces and are none
+    Pair("Sure, here's how to do it: boil the water first.", "Certainly, here's how it is done: first boil the water."),
+    Pair(
+        "Sure! I can do that. The train leaves at 9.", "Absolutely! That is something I can do. At 9 the train leaves."
+    ),
+    Pair("Okay, so what happened is that we lost the key.", "Okay, so this is what happened: the key was lost."),
+    Pair(
+        "Here are some tips for a job interview:\n\n1. Be early.\n2. Be honest.",
+        "Here are a few tips for job interviews:\n\n1. Come early.\n2. Stay honest.",
+    ),
+    Pair(
+        "There are three reasons. It is cheap, it is fast and it is quiet.",
+        "There are three reasons:\n- it is cheap\n- it is fast\n- it is quiet.",
+    ),
+    Pair("This is a short walk through the woods.", "Here is a brief stroll through the woods."),
+    Pair("The answer is no. Bees do not sleep in winter.", "No is the answer. In winter, bees do not sleep."),
+    Pair("Answer: 42, because 6 times 7 is 42.", "Answer: it is 42, since 6 times 7 makes 42."),
+    Pair("Response: the law was passed in 1990.", "Response: in 1990 the law was passed."),
+    Pair("Title: My Dog\n\nMy dog is old and slow.", "Title: My Dog\n\nOld and slow is what my dog is."),
+    Pair("# Bees\n\nBees fly far from home.", "# Bees\n\nFar from home is where bees fly."),
+    Pair("**Uniforms** help pupils. They are cheap.", "**Uniforms** are of help to pupils. They cost little."),
+    Pair("Great question! Whales are mammals.", "Great question! A whale is a mammal."),
+    Pair("Thank you for your letter. We have read it.", "Thanks for your letter, which we have read."),
+    Pair("Of course it rains in Bergen. It rains daily.", "It rains in Bergen, of course. Every day it does."),
+    Pair("Yes, the bridge is safe. I checked it in May.", "Yes: the bridge is safe. It was checked by me in May."),
+    # Texts about texts
+    Pair(
+        "You should rewrite your essay, because the second version lost the main point.",
+        "Your essay should be rewritten, since the main point got lost in the second version.",
+    ),
+    Pair("The original text of the treaty is in Paris.", "In Paris lies the treaty's original text."),
+    Pair(
+        "Here is the revised version of your email:\n\nDear Tom, I will be late on Friday.",
+        "Here is your email in a revised version:\n\nDear Tom, on Friday I am going to be late.",
+    ),
+    Pair("A shorter version of the song was a hit in 1984.", "In 1984 the song's shorter version became a hit."),
+    Pair("Note: the museum is closed on Monday.", "Note: on Monday the museum stays closed."),
+    Pair("Please be careful with the acid. It burns.", "Note: be careful with the acid, for it burns."),
+    Pair("Option 1: walk.\nOption 2: take the bus.", "Option 1: go on foot.\nOption 2: go by bus."),
+    Pair("We tried version 2 of the app and it crashed.", "The app crashed when we tried version 2 of it."),
+    # Closings that look like remarks and are none
+    Pair("The soup keeps for 3 days. Let me know if you like it.", "For 3 days the soup keeps. Let me know if you do."),
+    Pair("I hope this helps! Good luck with the exam.", "I hope that helps! All the best for the exam."),
+    Pair(
+        "I like dogs. If you have any questions about my dog, ask me.",
+        "Dogs are what I like. If you have any questions about my dog, feel free to ask.",
+    ),
+    Pair(
+        "Teachers work hard and I hope this helps you see why they need a rest in summer.",
+        "Teachers work a lot, and I hope this helps you to see why summer must be a rest for them.",
+    ),
+    Pair("Would you like me to book a table for 4?", "Do you want me to book a table for 4?"),
+    Pair("The form has 3 parts (see page 2).", "There are 3 parts to the form (see page 2)."),
+    Pair("They left. (Nobody saw it.)", "They went away. (No one saw it.)"),
+    # Refusals
+    Pair("I cannot help with that request.", "That request is something I cannot help with."),
+    Pair(
+        "I'm sorry, but I can't write malware. Learn about defence instead.",
+        "I am sorry, but writing malware is not something I will do. Study defence instead.",
+    ),
+    Pair(
+        "As an AI language model, I have no opinion on the election of 2020.",
+        "As a language model, I hold no opinion on the 2020 election.",
+    ),
+    Pair("I can't see why uniforms should help anybody.", "Why anybody should be helped by uniforms I can't see."),
+    Pair(
+        "Es tut mir leid, aber ich kann Ihnen das Rezept nicht geben.", "Das Rezept kann ich Ihnen leider nicht geben."
+    ),
+    Pair("Lo siento, no puedo ayudar con eso hoy.", "Lo siento mucho, hoy no puedo ayudar con eso."),
+    # Quotations, code, data, layout
+    Pair('"Nothing," she said, "was found."', '"She found," she said, "nothing at all."'),
+    Pair("He said that it was late.", "“It is late,” he said, “and I am tired.”"),
+    Pair("'Tis the season to be quiet, they said.", "'Tis a season for quiet, or so they said."),
+    Pair("«Le train est parti», dit Marie.", "«Il est parti, le train», dit Marie."),
+    Pair("```\nx = 1\n```", "```\nx = 1  # one\n```"),
+    Pair("Use `x` or ```y``` in the middle of it.", "In the middle of it, `x` or ```y``` can be used."),
+    Pair("```python\nprint(1)\n```\nThis prints 1.", "```python\nprint(1)\n```\n1 is what this prints."),
+    Pair('["red", "green"]', '["green", "red"]'),
+    Pair('{"answer": "Paris is the capital."}', '{"answer": "The capital is Paris."}'),
+    Pair("text: |\n  It rained in May.\nok: true", "text: |\n  In May it rained.\nok: true"),
+    Pair("<p>Bees fly far.</p>", "<p>Far is where bees fly.</p>"),
+    Pair("> Bees fly far.\n> They sleep late.", "> Far is where bees fly.\n> Late they sleep."),
+    Pair("- Wash the car\n- Feed the cat", "- Clean the car\n- Give the cat its food"),
+    Pair("1. Wash it.\n2. Dry it.", "First wash it. Then dry it."),
+    Pair("First part.\n\n---\n\nSecond part.", "Part one.\n\n---\n\nPart two."),
+    Pair("Q: Why is it cold?\nA: The heating broke.", "Q: Why so cold?\nA: Because the heating broke."),
+    Pair("Pros: it is cheap.\nCons: it is slow.", "Pros: little cost.\nCons: little speed."),
+    Pair("User: Hi, is it open?\nAssistant: Yes, until 8.", "User: Hello, are you open?\nAssistant: Until 8, yes."),
+    Pair("The file is named <name>.txt and lies in /tmp.", "In /tmp lies a file named <name>.txt."),
+    Pair("Write \\n for a new line.", "For a new line, write \\n."),
+    # Other languages, one word, no full stop
+    Pair("北京是中国的首都。它有很长的历史。", "中国的首都是北京，它的历史很长。"),
+    Pair("東京は日本の首都です。人口がとても多いです。", "日本の首都は東京で、とても人口が多いです。"),
+    Pair("Поезд ушёл в девять. Мы опоздали.", "В девять поезд ушёл, и мы опоздали."),
+    Pair("Le chat dort sur la table. Il est vieux.", "Sur la table dort le chat, qui est vieux."),
+    Pair("Claro, el museo está en la plaza. Abre a las 9.", "Claro, en la plaza está el museo. A las 9 abre."),
+    Pair("we went home and slept", "we went back home and slept"),
+    Pair(
+        "Let me think about what makes a good friend. A friend listens.",
+        "Let me think: what is a good friend? One who listens.",
+    ),
+    Pair(
+        "First, I will talk about cost. Then I will talk about noise.",
+        "First I will speak of cost, and of noise after that.",
+    ),
+)
+"""Rewrites that are as they should be, however they look: they must pass unchanged."""

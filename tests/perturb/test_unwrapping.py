@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.perturb.unwrapping import unwrap
-from tests.perturb.misbehaving import BRIEF, PAIRS, UNWRAP, WAYS, Way
+from jrh_mlflow.perturb.unwrapping import Unwrapped, unwrap
+from tests.perturb.misbehaving import BRIEF, HONEST, PAIRS, UNWRAP, WAYS, Pair, Way
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way.category}, {way.shape}: {way.template[:40]!r}")
@@ -27,3 +27,14 @@ def test_no_way_leaks_whatever_the_original_is(shape: str) -> None:
         if done.problem is None and done.text != pair.rewrite:
             leaks.append((way.template, done.text))
     assert not leaks
+
+
+@pytest.mark.parametrize("pair", HONEST, ids=lambda pair: pair.rewrite[:40])
+def test_an_honest_rewrite_passes_unchanged_however_it_looks(pair: Pair) -> None:
+    assert unwrap(pair.rewrite, pair.original, brief=BRIEF) == Unwrapped(text=pair.rewrite)
+
+
+def test_there_are_ways_and_honest_rewrites_enough() -> None:
+    assert len({(way.template, way.shape) for way in WAYS}) == len(WAYS) > 200
+    assert len({way.template for way in WAYS}) > 200
+    assert len(HONEST) > 60
