@@ -44,7 +44,7 @@ from jrh_mlflow.resolve import Prepared, prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import categorised
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.schema.items import LEVEL_CONDITIONS, CallRecord
+from jrh_mlflow.schema.items import LABEL_SOURCES, LEVEL_CONDITIONS, CallRecord
 from jrh_mlflow.scoring.metric import DEFAULT, find_metric
 from jrh_mlflow.scoring.pointwise import scale_of
 from jrh_mlflow.suites.suite import Suite
@@ -724,11 +724,18 @@ def _caption(path: str) -> str:
     return path.rpartition("/")[2].removesuffix(".png").replace("_", " ").capitalize()
 
 
+def _labels_note(calls: pd.DataFrame) -> str:
+    n = {source: int((calls["label_source"] == source).sum()) for source in label_sources(calls)}
+    listed = " and ".join(f"{count:,} with {LABEL_SOURCES[one]}" for one, count in n.items())
+    return f"Of {len(calls):,} calls {listed} count in no accuracy and no score."
+
+
 def evaluation_notes(judge: JudgeFacts, calls: pd.DataFrame, *, truncated: str | None) -> list[str]:
     """Say what a reader must know of an evaluation before its numbers."""
     notes = [SIMULATED_NOTE] if judge.simulated else []
     notes += [judge.recorded] if judge.recorded else []
     notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
+    notes += [_labels_note(calls)] if label_sources(calls) else []
     notes += [f"Truncated ({truncated}): measured on what was asked."] if truncated else []
     cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
     notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []

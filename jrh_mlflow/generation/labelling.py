@@ -56,7 +56,7 @@ class Labelling:
         """What a reader of the suite should know first."""
         if not self.given and not self.unasked:
             return None
-        counts = ", ".join(f"{label} {count}" for label, count in sorted(Counter(self.labels.values()).items()))
+        counts = ", ".join(f"{label}: {count}" for label, count in sorted(Counter(self.labels.values()).items()))
         more = f" ({counts})" if counts else ""
         more += f", {len(self.without)} could not be labelled" if self.without else ""
         more += f", {self.unasked} were not asked about" if self.unasked else ""

@@ -15,7 +15,7 @@ from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.scoring.readings import AGREEMENT
 
 _FURTHER = "Further axes"
-NO_ACCURACY = "Agreement with labels that are no ground truth: no accuracy"
+NO_ACCURACY = "Agreement with labels that a model wrote (model) or nobody confirmed (unverified): no accuracy"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,12 +124,11 @@ def report_sections(
     base = estimates.get(f"{BASELINE}/{metric}")
     first: dict[str, Reading] = {"baseline (unperturbed)": base} if base is not None else {}
     scored = "Scores" if metric == DEFAULT else f"Scores (labelled tests: {metric})"
-    groups = {scored: first | {_words(test): reading for test, reading in scores.items()}}
+    groups = {scored: first | {_words(test): reading for test, reading in scores.items()}, NO_ACCURACY: {}}
     for axis, reading in estimates.items():
         test, _, name = axis.partition("/")
         if name.startswith(AGREEMENT):
-            label = f"{_words(test)}: labels {name.removeprefix(AGREEMENT)}"
-            groups.setdefault(NO_ACCURACY, {})[label] = reading
+            groups[NO_ACCURACY][f"{_words(test)} ({name.removeprefix(AGREEMENT)})"] = reading
         else:
             groups.setdefault(_words(test).capitalize(), {})[_words(name or test)] = reading
     for kind, named in (("Rubric", rubrics or {}), ("Category", categories)):
@@ -139,9 +138,9 @@ def report_sections(
         PageSection(
             heading=heading,
             rows=[page_row(label, one) for label, one in readings.items() if is_shown(one)],
-            folded=place > 0,
+            folded=heading not in (scored, NO_ACCURACY),
         )
-        for place, (heading, readings) in enumerate(groups.items())
+        for heading, readings in groups.items()
     ]
 
 

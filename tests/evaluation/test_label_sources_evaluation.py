@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from mlflow.artifacts import download_artifacts
 
 import jrh_mlflow as jrh
 from tests.logged_runs import numbers_of
@@ -55,6 +58,12 @@ def test_the_run_is_tagged_and_gets_the_agreement_as_a_headline_metric(judged, s
     assert run.data.metrics["typos/agreement_model/rate"] == 0
     assert numbers_of(store_uri, judged.run_id)["typos/agreement_model/n"] == 3
     assert "no accuracy" in run.data.tags["mlflow.note.content"]
+    assert "Of 24 calls 6 with a label that a model wrote count in no accuracy" in run.data.tags["mlflow.note.content"]
+    page = Path(download_artifacts(run_id=judged.run_id, artifact_path="datasheet.html", tracking_uri=store_uri))
+    sections = re.split("<h2|<summary", page.read_text(encoding="utf-8"))
+    (apart,) = [section for section in sections if "no accuracy" in section[:200]]
+    assert "typos (model)" in apart
+    assert sum("typos (model)" in section for section in sections) == 1
 
 
 def test_without_such_labels_neither_column_nor_tag_is_there(suite, store_uri):

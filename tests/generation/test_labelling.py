@@ -138,7 +138,7 @@ def test_the_run_holds_who_labelled_and_a_table_that_is_a_dataset_again(done, st
     run = MlflowClient(store_uri).get_run(done.run_id)
     assert run.data.params["labeller.name"].endswith("longer_passes")
     assert run.data.params["labeller.asks"] == "1"
-    assert "A model wrote the labels of 6 rows (fail 3, pass 3)" in done.made.notes[-1]
+    assert "A model wrote the labels of 6 rows (fail: 3, pass: 3)" in done.made.notes[-1]
     assert "A model wrote the labels of 6 rows" in run.data.tags["mlflow.note.content"]
     path = download_artifacts(run_id=done.run_id, artifact_path="labels.csv", tracking_uri=store_uri)
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
