@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _SAMPLING = ("api_base", "temperature", "max_temperature", "attempts", "max_tokens", "generator_seed", "extra")
 """Options that need a generator model."""
+_BESIDE_GENERATOR = ("validator", "planner", "editor", "summary")
+"""What of a recipe goes with its generator, where that is replaced by rules."""
 _STAGES = ("planner", "editor", "summary", "validator")
 _TEXTS = ("model", "prompt", "api_base", "name", "rubric", "reasoning_effort", "tie_criterion")
 """Fields of stages that are texts, whatever they look like."""
@@ -146,7 +148,11 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         from jrh_mlflow.recipe import load_generation
 
         # A model that is named here takes the place of the recipe's validator, with all that belongs to it.
-        given = {**load_generation(source, validator=None if checks else asked), **given}
+        written = load_generation(source, validator=None if checks else asked)
+        if model in BY_RULES:
+            # Whoever asks for rules has no key: what else the recipe has models for goes with its generator.
+            written = {name: value for name, value in written.items() if name not in _BESIDE_GENERATOR}
+        given = {**written, **given}
     else:
         given["dataset"] = source
     from jrh_mlflow.suites.labels import labels_from_text
@@ -166,7 +172,6 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
     elif asked and "validator" not in given:
         raise click.UsageError(f"--stage verifier.{next(iter(asked))} needs the verifier's model: give --verifier.")
     elif model in BY_RULES:
-        # Whoever asks for rules has no key: the recipe's validator goes with its generator.
         given["validator"] = NO_VALIDATOR
     if labels is not None:
         given["labeller"] = _validator(labels, label_base, {})

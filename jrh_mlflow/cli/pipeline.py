@@ -104,6 +104,8 @@ def _print(done: WorkflowRun, *, markdown: bool) -> None:
     rows = [[plain(one.judge), *_cells(one)] for one in done.judges if one.run_id]
     if rows:
         print_table(["judge", "calls", "dollars", "run"], rows)
+    if done.comparison is None:
+        print_lines(f"logged: {one.link}" for one in done.judges if one.link)
     if done.comparison is not None and markdown:
         click.echo(done.comparison.to_markdown())
     elif done.comparison is not None:

@@ -27,6 +27,7 @@ from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.recipe import beside, judge_from_text, known_keys, read_yaml
 from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, Constraint, checked_objectives, read_constraint
+from jrh_mlflow.text import given_text
 
 Choice = dict[str, Any]
 JudgeOf = Callable[[Choice], object]
@@ -329,6 +330,12 @@ def as_space(
             else one
             for one in given["prompts"]
         ]
+    for key in ("rubrics", "tie_criteria") if folder is not None else ():
+        if isinstance(given.get(key), list):
+            given[key] = [
+                given_text(one, what=key, folder=folder) if isinstance(one, str | Mapping) else one
+                for one in given[key]
+            ]
     return Space(**given)
 
 

@@ -269,7 +269,9 @@ def test_a_recipe_runs_by_rules_and_without_a_key_when_its_generator_is_none(
     word: str, table: Path, store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    models = "generator: {model: openai/writer, attempts: 2}\nvalidator: openai/checker\nmax_usd: 1\n"
+    models = (
+        "generator: {model: openai/writer, attempts: 2}\nvalidator: openai/checker\neditor: openai/editor\nmax_usd: 1\n"
+    )
     (tmp_path / "rubric.txt").write_text(RUBRIC, encoding="utf-8")
     (tmp_path / "recipe.yaml").write_text(RECIPE + models, encoding="utf-8")
     done = cli("generate", "recipe.yaml", "--generator", word, "--tracking-uri", store_uri, "--json")

@@ -59,6 +59,18 @@ def test_a_file_is_read_with_paths_relative_to_it(tmp_path: Path) -> None:
     assert load_space(moved / "space.yaml").sha256 == space.sha256
 
 
+def test_rubrics_and_tie_criteria_of_a_file_may_stand_in_files_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "fair.txt").write_text("Be fair.", encoding="utf-8")
+    text = "models: [a/b]\nrubrics: [{file: fair.txt}, '@@ada', null]\ntie_criteria: [strict, '@fair.txt']\n"
+    (tmp_path / "space.yaml").write_text(text, encoding="utf-8")
+    space = load_space(tmp_path / "space.yaml")
+    assert list(space.rubrics) == ["Be fair.", "@ada", None]
+    assert list(space.tie_criteria) == ["strict", "Be fair."]
+    (tmp_path / "space.yaml").write_text("models: [a/b]\nrubrics: ['@nowhere.txt']\n", encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"The rubrics file nowhere\.txt cannot be read"):
+        load_space(tmp_path / "space.yaml")
+
+
 def test_a_function_of_a_file_makes_judges(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("def make(choice):\n    return lambda shown: choice['answer']\n", encoding="utf-8")
     (tmp_path / "space.yaml").write_text("choices: {answer: ['1', tie]}\njudge: own.py:make\n", encoding="utf-8")
