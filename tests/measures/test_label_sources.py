@@ -60,6 +60,17 @@ def test_every_number_that_needs_a_right_answer_is_what_it_is_without_the_labels
     assert added == {f"{test}/agreement_{source}" for test in names for source in ("model", "unverified")}
 
 
+@pytest.mark.parametrize("metric", ["f1_score", "cohen_kappa_score", "matthews"])
+def test_a_metric_that_was_chosen_leaves_them_out_too(metric):
+    alone, both = (
+        jrh.measure(rows, labels=YES_NO, metric=metric, n_resamples=50)
+        for rows in (known(), [*known(), *from_("model")])
+    )
+    for test in TESTS:
+        assert _numbers(both.estimates[f"{test}/{metric}"]) == _numbers(alone.estimates[f"{test}/{metric}"])
+    assert all(both.scores[test].value == alone.scores[test].value for test in TESTS if test != "baseline")
+
+
 def _numbers(one: object) -> object:
     if isinstance(one, Estimate):
         return one.value, one.n, one.excluded, one.interval, one.cluster_interval
