@@ -266,7 +266,7 @@ def _make(
         )
         made = run_coroutine(pipeline.run())
     nothing = [] if made.total("items") else [NOTHING_MADE]
-    made = replace(made, notes=(*prepared.notes, *nothing))
+    made = replace(made, notes=(*prepared.notes, *made.notes, *nothing))
     if prepared.proposing is not None:
         spent, stopped = prepared.proposing.usage.plus(made.usage), prepared.proposing.stopped
         made = replace(made, usage=spent, stopped=stopped or made.stopped)

@@ -19,7 +19,10 @@ _NO, _YES = "no", "yes"
 
 
 def proposal_items(plan: GenerationPlan) -> list[Item]:
-    """Return what a validator is asked: one question for each test that expects an unchanged answer."""
+    """Return what a validator is asked: one question for each test that expects an unchanged answer.
+
+    Of several rubrics all are shown: a test is made of every one of them, or of none.
+    """
     return [
         Item(
             id=f"{test.name}/invalid",

@@ -11,9 +11,9 @@ from typing import Any
 from jrh_mlflow.engine.runner import WorkerPool
 from jrh_mlflow.engine.sessions import WORKERS_PER_SLOT
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Attempt, Counts, Made, OnItems, Reply, SetAside, Usage
-from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, finished
+from jrh_mlflow.generation.plan import UNVERIFIED, GenerationPlan, Job, finished, serving
 from jrh_mlflow.generation.session import Rehearsal, Session, Stopped
-from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Validator, Writer, by_rule
+from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Validator, Writer, by_rule, rule_rng
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
@@ -129,7 +129,42 @@ class Pipeline:
         writer, validator = (each.opened() if each else nullcontext() for each in (self._briefed, self._validator))
         async with writer, validator:
             await self._pool.run(self._make_all)
-        return self._made(time.perf_counter() - started)
+        notes = self._share_out()
+        return replace(self._made(time.perf_counter() - started), notes=notes)
+
+    def _share_out(self) -> tuple[str, ...]:
+        """Give the seeds of a reworded question that did not pass to one that did, and say so.
+
+        While a wording is still to be made nobody knows which ones there are: what did not pass is then left open.
+        """
+        notes = []
+        groups: dict[tuple[str, str, str], list[JobResult]] = {}
+        for result in sorted(self._results, key=lambda result: result.job.place):
+            if result.job.target.part == "rubric":
+                groups.setdefault(_wording_of(result.job), []).append(result)
+        for (test, *_), group in groups.items():
+            failed = [result for result in group if result.reason is not None]
+            passed = [result for result in group if result.items]
+            wanted = [job for job in self._plan.jobs if _wording_of(job) == _wording_of(group[0].job)]
+            if len(failed) + len(passed) < len(wanted):
+                for result in failed:
+                    result.reason = None
+            elif failed and passed:
+                notes.append(
+                    f"Of {len(wanted)} wordings of {test} {len(failed)} did not pass, and others serve their items: "
+                    f"{failed[0].reason}."
+                )
+                for result in failed:
+                    self._stand_in(result, passed)
+        return tuple(notes)
+
+    def _stand_in(self, result: JobResult, passed: Sequence[JobResult]) -> None:
+        """Make the items of a wording that did not pass with another one, which the seed of code chooses."""
+        other = rule_rng(result.job.target, seed=self._seed, attempt=-1).choice(passed)
+        result.items = serving(result.job, other.text or "", other.items[0])
+        result.reason = None
+        if self._on_items:
+            self._on_items(result.items)
 
     async def _make_all(self, jobs: list[Job]) -> None:
         """Make the jobs of one bucket: each text must differ from those before it."""
@@ -274,6 +309,11 @@ class Pipeline:
         items = [item for result in results if result.job.test.name == test.name for item in result.items]
         unverified = sum(item.meta.get("label_source") == UNVERIFIED for item in items)
         return replace(counts, verified=counts.items - unverified, unverified=unverified)
+
+
+def _wording_of(job: Job) -> tuple[str, str, str]:
+    """Name the jobs whose texts may serve one another's seeds."""
+    return job.test.name, job.target.condition, job.target.rubric
 
 
 def _set_aside(result: JobResult) -> list[SetAside]:

@@ -120,7 +120,8 @@ class GenerationPlan:
         """Return the plan without tests that the rubric makes invalid."""
         kept = tuple(test for test in self.tests if test.name not in invalid)
         jobs = tuple(job for job in self.jobs if job.test.name not in invalid)
-        return replace(self, tests=kept, jobs=jobs, invalid={**self.invalid, **invalid})
+        parts = tuple(part.without(invalid) for part in self.parts)
+        return replace(self, tests=kept, jobs=jobs, parts=parts, invalid={**self.invalid, **invalid})
 
     def questions(self) -> list[Item]:
         """Return what a grader is asked: the baselines that have no label yet."""
@@ -621,6 +622,13 @@ def finished(
     facts = how_made(generator, attempts, prompt_sha256=prompt_sha256, similarity=similarity, label_source=label_source)
     facts |= {"unwrapped": list(unwrapped)} if unwrapped else {}
     return [_item(job, seed, text, facts) for seed in job.seeds]
+
+
+def serving(job: Job, text: str, written: Item) -> list[Item]:
+    """Return the items of a job with a text that was written for another one, of which `written` is an item."""
+    known = (*how_made("", (), prompt_sha256=None, similarity=None), "unwrapped")
+    facts = {name: written.meta[name] for name in known if name in written.meta}
+    return [_item(job, seed, text, {**facts, "written_for": written.task}) for seed in job.seeds]
 
 
 def how_made(

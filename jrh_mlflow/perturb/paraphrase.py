@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.perturb._base import NotApplicable, Target, parameter
+from jrh_mlflow.perturb._base import CheckContext, NotApplicable, Target, parameter
 from jrh_mlflow.perturb.bands import LEAST_ALIKE, LEAST_WORDS, MOST_ALIKE, MOST_WORDS, BandedRewrite
 from jrh_mlflow.perturb.checks import (
     REWRITTEN,
@@ -26,6 +27,12 @@ _QUESTION = re.compile(r"[^.?!\n]+\?")
 _QUOTED = re.compile(r"(?<!\w)[\"'“‘]([^\"'“”‘’\n]{1,40})[\"'”’](?!\w)")
 _QUESTION_LEADS = ("The question to settle is this: {}", "What has to be settled: {}", "Settle this question. {}")
 _TASK_LEADS = ("Your task is as follows. {}", "This is what is asked of you. {}", "What is to be done: {}")
+
+
+def another_wording(target: Target, text: str, context: CheckContext) -> str | None:
+    """Flag a text that is one made before it, case and whitespace aside."""
+    same = text.casefold().split()
+    return "same wording as one made before" if any(same == one.casefold().split() for one in context.earlier) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +97,9 @@ class VerbosityShort(BandedRewrite):
 
 @dataclass(frozen=True, kw_only=True)
 class RubricParaphrase(BandedRewrite):
-    """The same judge asked the same question in other words."""
+    """The same judge asked the same question in other words: several wordings, which share the seeds."""
+
+    paraphrases: int = parameter(3, "How many wordings of the question; each serves its share of the seeds.")
 
     min_length: float = parameter(0.4, LEAST_WORDS)
     max_length: float = parameter(3.0, MOST_WORDS)
@@ -100,13 +109,21 @@ class RubricParaphrase(BandedRewrite):
     name = "rubric_paraphrase"
     title = "the judge's question reworded, responses as they are"
     group = "extra"
-    rules = (*REWRITTEN, keeps_numbers, keeps_answers, keeps_negations)
+    rules = (*REWRITTEN, another_wording, keeps_numbers, keeps_answers, keeps_negations)
+
+    def __post_init__(self) -> None:
+        if self.paraphrases < 1:
+            raise ValueError(f"`paraphrases >= 1` must hold, but got {self.paraphrases}.")
+        super().__post_init__()
 
     def targets(self, seeds: Sequence[Seed], labels: Labels, rubric: str) -> list[Target]:
-        """Ask for one text that serves every seed: the expected answer of each is its own label."""
+        """Ask for texts that serve every seed between them: the expected answer of each is its own label."""
         if not rubric.strip():
             raise RecipeError("rubric_paraphrase rewords the judge's question, but the rubric is empty. Give a rubric.")
-        return [self.target(seed, labels, rubric, part="rubric", also=tuple(seeds[1:])) for seed in seeds[:1]]
+        shares = [tuple(seeds[nth :: self.paraphrases]) for nth in range(min(self.paraphrases, len(seeds)))]
+        # In one bucket: a wording is told from those before it.
+        same = {"part": "rubric", "bucket": hashlib.sha256(rubric.encode("utf-8", "surrogatepass")).hexdigest()}
+        return [self.target(first, labels, rubric, also=tuple(rest), **same) for first, *rest in shares]
 
     def write(self, target: Target, rng: random.Random) -> str:
         """Swap synonyms, but for the answers' own words and quoted ones, and lead into the question."""

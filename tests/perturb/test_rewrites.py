@@ -201,13 +201,19 @@ def test_word_tables_hold_no_number_and_no_negation():
     assert not any(numbers(text) or negations(text, ())[0] for text in PADDING)
 
 
-def test_a_question_is_reworded_once_for_all_seeds():
+def test_wordings_of_a_question_serve_all_seeds_between_them():
     some = seeds()
-    (target,) = RubricParaphrase().targets(some, SCALE, RUBRIC)
-    assert target.part == "rubric"
-    assert target.original == RUBRIC
-    assert (target.seed, *target.also) == tuple(some)
-    assert target.expected == some[0].label
+    targets = RubricParaphrase().targets(some, SCALE, RUBRIC)
+    assert {(target.part, target.original) for target in targets} == {("rubric", RUBRIC)}
+    served = [seed for target in targets for seed in (target.seed, *target.also)]
+    assert len(targets) == 3
+    assert sorted(seed.id for seed in served) == sorted(seed.id for seed in some)
+    assert all(target.expected == target.seed.label for target in targets)
+    assert max(len(target.also) for target in targets) - min(len(target.also) for target in targets) <= 1
+    (alone,) = RubricParaphrase(paraphrases=1).targets(some, SCALE, RUBRIC)
+    assert (alone.seed, *alone.also) == tuple(some)
+    with pytest.raises(ValueError, match="paraphrases >= 1"):
+        RubricParaphrase(paraphrases=0)
     assert RubricParaphrase().targets([], SCALE, RUBRIC) == []
     with pytest.raises(RecipeError, match="rubric is empty"):
         RubricParaphrase().targets(some, SCALE, " \n")
@@ -224,16 +230,17 @@ QUESTIONS = (
 
 @pytest.mark.parametrize(("question", "labels"), QUESTIONS)
 def test_the_reworded_question_passes_its_checks_whatever_the_draw(question, labels):
-    (target,) = RubricParaphrase().targets(seeds(labels), labels, question)
+    target = RubricParaphrase().targets(seeds(labels), labels, question)[0]
     texts = {RubricParaphrase().write(target, random.Random(draw)) for draw in range(6)}
     assert len(texts) > 1
     assert [failures(RubricParaphrase(), target, text) for text in texts] == [[]] * len(texts)
 
 
 def test_a_reworded_question_that_changes_what_may_be_answered_is_flagged():
-    (target,) = RubricParaphrase().targets(seeds(BINARY), BINARY, QUESTIONS[1][0])
+    target = RubricParaphrase().targets(seeds(BINARY), BINARY, QUESTIONS[1][0])[0]
     good = "Is the question answered the right way by this response? Say yes or no."
     assert failures(RubricParaphrase(), target, good) == []
+    assert failures(RubricParaphrase(), target, good, good.upper()) == ["same wording as one made before"]
     for bad in (
         QUESTIONS[1][0],
         good.replace("yes or no", "true or false"),
