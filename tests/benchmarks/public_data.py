@@ -172,6 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.public_data", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=24, help="of each file; default: 24")
+    parser.add_argument("--only", choices=("harmbench", "persuade", "agentharm"), help="one of the files")
     parser.add_argument("--suites", type=Path, help="keep the suites here")
     given = parser.parse_args(arguments)
     books = Books()
@@ -180,7 +181,8 @@ def main(arguments: list[str] | None = None) -> int:
         store |= {"experiment": "public data", "progress": False}
         kept = given.suites or Path(scratch)
         sources = {name: recipe(name, given.folder, given.rows) for name in ("harmbench", "persuade")}
-        for name, settings in {**sources, "agentharm": agents(given.folder, given.rows)}.items():
+        sources["agentharm"] = agents(given.folder, given.rows)
+        for name, settings in {given.only: sources[given.only]}.items() if given.only else sources.items():
             for writer in ("rules", "misbehaving"):
                 print(f"\n{name}, written by {writer}")
                 done = generated(settings, store, writer, books)
