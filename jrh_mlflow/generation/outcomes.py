@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class Reply:
     cost_usd: float | None = 0.0
     """None is unknown, never free."""
     cached: bool = False
+    key: str | None = None
+    """Of the answer in the journal."""
     called: bool = True
     """False where nothing was asked: by code, or because an earlier run knows that there is no text."""
     prompt_sha256: str | None = None
@@ -81,13 +83,19 @@ class Usage:
     cost_micro: int = 0
     unknown_costs: int = 0
     """Calls whose cost is unknown: with any, `cost_usd` is a lower bound."""
+    paid: set[str] = field(default_factory=set, repr=False)
+    """Keys of the answers that are counted."""
 
     def add(self, call: Reply) -> None:
-        """Count a call."""
+        """Count a call; one that was asked before in the same run has been paid and counted."""
         if not call.called:
             return
         self.calls += 1
         self.cached += call.cached
+        if call.key is not None:
+            if call.key in self.paid:
+                return
+            self.paid.add(call.key)
         self.input_tokens += call.input_tokens or 0
         self.output_tokens += call.output_tokens or 0
         self.cost_micro += round((call.cost_usd or 0.0) * 1_000_000)
@@ -95,7 +103,8 @@ class Usage:
 
     def plus(self, other: Usage) -> Usage:
         """Return what both used."""
-        return Usage(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+        counts = [each.name for each in fields(self) if each.name != "paid"]
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in counts})
 
     @property
     def cost_usd(self) -> float | None:

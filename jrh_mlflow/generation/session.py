@@ -129,6 +129,7 @@ class ModelQuestion(Question):
             output_tokens=response.output_tokens,
             cost_usd=None if cost is None else cost / 1_000_000,
             cached=cached,
+            key=self.key,
             prompt_sha256=self.prompt_sha256,
         )
 

@@ -245,3 +245,18 @@ def test_a_suite_made_by_a_model_is_evaluated_by_a_judge(store_uri: str) -> None
         found = jrh.evaluate(judge, done.suite, tracking_uri=store_uri, experiment="tests", progress=False)
     assert found.metrics["calls/verdict"] == len(done.suite) == 6
     assert found.metrics["label_flip/accuracy/rate"] == 0.5
+
+
+def test_an_answer_that_is_asked_for_twice_in_a_run_is_paid_and_counted_once(store_uri: str) -> None:
+    # A writer that says the same at every temperature has the validator asked the same question again and again.
+    same = (
+        "The council of Leeds refused the bicycle lanes in 2021 although residents asked for safer streets. Few people "
+        "supported the plan, and traffic accidents rose by 14 percent within a year. Shops lost. Remark 100."
+    )
+    dataset, other = rows(1), {"fail": "pass", "pass": "fail"}
+    player = Player(dataset, tests="label_flip", write=lambda *_: same, answer=lambda expected: other[expected])
+    with LoopbackServer(reply=player) as server:
+        done = run(dataset, server, store_uri, tests="label_flip", prices=PRICES)
+        billed = server.bill_micro(10.0, 20.0)
+    assert done.made.usage.cached > 0
+    assert round((done.made.usage.cost_usd or 0.0) * 1e6) == pytest.approx(billed, abs=done.made.usage.calls)
