@@ -17,6 +17,7 @@ from jrh_mlflow.outputs import check_free
 @click.argument("runs", metavar="RUN RUN …", nargs=-1, required=True)
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of any false difference.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write one self-contained HTML file.")
+@click.option("--metric", help="What labelled tests are compared by: f1_score, mae, …. [that of the runs]")
 @click.option("--run-name", help="Name of the MLflow run.")
 @click.option("--no-log", is_flag=True, help="Print only; log no run.")
 @tracking

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.evaluation.evaluate import Evaluation
+from jrh_mlflow.evaluation.evaluate import Evaluation, checked_metric
 from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
 from jrh_mlflow.reports.cards import Card, brief_run, contrast_tables
@@ -20,6 +20,7 @@ from jrh_mlflow.reports.frames import differences_frame
 from jrh_mlflow.reports.numbers import money_text
 from jrh_mlflow.results import measure, worst_items
 from jrh_mlflow.results.comparison import compare_calls
+from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
@@ -153,6 +154,7 @@ def compare(
     alpha: float = 0.05,
     log: bool = True,
     tags: Mapping[str, str] | None = None,
+    metric: str | None = None,
 ) -> Comparison:
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
@@ -169,6 +171,8 @@ def compare(
         alpha: Chance of any false difference in a family of decisions.
         log: Log the comparison as a run of its own, kind `compare`.
         tags: More tags for the run.
+        metric: What labelled reliability tests are compared by, as for `evaluate`; when None, that of the runs where
+            they all have one, else accuracy.
 
     Raises:
         RecipeError: when a run cannot be compared, or the suites are not the same, with what differs.
@@ -177,9 +181,13 @@ def compare(
     if not 0 < alpha < 1:
         raise RecipeError(f"`0 < alpha < 1` must hold, but got {alpha=}.")
     loaded, tracking_uri = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=log)
+    used = _metric_of(loaded) if metric is None else checked_metric(metric, loaded[0].suite)
     contrasts = compare_calls(
-        {run.judge: run.calls for run in loaded}, seed=seed, alpha=alpha, labels=loaded[0].suite.labels
+        {run.judge: run.calls for run in loaded}, seed=seed, alpha=alpha, labels=loaded[0].suite.labels, metric=used
     )
+    if metric is None and len(scored_by := {str(run.params.get("run.metric", DEFAULT)) for run in loaded}) > 1:
+        differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
+        contrasts = replace(contrasts, notes=(differ, *contrasts.notes))
     done = Comparison(contrasts=contrasts, runs=tuple(loaded), run_id=None, link=None)
     if not log:
         return done
@@ -187,9 +195,15 @@ def compare(
     simulated = any(run.simulated for run in loaded)
     with open_run(store, "compare", run_name or done.title, simulated=simulated, tags=tags) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
-        content = comparison_content(done, seed=seed, alpha=alpha)
+        content = comparison_content(done, seed=seed, alpha=alpha, metric=used)
         publish(store, run_id, content, what_now="The runs compared are as they were.")
     return done
+
+
+def _metric_of(runs: Sequence[LoggedRun]) -> str | None:
+    """Return the metric by which all runs are scored; None for accuracy, and where they differ."""
+    metrics = {run.params.get("run.metric") for run in runs}
+    return metrics.pop() if len(metrics) == 1 else None
 
 
 def load_together(
@@ -264,14 +278,14 @@ def _some(names: set[str] | list[str]) -> str:
     return ", ".join(sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
-def comparison_content(done: Comparison, *, seed: int, alpha: float) -> RunContent:
+def comparison_content(done: Comparison, *, seed: int, alpha: float, metric: str | None = None) -> RunContent:
     """Return what the run of a comparison holds."""
     contrasts, markdown = done.contrasts, done.to_markdown()
     runs = ", ".join(run.run_id for run in done.runs)
     return RunContent(
         points=keys.comparison_points(contrasts),
         params={
-            "compare": {"runs": runs, "seed": seed, "alpha": alpha},
+            "compare": {"runs": runs, "seed": seed, "alpha": alpha, **({"metric": metric} if metric else {})},
             "suite": keys.suite_facts(done.runs[0].suite),
         },
         description=markdown,

@@ -44,6 +44,7 @@ from jrh_mlflow.scoring.ledger import (
     refuse,
     share,
 )
+from jrh_mlflow.scoring.metric import is_error
 from jrh_mlflow.stats import Array, Mask, Texts
 from jrh_mlflow.stats.proportions import FEWEST_PAIRED, mean_replicates, share_correlation
 from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, crossing_interval, d_prime, decided_steps
@@ -1010,9 +1011,9 @@ def step_of(key: str) -> float:
 
 
 def lower_is_better(axis: str) -> bool:
-    """Whether a good judge scores low; not so for what is no axis of pairs, such as a reliability test."""
+    """Whether a good judge scores low: not on a reliability test, unless a chosen metric of it is an error."""
     found = find(axis)
-    return found is not None and found.direction == "lower"
+    return is_error(axis) if found is None else found.direction == "lower"
 
 
 def by_step(estimates: Mapping[str, Reading], name: str) -> dict[float, Reading]:

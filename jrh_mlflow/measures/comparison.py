@@ -28,7 +28,8 @@ from jrh_mlflow.measures.reliability import scored_tests
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import BASELINE, VACUUM
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, Resampling, mean_of_shares
-from jrh_mlflow.scoring.pointwise import Counted, point_table
+from jrh_mlflow.scoring.metric import Metric, cells_of, scorer, within_reason
+from jrh_mlflow.scoring.pointwise import Counted, PointTable, point_table
 from jrh_mlflow.stats import Array, Codes, Interval, Texts
 from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, newcombe, share_correlation
@@ -204,6 +205,59 @@ def axis_difference(table: ScoreTable, axis: str, a: str, b: str, resampling: Re
         p_mcnemar=found.p_midp,
         p_cluster=cluster_sign_p(own.scores[a], own.scores[b], own.cluster, seed=resampling.seed),
         method=method,
+    )
+
+
+def metric_difference(
+    axis: str, calls: Mapping[str, PointTable], metric: Metric, resampling: Resampling
+) -> Difference | None:
+    """Compare two judges by a chosen metric on the calls of one test that both answered; None when it is not defined.
+
+    A metric is no mean over calls: the interval resamples whole sources of both judges at once, and the p-value is the
+    share of exchanges of the two judges' answers, source by source, that part them as much.
+
+    Args:
+        axis: `<test>/<metric>`.
+        calls: Judge to its calls of the test; the same calls in the same order.
+        metric: The one that was chosen.
+        resampling: Of the interval; as many exchanges are drawn.
+    """
+    (a, first), (b, second) = calls.items()
+    both = np.asarray((first.outcome == "verdict") & (second.outcome == "verdict") & (first.expected != ""))
+    if not both.any():
+        return None
+    first, second = first.where(both), second.where(both)
+    right, said = (np.concatenate(each) for each in ((first.expected,) * 2, (first.answer, second.answer)))
+    expected, given, features = cells_of(metric, first.scale, right, said)
+    resampling = within_reason(metric, resampling)
+    score, width = scorer(metric, expected, given, first.scale), features.shape[1]
+    sources, code = np.unique(first.source, return_inverse=True)
+    sums = np.zeros((len(sources), 2 * width))
+    np.add.at(sums, code, np.hstack(np.split(features, 2)))
+
+    def gap(both_sums: Array) -> Array:
+        return score(both_sums[:, :width]) - score(both_sums[:, width:])
+
+    value = float(gap(sums.sum(axis=0)[None])[0])
+    if np.isnan(value):
+        return None
+    low, high = resampling.intervals(lambda drawn: {"gap": gap(drawn)}, sums, sources).get("gap") or (None, None)
+    exchanged = np.hstack([sums[:, width:], sums[:, :width]])
+    swap = np.random.default_rng(resampling.seed).random((resampling.n_resamples, len(sources))) < 0.5
+    gaps = gap(swap @ exchanged + ~swap @ sums)
+    as_far = int((np.abs(gaps[~np.isnan(gaps)]) >= abs(value) - 1e-12).sum())
+    return Difference(
+        axis=axis,
+        a=a,
+        b=b,
+        value=value,
+        low=low,
+        high=high,
+        n=int(both.sum()),
+        n_clusters=len(sources),
+        p_mcnemar=None,
+        p_cluster=(1 + as_far) / (1 + int((~np.isnan(gaps)).sum())),
+        method=_BOOTSTRAP,
     )
 
 

@@ -31,7 +31,7 @@ from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, USABLE, Answers, It
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ledger import Resampling, mean_of_shares
-from jrh_mlflow.scoring.metric import DEFAULT, Metric, Sampled, mean_interval, metric_reading
+from jrh_mlflow.scoring.metric import DEFAULT, Metric, Sampled, mean_interval, metric_reading, within_reason
 from jrh_mlflow.scoring.pointwise import Counted, PointTable, Scale, plain, point_table, right_answers
 from jrh_mlflow.scoring.readings import (
     AGREEMENT,
@@ -125,7 +125,7 @@ def reliability_readings(
         profile=profile_line(estimates, {test.name: scores[test.name] for test in alike}, lower_is_better=lower),
         tests=conditions,
         scores=scores,
-        summary=across_tests(alike, estimates, resampling),
+        summary=across_tests(alike, estimates, resampling if metric is None else within_reason(metric, resampling)),
         metric=DEFAULT if metric is None else metric.name,
         lower_is_better=lower,
         labels=_answers(calls.scale, labels),

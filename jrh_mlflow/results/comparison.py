@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -25,6 +26,7 @@ from jrh_mlflow.measures.comparison import (
     comparison_notes,
     decided,
     mean_over_tests,
+    metric_difference,
     overall_difference,
     score_table,
     unit_scores,
@@ -36,6 +38,8 @@ from jrh_mlflow.results.measure import Datasheet, Report, measured
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, interval_method
+from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
+from jrh_mlflow.scoring.pointwise import PointTable, point_table
 from jrh_mlflow.stats.paired import letters
 
 ORDINAL_METRICS = ("ccc", "pearson", "spearman", "mae")
@@ -51,6 +55,7 @@ def compare_calls(
     alpha: float = 0.05,
     labels: Sequence[str] | None = None,
     max_excluded: float = MAX_EXCLUDED,
+    metric: str | None = None,
 ) -> Contrasts:
     """Compare judges by their call records on one suite; pure, no MLflow.
 
@@ -64,6 +69,8 @@ def compare_calls(
         alpha: Level of each family of decisions: the chance of any false difference in it.
         labels: What a pointwise judge may answer, low to high; inferred when None.
         max_excluded: Withhold a number when more than this share of its calls gave no usable answer.
+        metric: As for `measure`: labelled tests are then compared on the axes `<test>/<metric>`. There is no mean over
+            tests with it.
 
     Raises:
         CallsError: when the records break a rule, share no call, or disagree on what an item is.
@@ -72,18 +79,27 @@ def compare_calls(
         raise ValueError(f"Two or more judges and `0 < alpha < 1` must hold, but got {list(judges)}, {alpha=}.")
     given = {name: normalise(calls) for name, calls in judges.items()}
     calls = shared_calls(given)
+    chosen = find_metric(metric)
     reports = {
-        name: measured(frame, labels=labels, max_excluded=max_excluded, resampling=Resampling(seed=seed))
+        name: measured(frame, labels=labels, max_excluded=max_excluded, resampling=Resampling(seed=seed), metric=chosen)
         for name, frame in calls.items()
     }
     resampling = Resampling(seed=seed, n_resamples=n_resamples)
     table = score_table({name: unit_scores(frame, labels=labels) for name, frame in calls.items()})
     first = next(iter(calls.values()))
     axes, tests = _axes(table, has_tests=is_pointwise(first) and not has_levels(first))
+    ordinal = _ordinal(reports, axes)
+    tables = {} if chosen is None else {name: point_table(frame, labels=labels) for name, frame in calls.items()}
+    if chosen is not None:
+        named = {axis: f"{axis}/{chosen.name}" for axis in axes if expectation_of(axis).statistic == DEFAULT}
+        table = replace(table, axis=np.array([named.get(axis, axis) for axis in table.axis], dtype=object))
+        axes, tests = (tuple(named.get(axis, axis) for axis in each) for each in (axes, tests))
     cells: Cells = {axis: {name: _reading(report, axis) for name, report in reports.items()} for axis in axes}
     names = tuple(judges)
-    common = [axis for axis in tests if all(isinstance(one, Estimate) for one in cells[axis].values())]
-    differences = _grid(table, cells, names, resampling, alpha=alpha)
+    # A metric is no mean over units, so that means over tests could not be told apart as shares can.
+    numbered = [axis for axis in tests if all(isinstance(one, Estimate) for one in cells[axis].values())]
+    common = numbered if chosen is None else []
+    differences = _grid(table, cells, names, resampling, alpha=alpha, metric=chosen, tables=tables)
     if len(common) > 1:
         cells[OVERALL] = {name: _overall(table.of(common), name, len(common), resampling) for name in names}
         means = [overall_difference(table, common, a, b, resampling) for a, b in combinations(names, 2)]
@@ -95,9 +111,12 @@ def compare_calls(
         differences=tuple(differences),
         letters={axis: _letters(axis, row, differences) for axis, row in cells.items()},
         summaries=_summaries(cells, axes, tests, names),
-        ordinal=_ordinal(reports, axes),
+        ordinal=ordinal,
         costs={name: _cost(calls[name], report) for name, report in reports.items()},
-        notes=comparison_notes(given, calls, cells, differences, table=table, tests=tests, common=common, alpha=alpha),
+        notes=(
+            *_metric_notes(chosen),
+            *comparison_notes(given, calls, cells, differences, table=table, tests=tests, common=common, alpha=alpha),
+        ),
         alpha=alpha,
         n_calls=len(next(iter(calls.values()))),
     )
@@ -143,14 +162,35 @@ def _reading(report: Report, axis: str) -> Reading:
     if isinstance(report, Datasheet):
         return report.estimates[axis]
     missing = NotEstimable(reason=f"no {axis} calls")
-    return report.estimates.get(f"{axis}/{expectation_of(axis).statistic}", missing)
+    key = axis if "/" in axis else f"{axis}/{expectation_of(axis).statistic}"
+    return report.estimates.get(key, missing)
+
+
+def _metric_notes(metric: Metric | None) -> list[str]:
+    if metric is None:
+        return []
+    how = "sources resampled, and the judges' answers exchanged source by source for the p-value"
+    return [f"Labelled tests are compared by {metric.text}: {how}. There is no mean over tests with it."]
 
 
 def _grid(
-    table: ScoreTable, cells: Cells, names: Sequence[str], resampling: Resampling, *, alpha: float
+    table: ScoreTable,
+    cells: Cells,
+    names: Sequence[str],
+    resampling: Resampling,
+    *,
+    alpha: float,
+    metric: Metric | None,
+    tables: Mapping[str, PointTable],
 ) -> list[Difference]:
+    def difference(axis: str, a: str, b: str) -> Difference | None:
+        test, _, name = axis.rpartition("/")
+        if metric is None or name != metric.name:
+            return axis_difference(table, axis, a, b, resampling)
+        return metric_difference(axis, {name: tables[name].of(test) for name in (a, b)}, metric, resampling)
+
     found = (
-        axis_difference(table, axis, a, b, resampling)
+        difference(axis, a, b)
         for axis, row in cells.items()
         for a, b in combinations(names, 2)
         if isinstance(row[a], Estimate) and isinstance(row[b], Estimate)

@@ -11,8 +11,8 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.scoring.ledger import Resampling, Sample, ratio, refuse
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable, Scale
 from jrh_mlflow.scoring.readings import ORDINAL_VALUES, cell_statistics
-from jrh_mlflow.stats import Array, Codes
+from jrh_mlflow.stats import Array, Codes, Texts
 
 DEFAULT = "accuracy"
 _DEFAULTS = (DEFAULT, "accuracy_score")
@@ -142,9 +142,10 @@ def _score(name: str, keywords: Sequence[str]) -> Score:
 
         with _quiet():
             try:
-                return float(getattr(metrics, name)(x, y, **settings))
+                found = float(getattr(metrics, name)(x, y, **settings))
             except ValueError:  # a logarithm of a level below 0, one answer only: not defined here
                 return math.nan
+        return found if math.isfinite(found) else math.nan
 
     return score
 
@@ -160,15 +161,11 @@ def _settings(keywords: Sequence[str], *, binary: bool) -> dict[str, Any]:
     return settings | {name: value for name, value in undefined.items() if name in keywords}
 
 
-_MEANS = {
-    "mean_absolute_error": "mean_absolute_error",
-    "mean_squared_error": "mean_squared_error",
-    "root_mean_squared_error": "mean_squared_error",
-    "mean_squared_log_error": "mean_squared_log_error",
-    "root_mean_squared_log_error": "mean_squared_log_error",
-    "mean_absolute_percentage_error": "mean_absolute_percentage_error",
-    "mean_pinball_loss": "mean_pinball_loss",
-}
+_MEANS = (
+    *("mean_absolute_error", "mean_squared_error", "mean_squared_log_error", "mean_absolute_percentage_error"),
+    *("mean_pinball_loss", "mean_poisson_deviance", "mean_gamma_deviance", "mean_tweedie_deviance"),
+    *("root_mean_squared_error", "root_mean_squared_log_error"),
+)
 """Errors that are a mean over calls, or its root: the loss of each cell is asked for once."""
 
 
@@ -178,7 +175,7 @@ def _resampled(metric: Metric, expected: Array, given: Array, *, binary: bool) -
     if name in ORDINAL_VALUES:
         return lambda counts: cell_statistics(expected, given)(counts)[name]
     if name in _MEANS:
-        function = find_metric(_MEANS[name])
+        function = find_metric(name.removeprefix("root_"))
         assert function is not None
         assert function.score is not None
         one = np.ones(1)
@@ -193,6 +190,8 @@ def _resampled(metric: Metric, expected: Array, given: Array, *, binary: bool) -
             return np.sqrt(value) if name.startswith("root_") else value
 
         return mean
+    if name in _MOMENTS:
+        return lambda counts: _MOMENTS[name](counts, expected, given)
     formula = _CONFUSIONS.get(name)
     if formula is None:
         assert score is not None
@@ -201,6 +200,34 @@ def _resampled(metric: Metric, expected: Array, given: Array, *, binary: bool) -
     x, y = np.split(places.ravel(), 2)
     cells = np.eye(len(labels) ** 2)[x * len(labels) + y]
     return lambda counts: formula(Confusion.of(counts @ cells, labels, binary=binary))
+
+
+def _explained(counts: Array, expected: Array, given: Array, *, centred: bool) -> Array:
+    """Return 1 − spread of the errors / spread of what is expected; the errors around their mean where `centred`."""
+    n, errors = np.maximum(counts.sum(axis=1), 1), expected - given
+    total = counts @ expected**2 - (counts @ expected) ** 2 / n
+    left = counts @ errors**2 - ((counts @ errors) ** 2 / n if centred else 0.0)
+    # What rounding leaves of a constant is no spread.
+    return 1 - ratio(left, np.where(total < 1e-9, 0.0, total))
+
+
+_MOMENTS: Mapping[str, Callable[[Array, Array, Array], Array]] = {
+    "r2_score": partial(_explained, centred=False),
+    "explained_variance_score": partial(_explained, centred=True),
+    "max_error": lambda counts, expected, given: np.where(
+        counts.any(axis=1), np.where(counts > 0, np.abs(expected - given), 0.0).max(axis=1), np.nan
+    ),
+}
+MOST_ASKED = 200
+"""Resamples of a metric that has no formula here: sklearn takes about a millisecond for each."""
+
+
+def within_reason(metric: Metric, resampling: Resampling) -> Resampling:
+    """Return how a metric is resampled: less often where sklearn has to be asked for every draw."""
+    name = _SAME.get(metric.name, metric.name)
+    if name in (*ORDINAL_VALUES, *_MEANS, *_MOMENTS, *_CONFUSIONS):
+        return resampling
+    return replace(resampling, n_resamples=min(resampling.n_resamples, MOST_ASKED))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -307,6 +334,24 @@ class Sampled:
         )
 
 
+def is_error(axis: str) -> bool:
+    """Whether an axis is an error that a chosen metric measures, `<test>/<metric>`, of which less is better."""
+    test, _, name = axis.rpartition("/")
+    return bool(test) and (name in _LOWER or name.endswith(_LOWER_ENDS))
+
+
+def cells_of(metric: Metric, scale: Scale, expected: Texts, given: Texts) -> tuple[Array, Array, Array]:
+    """Return the (expected, given) cells of calls as the metric takes them, and indicators of the cell of each call."""
+    number = scale.levels if metric.needs == _SCALE else scale.places
+    cells, cell = np.unique(np.stack([number(expected), number(given)]), axis=1, return_inverse=True)
+    return cells[0], cells[1], np.eye(cells.shape[1])[cell.ravel()]
+
+
+def scorer(metric: Metric, expected: Array, given: Array, scale: Scale) -> Callable[[Array], Array]:
+    """Return the metric as a function of how often each cell was drawn, of many draws at once."""
+    return _resampled(metric, expected, given, binary=scale.kind == "binary")
+
+
 def metric_reading(
     calls: PointTable, name: str, metric: Metric, resampling: Resampling, *, known: Mapping[str, Reading]
 ) -> tuple[Reading, Sampled | None]:
@@ -329,20 +374,18 @@ def metric_reading(
     if reason is not None:
         return reason, None
     used = judged.where(units.usable)
-    number = used.scale.levels if metric.needs == _SCALE else used.scale.places
-    cells, cell = np.unique(np.stack([number(used.expected), number(used.answer)]), axis=1, return_inverse=True)
-    features = np.eye(cells.shape[1])[cell.ravel()]
-    score = _resampled(metric, cells[0], cells[1], binary=used.scale.kind == "binary")
+    expected, given, features = cells_of(metric, used.scale, used.expected, used.answer)
+    score = scorer(metric, expected, given, used.scale)
     sampled = Sampled(features=features, sources=used.source, score=score)
     if metric.score is None:
         return known[f"{name}/{metric.copies or metric.name}"], sampled
-    value = metric.score(cells[0], cells[1], features.sum(axis=0), used.scale.kind == "binary")
+    value = metric.score(expected, given, features.sum(axis=0), used.scale.kind == "binary")
     sample = Sample(units=units, features=features, items=used.item)
     missing = f"{metric.name} is not defined for these answers: no variation, or nothing to divide by"
     found = sample.readings(
         {"metric": None if math.isnan(value) else value},
         lambda counts: {"metric": score(counts)},
-        resampling,
+        within_reason(metric, resampling),
         without=missing,
     )
     return found["metric"], sampled

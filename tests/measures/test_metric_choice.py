@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
+import pandas as pd
 import pytest
 from sklearn import metrics
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.measures.axes import lower_is_better
+from jrh_mlflow.results.comparison import compare_calls
 
 TESTS = ("padding", "typos")
 
@@ -104,3 +107,42 @@ def test_without_a_choice_nothing_changes() -> None:
     assert default.to_dict() == named.to_dict()
     assert "metric" not in default.to_dict()
     assert default.to_markdown() == named.to_markdown()
+
+
+def better(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return the calls of a judge that is right but for every eighth source."""
+    right = [int(str(row["task"])[1:]) % 8 > 0 and row["outcome"] == "verdict" for row in rows]
+    return [{**row, "answer": row["expected"]} if good else row for row, good in zip(rows, right, strict=True)]
+
+
+@pytest.mark.parametrize(("name", "lower"), [("f1_score", False), ("mean_absolute_error", True)])
+def test_judges_are_compared_by_the_metric_with_whole_sources_exchanged(name: str, lower: bool) -> None:
+    labels = ("1", "2", "3", "4") if lower else ("fail", "pass")
+    rows = calls(labels, n=32)
+    judges = {"weak": rows, "good": better(rows), "same": rows}
+    found = compare_calls(
+        {judge: pd.DataFrame(one) for judge, one in judges.items()}, labels=labels, metric=name, n_resamples=400
+    )
+    axis = f"padding/{name}"
+    by_pair = {(one.a, one.b): one for one in found.differences if one.axis == axis}
+    weak, good = (found.cells[axis][judge].value for judge in ("weak", "good"))
+    told = by_pair[("weak", "good")]
+    assert told.value == pytest.approx(weak - good)
+    assert told.n == 32
+    assert (told.value > 0) == lower
+    assert told.low is None or told.low <= told.value <= told.high
+    assert (by_pair[("weak", "same")].value, by_pair[("weak", "same")].p_cluster) == (0.0, 1.0)
+    assert told.p_cluster < 0.05
+    assert found.letters[axis]["good"].startswith("a")
+    assert found.axes[0] == f"baseline/{name}"
+    assert "stochastic_stability" in found.axes
+    assert "overall" not in found.cells
+    assert f"compared by {name}" in found.notes[0]
+    assert lower_is_better(axis) == lower
+
+
+def test_a_metric_without_a_formula_here_is_asked_of_sklearn_draw_by_draw() -> None:
+    rows = calls(("1", "2", "3", "4"), n=8)
+    found = jrh.measure(rows, labels=("1", "2", "3", "4"), metric="median_absolute_error", n_resamples=10)
+    expected, given = (list(map(int, side)) for side in pairs(rows, "padding"))
+    assert found.scores["padding"].value == metrics.median_absolute_error(expected, given)

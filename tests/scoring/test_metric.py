@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.scoring.metric import _CONFUSIONS, _MEANS, _functions, _resampled, find_metric
+from jrh_mlflow.scoring.metric import _CONFUSIONS, _MEANS, _MOMENTS, _functions, _resampled, find_metric
 
 CELLS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=12)
 
@@ -21,11 +21,11 @@ def drawn(cells: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np
     return x, y, counts
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(CELLS, st.booleans())
 def test_resamples_are_scored_as_sklearn_scores_them(cells, binary) -> None:
     x, y, counts = drawn([(a % 2, b % 2, n) for a, b, n in cells] if binary else cells)
-    for name in sorted(_functions().keys() & {*_CONFUSIONS, *_MEANS}):
+    for name in sorted(_functions().keys() & {*_CONFUSIONS, *_MEANS, *_MOMENTS}):
         metric = find_metric(name)
         expected = metric.score(x, y, counts, binary)
         found = _resampled(metric, x, y, binary=binary)(counts[None])[0]
