@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ from jrh_mlflow.tracking.store import Store, open_run, publish
 if TYPE_CHECKING:
     from jrh_mlflow.models.prices import Overrides
 
+logger = logging.getLogger("jrh_mlflow")
 NOTHING_MADE = "Nothing could be made beyond the baselines: the suite holds no perturbed item."
 
 
@@ -210,6 +212,7 @@ def run_generation(
 ) -> GenerationRun:
     """Do what `generate` does and tell how it went; `on_items` is told of items as they are made, baselines first."""
     prepared = prepared or prepare_generation(settings)
+    told = prepared.notes
     _check_ready(prepared)
     local = local_models(*prepared.writers.values(), prepared.validator, prepared.labeller)
     settings = settings.model_copy(update={"concurrency": make_ready(local, concurrency=settings.concurrency)})
@@ -227,6 +230,9 @@ def run_generation(
             clock = ModelClock(local)
             made, writer = _make(prepared, similarity, on_done=tick, on_items=on_items)
             made = replace(made, cpu_seconds=clock.seconds())
+        for note in made.notes:
+            if note not in (*told, NOTHING_MADE):
+                logger.warning("%s", note)
         suite = made_suite(prepared, made, writer, run_id=run_id, similarity=similarity.name)
         content = generation_content(prepared, made, writer, suite)
         what_now = "Nothing paid is lost: run the same again, and no answered call is repeated."

@@ -75,7 +75,9 @@ def asked_about(shown: jrh.Presentation) -> str:
     return "no" if "spaces" in shown.rubric or "spacing" in shown.rubric else "perhaps"
 
 
-def test_the_validator_is_asked_once_for_each_test_that_expects_an_unchanged_answer(store_uri: str) -> None:
+def test_the_validator_is_asked_once_for_each_test_that_expects_an_unchanged_answer(
+    store_uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
     asked: list[str] = []
 
     def validator(shown: jrh.Presentation) -> str:
@@ -91,6 +93,7 @@ def test_the_validator_is_asked_once_for_each_test_that_expects_an_unchanged_ans
     assert "typos" not in done.suite.origin["tests"]
     assert {"format_invariance_2", "markdown"} <= set(done.suite.manifest["conditions"])
     assert any("the validator did not say: markdown." in note for note in done.made.notes)
+    assert "Left out as invalid under this rubric: typos" in caplog.text
 
 
 def test_named_and_proposed_tests_add_up(store_uri: str) -> None:

@@ -134,7 +134,10 @@ def test_levels_that_the_data_lack_are_made_too(store_uri: str) -> None:
 
 
 def test_model_text_in_the_note_is_only_text(store_uri: str) -> None:
-    done = run(rows(1), None, store_uri, generator=lambda brief, temperature: _hostile(), tests="semantic_paraphrase")
+    # What the original holds too is no tag that a writer left in.
+    data = [{**rows(1)[0], "response": _hostile("Shops")}]
+    written = _hostile("Shops").replace("people", "folk").replace("safer", "quieter").replace("gained", "profited")
+    done = run(data, None, store_uri, generator=lambda brief, temperature: written, tests="semantic_paraphrase")
     (item,) = [item for item in done.suite.items if item.condition == "semantic_paraphrase"]
     assert "<script>" in (item.response or "")
     note = generation_markdown(done.suite, done.made, writer="f")
@@ -142,9 +145,8 @@ def test_model_text_in_the_note_is_only_text(store_uri: str) -> None:
     assert "![x]" not in note
 
 
-def _hostile() -> str:
-    words = rows(1)[0]["response"].replace("Shops", "<script>alert()</script> ![x] | Shops").replace("people", "folk")
-    return words.replace("safer", "quieter").replace("gained", "profited")
+def _hostile(before: str) -> str:
+    return rows(1)[0]["response"].replace(before, f"<script>alert()</script> ![x] | {before}")
 
 
 @pytest.mark.parametrize(
