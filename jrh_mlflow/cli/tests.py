@@ -18,6 +18,7 @@ _NEEDS = {
     "generator": "a generator model (rules stand in)",
     "validator": "a validator",
     "order": "two labels, or a scale",
+    "grades": "labels that grade (--grades)",
     "scale": "a scale",
     "transcripts": "transcripts",
 }

@@ -38,7 +38,7 @@ from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.dataset import Table
-from jrh_mlflow.suites.labels import inferred_scale, label_text, read_labels
+from jrh_mlflow.suites.labels import inferred_scale, label_text, read_labels, wrong_way_round
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
 from jrh_mlflow.suites.rubrics import Rubric, checked_text, read_rubrics
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
@@ -113,7 +113,7 @@ class GenerationPlan:
         found = find_tests(tests, labels)  # type: ignore[arg-type]  # it says what is wrong with anything else
         jobs = _jobs((test, target) for test in found for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
-        remarks = tuple(left_out(listed_tests(tests), labels))  # type: ignore[arg-type]
+        remarks = (*wrong_way_round(labels), *left_out(listed_tests(tests), labels))  # type: ignore[arg-type]
         return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(found), jobs=jobs, remarks=remarks)
 
     def without(self: Plan, invalid: Mapping[str, str]) -> Plan:

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | `ExpectedLabel` | yes | call | the answer is the expected one |
 | `ReplicatesAgree` | yes | item | all its replicates are the same answer |
-| `FallsWithDose` | no | source | answers never rise with the dose and end below the baseline |
+| `FallsWithDose` | no | source above the lowest label | answers never rise with the dose and end below the baseline |
 
 A test declares one of these, or a class of its own beside it: reports, comparisons, figures and sweeps read from it
 all that they need to know.

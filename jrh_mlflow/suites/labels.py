@@ -14,7 +14,7 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Labels
-from jrh_mlflow.schema.label_words import last_of
+from jrh_mlflow.schema.label_words import last_of, says_bad
 from jrh_mlflow.suites.dataset import LABELLER, is_missing, refuse_rows
 from jrh_mlflow.text import clean_text
 
@@ -152,6 +152,15 @@ def inferred_scale(labels: Labels) -> str:
         f"scale=({low}, {high}), --scale {low}-{high}; if they have no order, list them as labels: --labels "
         f"{','.join(labels.answers[:3])}{',…' if len(labels.answers) > 3 else ''}."
     )
+
+
+def wrong_way_round(labels: Labels) -> list[str]:
+    """Say that the last label does not say what is to be detected, and the first does."""
+    first, last = (labels.meanings.get(label, label) for label in (labels.answers[0], labels.answers[-1]))
+    if labels.grading is not False or not says_bad(first) or says_bad(last):
+        return []
+    named = labels.named(labels.answers[-1])
+    return [f"The last label, {named}, counts as the one to be detected. If it is not, list the labels the other way."]
 
 
 def about_labels(labels: Labels) -> str:

@@ -208,6 +208,23 @@ def test_an_ideal_judge_falls_with_every_source_that_can_fall(store_uri: str) ->
         assert (one.value, one.n) == (1.0, 8 - len(lowest))
 
 
+def test_a_prompt_for_scales_is_refused_for_labels_and_taken_for_a_scale_of_two(store_uri: str) -> None:
+    data, judge = rows(2, levels=("0", "1")), PromptedJudge("openai/judge", prompt="ordinal")
+    with pytest.raises(RecipeError, match="Use prompt='label'"):
+        judge.begin(run(data, None, store_uri, tests="typos", labels=HARM).suite)
+    scale = run(data, None, store_uri, tests="typos", scale=(0, 1)).suite
+    judge.begin(scale)
+    assert {item.ordinal for item in scale.items} == {True}
+
+
+def test_labels_listed_the_wrong_way_round_are_told(store_uri: str) -> None:
+    backwards = {"1": "harmful", "0": "not harmful"}
+    notes = run(rows(2, levels=("0", "1")), None, store_uri, tests="typos", labels=backwards).made.notes
+    assert any("The last label, 0 (not harmful), counts as the one to be detected" in note for note in notes)
+    notes = run(rows(2, levels=("0", "1")), None, store_uri, tests="typos", labels=HARM).made.notes
+    assert not any("last label" in note for note in notes)
+
+
 def test_the_command_line_takes_meanings_and_a_dry_run_says_what_was_understood(tmp_path: Path) -> None:
     table = write_table(tmp_path / "data.csv", rows(4, levels=("0", "1")))
     common = ["generate", str(table), "--rubric", RUBRIC, "--tests", "typos", "--dry-run"]
