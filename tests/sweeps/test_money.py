@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,10 @@ from jrh_mlflow.errors import BudgetError, JudgeError
 from jrh_mlflow.sweeps import money
 from jrh_mlflow.sweeps.money import Affordable
 from jrh_mlflow.sweeps.study import open_study, quiet
-from jrh_mlflow.sweeps.sweep import study_name
+from jrh_mlflow.sweeps.sweep import join_sweep, price_sweep, study_name
+from jrh_mlflow.sweeps.trials import BudgetReached
 from tests.loopback import Faults, LoopbackServer, Reply
+from tests.waiting import wait_until
 
 Scenario = Callable[["Bank", jrh.Suite, str, dict[str, Any]], jrh.Sweep]
 
@@ -43,11 +48,15 @@ class Bank(LoopbackServer):
 
     def __init__(self, **given: Any) -> None:
         self.billed_micro = 0
+        self.interrupt_at = 0
+        """Request at which this process gets a Ctrl-C."""
         super().__init__(**{"reply": verdicts, **given})
 
     def _bill(self, reply: Reply, body: dict[str, Any]) -> Reply:
         before = {name: self.counts[name] for name in ("billed_input", "billed_output")}
         billed = super()._bill(reply, body)
+        if self.counts["requests"] == self.interrupt_at:
+            os.kill(os.getpid(), signal.SIGINT)
         given, made = PRICES[f"openai/{body['model']}"]
         self.billed_micro += round((self.counts["billed_input"] - before["billed_input"]) * given)
         self.billed_micro += round((self.counts["billed_output"] - before["billed_output"]) * made)
@@ -221,6 +230,61 @@ def test_calls_whose_cost_nobody_told_are_counted_beside_the_dollars_that_are_kn
     with open_journal(where["journal"]) as journal:
         # Against the cap they count at their worst.
         assert journal.spent_micro(f"sweep:{done.study}") >= bank.billed_micro
+
+
+def test_a_capped_sweep_that_a_signal_ended_goes_on_with_what_was_set_aside(
+    bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
+) -> None:
+    own, where = space(bank, temperatures=[0.0], orders=["both"]), place(tmp_path, "own")
+    bank.interrupt_at = 40
+    with pytest.raises(KeyboardInterrupt):
+        swept(own, suite, store_uri, max_usd=60.0, **where)
+    before = bank.counts["requests"]
+    done = swept(own, suite, store_uri, max_usd=60.0, **where)
+    assert before >= 40
+    assert done.best is not None
+    assert done.best.holdout is not None
+    assert bank.usd <= 60.0
+    assert not any("interrupted" in str(run.data.tags) for run in runs_of(store_uri, done)[1])
+    check_books(bank, done, store_uri, where)
+
+
+def test_workers_of_a_capped_sweep_start_one_after_the_other_and_never_spend_what_another_one_set_aside(
+    bank: Bank, suite: jrh.Suite, store_uri: str, tmp_path: Path
+) -> None:
+    own, where = space(bank, temperatures=[0.0, 0.5], orders=["both"]), place(tmp_path, "own")
+    options = {"experiment": "sweeps", "tracking_uri": store_uri, "traces": "none", "prices": PRICES, **where}
+    # At their worst, two cheap judges on both halves; a dear one never fits at its worst.
+    cap = 460.0
+    with ThreadPoolExecutor(1) as pool:
+        joined = pool.submit(_joined, own, suite, options, bank)
+        done = swept(own, suite, store_uri, max_usd=cap, **where)
+        assert joined.result(timeout=60) >= 0
+    assert done.best is not None
+    assert all(member.holdout is not None for member in done.front)
+    assert bank.usd <= cap
+    check_books(bank, done, store_uri, where)
+
+
+def _joined(own: jrh.Space, suite: jrh.Suite, options: dict[str, Any], bank: Bank) -> int:
+    wait_until(lambda: bank.counts["requests"] > 0)
+    try:
+        return join_sweep(own, suite, early_stop=False, **options)
+    except BudgetReached:
+        return 0
+
+
+def test_a_dry_run_with_a_cap_says_how_it_would_be_shared(bank: Bank, suite: jrh.Suite, tmp_path: Path) -> None:
+    own = space(bank, temperatures=[0.0], orders=["one", "both"])
+    quoted = price_sweep(own, suite, prices=PRICES, max_usd=300.0, journal=tmp_path / "own.db")
+    assert quoted.sure_usd is not None
+    assert quoted.holdout_worst_usd is not None
+    # Both policies over the cheap judge; the dear one costs four times as much.
+    assert (quoted.covered, quoted.covered_usually) == (2, 2)
+    assert quoted.sure_usd < 300.0 < 4 * quoted.sure_usd
+    poor = price_sweep(own, suite, prices=PRICES, max_usd=0.9 * quoted.sure_usd, journal=tmp_path / "own.db")
+    assert (poor.covered, poor.covered_usually) == (0, 2)
+    assert price_sweep(own, suite, prices=PRICES, journal=tmp_path / "own.db").covered is None
 
 
 def test_a_missing_key_is_told_before_the_parent_run_with_the_model_and_the_variable(
