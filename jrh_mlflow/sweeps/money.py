@@ -32,7 +32,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.sweeps.result import Findings
 from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.stages import candidates, hold_out, kept
-from jrh_mlflow.sweeps.study import CLAIM, JOURNALLED, PAID, RESULT, STOPPED, Trials, TrialSkipped
+from jrh_mlflow.sweeps.study import BOOKS, CLAIM, JOURNALLED, PAID, RESULT, STOPPED, Trials, TrialSkipped
 from jrh_mlflow.sweeps.trials import SweepContext, TrialResult, completed
 
 if TYPE_CHECKING:
@@ -258,7 +258,9 @@ class SweepMoney:
         if trials.measured():
             return
         left, needs = cap_micro - self.spent_micro(), []
-        for configuration in trials.grid:
+        # Policies over the same calls need the same.
+        different = {(one.judge_key, one.policy.replicates): one for one in reversed(trials.grid)}
+        for configuration in different.values():
             both = self.need(configuration, self.context.search) + self.need(configuration, self.context.holdout)
             if both.least_micro <= left:
                 return
@@ -284,12 +286,21 @@ def dollars_up(micro: float) -> str:
 
 def paid_by(context: SweepContext, *, is_priced: bool) -> Paid:
     """Add up what every stage, trial and process of a sweep has paid, stopped, failed and killed ones included."""
-    noted = [data for name, data in context.trials.study.user_attrs.items() if name.startswith(PAID)]
-    own = sum((Paid(**data) for data in noted), Paid())
-    if JOURNALLED not in context.trials.study.user_attrs:
-        return own
-    with journal_at(context.options.get("journal")) as journal:
-        return own + paid_from(journal, context.budget, is_priced=is_priced)
+    attributes = context.trials.study.user_attrs
+    paid = sum((Paid(**data) for name, data in attributes.items() if name.startswith(PAID)), Paid())
+    if JOURNALLED in attributes:
+        with journal_at(context.options.get("journal")) as journal:
+            paid += paid_from(journal, context.budget, is_priced=is_priced)
+    # What a version without books asked is known by the results it left, but not what it cost.
+    older = 0 if BOOKS in attributes else max(0, _n_calls(context.trials) - paid.calls)
+    return paid + Paid(calls=older, unknown=older)
+
+
+def _n_calls(trials: Trials) -> int:
+    """Count the calls behind the results that the study keeps."""
+    searched = [trial.user_attrs.get(RESULT) for trial in trials.all()]
+    later = [data for name, data in trials.study.user_attrs.items() if name.startswith(("jrh:refine:", "jrh:holdout:"))]
+    return sum(int(data["n_calls"]) for data in (*searched, *later) if data)
 
 
 def _claim(trial: Trial, search_micro: int, holdout_micro: int, need: Need) -> None:

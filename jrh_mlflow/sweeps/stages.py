@@ -105,7 +105,8 @@ def _hold_out_one(
     key = configuration.key
     try:
         findings.holdout[key] = _measured(context, configuration, stage="holdout", repeats=repeats)
-        findings.unpaid.pop(key, None)
+        for left_out in (findings.unpaid, findings.failed):
+            left_out.pop(key, None)
     except (JudgeError, RecipeError, SuiteError) as error:
         findings.failed[key] = context.why(error)
     except BudgetReached as reason:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from jrh_mlflow.engine import count_calls
 from jrh_mlflow.engine.budget import BUDGET, checked_cap
 from jrh_mlflow.engine.runner import INTERRUPTED
 from jrh_mlflow.engine.sessions import Quote
-from jrh_mlflow.errors import JudgeError, RecipeError, SuiteError, TrackingError
+from jrh_mlflow.errors import JrhError, JudgeError, RecipeError, SuiteError, TrackingError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.options import Moment, checked_metrics, read_moment
 from jrh_mlflow.resolve import opened_journal, prepare, resolve_judge, resolve_suite
@@ -31,7 +31,18 @@ from jrh_mlflow.sweeps.money import SweepMoney, paid_by, prepared
 from jrh_mlflow.sweeps.result import Findings, Sweep, assembled, sweep_content
 from jrh_mlflow.sweeps.space import Configuration, Space, as_space
 from jrh_mlflow.sweeps.stages import hold_out, refine
-from jrh_mlflow.sweeps.study import LIMITS, PARENT, RESULT, Trials, TrialSkipped, default_storage, open_study, quiet
+from jrh_mlflow.sweeps.study import (
+    BOOKS,
+    LIMITS,
+    PARENT,
+    RESULT,
+    TrialFailed,
+    Trials,
+    TrialSkipped,
+    default_storage,
+    open_study,
+    quiet,
+)
 from jrh_mlflow.sweeps.trials import BudgetReached, SweepContext, completed, run_trial
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import Store, ending, first_tags, publish
@@ -251,7 +262,10 @@ def _search_once(context: SweepContext, money: SweepMoney, *, early_stop: bool, 
 
     def run(trial: Trial, configuration: Configuration) -> Sequence[float]:
         nonlocal ran
-        keep_micro, afford = money.admit(trial, configuration)
+        try:
+            keep_micro, afford = money.admit(trial, configuration)
+        except (JudgeError, RecipeError, SuiteError) as error:
+            raise TrialFailed(context.why(error)) from error
         ran += 1
         try:
             return run_trial(context, trial, configuration, early_stop=early_stop, keep_micro=keep_micro, afford=afford)
@@ -327,6 +341,8 @@ def set_up(
     store = Store(tracking_uri, experiment)
     directions = list(space.objectives.values())
     with open_study(name, storage or default_storage(name, store.uri), directions, create=not join) as (study, made):
+        if made:
+            study.set_user_attr(BOOKS, True)
         trials = Trials(study, space, pair=pair, seed=seed)
         judge = resolve_judge(space.make_judge(trials.grid[0]))
         context = SweepContext(
@@ -388,10 +404,13 @@ def _check_journal(own: str | None, theirs: str | None) -> None:
 
 def judges_of(trials: Trials) -> list[Judge]:
     """Return a judge of each model; of a function of one's own, of each choice that is called so."""
-    by_model: dict[str | None, Configuration] = {}
+    judges: dict[str | None, Judge] = {}
     for configuration in trials.grid:
-        by_model.setdefault(configuration.params.get("model"), configuration)
-    return [resolve_judge(trials.space.make_judge(configuration)) for configuration in by_model.values()]
+        # One that cannot be made fails its own trial.
+        if (model := configuration.params.get("model")) not in judges:
+            with suppress(JrhError):
+                judges[model] = resolve_judge(trials.space.make_judge(configuration))
+    return list(judges.values())
 
 
 def _check_judges(context: SweepContext, max_usd: float | None) -> None:

@@ -174,9 +174,9 @@ def test_a_sweep_that_a_cap_cut_short_and_a_higher_one_ends_tells_of_no_cut_and_
 
 
 def rated(server: Bank, suite: jrh.Suite, store_uri: str, where: dict[str, Any]) -> jrh.Sweep:
-    """Early stops and replicates for an undecided front."""
+    """Early stops, and replicates for an undecided front out of what the held-out half leaves."""
     own = space(server, temperatures=[0.0], orders=["both"])
-    return swept(own, suite, store_uri, early_stop=True, max_replicates=2, **where)
+    return swept(own, suite, store_uri, early_stop=True, max_replicates=2, max_usd=5000.0, **where)
 
 
 def refused_and_late(server: Bank, suite: jrh.Suite, store_uri: str, where: dict[str, Any]) -> jrh.Sweep:
