@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.generation.stages import STAGES
+from jrh_mlflow.generation.edit_stages import STAGES
 from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge

@@ -171,8 +171,8 @@ def generate(
             to reason; they are not made, and suite and reports say so. `"propose"` asks the validator, once for each
             test that expects an unchanged answer, whether the rubric grades what it changes.
         planner: Of transcripts: who plans the edits, when not the generator: a model name, a `Generator`, a function,
-            or a mapping of the fields of `Generator` and `prompt`, a template file (`generation.stages` says what it
-            may hold).
+            or a mapping of the fields of `Generator` and `prompt`, a template file (`generation.edit_stages` says what
+            it may hold).
         editor: Of transcripts: who edits, in the same way.
         summary: Of transcripts: who keeps the running summary; the editor when None.
 
