@@ -213,11 +213,13 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> list[str]:
 
     def cell(value: object) -> object:
         nonlocal n_guarded
+        if not isinstance(value, str):
+            return None if value is pd.NA else value
         n_guarded += guarded(value) != value
-        return clean_text(str(guarded(value))) if isinstance(value, str) else value
+        return clean_text(str(guarded(value)))
 
-    columns = {str(cell(name)): frame[name].astype(object).map(cell) for name in frame.columns}
-    pd.DataFrame(columns).to_csv(path, index=False, encoding="utf-8")
+    columns = {str(cell(name)): [cell(value) for value in frame[name].astype(object)] for name in frame.columns}
+    pd.DataFrame(columns, dtype=object).to_csv(path, index=False, encoding="utf-8")
     return [f"{n_guarded} cell(s) begin like a formula and have an apostrophe before them"] if n_guarded else []
 
 

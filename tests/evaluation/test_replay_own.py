@@ -166,6 +166,16 @@ def test_words_whose_order_is_unknown_need_the_labels(
         replay(written(evaluated("natural pairs").calls, tmp_path / "n.csv"), labels=("a", "b"), **about)
 
 
+def test_records_of_several_rubrics_come_again_with_their_suite(store_uri: str, tmp_path: Path) -> None:
+    about = {"tracking_uri": store_uri, "experiment": "own records"}
+    rubrics = {"kind": "Is it kind?", "short": "Is it short?"}
+    suite = jrh.generate(rows(4), tests="padding", rubric=rubrics, labels=("fail", "pass"), **about)
+    first = jrh.evaluate(moody, suite, **about)
+    (again,) = replay(written(first.calls, tmp_path / "calls.csv"), suite=suite, **about)
+    assert set(again.report.rubrics) == {"kind", "short"}
+    assert again.report.to_dict() == first.report.to_dict()
+
+
 def test_a_judge_that_two_models_answered_for_is_one_judge(
     evaluated: Callable[[str], Evaluation], tmp_path: Path, store_uri: str
 ) -> None:

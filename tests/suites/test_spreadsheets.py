@@ -153,3 +153,12 @@ def test_a_suite_is_one_row_per_item_with_the_text_before_and_after(tmp_path: Pa
     assert (made.loc["s1", "label"], made.loc["s2", "label"]) == ("pass", "fail")
     write_table(frame, tmp_path / "items.xlsx")
     assert list(read_table(tmp_path / "items.xlsx")["text"]) == list(frame["text"])
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "csv"])
+def test_missing_cells_of_every_kind_are_empty_and_are_no_formula(ending: str, tmp_path: Path) -> None:
+    cells = {"n": pd.array([1, pd.NA], dtype="Int64"), "text": pd.array([pd.NA, "a"], dtype="string"), "x": [None, 0.5]}
+    assert write_table(pd.DataFrame(cells), tmp_path / f"a.{ending}") == []
+    first, second = read_table(tmp_path / f"a.{ending}").to_dict("records")
+    assert (first["text"] or None, first["x"] or None, second["n"] or None) == (None, None, None)
+    assert (str(first["n"]), second["text"], float(second["x"])) == ("1", "a", 0.5)
