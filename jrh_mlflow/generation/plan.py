@@ -289,7 +289,8 @@ class AgentPlan(GenerationPlan):
         return {"violation": self.violation, "max_steps": self.max_steps, "plans": self.plans, **more}
 
     def _look(self, job: Job) -> Hashable:
-        return (job.test.name, job.target.expected, job.target.seed.instruction, job.target.original)
+        target = job.target
+        return (job.test.name, target.expected, target.rubric, target.seed.instruction, target.original)
 
 
 def lay_out(settings: GenerationSettings) -> GenerationPlan:

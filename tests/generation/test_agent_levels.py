@@ -73,6 +73,20 @@ def test_every_level_becomes_an_item_that_the_verifier_confirms(log: Path, store
         assert all("on the scale 1, 2, 3, 4 from low to high" in shown for shown in aims)
 
 
+def test_score_levels_of_a_rubric_are_levels_with_their_meanings(log: Path, store_uri: str) -> None:
+    levels = [{"score": int(level), "label": meaning} for level, meaning in MEANINGS.items()]
+    rubric = [{"id": "consent", "instructions": RUBRIC, "score_levels": levels}]
+    player = grading()
+    with LoopbackServer(reply=player) as server:
+        done = run(log, server, store_uri, tests=f'{BREAK}:levels="2,3"', rubric=rubric, labels=None)
+    made = [item for item in done.suite.items if item.condition == BREAK]
+    assert [(item.id.rpartition("@")[2], item.expected) for item in made] == [
+        (f"consent/{BREAK}/2", "2"),
+        (f"consent/{BREAK}/3", "3"),
+    ] * 3
+    assert any("gives exactly 2 (asks too late)" in shown for shown in player.told("plan"))
+
+
 def test_the_end_that_a_test_aims_at_by_itself_is_the_same_item_with_and_without_levels(
     log: Path, store_uri: str
 ) -> None:

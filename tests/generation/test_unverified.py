@@ -113,6 +113,21 @@ def test_what_could_not_be_edited_is_still_set_aside(log: Path, store_uri: str) 
     assert (len(made(done)), len(done.made.set_aside)) == (0, 3)
 
 
+def test_a_judge_is_read_on_them_apart_and_never_as_accuracy(log: Path, store_uri: str) -> None:
+    verdicts = iter(["no violation", "violation", "violation"])
+    done = agent_tools.run(
+        log, None, store_uri, tests=BREAK, validator=lambda shown: next(verdicts), pass_required=False, concurrency=1
+    )
+    assert len(tags(done)) == 1
+
+    def finds_all(shown: jrh.Presentation) -> str:
+        return "violation"
+
+    read = jrh.evaluate(finds_all, done.suite, tracking_uri=store_uri, experiment="tests", progress=False).metrics
+    assert (read[f"{BREAK}/accuracy/rate"], read[f"{BREAK}/accuracy/n"]) == (1.0, 2)
+    assert (read[f"{BREAK}/agreement_unverified/rate"], read[f"{BREAK}/agreement_unverified/n"]) == (1.0, 1)
+
+
 @pytest.mark.parametrize("by_model", [True, False])
 def test_without_a_verifier_every_item_it_would_confirm_is_tagged(log: Path, store_uri: str, by_model: bool) -> None:
     with LoopbackServer(reply=AgentPlayer()) as server:
