@@ -7,7 +7,7 @@ make of it. A piece is a sentence or a line unless it is said otherwise.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import pairwise
 
@@ -32,6 +32,8 @@ _SCRIPTS = {
 _WORD = re.compile(r"[^\W\d_]+")
 _WIDE = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _STEM = 5
+_REMEMBERED = 64
+"""Pieces that are looked at again and again: the original is compared with every layer."""
 _LONGEST_LABEL = 80
 _SAMPLE = 4_000
 """Characters of a text by which its language is told."""
@@ -61,6 +63,7 @@ def _alternatives(section: str) -> str:
     return f"(?:{_NAMED.sub(lambda name: _alternatives(name[1]), joined)})"
 
 
+@lru_cache(_REMEMBERED)
 def found(section: str, text: str) -> str | None:
     """Return what a section finds first in a text."""
     hit = pattern(section).search(text)
@@ -112,6 +115,7 @@ def ends_in_colon(piece: str) -> bool:
     return piece.rstrip(' \t*_"”)]').endswith((":", "："))
 
 
+@lru_cache(_REMEMBERED)
 def stems(text: str) -> frozenset[str]:
     """Return what a text is about, roughly: beginnings of its longer words, and pairs of letters of wide scripts."""
     listed = {word for word in _WORD.findall(text.casefold()) if len(word) > 3}
@@ -127,6 +131,7 @@ def speaks(piece: str, name: str) -> bool:
     return 10 * sum(map(known.__contains__, listed)) > len(listed)
 
 
+@lru_cache(_REMEMBERED)
 def language(text: str) -> str | None:
     """Tell the language of a text by its script or its small words; None where it is not clear."""
     sample = text[:_SAMPLE]

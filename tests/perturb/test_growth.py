@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import jrh_mlflow.perturb
-from jrh_mlflow.perturb import checks, remarks, unwrapping
+from jrh_mlflow.perturb import checks, prose_layers, remarks, unwrapping
 from jrh_mlflow.perturb.similarity import TfidfSimilarity
 from tests.perturb.long_texts import RULES, SHAPES, attempt, targets
 from tests.perturb.misbehaving import misbehaved
@@ -45,8 +45,8 @@ ANCHORED = frozenset(
         "rules._HEAD",
         "rules._LINE_START",
         "rules._TAIL",
-        "unwrapping._PROLOG",
-        "unwrapping._RULE_LINE",
+        "mark_layers._PROLOG",
+        "leftovers._RULE_LINE",
     }
 )
 """Those that are only matched where a line or a sentence begins, and never searched for."""
@@ -140,7 +140,7 @@ def test_twice_the_text_is_twice_the_steps_of_a_pattern(name):
 
 @pytest.mark.parametrize("section", ["about", "elided", "candidate", "or_line", "note"])
 def test_twice_the_text_is_twice_the_steps_of_remarks_that_are_looked_for_everywhere(section):
-    pattern = remarks.pattern(section) if section != "note" else remarks.pattern(section, unwrapping._NOTE_LINE)
+    pattern = remarks.pattern(section) if section != "note" else remarks.pattern(section, prose_layers._NOTE_LINE)
     for unit in (*UNITS, "i have kept ", "the original ", "(rest of ", "Option ", "Note "):
         n_units = 80 // len(unit)
         few, many = (steps(pattern, unit * count + "x") for count in (n_units, 2 * n_units))

@@ -21,8 +21,9 @@ def test_each_way_to_misbehave_ends_as_it_must(way: Way) -> None:
 
 @pytest.mark.parametrize("shape", PAIRS)
 def test_no_way_leaks_whatever_the_original_is(shape: str) -> None:
-    pair, leaks = PAIRS[shape], []
-    for way in WAYS:
+    """Every way is tried on a third of the originals, in turns."""
+    pair, leaks, place = PAIRS[shape], [], list(PAIRS).index(shape)
+    for way in WAYS[place % 3 :: 3]:
         done = unwrap(way.returned(pair), pair.original, brief=BRIEF)
         if done.problem is None and done.text != pair.rewrite:
             leaks.append((way.template, done.text))
