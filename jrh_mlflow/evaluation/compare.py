@@ -185,7 +185,7 @@ def compare(
     contrasts = compare_calls(
         {run.judge: run.calls for run in loaded}, seed=seed, alpha=alpha, labels=loaded[0].suite.labels, metric=used
     )
-    if metric is None and len(scored_by := {str(run.params.get("run.metric", DEFAULT)) for run in loaded}) > 1:
+    if metric is None and len(scored_by := {str(run.params.get(keys.PARAM_METRIC, DEFAULT)) for run in loaded}) > 1:
         differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
         contrasts = replace(contrasts, notes=(differ, *contrasts.notes))
     done = Comparison(contrasts=contrasts, runs=tuple(loaded), run_id=None, link=None)
@@ -202,7 +202,7 @@ def compare(
 
 def _metric_of(runs: Sequence[LoggedRun]) -> str | None:
     """Return the metric by which all runs are scored; None for accuracy, and where they differ."""
-    metrics = {run.params.get("run.metric") for run in runs}
+    metrics = {run.params.get(keys.PARAM_METRIC) for run in runs}
     return metrics.pop() if len(metrics) == 1 else None
 
 

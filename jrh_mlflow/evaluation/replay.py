@@ -45,6 +45,7 @@ from jrh_mlflow.suites import Suite
 from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table
 from jrh_mlflow.suites.labels import GivenLabels, label_key, read_labels
 from jrh_mlflow.suites.spreadsheets import split_sheet, unguarded
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.read import load_runs
 from jrh_mlflow.tracking.store import Store
@@ -163,8 +164,8 @@ def _of_run(uri: str, tracking_uri: str | None) -> Recorded:
         source=f"{RUN}{run.run_id}",
         simulated=run.simulated,
         truncated=run.truncated,
-        seed=int(run.params.get("run.seed", 0)),
-        metric=run.params.get("run.metric"),
+        seed=int(run.params.get(keys.PARAM_SEED, 0)),
+        metric=run.params.get(keys.PARAM_METRIC),
     )
 
 

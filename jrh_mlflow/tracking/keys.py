@@ -75,6 +75,8 @@ PARAM_CRITERION = "judge.tie_criterion"
 PARAM_SUITE_NAME = "suite.name"
 PARAM_SUITE_SHA256 = "suite.sha256"
 PARAM_SUITE_ITEMS = "suite.n_items"
+PARAM_SEED = "run.seed"
+PARAM_METRIC = "run.metric"
 
 CALLS_TOTAL = "calls/total"
 CALLS_UNPARSED = "calls/unparsed"

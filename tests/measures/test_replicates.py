@@ -103,7 +103,7 @@ def test_copies_move_no_interval_of_natural_pairs():
     rows = pairs(said, n_tasks=8, condition="natural", delta=None, better="u")
     once, often = jrh.measure(rows).estimates, jrh.measure(copied(rows, 4)).estimates
     assert ends(often) == {axis: pytest.approx(both) for axis, both in ends(once).items()}
-    assert len(ends(once)) == 6
+    assert len(ends(once)) == 9
 
 
 def test_the_interval_of_a_flat_threshold_does_not_narrow_with_copies():
