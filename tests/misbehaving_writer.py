@@ -30,7 +30,7 @@ from typing import Any
 
 from jrh_mlflow.perturb import TESTS, NotApplicable, Target
 from jrh_mlflow.perturb.rules import reworded_or_same
-from jrh_mlflow.schema.items import Item, Labels, Seed
+from jrh_mlflow.schema.items import MEANINGS, Item, Labels, Seed
 from jrh_mlflow.suites.suite import read_suite
 from tests.loopback import LoopbackServer
 from tests.loopback_replies import Body, fill
@@ -175,7 +175,9 @@ def texts_of(item: Item) -> list[str]:
     """List what of an item a writer wrote: its response or rubric, or the messages that were edited."""
     if item.kind == "transcript":
         return [message.content for place, message in enumerate(item.transcript or ()) if place in item.meta["edited"]]
-    return [(item.rubric if item.meta["test"] == "rubric_paraphrase" else item.response) or ""]
+    if item.meta["test"] != "rubric_paraphrase":
+        return [item.response or ""]
+    return [(item.rubric or "").partition(f"\n\n{MEANINGS}")[0]]  # which no writer wrote
 
 
 def leaks(items: Iterable[Item], said: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

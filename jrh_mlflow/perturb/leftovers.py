@@ -48,7 +48,7 @@ _DANGLING = frozenset({"a", "an", "the", "and", "or", "but", "of", "to", "in", "
 _FEW = 8
 """Words from which on a text repeated in another is no chance."""
 _LONG_LINE = 40
-"""Characters from which on a line of the brief is known again."""
+"""Characters from which on a line of the brief, or the beginning of a message, is known again."""
 
 
 def left_in(text: str, original: str, brief: str) -> str | None:
@@ -85,6 +85,12 @@ def _reasoning(text: str, original: str) -> str | None:
         return f"reasoning left in: {cut(hit.group())}"
     polite = polite_openings(text[:LONGEST_REMARK]) > polite_openings(original[:LONGEST_REMARK])
     return f"opening remark of the generator: {cut(text)}" if polite else None
+
+
+def _reasoning_before(text: str, original: str) -> str | None:
+    """Say that an editor thinks before the message; an assistant may think aloud in it."""
+    begun = original[:_LONG_LINE]
+    return _reasoning(text, original) if begun and begun in text[1:] and not text.startswith(begun) else None
 
 
 def _other_language(text: str, original: str) -> str | None:
@@ -220,5 +226,5 @@ def _of_the_brief(text: str, original: str, brief: str) -> str | None:
 
 
 _OF_DATA: tuple[_Check, ...] = (_remarks_within, _several, _repeated)
-_OF_MESSAGES: tuple[_Check, ...] = (*_OF_DATA, _other_language, _pieces, _cut_off)
+_OF_MESSAGES: tuple[_Check, ...] = (_reasoning_before, *_OF_DATA, _other_language, _pieces, _cut_off)
 _ALL: tuple[_Check, ...] = (refusal, _reasoning, *_OF_MESSAGES, _strangers)

@@ -130,3 +130,11 @@ def test_a_test_of_transcripts_of_another_package_is_found_as_ours_are(monkeypat
     assert find_agent_test("typos") is find_agent_test("nowhere") is None
     with pytest.raises(RecipeError, match="'agent_elsewhere' edits transcripts"):
         find_test("agent_elsewhere")
+
+
+def test_an_editor_that_thinks_before_a_message_is_told_from_an_assistant_that_thinks_aloud() -> None:
+    message = "I found two tables at the Bistro, both free at 19:00."
+    thought = "Okay, so the tables have to stay. I could begin with the time."
+    assert "reasoning" in (about_the_editing(message, f"{thought} {message} I booked one.") or "")
+    assert about_the_editing(message, "Okay, so let me book one of the two tables at the Bistro, at 19:00.") is None
+    assert about_the_editing(f"{thought} {message}", f"{thought} {message} I booked one.") is None
