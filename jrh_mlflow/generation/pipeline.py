@@ -17,7 +17,7 @@ from jrh_mlflow.generation.writers import ATTEMPTS, CODE_NAME, BriefedWriter, Va
 from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.perturb import CheckContext, CodeTest, NotApplicable, ReliabilityTest, Rewrite, Similarity, item_id
 from jrh_mlflow.perturb.english import words
-from jrh_mlflow.perturb.unwrapping import Unwrapped, unwrap
+from jrh_mlflow.perturb.unwrapping.unwrap import Unwrapped, unwrap
 from jrh_mlflow.schema.items import Item
 
 _FEW_WORDS = 8

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import jrh_mlflow.perturb
-from jrh_mlflow.perturb import checks, prose_layers, remarks, unwrapping
+from jrh_mlflow.perturb import checks
 from jrh_mlflow.perturb.similarity import TfidfSimilarity
+from jrh_mlflow.perturb.unwrapping import prose_layers, remarks, unwrap
 from tests.perturb.long_texts import RULES, SHAPES, attempt, targets
 from tests.perturb.misbehaving import misbehaved
 from tests.perturb.regex_steps import steps
@@ -22,8 +23,8 @@ SIZES = (500, 1_000, 2_000)
 MOST = 2.6
 """Twice the text may take so many times the work."""
 MODULES = [
-    importlib.import_module(f"jrh_mlflow.perturb.{module.name}")
-    for module in pkgutil.iter_modules(jrh_mlflow.perturb.__path__)
+    importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(jrh_mlflow.perturb.__path__, "jrh_mlflow.perturb.")
 ]
 PATTERNS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": value
@@ -157,7 +158,7 @@ def test_twice_the_text_is_twice_the_work_of_unwrapping_it(shape):
             with pytest.MonkeyPatch.context() as monkeypatch:
                 _counting(monkeypatch, counted)
                 with counted.profile:
-                    unwrapping.unwrap(misbehaved(template, original=text, text=f"{text} Thus."), text)
+                    unwrap.unwrap(misbehaved(template, original=text, text=f"{text} Thus."), text)
             work.append((counted.calls, counted.characters))
         growth = [min(b / max(a, 1), c / max(b, 1)) for a, b, c in zip(*work, strict=True)]
         assert max(growth) <= MOST, (template, work)

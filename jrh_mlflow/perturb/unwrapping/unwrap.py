@@ -11,10 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jrh_mlflow.perturb.data_layers import UnclearError, text_in_data
-from jrh_mlflow.perturb.leftovers import left_in, left_in_message, refusal
-from jrh_mlflow.perturb.mark_layers import fence, markers, quoted_lines, quotes, rule_lines, tags, thoughts, tokens
-from jrh_mlflow.perturb.prose_layers import closing, echo, preface
+from jrh_mlflow.perturb.unwrapping.data_layers import UnclearError, text_in_data
+from jrh_mlflow.perturb.unwrapping.leftovers import left_in, left_in_message, refusal
+from jrh_mlflow.perturb.unwrapping.mark_layers import (
+    fence,
+    markers,
+    quoted_lines,
+    quotes,
+    rule_lines,
+    tags,
+    thoughts,
+    tokens,
+)
+from jrh_mlflow.perturb.unwrapping.prose_layers import closing, echo, preface
 
 _BLANKS = " \t\r\n\f\v\xa0\u2002\u2003\u2009\u202f\u3000\ufeff\u200b\u200e\u2060"
 _MOST_LAYERS = 12

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jrh_mlflow.perturb.data_layers import UnclearError
 from jrh_mlflow.perturb.english import cut
-from jrh_mlflow.perturb.remarks import speaks_of_rewriting
+from jrh_mlflow.perturb.unwrapping.data_layers import UnclearError
+from jrh_mlflow.perturb.unwrapping.remarks import speaks_of_rewriting
 
 _FENCE_LINE = re.compile(r"^[ \t]{0,3}(?P<marks>`{3,}|~{3,})[ \t]{0,8}(?P<info>[^`\n]*)$", re.M)
 _QUOTES = {

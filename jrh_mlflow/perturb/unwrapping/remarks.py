@@ -41,7 +41,7 @@ _SAMPLE = 4_000
 
 @cache
 def _sections() -> dict[str, list[str]]:
-    text = resources.files("jrh_mlflow.perturb").joinpath("remarks.txt").read_text("utf-8")
+    text = resources.files("jrh_mlflow.perturb.unwrapping").joinpath("remarks.txt").read_text("utf-8")
     parts = _SECTION.split(text)
     return {name: body.split("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 

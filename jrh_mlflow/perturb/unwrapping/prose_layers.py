@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from jrh_mlflow.perturb.data_layers import UnclearError
 from jrh_mlflow.perturb.english import cut, words
-from jrh_mlflow.perturb.remarks import (
+from jrh_mlflow.perturb.unwrapping.data_layers import UnclearError
+from jrh_mlflow.perturb.unwrapping.remarks import (
     ends_in_colon,
     found,
     is_label,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jrh_mlflow.perturb.remarks import pattern
+from jrh_mlflow.perturb.unwrapping.remarks import pattern
 
 _MISSING = object()
 _UNREADABLE = "a piece of JSON or YAML, which cannot be read"

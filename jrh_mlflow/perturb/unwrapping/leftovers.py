@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from jrh_mlflow.perturb.data_layers import is_data
 from jrh_mlflow.perturb.english import cut, words
-from jrh_mlflow.perturb.mark_layers import AROUND, TOKEN, fence_lines, is_doubled, is_fenced
-from jrh_mlflow.perturb.prose_layers import LONGEST_REMARK, SENTENCE_END
-from jrh_mlflow.perturb.remarks import (
+from jrh_mlflow.perturb.unwrapping.data_layers import is_data
+from jrh_mlflow.perturb.unwrapping.mark_layers import AROUND, TOKEN, fence_lines, is_doubled, is_fenced
+from jrh_mlflow.perturb.unwrapping.prose_layers import LONGEST_REMARK, SENTENCE_END
+from jrh_mlflow.perturb.unwrapping.remarks import (
     ends_in_colon,
     found,
     is_label,
