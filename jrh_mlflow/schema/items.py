@@ -60,8 +60,25 @@ LABEL_SOURCES = {
 """Labels that are no ground truth, in words: agreement with them is never counted as accuracy."""
 
 
+class Labelled:
+    """What the meta of items and seeds says about their label."""
+
+    __slots__ = ()
+    meta: Mapping[str, Any]
+
+    @property
+    def label_source(self) -> str:
+        """One of `LABEL_SOURCES`; empty where the label comes from the data or from the test's meaning."""
+        return str(self.meta.get("label_source") or "")
+
+    @property
+    def rubric_id(self) -> str:
+        """Of a suite with several rubrics the one it is judged by; empty in any other."""
+        return str(self.meta.get("rubric") or "")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
+class Item(Labelled):
     """One thing to judge, with the answer expected of it."""
 
     id: str
@@ -95,16 +112,6 @@ class Item:
     def orders(self) -> tuple[Order, ...]:
         """Presentation orders the protocol asks for."""
         return ("uv", "vu") if self.kind == "pair" else ("",)
-
-    @property
-    def label_source(self) -> str:
-        """One of `LABEL_SOURCES`; empty where the label comes from the data or from the test's meaning."""
-        return str(self.meta.get("label_source") or "")
-
-    @property
-    def rubric_id(self) -> str:
-        """Of a suite with several rubrics the one it is judged by; empty in any other."""
-        return str(self.meta.get("rubric") or "")
 
     @property
     def original(self) -> tuple[str, str]:
@@ -260,7 +267,7 @@ def is_scale(answers: Sequence[str], *, fewest: int = 3) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seed:
+class Seed(Labelled):
     """One labelled response of a user's dataset: the source of perturbed items, and the cluster of the intervals."""
 
     id: str
@@ -273,16 +280,6 @@ class Seed:
     group: str | None = None
     """Group column, or the stratum it was sampled from."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def label_source(self) -> str:
-        """As of an item."""
-        return str(self.meta.get("label_source") or "")
-
-    @property
-    def rubric_id(self) -> str:
-        """As of an item."""
-        return str(self.meta.get("rubric") or "")
 
     @property
     def task(self) -> str:
