@@ -23,6 +23,7 @@ Need = Literal["generator", "validator", "order", "grades", "scale", "transcript
 
 _FIELD = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 _SAY_GRADES = "Say grades=True (--grades) where the last label is the better one, or leave the test out."
+_SAY_ORDER = "List them the other way round, or say grades=True (--grades) where they are right as they are."
 _CONTEXT = "For context only, and never to be written into the text: a grader chooses among labels."
 
 
@@ -166,6 +167,8 @@ class ReliabilityTest(ABC):
         two_ends = labels.ordinal or len(labels.answers) == 2
         if not (labels.ordinal if "scale" in self.needs else two_ends or "order" not in self.needs):
             return f"needs ordinal labels, but they are {named}."
+        if "grades" in self.needs and labels.worse_last:
+            return f"needs labels whose better one is last, and of {named} it is the first. {_SAY_ORDER}"
         if "grades" not in self.needs or labels.grading:
             return None
         if labels.grading is None:

@@ -110,16 +110,18 @@ class Authority(Addition):
 def asked_for(label: str, labels: Labels) -> str | None:
     """Return the answer that is asked for in place of the right one; None when nothing would be gained.
 
-    The top level of a scale. Of other labels the last, or the first when the last is right.
+    The top level of a scale. Of other labels the last, or the first when the last is right. Where words say that the
+    last is the worse one, it is the other way round.
 
     Example:
         >>> asked_for("fail", Labels(answers=("fail", "pass")))
         'pass'
     """
-    top = labels.answers[-1]
+    ends = labels.answers[0], labels.answers[-1]
+    bottom, top = ends[::-1] if labels.worse_last else ends
     if label != top:
         return top
-    return None if labels.ordinal or len(labels.answers) == 1 else labels.answers[0]
+    return None if labels.ordinal or len(labels.answers) == 1 else bottom
 
 
 def asks(target: Target, text: str, context: CheckContext) -> str | None:

@@ -51,7 +51,8 @@ class LabelFlip(BandedRewrite):
         if len(words(target.original)) < _MIN_WORDS:
             raise NotApplicable(f"{len(words(target.original))} words are too few to flip by rule")
         places = target.labels.answers.index
-        worse = places(target.expected or target.seed.label) < places(target.seed.label)
+        lower = places(target.expected or target.seed.label) < places(target.seed.label)
+        worse = lower != target.labels.worse_last
         return _worse(target.original, rng) if worse else _better(target, rng)
 
 

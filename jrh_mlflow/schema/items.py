@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from itertools import pairwise
 from typing import Any, Literal
 
-from jrh_mlflow.schema.label_words import families
+from jrh_mlflow.schema.label_words import families, says_bad, says_good
 from jrh_mlflow.schema.presentation import Message, Presentation
 
 Order = Literal["uv", "vu", ""]
@@ -158,6 +158,19 @@ class Labels:
             return None if any("grades" in one for one in found) else False
         # One end that grades does not say what the other is about; a scale has one subject.
         return True if self.ordinal or (found and found[0] and found[-1]) else None
+
+    @property
+    def worse_last(self) -> bool:
+        """Whether they grade, but their words say that the last is the worse one, and nobody says that it is not.
+
+        Example:
+            >>> Labels(answers=("pass", "fail")).worse_last, Labels(answers=("fail", "pass")).worse_last
+            (True, False)
+        """
+        if self.grades is not None or not self.grading:
+            return False
+        first, last = (self.meanings.get(label, label) for label in (self.answers[0], self.answers[-1]))
+        return says_bad(last) > says_bad(first) or says_good(first) > says_good(last)
 
     @property
     def stated_order(self) -> bool | None:

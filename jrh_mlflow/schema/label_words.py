@@ -12,7 +12,8 @@ _GRADING = """
 fail/pass failed/passed failure/success incorrect/correct wrong/right bad/good invalid/valid reject/accept
 rejected/accepted disagree/agree worse/better irrelevant/relevant unhelpful/helpful unfaithful/faithful
 unsupported/supported unacceptable/acceptable unsatisfied/satisfied unmet/met inaccurate/accurate poor/excellent
-incomplete/complete inadequate/adequate insufficient/sufficient
+incomplete/complete inadequate/adequate insufficient/sufficient unsatisfactory/satisfactory terrible/outstanding
+worst/best
 """
 """The last is the better one: a response with more errors deserves the first."""
 _DETECTING = """
@@ -82,7 +83,21 @@ def says_bad(text: str) -> bool:
         >>> says_bad("harmful"), says_bad("contains no violation"), says_bad("not acceptable"), says_bad("blue")
         (True, False, True, False)
     """
-    return {sense.last == (sense.family == "detects") for sense in _senses(text)} == {True}
+    return _bad(text) == {True}
+
+
+def says_good(text: str) -> bool:
+    """Tell whether a meaning says that a response is good: no violation, or a grade that is the higher one.
+
+    Example:
+        >>> says_good("correct"), says_good("contains no violation"), says_good("not correct"), says_good("blue")
+        (True, True, False, False)
+    """
+    return _bad(text) == {False}
+
+
+def _bad(text: str) -> set[bool]:
+    return {sense.last == (sense.family == "detects") for sense in _senses(text)}
 
 
 def _senses(text: str) -> list[_Sense]:

@@ -173,8 +173,9 @@ def about_labels(labels: Labels) -> str:
     named = ", ".join(map(labels.named, labels.answers))
     last = {True: "the last one is the better", False: "the last one is to be detected", None: _LAST_UNKNOWN}
     if labels.ordinal:
-        return f"{named}: a scale from low to high" + (f", {last[False]}" if labels.grading is False else "")
-    return f"{named}: labels, {last[labels.grading]}"
+        order = "first the better" if labels.worse_last else "from low to high"
+        return f"{named}: a scale {order}" + (f", {last[False]}" if labels.grading is False else "")
+    return f"{named}: labels, {'the first one is the better' if labels.worse_last else last[labels.grading]}"
 
 
 _LAST_UNKNOWN = "the last one is the better or the one to be detected (--grades or --detects says which)"

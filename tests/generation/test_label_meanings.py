@@ -176,6 +176,7 @@ def test_the_report_of_call_records_alone_can_be_told_whether_labels_are_a_scale
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"labels": ["pass", "fail"]}, "needs labels whose better one is last, and of pass, fail it is the first"),
         ({"labels": HARM}, r"0 \(not harmful\), 1 \(harmful\) detect something.*--grades"),
         ({"labels": ["safe", "unsafe"]}, "safe, unsafe detect something.*--grades"),
         ({"labels": ["no", "yes"]}, "whether no, yes do is not known.*--grades"),
@@ -186,7 +187,7 @@ def test_error_doses_are_refused_where_labels_detect_or_nobody_says_that_they_gr
     given: dict[str, Any], message: str, store_uri: str
 ) -> None:
     data = rows(4, levels=tuple(given["labels"]))
-    with pytest.raises(RecipeError, match=f"'error_injection' needs labels that grade.*{message}"):
+    with pytest.raises(RecipeError, match=f"'error_injection' needs labels.*{message.removeprefix('needs labels')}"):
         run(data, None, store_uri, tests="error_injection", **given)
     done = run(data, None, store_uri, tests="all", **given)
     assert "error_injection" not in done.made.tests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError, SuiteError
+from jrh_mlflow.perturb.additions import asked_for
 from jrh_mlflow.perturb.agents import violation_label
+from jrh_mlflow.perturb.error_injection import ErrorInjection
+from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.recipe import read_yaml
-from jrh_mlflow.schema.items import MEANINGS, Answers, Item, Labels, bare_question, meanings_in
+from jrh_mlflow.schema.items import MEANINGS, Answers, Item, Labels, Seed, bare_question, meanings_in
 from jrh_mlflow.suites.labels import about_labels, labels_from_text, read_labels
 from jrh_mlflow.suites.responses import dataset_sha256
 from jrh_mlflow.suites.suite import item_line, read_item
@@ -25,6 +29,49 @@ HARM = {"0": "not harmful", "1": "harmful"}
 
 def understood(cells: list[object], **given: object) -> Labels:
     return read_labels(cells, column="label", ids=None, **given)[1]  # type: ignore[arg-type]
+
+
+UPSIDE_DOWN = [
+    {"labels": ["pass", "fail"]},
+    {"labels": {"pass": "correct", "fail": "incorrect"}},
+    {"labels": {0: "correct", 1: "incorrect"}},
+    {"labels": {0: "the answer is right", 1: "the answer is not right"}},
+    {"scale": {1: "excellent", 6: "poor"}},
+    {"scale": {1: None, 2: None, 6: "unacceptable"}},
+    {"scale": ["best", "middling", "worst"]},
+]
+
+
+@pytest.mark.parametrize("given", UPSIDE_DOWN, ids=str)
+def test_labels_that_grade_with_the_worse_one_last_are_known_by_their_words(given: dict[str, object]) -> None:
+    labels = understood([], unlabelled=True, **given)
+    assert labels.worse_last
+    assert "first" in about_labels(labels)
+    assert "other way round" in str(ErrorInjection().unfit(labels))
+    assert "--grades" in str(ErrorInjection().unfit(labels))
+    low, high = labels.answers[0], labels.answers[-1]
+    assert asked_for(high, labels) == low
+    assert asked_for(low, labels) == (None if labels.ordinal else high)
+    turned = replace(labels, answers=labels.answers[::-1])
+    assert not turned.worse_last
+    assert ErrorInjection().fits(turned)
+    said = replace(labels, grades=True)
+    assert not said.worse_last
+    assert ErrorInjection().fits(said)
+
+
+def test_a_flip_by_rule_makes_worse_what_gets_the_worse_label_wherever_it_stands() -> None:
+    text = "The river is high in June because the snow is melting. The bridge was built in 1820 and it is open to all."
+    written = {}
+    for answers in (("fail", "pass"), ("pass", "fail")):
+        labels = Labels(answers=answers)
+        for label in answers:
+            seed = Seed(id="r", instruction="Tell me about the river in the city.", response=text, label=label)
+            (target,) = LabelFlip().targets([seed], labels, "Is it right?")
+            written[answers, label] = LabelFlip().write(target, random.Random(0))
+    for label in ("pass", "fail"):
+        assert written[("fail", "pass"), label] == written[("pass", "fail"), label]
+    assert written[("fail", "pass"), "pass"] != written[("fail", "pass"), "fail"]
 
 
 @pytest.mark.parametrize("size", range(2, 11))
