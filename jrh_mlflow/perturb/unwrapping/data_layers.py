@@ -65,6 +65,12 @@ def text_in_data(text: str, original: str) -> str | None:
     return one_text(value)
 
 
+def has_the_form_of(text: str, original: str) -> bool:
+    """Tell whether a text is data as the original is, from end to end: nothing is around it, however it is laid out."""
+    both = text[:1] in ("{", "[") and is_data(original) and is_data(text)
+    return both and text_in_data(text, original) is None
+
+
 def _like_the_original(value: Any, own: Any) -> str | None:
     """Return what is around data in the form of the original, or None for data in that form."""
     leaves = list(_leaves(value))

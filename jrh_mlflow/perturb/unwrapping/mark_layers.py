@@ -7,6 +7,7 @@ original's own. What cannot be taken off with certainty raises `UnclearError`.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from jrh_mlflow.perturb.english import cut
@@ -22,6 +23,8 @@ _DOUBLED = '"“”„«»'
 _BEFORE_A_QUOTE = ("", " ", "\n", "\t", "(", "[", "—", "–", "-")
 _APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)|(?<=s)['’](?=\s)")
 AROUND = {"**": "**", "__": "__", "*": "*", "_": "_", "`": "`", "(": ")", "[": "]", "{": "}", "【": "】", "<<": ">>"}
+_RULES = frozenset("-*_=~#|+—–─━═·•")
+_ARROWS = ("->", "=>", "-->", "==>", "→", "⇒", "➡", "➡\ufe0f", "↓", "⬇", "⬇\ufe0f", "—", "–")
 TOKEN = re.compile(r"<\|[^|>\n]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:bos|eos|pad|(?:start|end)_of_turn)>", re.I)
 _TURN = re.compile(r"(?:assistant|model|user|system|final)\b\s*", re.I)
 _THOUGHTS = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|reflection|planning|plan)"
@@ -228,12 +231,27 @@ def quoted_lines(text: str, original: str) -> str | None:
 
 
 def rule_lines(text: str, original: str) -> str | None:
-    """Take off lines without a letter at both ends: dashes, an arrow, a smile."""
+    """Take off lines at both ends that are a rule or an arrow, or a picture where the original has none."""
     lines, own = text.split("\n"), original.split("\n")
-    first = len(lines) > 1 and _says_nothing(lines[0]) and not _says_nothing(own[0])
-    last = len(lines) > 1 and _says_nothing(lines[-1]) and not _says_nothing(own[-1])
+    pictured = any(map(_is_picture, original))
+    first, last = (
+        len(lines) > 1 and (_is_rule(lines[end]) or (_is_smile(lines[end]) and not pictured)) and not _is_rule(own[end])
+        for end in (0, -1)
+    )
     return "\n".join(lines[first : len(lines) - last]) if first or last else None
 
 
-def _says_nothing(line: str) -> bool:
-    return not any(map(str.isalnum, line)) and not line.lstrip().startswith(("```", "~~~"))
+def _is_rule(line: str) -> bool:
+    """Tell whether a line is dashes, stars or an arrow; a bracket or `*/` closes something, and is the text's own."""
+    marks = "".join(line.split())
+    fenced = marks.startswith(("```", "~~~"))
+    return marks in _ARROWS or (len(marks) > 1 and set(marks) <= _RULES and not fenced)
+
+
+def _is_smile(line: str) -> bool:
+    marks = [mark for mark in line if not mark.isspace() and mark not in "\ufe0f\u200d"]
+    return bool(marks) and all(map(_is_picture, marks))
+
+
+def _is_picture(mark: str) -> bool:
+    return unicodedata.category(mark) == "So"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jrh_mlflow.perturb.unwrapping.data_layers import UnclearError, text_in_data
+from jrh_mlflow.perturb.unwrapping.data_layers import UnclearError, has_the_form_of, text_in_data
 from jrh_mlflow.perturb.unwrapping.leftovers import left_in, left_in_message, refusal
 from jrh_mlflow.perturb.unwrapping.mark_layers import (
     fence,
@@ -81,6 +81,7 @@ def around_a_message(text: str, original: str, *, data: bool = False) -> str | N
     text, original = text.strip(), original.strip()
     layers = [(name, layer) for name, layer in _LAYERS if not (data and name in _DATA)]
     try:
+        layers = [] if has_the_form_of(text, original) else layers
         for name, layer in layers if original else layers[:_N_STRUCTURES]:
             inner = layer(text, original) if text != original else None
             if inner is None:
@@ -95,6 +96,8 @@ def around_a_message(text: str, original: str, *, data: bool = False) -> str | N
 
 def _outermost(text: str, original: str) -> tuple[str, str] | None:
     """Return the name of the outermost layer and the text without it."""
+    if has_the_form_of(text, original):
+        return None
     for name, layer in _LAYERS:
         inner = layer(text, original)
         if inner is not None and inner.strip() != text:
