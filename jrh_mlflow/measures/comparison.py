@@ -349,13 +349,20 @@ class Contrasts:
     """Calls of each judge that are compared."""
 
     def __repr__(self) -> str:
-        told = f"{len(self.different)} of {len(self.differences)} differences told apart"
-        return f"Contrasts({len(self.judges)} judges, {len(self.axes)} axes, {told})"
+        return f"Contrasts({len(self.judges)} judges, {len(self.axes)} axes, {self.told})"
 
     @property
     def different(self) -> tuple[Difference, ...]:
         """The differences that were told apart."""
         return tuple(difference for difference in self.differences if difference.different)
+
+    @property
+    def told(self) -> str:
+        """How many differences were told apart, each family of decisions by itself."""
+        means = [one.different for one in self.differences if one.axis == OVERALL]
+        axes = [one.different for one in self.differences if one.axis != OVERALL]
+        told = f"{sum(axes)} of {len(axes)} differences are told apart"
+        return f"{told}, and {sum(means)} of {len(means)} of the mean over tests" if means else told
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -379,7 +386,7 @@ def comparison_notes(
     if missing and common:
         notes.append(f"The mean over tests leaves out {', '.join(missing)}: not every judge has a number there.")
     grid = [difference for difference in differences if difference.axis != OVERALL]
-    return (*notes, *_power(grid, table, alpha=alpha))
+    return (*notes, *_power(grid, table, alpha=alpha, has_means=len(grid) < len(differences)))
 
 
 def _left_out(given: Mapping[str, pd.DataFrame], calls: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -400,15 +407,16 @@ def _without(cells: Mapping[str, Mapping[str, Reading]]) -> list[str]:
     ]
 
 
-def _power(grid: Sequence[Difference], table: ScoreTable, *, alpha: float) -> list[str]:
+def _power(grid: Sequence[Difference], table: ScoreTable, *, alpha: float, has_means: bool) -> list[str]:
     """A sign-flip test on k clusters gives no p under 2^(1 - k): with few of them nothing can be told apart."""
     if not grid:
         return ["No axis has a number for two judges: nothing can be compared."]
     most = max(table.n_clusters(axis) for axis in {difference.axis for difference in grid})
     if 2.0 ** (1 - most) * len(grid) > alpha:
+        apart = ", those of the mean over tests apart" if has_means else ""
         return [
-            f"{most} independent sources are too few for {len(grid)} comparisons: the smallest p-value they can give "
-            f"is {2.0 ** (1 - most):.2g}, and Holm asks for {alpha / len(grid):.2g} at first. Judges that share a "
+            f"{most} independent sources are too few for {len(grid)} comparisons{apart}: the smallest p-value they can "
+            f"give is {2.0 ** (1 - most):.2g}, and Holm asks for {alpha / len(grid):.2g} at first. Judges that share a "
             "letter may still differ: look at the intervals, or compare on a suite with more sources."
         ]
     if most < FEW_CLUSTERS:

@@ -31,7 +31,7 @@ from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES, USABLE, Answers, It
 from jrh_mlflow.schema.presentation import message_text
 from jrh_mlflow.scoring.expectations import UNKNOWN_ORDER
 from jrh_mlflow.scoring.ledger import Resampling, mean_of_shares
-from jrh_mlflow.scoring.metric import DEFAULT, Metric, Sampled, mean_interval, metric_reading, within_reason
+from jrh_mlflow.scoring.metric import DEFAULT, Metric, Sampled, is_share, mean_interval, metric_reading, within_reason
 from jrh_mlflow.scoring.pointwise import Counted, PointTable, Scale, plain, point_table, right_answers
 from jrh_mlflow.scoring.readings import (
     AGREEMENT,
@@ -79,7 +79,18 @@ class ReliabilityReadings:
     metric: str = DEFAULT
     """What stands for tests whose items carry the right answer; the axis is `<test>/<metric>`."""
     lower_is_better: bool = False
-    """Whether that metric is an error: the summary is then of such tests alone, never of errors and shares together."""
+    """Whether that metric is an error."""
+
+    @property
+    def apart(self) -> list[str]:
+        """Tests that are scored by a share where the metric is none: the summary is then without them."""
+        shares = (test for test in self.scores if expectation_of(test).statistic != DEFAULT)
+        return [] if is_share(self.metric) else list(shares)
+
+    @property
+    def chosen_text(self) -> str:
+        """The metric for people, and which tests are in no mean with it."""
+        return f"{self.metric_text}; in no mean with it: {', '.join(self.apart)}" if self.apart else self.metric_text
 
     @property
     def metric_text(self) -> str:
@@ -117,8 +128,9 @@ def reliability_readings(
         scored = [_by_metric(test, metric, sampled) for test in scored]
     scores = {test.name: estimates[test.axis] for test in scored}
     lower = metric is not None and metric.lower
-    # An error is never averaged with shares, of which more is better.
-    alike = [test for test in scored if not lower or test.sampled is not None]
+    # An error, or a score that may be below 0, is never averaged with shares.
+    own = None if metric is None or is_share(metric.name) else metric.name
+    alike = [test for test in scored if own is None or test.axis == f"{test.name}/{own}"]
     return ReliabilityReadings(
         estimates=estimates,
         outcomes=outcome_counts(frame),

@@ -143,8 +143,8 @@ def contrast_tables(contrasts: Contrasts) -> list[CardTable]:
 
 
 def _letters_note(contrasts: Contrasts) -> str:
-    told = f"{len(contrasts.different)} of {len(contrasts.differences)} differences are told apart"
-    return f"{told} at {contrasts.alpha:g}, adjusted by Holm; judges that share a letter are not. 95 % by source."
+    told = f"{contrasts.told} at {contrasts.alpha:g}"
+    return f"{told}, adjusted by Holm; judges that share a letter are not. 95 % by source."
 
 
 def shift_table(

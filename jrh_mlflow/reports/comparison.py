@@ -32,8 +32,8 @@ _OPEN_ROWS = 40
 _HOW = (
     "Judges that share a letter cannot be told apart; `a` is with the best. Intervals are 95 %, sources (tasks) as "
     "clusters. Units of one source are not independent, so decisions use a sign-flip test on whole sources (`p`), "
-    "adjusted by Holm over all axes and pairs of judges; McNemar's mid-p takes units as independent and is printed "
-    "beside it."
+    "adjusted by Holm over all axes and pairs of judges, the means over tests by themselves; McNemar's mid-p takes "
+    "units as independent and is printed beside it."
 )
 
 
@@ -122,7 +122,7 @@ def difference_cells(one: Difference) -> list[str]:
 
 def _differences(comparison: Contrasts) -> list[str]:
     shown: Sequence[Difference] = comparison.differences
-    told = f"{len(comparison.different)} of {len(shown)} differences are told apart at {comparison.alpha:g}."
+    told = f"{comparison.told} at {comparison.alpha:g}."
     if len(shown) > _MOST_DIFFERENCES:
         shown = comparison.different
         told += " Only those are listed; the table `differences` has all."

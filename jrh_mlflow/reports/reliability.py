@@ -128,9 +128,7 @@ def _across(report: ReliabilityReadings) -> list[str]:
 
 
 def _what_is_scored(report: ReliabilityReadings) -> str:
-    if report.lower_is_better:
-        return f"A test's score is its {report.metric_text}; tests that are scored by a share are in no mean with it."
-    return f"A test's score is its {report.metric_text}; {'; '.join(_legends(report))}."
+    return f"A test's score is its {report.chosen_text}; {'; '.join(_legends(report))}."
 
 
 def _legends(report: ReliabilityReadings) -> list[str]:

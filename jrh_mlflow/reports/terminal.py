@@ -127,7 +127,7 @@ def report_lines(report: ReliabilityReadings) -> list[str]:
     interval = short_interval(report.summary["mean_ci_low"], report.summary["mean_ci_high"])
     n_tests = f"{report.summary['n_tests']:g} of {len(report.scores)} tests"
     span = f"min {number_text(least)}, max {number_text(most)}"
-    chosen = [] if report.metric == DEFAULT else [f"Labelled tests are scored by {report.metric_text}."]
+    chosen = [] if report.metric == DEFAULT else [f"Labelled tests are scored by {report.chosen_text}."]
     return [*table, "", f"Mean over {n_tests}: {mean:.3f} {interval}, {span}.", *chosen]
 
 
@@ -159,12 +159,11 @@ def comparison_lines(comparison: Contrasts) -> list[str]:
         [axis_text(axis), *(_letter_cell(one, comparison.letters[axis].get(name, "")) for name, one in row.items())]
         for axis, row in comparison.cells.items()
     ]
-    counts = f"{len(comparison.different)} of {len(comparison.differences)} differences are told apart"
     return [
         *columns(["", *comparison.judges], rows),
         "",
         "Intervals are 95 % by source. Judges that share a letter cannot be told apart.",
-        f"{counts} at {comparison.alpha:g}{':' if comparison.different else '.'}",
+        f"{comparison.told} at {comparison.alpha:g}{':' if comparison.different else '.'}",
         *_told_apart(comparison),
         *_comparison_costs(comparison),
     ]

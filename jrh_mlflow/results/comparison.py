@@ -38,7 +38,7 @@ from jrh_mlflow.results.measure import Datasheet, Report, measured
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, interval_method
-from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
+from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric, is_share
 from jrh_mlflow.scoring.pointwise import PointTable, point_table
 from jrh_mlflow.stats.paired import letters
 
@@ -110,11 +110,11 @@ def compare_calls(
         cells=cells,
         differences=tuple(differences),
         letters={axis: _letters(axis, row, differences) for axis, row in cells.items()},
-        summaries=_summaries(cells, axes, tests, names),
+        summaries=_summaries(cells, axes, _averaged(tests, chosen), names),
         ordinal=ordinal,
         costs={name: _cost(calls[name], report) for name, report in reports.items()},
         notes=(
-            *_metric_notes(chosen),
+            *_metric_notes(chosen, tests),
             *comparison_notes(given, calls, cells, differences, table=table, tests=tests, common=common, alpha=alpha),
         ),
         alpha=alpha,
@@ -166,11 +166,22 @@ def _reading(report: Report, axis: str) -> Reading:
     return report.estimates.get(key, missing)
 
 
-def _metric_notes(metric: Metric | None) -> list[str]:
+def _averaged(tests: Sequence[str], metric: Metric | None) -> list[str]:
+    """Return the tests that one mean may hold: those of a metric alone where it is no share."""
+    if metric is None or is_share(metric.name):
+        return list(tests)
+    return [test for test in tests if test.endswith(f"/{metric.name}")]
+
+
+def _metric_notes(metric: Metric | None, tests: Sequence[str]) -> list[str]:
     if metric is None:
         return []
     how = "sources resampled, and the judges' answers exchanged source by source for the p-value"
-    return [f"Labelled tests are compared by {metric.text}: {how}. There is no mean over tests with it."]
+    notes = [f"Labelled tests are compared by {metric.text}: {how}. There is no mean over tests with it."]
+    others = [test for test in tests if test not in _averaged(tests, metric)]
+    if others:
+        notes.append(f"The rows by judge are over the tests scored by {metric.name}; in no mean: {', '.join(others)}.")
+    return notes
 
 
 def _grid(

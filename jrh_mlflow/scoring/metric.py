@@ -30,6 +30,8 @@ _TWO, _SCALE = "two labels", "a scale"
 _OWN = {"matthews": _TWO, **dict.fromkeys(ORDINAL_VALUES, _SCALE)}
 """Axes that a report has anyway, to the labels they need."""
 _SAME = {"kappa_quadratic": "qwk", "kappa": "cohen_kappa_score"}
+_SHARES = (*_DEFAULTS, "balanced_accuracy_score", "f1_score", "precision_score", "recall_score", "jaccard_score")
+"""Scores from 0 to 1 that read like the shares by which other tests are scored; a correlation or R² does not."""
 _LOWER = ("mae",)
 _LOWER_ENDS = ("_loss", "_error", "_deviance")
 _ENDS = ("_score", "_coef", "_corrcoef", *_LOWER_ENDS)
@@ -332,6 +334,16 @@ class Sampled:
         return cls(
             features=features, sources=counted.units.clusters[used], score=lambda sums: ratio(sums[:, 0], sums[:, 1])
         )
+
+
+def is_share(name: str) -> bool:
+    """Whether a metric may be averaged with the shares that stand for other tests.
+
+    Example:
+        >>> is_share("f1_score"), is_share("matthews"), is_share("mae")
+        (True, False, False)
+    """
+    return name in _SHARES
 
 
 def is_error(axis: str) -> bool:

@@ -162,6 +162,7 @@ def _filled(sheet: Datasheet | ReliabilityReport, suite: Suite, calls: pd.DataFr
         estimates=estimates,
         summary=dict.fromkeys(sheet.summary, 1.0),
         categories={name: _numbers(axes) for name, axes in groups.items()},
+        rubrics={name: _numbers(axes) for name, axes in sheet.rubrics.items()},
     )
 
 

@@ -13,7 +13,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.measures.comparison import OVERALL, ScoreTable, axis_difference, decided
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.reports.comparison import comparison_markdown, comparison_tables
+from jrh_mlflow.reports.comparison import comparison_markdown, comparison_page, comparison_tables
+from jrh_mlflow.reports.terminal import comparison_lines
 from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.scoring.ledger import Resampling
 from jrh_mlflow.stats.paired import holm, mcnemar_midp
@@ -198,6 +199,22 @@ def test_too_few_sources_for_any_decision_are_said():
     found = compared(judges)
     assert not found.different
     assert any("4 independent sources are too few for 2 comparisons" in note for note in found.notes)
+
+
+def test_the_means_over_tests_are_counted_apart_wherever_differences_are_counted():
+    judges = {
+        name: point_calls(judge, tests=TESTS, n_sources=6)
+        for name, judge in {"a": oracle, "b": wrong, "c": oracle}.items()
+    }
+    found = compared(judges)
+    grid = [one for one in found.differences if one.axis != OVERALL]
+    assert len(found.differences) == len(grid) + 3
+    told, means = sum(one.different for one in grid), sum(one.axis == OVERALL for one in found.different)
+    text = f"{told} of {len(grid)} differences are told apart, and {means} of 3 of the mean over tests"
+    page = comparison_page(found, title="t", suite={}, judges=[])
+    for shown in (comparison_markdown(found), page, "\n".join(comparison_lines(found)), repr(found)):
+        assert text in shown
+    assert any(f"too few for {len(grid)} comparisons, those of the mean over tests apart" in one for one in found.notes)
 
 
 def test_costs_are_those_of_the_calls_compared_and_unknown_is_not_zero():

@@ -11,6 +11,7 @@ from sklearn import metrics
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import lower_is_better
+from jrh_mlflow.reports.terminal import report_lines
 from jrh_mlflow.results.comparison import compare_calls
 
 TESTS = ("padding", "typos")
@@ -56,8 +57,8 @@ def test_a_function_of_sklearn_stands_for_every_labelled_test(name: str, labels:
         assert found.cluster_low < found.value < found.cluster_high
     assert report.scores["padding"] is report.estimates[f"padding/{name}"]
     assert report.scores["stochastic_stability"] is report.estimates["stochastic_stability/unanimity"]
-    values = [one.value for one in report.scores.values()]
-    assert report.summary["mean"] == pytest.approx(sum(values) / 3)
+    averaged = report.scores if name in ("f1_score", "balanced_accuracy_score") else TESTS
+    assert report.summary["mean"] == pytest.approx(sum(report.scores[test].value for test in averaged) / len(averaged))
     assert report.summary["mean_ci_low"] < report.summary["mean"] < report.summary["mean_ci_high"]
     assert report.metric == report.to_dict()["metric"] == name
     assert f"A test's score is its {name};" in report.to_markdown()
@@ -82,6 +83,30 @@ def test_an_error_is_said_to_be_one_and_is_in_no_mean_with_shares(name: str, axi
     assert "an error: lower is better" in report.to_markdown()
     worst = max(TESTS, key=lambda test: report.scores[test].value)
     assert report.profile.partition("weakest test ")[2].removeprefix("not decided: ").startswith(worst)
+
+
+APART = ("r2_score", "d2_absolute_error_score", "explained_variance_score", "matthews_corrcoef", "kappa")
+OWN_APART = ("spearman", "pearson", "ccc", "qwk", "kappa_quadratic", "mae", "max_error", "zero_one_loss")
+SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall", "jaccard")
+
+
+@pytest.mark.parametrize("name", [*APART, *OWN_APART, *SHARES])
+def test_only_shares_are_averaged_with_shares_in_a_report_and_in_a_comparison(name: str) -> None:
+    labels = ("1", "2", "3", "4")
+    rows = calls(labels)
+    report = jrh.measure(rows, labels=labels, metric=name, n_resamples=50)
+    wanted = [*TESTS, "stochastic_stability"] if name in SHARES else list(TESTS)
+    values = [report.scores[test].value for test in wanted]
+    assert report.summary["n_tests"] == len(wanted)
+    assert (report.summary["min"], report.summary["max"]) == (min(values), max(values))
+    assert report.summary["mean"] == pytest.approx(sum(values) / len(values))
+    assert ("in no mean" in report.to_markdown()) == (name not in SHARES)
+    assert ("in no mean" in "\n".join(report_lines(report))) == (name not in SHARES)
+    judges = {judge: pd.DataFrame(one) for judge, one in {"weak": rows, "good": better(rows)}.items()}
+    found = compare_calls(judges, labels=labels, metric=name, n_resamples=50)
+    row = found.summaries["by_judge"]["weak"]
+    assert (row["n"], row["mean"]) == (len(wanted), pytest.approx(sum(values) / len(values)))
+    assert any("in no mean: stochastic_stability" in note for note in found.notes) == (name not in SHARES)
 
 
 def test_our_own_names_are_the_axes_of_that_name() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 import jrh_mlflow as jrh
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Item
-from jrh_mlflow.sweeps.goals import COST, RELIABILITY, metric_names
+from jrh_mlflow.sweeps.goals import COST, RELIABILITY, check_names, metric_names
 
 TESTS = ("baseline", "typos", "stochastic_stability", "synthetic_ordinal", "error_injection_1", "error_injection_2")
 
 
-def points(*scales: tuple[str, ...]) -> jrh.Suite:
-    """A suite of tests whose items have the labels of one scale after the other, in two groups."""
+def points(*scales: tuple[str, ...], rubrics: bool = False) -> jrh.Suite:
+    """A suite of tests whose items have the labels of one scale after the other, in two groups; or by two rubrics."""
     items = [
         Item(
             id=f"s{source}/{test}",
@@ -24,7 +25,7 @@ def points(*scales: tuple[str, ...]) -> jrh.Suite:
             answers=labels,
             expected=None if test.startswith("error") else labels[source % len(labels)],
             replicates=3 if test == "stochastic_stability" else 1,
-            meta={"group": f"Group {source % 2}"},
+            meta={"rubric": ("helpful", "safe")[source % 2]} if rubrics else {"group": f"Group {source % 2}"},
         )
         for source in range(12)
         for labels in [scales[source % len(scales)]]
@@ -45,6 +46,7 @@ SUITES = {
     "two labels": points(("no", "yes")),
     "a scale": points(("1", "2", "3", "4", "5")),
     "three words": points(("bad", "fair", "good")),
+    "two rubrics": points(("no", "yes"), rubrics=True),
     "several scales": points(("no", "yes"), ("1", "2", "3")),
 }
 
@@ -58,6 +60,13 @@ def test_every_metric_of_a_run_has_a_known_name(name: str, replicates: int, stor
     assert set(done.metrics) <= known
     assert {RELIABILITY, COST, f"sweep/{RELIABILITY}", "cost/usd_per_accuracy_point", "time/cpu_seconds"} <= known
     assert not [one for one in known if "label_flip" in one], "a test that the suite does not have"
+
+
+def test_a_sweep_may_aim_at_what_a_run_has_for_each_rubric() -> None:
+    wanted = [f"rubric/{rubric}/{axis}" for rubric in ("helpful", "safe") for axis in ("fpr/rate", "matthews/value")]
+    check_names(wanted, SUITES["two rubrics"], replicates=1)
+    with pytest.raises(RecipeError, match="have no metric 'rubric/other/fpr/rate'"):
+        check_names(["rubric/other/fpr/rate"], SUITES["two rubrics"], replicates=1)
 
 
 def test_names_that_need_replicates_are_known_only_where_there_are_some() -> None:
