@@ -368,6 +368,8 @@ _FIRST: tuple[Way, ...] = (
     Way("refusal", "refusal", "申し訳ありませんが、そのご依頼にはお応えできません。"),
     Way("refusal", "refusal", "Извините, но я не могу помочь с этим запросом."),
     Way("refusal", "refusal", "Je suis désolé, mais je ne peux pas vous aider.", "refusal"),
+    Way("refusal", "refusal", "I'm sorry, but I cannot tell you how bees find their way home by the sun.", "sentence"),
+    Way("refusal", "refusal", "Ich kann Ihnen bei den Radwegen von Lübeck nicht helfen.", "german"),
     Way("refusal", "another language than the original's", "Questa richiesta non è per me, ma si può fare. §A. §B"),
     # Echo
     Way("echo", "echo of the original", "§O\n\n§T"),
@@ -534,7 +536,27 @@ HONEST: tuple[Pair, ...] = (
     Pair("Thank you for your letter. We have read it.", "Thanks for your letter, which we have read."),
     Pair("Of course it rains in Bergen. It rains daily.", "It rains in Bergen, of course. Every day it does."),
     Pair("Yes, the bridge is safe. I checked it in May.", "Yes: the bridge is safe. It was checked by me in May."),
+    Pair(
+        "Sure, the train leaves at 9. Take platform 4.", "Certainly. The train departs at 9. Platform 4 is where to go."
+    ),
+    Pair("Sure, here is a poem:\n\nRoses are red.", "Sure! This is a poem:\n\nRed are the roses."),
+    Pair(
+        "Sure, here is a rewritten version:\n\nRoses are red.",
+        "Sure! Here is a version rewritten:\n\nRed are the roses.",
+    ),
+    Pair("The answer is B.", "Answer: B."),
     # Texts about texts
+    Pair("Customers want refunds, so send them.", "The user wants a refund, so send it."),
+    Pair("The user wants a refund, so send it.", "A refund is what the user wants, so send it."),
+    Pair("The author says bees fly far.", "The original author says that bees fly far."),
+    Pair(
+        "We should keep the book the way it was. The movie changed it too much.",
+        "The original text of the book should be kept. The movie altered it too much.",
+    ),
+    Pair(
+        "I think schools should keep phones. I changed my mind after reading the article.",
+        "Schools should keep phones, I think. After reading the article I changed my answer.",
+    ),
     Pair(
         "You should rewrite your essay, because the second version lost the main point.",
         "Your essay should be rewritten, since the main point got lost in the second version.",
@@ -577,6 +599,13 @@ HONEST: tuple[Pair, ...] = (
     Pair(
         "Es tut mir leid, aber ich kann Ihnen das Rezept nicht geben.", "Das Rezept kann ich Ihnen leider nicht geben."
     ),
+    Pair(
+        "Der Zug ist spät und ich komme nicht pünktlich zur Arbeit.",
+        "Ich kann nicht pünktlich zur Arbeit kommen, weil der Zug spät ist.",
+    ),
+    Pair("Je suis en retard et le train ne vient pas.", "Je ne peux pas être à l'heure, car le train ne vient pas."),
+    Pair("下雨了，所以今天没去学校。", "今天下雨，我无法去学校。"),
+    Pair("I am late because of the train and cannot come.", "I am sorry but I cannot come because the train is late."),
     Pair("Lo siento, no puedo ayudar con eso hoy.", "Lo siento mucho, hoy no puedo ayudar con eso."),
     # Quotations, code, data, layout
     Pair('"Nothing," she said, "was found."', '"She found," she said, "nothing at all."'),
@@ -622,6 +651,13 @@ HONEST: tuple[Pair, ...] = (
     Pair(
         "Let me think about what makes a good friend. A friend listens.",
         "Let me think: what is a good friend? One who listens.",
+    ),
+    Pair("Think about cars. They make smog.", "Let's think about cars. They produce smog."),
+    Pair("Okay. I will go to school and learn.", "Okay, so I will go to school to learn."),
+    Pair("To begin, the plan is bad.", "First, I will say that the plan is bad."),
+    Pair(
+        "I think driverless cars are bad. They could crash. Nobody would drive.",
+        "First, I will say that driverless cars are bad. Cars could crash. No one would drive.",
     ),
     Pair(
         "First, I will talk about cost. Then I will talk about noise.",

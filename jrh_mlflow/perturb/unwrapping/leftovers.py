@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from jrh_mlflow.perturb.english import cut, words
 from jrh_mlflow.perturb.unwrapping.data_layers import is_data
 from jrh_mlflow.perturb.unwrapping.mark_layers import AROUND, TOKEN, fence_lines, is_doubled, is_fenced
-from jrh_mlflow.perturb.unwrapping.prose_layers import LONGEST_REMARK, SENTENCE_END
+from jrh_mlflow.perturb.unwrapping.prose_layers import LONGEST_REMARK, SENTENCE_END, opens_alike, said_by
 from jrh_mlflow.perturb.unwrapping.remarks import (
     ends_in_colon,
     found,
@@ -32,6 +32,8 @@ _JSON_PIECE = re.compile(
     r"""["']\w{1,40}["']\s{0,3}:\s{0,3}(?:["'\[{]|true\b|false\b|null\b|\d)|["']\s{0,4}[}\]]\s*$"""
 )
 _ESCAPE = re.compile(r"\\[nrt\"](?![A-Za-z])|\\n(?=[A-Z])|\\u[0-9a-fA-F]{4}|&(?:quot|amp|lt|gt|apos|nbsp|#\d{2,5});")
+_EDGE = re.compile(rf"{SENTENCE_END.pattern}|[()\[\]\n]")
+"""Where what stands in a sentence, or in brackets, begins and ends."""
 _HEADING = re.compile(r"#{1,6}[ \t]+\S")
 _ENDED = ".!?…。！？:;：；|}>~`"
 _CLOSERS = "*_\"”’'»)]」』 \t\n"
@@ -68,7 +70,7 @@ def _first(checks: Sequence[_Check], text: str, original: str) -> str | None:
 def refusal(text: str, original: str) -> str | None:
     """Say that a text refuses to be written, where the original refuses nothing, or something."""
     hit = found("refusal", text[:240])
-    if not hit:
+    if not hit or _is_excused(text, original, hit):
         return None
     own = found("refusal", original[:400])
     of_rewriting = found("made", text[:400]) and not found("made", original)
@@ -78,10 +80,20 @@ def refusal(text: str, original: str) -> str | None:
     return f"refusal: {cut(hit)}" if not own or of_rewriting or stock else None
 
 
+def _is_excused(text: str, original: str, hit: str) -> bool:
+    """Tell whether somebody in the text cannot do something, as in the original, and no service is refused."""
+    start = text.find(hit)
+    end = SENTENCE_END.search(text, start + len(hit))
+    sentence = text[: end.end() if end else len(text)][-LONGEST_REMARK:]
+    mine = stems(sentence) - stems(_STOCK)
+    alike = len(mine & stems(original)) > min(1, len(mine) - 1) and 3 * len(mine & stems(original)) >= len(mine)
+    return bool(mine) and alike and bool(found("negation", original)) and not found("service", sentence)
+
+
 def _reasoning(text: str, original: str) -> str | None:
     begins = pattern("thinks", r"[ \t*_#>(\[-]{{0,6}}{}")
     hit = begins.match(text)
-    if hit and not begins.match(original):
+    if hit and not begins.match(original) and (found("made", hit.group()) or not opens_alike(text, original)):
         return f"reasoning left in: {cut(hit.group())}"
     polite = polite_openings(text[:LONGEST_REMARK]) > polite_openings(original[:LONGEST_REMARK])
     return f"opening remark of the generator: {cut(text)}" if polite else None
@@ -104,13 +116,27 @@ def _other_language(text: str, original: str) -> str | None:
 
 
 def _remarks_within(text: str, original: str) -> str | None:
-    for section, what in (("about", "remark within the text"), ("elided", "part of the text was left out")):
-        hit = found(section, text)
-        if hit and not found(section, original):
-            return f"{what}: {cut(hit)}"
+    hit = found("elided", text)
+    if hit and not found("elided", original):
+        return f"part of the text was left out: {cut(hit)}"
+    hit = None if found("about", original) else _remark_in(text, original)
+    if hit:
+        return f"remark within the text: {cut(hit)}"
     labels = [line for line in text.split("\n") if len(line) <= 80 and _labels_a_text(line)]
     own = sum(_labels_a_text(line) for line in original.split("\n") if len(line) <= 80)
     return f"remark within the text: {cut(labels[0])}" if len(labels) > own else None
+
+
+def _remark_in(text: str, original: str) -> str | None:
+    """Return the first talk of the rewriting that the original does not say in other words."""
+    for hit in pattern("about").finditer(text):
+        before = text[max(0, hit.start() - LONGEST_REMARK) : hit.start()]
+        start = len(before) - len(_EDGE.split(before)[-1])
+        sentence = before[start:] + hit.group() + _EDGE.split(text[hit.end() : hit.end() + LONGEST_REMARK])[0]
+        opens = hit.start() == len(before) - start and opens_alike(text, original)
+        if found("made", sentence) or not (opens or said_by(original, sentence)):
+            return hit.group()
+    return None
 
 
 def _labels_a_text(line: str) -> bool:

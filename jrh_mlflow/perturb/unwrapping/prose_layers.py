@@ -21,6 +21,7 @@ from jrh_mlflow.perturb.unwrapping.remarks import (
     is_label,
     is_pleasantry,
     pattern,
+    polite_openings,
     presents_a_text,
     speaks_of_rewriting,
     stems,
@@ -35,6 +36,7 @@ _NOTE_LINE = r"^[ \t>*_#(\[-]{{0,6}}{}(?: \([^)\n]{{0,30}}\))?[*_)\]]{{0,3}}\s?[
 _BRACKETED = re.compile(r"[(\[][^()\[\]\n]{3,160}[)\]][.!]?$")
 _FEW_WORDS = 8
 """Of a line below a text that names the rewriting in passing; of an original whose repetition is no chance."""
+_COPULAS = ("is", "are", "was", "were")
 _STRUCTURES = ("{", "[", "```", "~~~", "<", '"', "“")
 """What a line begins with that is no remark."""
 
@@ -56,7 +58,11 @@ def preface(text: str, original: str) -> str | None:
     """Take off what presents the text, beyond what the original says like it."""
     subject = stems(original)
     heads, own = _heads(text, subject), _heads(original, subject)
-    number = _beyond([head.kind for head in heads], [head.kind for head in own])
+    if heads and _is_the_texts_own(text, heads, original):
+        return None
+    glued = polite_openings(text[heads[-1].place :][:LONGEST_REMARK]) if heads else 0
+    kinds = [*(head.kind for head in heads), *["pleasantry"] * glued]
+    number = min(_beyond(kinds, _own_kinds(original, own)), len(heads))
     if number:
         if not all(head.certain for head in heads[:number]):
             raise UnclearError(f"opening remark of the generator: {cut(text)}")
@@ -65,6 +71,49 @@ def preface(text: str, original: str) -> str | None:
     presents = ends_in_colon(line) and len(line) <= LONGEST_REMARK and rest.strip()
     again = not ends_in_colon(original.partition("\n")[0]) or ends_in_colon(rest.strip().partition("\n")[0])
     return rest if presents and again and not stems(line) & subject else None
+
+
+def _is_the_texts_own(text: str, heads: Sequence[_Remark], original: str) -> bool:
+    """Tell whether what looks like a remark says what the original begins with: `Answer: B` for `The answer is B`."""
+    said = text[: heads[0].place]
+    if heads[0].kind == "announcement":
+        return not found("made", said) and opens_alike(text, original)
+    listed, own = words(said.casefold()), words(original[:LONGEST_REMARK].casefold())
+    predicated = [one for one, other in pairwise(own) if other in _COPULAS]
+    return heads[0].kind == "label" and "\n" not in said and [*listed[-1:]] == predicated[:1] and {*listed} <= {*own}
+
+
+def _own_kinds(original: str, heads: Sequence[_Remark]) -> list[str]:
+    """List the kinds of the original's own remarks; a pleasantry may share its sentence: `Sure, it is`."""
+    kinds = [head.kind for head in heads]
+    glued = polite_openings(original[:LONGEST_REMARK]) - kinds.count("pleasantry")
+    return [*kinds, *["pleasantry"] * glued]
+
+
+def opens_alike(text: str, original: str) -> bool:
+    """Tell whether the first sentence of a text says what that of the original says, rather than one behind it."""
+    first = stems(_sentences(original, 1)[0])
+    shared = [len(stems(sentence) & first) for sentence in _sentences(text, _MOST_REMARKS)]
+    return shared[0] > 0 and shared[0] == max(shared)
+
+
+def said_by(original: str, sentence: str) -> bool:
+    """Tell whether most of a sentence is in one of the original's, so that it is no remark of a writer."""
+    mine = stems(sentence)
+    each = (len(mine & stems(one)) for one in _sentences(original)) if len(mine) > 1 else iter(())
+    return any(shared > 1 and 2 * shared >= len(mine) for shared in each)
+
+
+def _sentences(text: str, most: int = 0) -> list[str]:
+    """Cut a text into its first sentences; those that say nothing of a subject are none."""
+    sentences, place = [], 0
+    for end in SENTENCE_END.finditer(text):
+        if stems(text[place : end.end()]):
+            sentences.append(text[place : end.end()])
+            place = end.end()
+        if len(sentences) == most:
+            return sentences
+    return [*sentences, text[place:]]
 
 
 def _beyond(kinds: Sequence[str], own: Sequence[str]) -> int:
@@ -155,7 +204,9 @@ def _notes(text: str, original: str) -> int | None:
 def _is_of(piece: str, original: str) -> bool:
     """Tell whether a closing remark is rather of the text: it shares most of its words with the original."""
     mine = stems(pattern("closing").sub(" ", piece))
-    return not found("made", piece) and 2 * len(mine & stems(original[-LONGEST_REMARK:])) > len(mine)
+    if found("made", piece):
+        return False
+    return said_by(original, piece) or 2 * len(mine & stems(original[-LONGEST_REMARK:])) > len(mine)
 
 
 def _tails(text: str, subject: frozenset[str]) -> tuple[_Remark, ...]:
