@@ -327,8 +327,8 @@ class GenerationSettings(Options):
     invalid: Any = option(
         None,
         "names of tests",
-        "Tests that the rubric makes invalid, because it grades what they change; or propose: ask the validator.",
-        metavar="TESTS|propose",
+        "Tests that the rubric makes invalid, because it grades what they change; propose: ask the validator; none.",
+        metavar="TESTS|propose|none",
     )
     rubrics: Any = option(
         None, "a list", "Of several rubrics the ids of those to use. [all]", flag="rubric-id", metavar="A,B"

@@ -53,6 +53,7 @@ UNLABELLED = (
 UNVERIFIED = "unverified"
 """The `label_source` of items whose label no validator confirmed."""
 _TRACES = "traces:"
+_UNDO = "With `invalid: none` (--invalid none) they are made."
 _ONLY_TRANSCRIPTS = ("violation", "preprocess", "max_steps", "plans", "epochs", "planner", "editor", "summary")
 """Arguments of `generate` that speak about transcripts only."""
 _TRANSCRIPT_ROLES = ("label", "group")
@@ -158,7 +159,7 @@ class GenerationPlan:
 
     def notes(self, *, by_rule: bool) -> tuple[str, ...]:
         """Return what a reader of the suite should know; `by_rule` when no model writes."""
-        return (*self.remarks, *invalid_note(self.invalid))
+        return (*self.remarks, *(f"{note} {_UNDO}" for note in invalid_note(self.invalid)))
 
     def settings(self) -> dict[str, Any]:
         """Return what decides what is made besides seeds, labels, rubric and tests."""
@@ -414,9 +415,12 @@ def _valid(plan: Plan, invalid: object) -> Plan:
     Raises:
         RecipeError: when a name is not known, or no test is left.
     """
-    valid = plan.without(read_invalid(invalid, plan.tests)[0])
+    chosen = {test.name for test in plan.tests}
+    named = read_invalid(invalid, plan.tests)[0]
+    valid = plan.without({name: why for name, why in named.items() if name in chosen})
     if not valid.tests:
-        raise RecipeError(f"All tests that were chosen are invalid under this rubric: {', '.join(valid.invalid)}.")
+        told = f"All tests that were chosen are invalid under this rubric: {', '.join(valid.invalid)}."
+        raise RecipeError(f"{told} {_UNDO}")
     return valid
 
 

@@ -151,12 +151,16 @@ class PreparedGeneration:
 
     @cached_property
     def lacking(self) -> Mapping[str, str]:
-        """Models that cannot be asked, and what each lacks: a key, an address."""
+        """Models that cannot be asked, each with one message on what all of them lack: a key, an address."""
         writers = [(role, one.as_judge()) for role, one in self.writers.items() if isinstance(one, Generator)]
         asked = [*writers, ("validator", self.validator), ("labeller", self.labeller)]
         found = [(role, judge.model, judge.lacks()) for role, judge in asked if isinstance(judge, ModelJudge)]
-        # The generator comes last, and so is named where one model does both.
-        return {model: f"The {role} {lacks}" for role, model, lacks in reversed(found) if lacks}
+        told: dict[str, str] = {}
+        for role, model, lacks in found:
+            if lacks:
+                # The generator comes first, and so is named where one model does both.
+                told.setdefault(model, f"The {role} {lacks}")
+        return dict.fromkeys(told, " ".join(told.values()))
 
     def budget(self) -> str | None:
         """Name the budget by what is made: running again with a higher cap continues it."""

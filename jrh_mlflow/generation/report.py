@@ -18,6 +18,7 @@ from jrh_mlflow.generation.labelling import label_table
 from jrh_mlflow.generation.outcomes import NOT_ASKED, Counts, Made, SetAside
 from jrh_mlflow.generation.prepared import PreparedGeneration
 from jrh_mlflow.generation.writers import Writer
+from jrh_mlflow.options import OFFLINE
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import ReliabilityTest
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, table
@@ -95,7 +96,9 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
         manifest = {}
     found = {**(manifest.get("origin") or {}), "name": manifest.get("name")}
     wanted = {**_made_from(prepared, prepared.writer_settings()), "name": prepared.settings.suite_name}
-    differing = [name for name, value in _as_saved(wanted).items() if found.get(name) != value]
+    if found.get("builder") != wanted["builder"]:
+        check_free(items, force=False, holds="is another suite")
+    differing = _told_apart(found, _as_saved(wanted))
     proposed = (found.get("invalid") or {}) if prepared.proposals() else {}
     if list(found.get("tests") or ()) != [test.name for test in prepared.plan.tests if test.name not in proposed]:
         differing.append("tests")
@@ -104,6 +107,17 @@ def check_folder(prepared: PreparedGeneration, folder: Path, *, force: bool) -> 
         differing.append("parameters of tests")
     if differing:
         check_free(items, force=False, holds=f"is another suite: it differs in {', '.join(sorted(differing))}")
+
+
+def _told_apart(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Name what differs from a manifest by what a user sets."""
+    # Rules are drawn by the suite's seed: another one is no other generator.
+    seed = {} if wanted["generator"].get("kind") != OFFLINE else {"seed": wanted["seed"]}
+    before = {**found, "generator": {**(found.get("generator") or {}), **seed}}
+    names = [name for name, value in wanted.items() if before.get(name) != value]
+    rows = "rows drawn" if {"seed", "n_seeds"} & set(names) else "rows or labels"
+    said = {"dataset_sha256": rows, "n_seeds": rows, "rubric_sha256": "rubric"}
+    return list(dict.fromkeys(said.get(name, name) for name in names))
 
 
 def _told_otherwise(test: ReliabilityTest, before: Mapping[str, object]) -> bool:

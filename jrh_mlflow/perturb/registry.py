@@ -223,13 +223,13 @@ def read_invalid(given: object, tests: Sequence[ReliabilityTest]) -> tuple[dict[
 
     Args:
         given: Names (a list, or joined by commas; `name=reason`) or a mapping from name to reason; `propose` may be
-            among them.
+            among them. None, `none` or an empty text: no test is.
         tests: Those that were chosen; others may be named, too.
 
     Raises:
         RecipeError: for a name that is not known, with the nearest one that is.
     """
-    if given is None:
+    if given is None or (isinstance(given, str) and given.strip().lower() in ("", "none")):
         return {}, False
     entries = split_entries(given) if isinstance(given, str) else given
     if not isinstance(entries, Mapping) and isinstance(entries, Iterable):

@@ -67,6 +67,8 @@ def read_labels(
     # The same number, or the same word whatever its capitals.
     answers = {label_key(answer): answer for answer in allowed.answers}
     matches = {text: answers[label_key(text)] for text in set(known) if label_key(text) in answers}
+    if not matches and (meant := _as_mapping(labels if scale is None else scale)):
+        raise RecipeError(f"Labels with meanings are a mapping: `{'labels' if scale is None else 'scale'}={meant}`.")
     outside = [text not in matches and text != "" for text in texts]
     refuse_rows(column, f"must hold one of {_listed(allowed.answers)}", outside, ids=ids, shown=cells)
     return [matches.get(text or "", "") for text in texts], allowed
@@ -196,6 +198,14 @@ def _given(labels: GivenLabels, scale: GivenLabels) -> Labels | None:
     return Labels(answers=_levels(scale), ordinal=True, meanings=_meanings(scale, "scale"))
 
 
+def _as_mapping(given: GivenLabels) -> dict[str, str] | None:
+    """Return labels that are each written LABEL=MEANING, as on the command line, the way they must be given."""
+    parts = [] if given is None or isinstance(given, Mapping) else [str(one).partition("=") for one in given]
+    if not parts or not all(label.strip() and meaning.strip() for label, _, meaning in parts):
+        return None
+    return {label.strip(): meaning.strip() for label, _, meaning in parts}
+
+
 def _meanings(given: object, name: str) -> dict[str, str]:
     """Return what each label means, in one line; a label whose meaning is None has none."""
     found: dict[str, str] = {}
@@ -234,7 +244,8 @@ def _spelled(values: Sequence[object] | Mapping[Any, object], name: str) -> tupl
     """Return given labels as text, each once."""
     texts = [label_text(value) for value in values] if _is_list(values) or isinstance(values, Mapping) else []
     if not texts or None in texts:
-        raise RecipeError(f"`{name}` must list labels (text or numbers), but got {values!r}.")
+        how = f'or map each to what it means, {name}={{"0": "not harmful", "1": "harmful"}}'
+        raise RecipeError(f"`{name}` must list labels (text or numbers), {how}, but got {values!r}.")
     answers = tuple(text for text in texts if text is not None)
     if len({label_key(answer) for answer in answers}) < len(answers):
         raise RecipeError(f"`{name}` must list each label once, whatever its capitals, but got {values!r}.")

@@ -291,6 +291,10 @@ def test_a_recipe_runs_by_rules_and_without_a_key_when_its_generator_is_none(
         (("--generator", "openai/writer", "--validator", "none"), "The generator openai/writer needs a key: set"),
         (("--generator", "openai/writer"), "The generator openai/writer needs a key: set OPENAI_API_KEY"),
         (("--validator", "openai/checker"), "The validator openai/checker needs a key: set OPENAI_API_KEY"),
+        (
+            ("--generator", "openai/writer", "--validator", "deepseek/checker"),
+            "The generator openai/writer needs a key: set OPENAI_API_KEY. The validator deepseek/checker needs a key",
+        ),
     ],
 )
 def test_a_missing_key_is_named_with_whose_it_is_before_a_run_is_opened(
@@ -299,6 +303,7 @@ def test_a_missing_key_is_named_with_whose_it_is_before_a_run_is_opened(
     from mlflow import MlflowClient
 
     monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
     client = MlflowClient(store_uri)
     told = (*MAPPED, "--rubric", RUBRIC, "--tests", "label_flip", "--n", 4, "--tracking-uri", store_uri)
     told = (*told, "--experiment", "no-key", *models, "-o", "suite")
@@ -326,6 +331,27 @@ def test_what_the_journal_answers_needs_no_key(table: Path, store_uri: str, monk
     assert kept["metrics"]["calls/cached"] == kept["metrics"]["calls/total"] == paid["metrics"]["calls/total"] > 0
 
 
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        (("--seed", 1), "rows drawn, seed"),
+        (("--n", 5), "rows drawn"),
+        (("--rubric", "Is it good?"), "rubric"),
+        (("--labels", "pass,fail"), "rows or labels"),
+        (("--tests", "markdown"), "tests"),
+        (("--name", "mine"), "name"),
+    ],
+)
+def test_a_folder_with_another_suite_is_refused_by_the_settings_that_differ(
+    changed: tuple[object, ...], named: str, table: Path, store_uri: str
+) -> None:
+    told = (*MAPPED, "--rubric", RUBRIC, "--tests", "typos", "--n", 4, "-o", "suite", "--tracking-uri", store_uri)
+    assert cli("generate", table, *told).exit_code == 0
+    refused = cli("generate", table, *told, *changed)
+    assert f"it differs in {named}. Give" in str(refused.exception)
+    assert isinstance(refused.exception, RecipeError)
+
+
 def test_a_folder_with_another_suite_is_refused_before_anything_is_paid(
     table: Path, store_uri: str, tmp_path: Path
 ) -> None:
@@ -343,25 +369,6 @@ def test_a_folder_with_another_suite_is_refused_before_anything_is_paid(
         assert (tmp_path / "suite" / "suite.jsonl").read_bytes() == content
         forced = generated(table, store_uri, *model, "-o", "suite", "--force")
     assert forced["suite"]["sha256"] == jrh.load_suite("suite").sha256 != first["suite"]["sha256"]
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (("--rubric", "Is it short?"), "rubric_sha256"),
-        (("--seed", 1), "seed"),
-        (("--n", 6), "dataset_sha256, n_seeds"),
-        (("--name", "other"), "name"),
-    ],
-)
-def test_other_settings_are_named_when_the_folder_is_refused(
-    change: tuple[object, ...], named: str, table: Path, store_uri: str
-) -> None:
-    told = (*MAPPED, "--rubric", RUBRIC, "--tests", "typos", "--n", 4, "-o", "suite", "--tracking-uri", store_uri)
-    assert cli("generate", table, *told).exit_code == 0
-    refused = cli("generate", table, *told, *change)
-    assert named in str(refused.exception)
-    assert isinstance(refused.exception, RecipeError)
 
 
 def test_the_same_suite_again_is_fine_and_keeps_what_a_review_noted(

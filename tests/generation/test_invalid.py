@@ -157,6 +157,30 @@ def test_a_folder_takes_the_same_suite_again_though_tests_were_proposed(store_ur
     assert set(jrh.load_suite(tmp_path / "s").origin["invalid"]) == {"typos"}
 
 
+def test_the_command_line_undoes_the_tests_that_a_recipe_calls_invalid(store_uri: str, tmp_path: Path) -> None:
+    pd.DataFrame(rows(2)).to_csv(tmp_path / "answers.csv", index=False)
+    recipe = {"dataset": "answers.csv", "rubric": RUBRIC, "labels": list(LABELS), "tracking_uri": store_uri}
+    recipe |= {"tests": ["markdown"], "invalid": ["typos", "padding"]}
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe), encoding="utf-8")
+
+    def made(*options: str) -> tuple[dict[str, Any], list[str]]:
+        folder = tmp_path / "-".join(options).replace("/", "_")
+        told = ["generate", str(tmp_path / "recipe.yaml"), "--tests", "typos,markdown", *options, "-o", str(folder)]
+        done = CliRunner().invoke(group, [*told, "--json"], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        facts = json.loads(done.stdout)
+        return facts["tests"], [note for note in facts["notes"] if "invalid" in note]
+
+    tests, (note,) = made("--seed", "0")
+    assert set(tests) == {"markdown"}
+    assert "typos" in note
+    assert "padding" not in note, "it was not asked for"
+    assert "--invalid none" in note
+    for undone in ("", "none"):
+        tests, notes = made("--invalid", undone)
+        assert (set(tests), notes) == ({"typos", "markdown"}, [])
+
+
 def test_every_test_that_expects_an_unchanged_answer_of_a_changed_response_says_what_changes() -> None:
     silent = {name for name, test in TESTS.items() if test.expects.text == "answer unchanged" and not test.changes}
     assert silent == {"rubric_paraphrase"}

@@ -301,6 +301,10 @@ def test_given_labels_keep_their_order_and_spelling():
     assert read_seeds(rows([1.0, 0.0]), labels=[1, 0])[1].answers == ("1", "0")
 
 
+def test_labels_may_hold_an_equals_sign_where_the_rows_do():
+    assert read_seeds(rows(["x=1", "x=2"]), labels=["x=1", "x=2"])[1].answers == ("x=1", "x=2")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -309,6 +313,9 @@ def test_given_labels_keep_their_order_and_spelling():
         ({"labels": []}, "must list labels"),
         ({"labels": "yes,no"}, "must list labels"),
         ({"labels": {"a", "b"}}, "must list labels"),
+        ({"labels": "1=not harmful,2=harmful"}, 'or map each to what it means, labels={"0": "not harmful", '),
+        ({"labels": ["1=not harmful", "2=harmful"]}, "a mapping: `labels={'1': 'not harmful', '2': 'harmful'}`"),
+        ({"scale": ["1=bad", "2=fair", "3=good"]}, "a mapping: `scale={'1': 'bad', '2': 'fair', '3': 'good'}`"),
         ({"labels": ["a", None]}, "must list labels"),
         ({"labels": ["a", "A"]}, "each label once"),
         ({"labels": [1, "1.0"]}, "each label once"),

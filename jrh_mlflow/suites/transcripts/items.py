@@ -205,7 +205,7 @@ def _expected(
         if unknown := [name for name in label if name not in ids]:
             raise RecipeError(f"There is no transcript {unknown[0]!r} to label.{suggest(str(unknown[0]), ids)}")
     cells = translated(cells, values)
-    found = read_labels(cells, column=column, ids=ids, labels=answers, unlabelled=unlabelled)[0]
+    found = read_labels(cells, column=column, ids=ids, labels=dict.fromkeys(answers), unlabelled=unlabelled)[0]
     return [text or None for text in found]
 
 
