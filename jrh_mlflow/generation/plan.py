@@ -34,6 +34,7 @@ from jrh_mlflow.perturb import (
     read_invalid,
 )
 from jrh_mlflow.perturb.agents import messages_text, violation_label
+from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.presentation import Message
@@ -49,6 +50,10 @@ from jrh_mlflow.suites.transcripts.preprocessing import check_steps
 UNLABELLED = (
     "Of {} transcripts the log's own label is not known: a rule cannot tell whether they broke the rubric, so the "
     "labels of their agent_positives are not certain. Name the label (--map label=FIELD), or give a generator."
+)
+FLIPPED_BY_RULE = (
+    "A rule can neither write in nor take out what these labels detect, so the labels of label_flip are not certain. "
+    "Give a generator, or pass_required=False, which reports them apart."
 )
 UNVERIFIED = "unverified"
 """The `label_source` of items whose label no validator confirmed."""
@@ -159,7 +164,9 @@ class GenerationPlan:
 
     def notes(self, *, by_rule: bool) -> tuple[str, ...]:
         """Return what a reader of the suite should know; `by_rule` when no model writes."""
-        return (*self.remarks, *(f"{note} {_UNDO}" for note in invalid_note(self.invalid)))
+        flips = by_rule and self.labels.grading is False and any(isinstance(test, LabelFlip) for test in self.tests)
+        invalid = [f"{note} {_UNDO}" for note in invalid_note(self.invalid)]
+        return (*self.remarks, *invalid, *([FLIPPED_BY_RULE] if flips else []))
 
     def settings(self) -> dict[str, Any]:
         """Return what decides what is made besides seeds, labels, rubric and tests."""

@@ -189,3 +189,11 @@ def test_generate_returns_the_suite_alone(store_uri: str) -> None:
     )
     assert isinstance(suite, jrh.Suite)
     assert suite.origin["builder"] == "generate"
+
+
+def test_what_labels_detect_no_rule_can_flip_and_the_suite_says_so(store_uri: str) -> None:
+    about = {"tests": "label_flip", "validator": "none"}
+    detected = run(rows(4, levels=("safe", "unsafe")), None, store_uri, labels=("safe", "unsafe"), **about)
+    assert any("labels of label_flip are not certain" in note for note in detected.made.notes)
+    graded = run(rows(4), None, store_uri, **about)
+    assert not any("label_flip" in note for note in graded.made.notes)
