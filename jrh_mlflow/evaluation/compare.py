@@ -93,9 +93,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         names = ", ".join(brief_name(run.judge) for run in self.runs[:3]) + (", …" if len(self.runs) > 3 else "")
-        told = f"{len(self.contrasts.different)} of {len(self.contrasts.differences)} differences told apart"
         on = f"on {brief_name(self.runs[0].suite.name)}"
-        return f"Comparison({len(self.runs)} judges {on} ({names}): {told}, {brief_run(self.run_id)})"
+        return f"Comparison({len(self.runs)} judges {on} ({names}): {self.contrasts.told}, {brief_run(self.run_id)})"
 
     def _repr_html_(self) -> str:
         suite, costs = self.runs[0].suite, {name: row["usd"] for name, row in self.contrasts.costs.items()}
