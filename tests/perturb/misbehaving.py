@@ -115,6 +115,10 @@ PAIRS: dict[str, Pair] = {
         "you.\n\nLet "
         "me know if it fails to arrive.\n\nKind regards\nJonas Weber",
     ),
+    "offer": Pair(
+        "Basil needs six hours of light and water from below. Let me know if you need more help!",
+        "Six hours of light and water from below are what basil needs. Tell me if more help is needed!",
+    ),
     "unfinished": Pair(
         "Volcanoes form where plates of the crust move apart or collide. Magma rises through cracks, and gas drives it "
         "upwards. Some volcanoes sleep for centuries before they erupt again, and people build villages on "
@@ -213,6 +217,11 @@ _FIRST: tuple[Way, ...] = (
     Way("preface", _ASIDE_REMARK, "Certainly, §T"),
     Way("preface", _ASIDE_REMARK, "I have rewritten it as follows. §T"),
     Way("preface", _ASIDE_REMARK, "Sure, no problem, so here goes with a rewritten text for you. §T", "paragraphs"),
+    Way("preface", UNWRAP, "Sure, here you go.\n§T", "sure"),
+    Way("preface", UNWRAP, "You could say: §T"),
+    Way("preface", UNWRAP, "How about this: §T", "sure"),
+    Way("preface", UNWRAP, "Aquí tienes: §T"),
+    Way("preface", UNWRAP, "(Rewritten) §T"),
     # Headings and labels
     Way("heading", UNWRAP, "**Rewritten text:**\n\n§T"),
     Way("heading", UNWRAP, "**Rewritten text:** §T", "german"),
@@ -258,6 +267,12 @@ _FIRST: tuple[Way, ...] = (
     Way("remark", _CLOSING, "§A [Note: I changed the wording of the next part] §B"),
     Way("remark", "part of the text was left out", "§A (the rest of the text remains the same)."),
     Way("remark", _WITHIN, "§A As requested, the rewritten part follows. §B", "paragraphs"),
+    Way("remark", UNWRAP, "§T\n\nLet me know if you need more help!", "offer"),
+    Way("remark", _CLOSING, "§T Let me know if you need more help!", "offer"),
+    Way("remark", _CLOSING, "§T I hope this helps!", "offer"),
+    Way("remark", _CLOSING, "§T Is this what you wanted?"),
+    Way("remark", _CLOSING, "§T The meaning of the original was kept."),
+    Way("remark", "a paragraph that has nothing to do", "§T\n\nCheers!"),
     # JSON
     Way("json", UNWRAP, '{"text": "§J", "ok": true}'),
     Way("json", UNWRAP, '{"text": "§J", "ok": true}', "quoted"),
@@ -297,6 +312,8 @@ _FIRST: tuple[Way, ...] = (
     Way("yaml", UNWRAP, "text: '§T'", "prose"),
     Way("yaml", UNWRAP, "```yaml\nrewritten_text: |-\n  §2\nnotes: kept all numbers\n```", "paragraphs"),
     Way("yaml", UNWRAP, "output:\n  text: |\n    §4\n  ok: true", "list"),
+    Way("json", UNWRAP, "const text = `§T`;"),
+    Way("quotes", UNWRAP, "| Text |\n|---|\n| §T |"),
     # Code fences
     Way("fence", UNWRAP, "```\n§T\n```"),
     Way("fence", UNWRAP, "```text\n§T\n```", "list"),
@@ -319,6 +336,8 @@ _FIRST: tuple[Way, ...] = (
     Way("quotes", UNWRAP, "**§T**"),
     Way("quotes", UNWRAP, "> §Q", "paragraphs"),
     Way("quotes", UNWRAP, "(§T)", "sentence"),
+    Way("quotes", UNWRAP, "$§T$"),
+    Way("quotes", UNWRAP, "1. §T"),
     Way("quotes", UNWRAP, 'Rewritten text: "§T"'),
     Way("quotes", "a mark without its other half", '"§T'),
     Way("quotes", "a mark without its other half", "§T”", "paragraphs"),
@@ -353,6 +372,9 @@ _FIRST: tuple[Way, ...] = (
     ),
     Way("reasoning", "reasoning left in", "Step 1: Identify the claims.\nStep 2: Reorder them.\n\n§T", "paragraphs"),
     Way("reasoning", "reasoning left in", "Zuerst muss ich den Satzbau ändern. §T", "german"),
+    Way("reasoning", "reasoning left in", "Key facts: Leeds, 2021, 14 percent. Final: §T"),
+    Way("reasoning", "reasoning left in", "Hmm. Maybe start with residents.\n\n§T"),
+    Way("reasoning", "reasoning left in", "The text has two sentences about Leeds. Keep both.\n\n§T"),
     # Refusals
     Way("refusal", "refusal", "I'm sorry, but I can't help with that."),
     Way("refusal", "refusal", "I cannot assist with rewriting this content, because it may be harmful."),
@@ -374,6 +396,7 @@ _FIRST: tuple[Way, ...] = (
     # Echo
     Way("echo", "echo of the original", "§O\n\n§T"),
     Way("echo", "echo of the original", "§T\n\n§O", "german"),
+    Way("echo", "echo of the original", "§O -> §T"),
     Way("echo", UNWRAP, "Original text:\n§O\n\nRewritten text:\n§T"),
     Way("echo", UNWRAP, "**Original:** §O\n\n**Rewritten:** §T", "sentence"),
     Way("echo", UNWRAP, "Answer with the rewritten text and nothing else.\n§T"),
@@ -385,7 +408,12 @@ _FIRST: tuple[Way, ...] = (
     Way("several", "several texts", "§T\n\nOR\n\n§A", "paragraphs"),
     Way("several", "a line that separates texts", "§T\n\n---\n\n§A"),
     Way("several", "several texts", "Variante 1: §T\n\nVariante 2: §A", "german"),
+    Way("several", "the text, twice", "§T\n\n§T"),
+    Way("several", "the text, twice", "§T\n§T", "sentence"),
+    Way("several", "the text, twice", "Draft:\n\n§T\n\nRevised:\n\n§T"),
     # Truncation
+    Way("truncation", "truncated", "§H..."),
+    Way("truncation", "truncated", "§H…", "german"),
     Way("truncation", "truncated", "§H"),
     Way("truncation", "truncated", "§H", "german"),
     Way("truncation", "truncated", "§H", "unfinished"),
@@ -634,6 +662,16 @@ HONEST: tuple[Pair, ...] = (
     Pair("<p>Bees fly far.</p>", "<p>Far is where bees fly.</p>"),
     Pair("> Bees fly far.\n> They sleep late.", "> Far is where bees fly.\n> Late they sleep."),
     Pair("- Wash the car\n- Feed the cat", "- Clean the car\n- Give the cat its food"),
+    Pair("Wash it and dry it.", "1. Wash it.\n2. Dry it."),
+    Pair("First. Wash it.\nThen. Dry it.", "1. Wash it, to begin.\n2. Dry it."),
+    Pair("Five dollars is less than 6$", "$5 is less than 6$"),
+    Pair("A cat | a dog", "| A cat | A dog |"),
+    Pair("This is how you do it: boil the water.", "Here is how: the water is to be boiled."),
+    Pair("Perhaps it rains. One could say it pours.", "It may rain: one could say that it pours."),
+    Pair("Bees are small. Try to see one.", "Try this: see a bee. They are small."),
+    Pair("Row, row, row your boat. Row, row, row your boat.", "Row your boat now, do. Row your boat now, do."),
+    Pair("The text is about bees. It says they fly far.", "The text has bees as its subject. They fly far, it says."),
+    Pair("The facts are the same in each report, he said.", "He said: the facts are the same in every report."),
     Pair("1. Wash it.\n2. Dry it.", "First wash it. Then dry it."),
     Pair("First part.\n\n---\n\nSecond part.", "Part one.\n\n---\n\nPart two."),
     Pair("Q: Why is it cold?\nA: The heating broke.", "Q: Why so cold?\nA: Because the heating broke."),

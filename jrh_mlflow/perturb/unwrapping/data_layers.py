@@ -106,7 +106,9 @@ def parsed(text: str) -> Any:
         return _MISSING
     if text[:1] not in set("{[\"'"):
         assigned = _ASSIGNED.match(text)
-        return _literal(text[assigned.end() :].rstrip("; \n")) if assigned else _MISSING
+        value = text[assigned.end() :].rstrip("; \n") if assigned else ""
+        template = len(value) > 2 and value[0] == value[-1] == "`" and value.count("`") == 2
+        return value[1:-1] if template else _literal(value)
     return _literal(text)
 
 

@@ -31,11 +31,13 @@ _PROMPT_MARKER = re.compile(r"(?<!=)={3,}\s*(?:BEGIN|END)\b", re.I)
 _JSON_PIECE = re.compile(
     r"""["']\w{1,40}["']\s{0,3}:\s{0,3}(?:["'\[{]|true\b|false\b|null\b|\d)|["']\s{0,4}[}\]]\s*$"""
 )
+_ARROWS = ("->", "=>", "→", "⇒", "➡", "|")
 _ESCAPE = re.compile(r"\\[nrt\"](?![A-Za-z])|\\n(?=[A-Z])|\\u[0-9a-fA-F]{4}|&(?:quot|amp|lt|gt|apos|nbsp|#\d{2,5});")
 _EDGE = re.compile(rf"{SENTENCE_END.pattern}|[()\[\]\n]")
 """Where what stands in a sentence, or in brackets, begins and ends."""
 _HEADING = re.compile(r"#{1,6}[ \t]+\S")
 _ENDED = ".!?…。！？:;：；|}>~`"
+_FULL_STOPS = ".!?…。！？"
 _CLOSERS = "*_\"”’'»)]」』 \t\n"
 _TAIL_WORDS = 8
 """Last words of an original without a full stop, among which the last one of its rewrite is looked for."""
@@ -202,7 +204,9 @@ def _odd_marks(text: str, original: str) -> str | None:
 
 def _cut_off(text: str, original: str) -> str | None:
     """Say that a text stops in the middle of a sentence where the original does not, or long before it does."""
-    if original.startswith(text) and text != original:
+    if original.startswith(text) and text != original and text[-1:] not in _FULL_STOPS:
+        return f"truncated: {cut(text[-50:])}"
+    if text.rstrip(_CLOSERS).endswith(("...", "…")) and "..." not in original and "…" not in original:
         return f"truncated: {cut(text[-50:])}"
     last = text.rstrip(_CLOSERS)[-1:]
     if not last or last in _ENDED.replace(":", "") or not (last.isalnum() or last in ",:-–—/&("):
@@ -219,12 +223,21 @@ def _cut_off(text: str, original: str) -> str | None:
 
 
 def _repeated(text: str, original: str) -> str | None:
-    """Say that the original stands before or after the text, apart from it."""
+    """Say that the text stands there twice, or the original before or after it, apart from it."""
+    if _is_twice(text) and not _is_twice(original):
+        return "the text, twice"
     if len(original.split()) < _FEW or original not in text or text == original:
         return None
     before, _, after = text.partition(original)
-    apart = before.rstrip(" \t").endswith("\n") or after.lstrip(" \t").startswith("\n")
+    apart = before.rstrip(" \t").endswith("\n") or after.lstrip(" \t").startswith(("\n", *_ARROWS))
     return "echo of the original" if apart and 3 * len(before + after) > len(original) else None
+
+
+def _is_twice(text: str) -> bool:
+    """Tell whether a text ends as it begins, for a third of it or more."""
+    begun = text[: min(_LONG_LINE, len(text) // 2)].rstrip()
+    again = text[max(text.rfind(begun), 0) :]
+    return len(begun.split()) > 2 and again != text and text.startswith(again) and 3 * len(again) > len(text)
 
 
 def _strangers(text: str, original: str) -> str | None:
@@ -237,7 +250,8 @@ def _strangers(text: str, original: str) -> str | None:
     subject = stems(original)
     for part in (paragraphs[0], paragraphs[-1]):
         mine = stems(part)
-        if len(part) <= LONGEST_REMARK and not mine & subject and (len(mine) > 1 or language(part)):
+        known = {word.casefold() for word in words(part)} & {word.casefold() for word in words(original)}
+        if len(part) <= LONGEST_REMARK and not mine & subject and (len(mine) > 1 or language(part) or not known):
             return f"a paragraph that has nothing to do with the original: {cut(part)}"
     return None
 

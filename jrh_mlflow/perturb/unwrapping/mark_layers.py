@@ -39,6 +39,9 @@ _TEXT_TAGS = re.compile(
 )
 _CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.S)
 _COMMAND = re.compile(r"\$*\\(?:boxed|text|textbf|textit|quote|emph)\{(.*)\}\$*", re.S)
+_MATH = re.compile(r"\$(?=[^\d$])([^$]*)\$")
+_CELL = re.compile(r"\|([^|]*)\|")
+_NUMBERED = re.compile(r"^[ \t]{0,8}(\d{1,2})[.)][ \t]", re.M)
 _MARKER = re.compile(
     r"^[ \t]{0,8}[=\-*#<\[~_>+|]{0,12}[ \t]{0,4}\b(?P<what>BEGIN|START|END|STOP|FINISH)\b(?:[ _][A-Z][A-Z _]{0,40})?"
     r"[ \t]{0,4}[=\-*#>\]~_<+:|]{0,12}[ \t]{0,8}$",
@@ -79,7 +82,7 @@ def tags(text: str, original: str) -> str | None:
     """Take off one tag around everything, or keep what stands in the one tag that is named after a text."""
     if (prolog := _PROLOG.match(text)) and not _PROLOG.match(original):
         return text[prolog.end() :]
-    for whole in (_CDATA, _COMMAND):
+    for whole in (_CDATA, _COMMAND, _MATH, _CELL):
         if (content := whole.fullmatch(text)) and not whole.fullmatch(original):
             return content[1]
     opener = _TAG.match(text)
@@ -217,7 +220,7 @@ def _closings(closings: str) -> list[str]:
 
 
 def quoted_lines(text: str, original: str) -> str | None:
-    """Take off `> ` before every line, or the one bullet before everything."""
+    """Take off `> ` before every line, or the one bullet or number before everything."""
     lines = text.split("\n")
     if (
         text.startswith(">")
@@ -225,6 +228,9 @@ def quoted_lines(text: str, original: str) -> str | None:
         and not original.startswith(">")
     ):
         return "\n".join(re.sub(r"^[ \t]*> ?", "", line) for line in lines)
+    if text.startswith(("1. ", "1) ")) and not _NUMBERED.match(original):
+        # The number of a list of one; a list of the text's own begins anew behind it.
+        return text[3:] if _NUMBERED.findall(text)[1:2] in ([], ["1"]) else None
     bullet = re.match(r"[-*•+][ \t]+(?=\S)", text)
     alone = bullet and "\n" not in text and not re.match(r"[-*•+–]\s", original)
     return text[bullet.end() :] if bullet and alone else None

@@ -32,6 +32,7 @@ LONGEST_REMARK = 400
 """Characters of a sentence that is about the text and not of it."""
 SENTENCE_END = re.compile(r"[.!?:][*_\"”’)\]]{0,3}(?=\s|$)|[。！？：][”」』）*_]{0,3}")
 _DASHED_LABEL = re.compile(r"[^\n—–:-]{1,60}\s[—–-]{1,2}\s")
+_BRACKETED_LABEL = re.compile(r"[(\[][^()\[\]\n]{3,60}[)\]][ \t]")
 _NOTE_LINE = r"^[ \t>*_#(\[-]{{0,6}}{}(?: \([^)\n]{{0,30}}\))?[*_)\]]{{0,3}}\s?[:：][*_]{{0,3}}"
 _BRACKETED = re.compile(r"[(\[][^()\[\]\n]{3,160}[)\]][.!]?$")
 _FEW_WORDS = 8
@@ -138,7 +139,7 @@ def _heads(text: str, subject: frozenset[str]) -> tuple[_Remark, ...]:
         own_line = not any(map(str.isalnum, line[length:]))
         length = len(line) if own_line else length
         plain = kind != "announcement" or own_line or ends_in_colon(line[:length].rstrip("—–- "))
-        plain = plain or line[:length].rstrip().endswith(("—", "–", "-"))
+        plain = plain or line[:length].rstrip().endswith(("—", "–", "-", ")", "]"))
         remarks.append(_Remark(kind, place + length, plain))
         skipped = len(rest) - len(rest.lstrip(" \t\n*_" if line[:length].lstrip().startswith(("*", "_")) else " \t\n"))
         place += length + skipped
@@ -152,20 +153,23 @@ def _head(line: str) -> tuple[str, int] | None:
         piece = line[:length]
         if is_pleasantry(piece):
             return "pleasantry", length
-        named = length == len(line) or ends_in_colon(piece) or piece.rstrip().endswith(("—", "–", "-"))
+        named = length == len(line) or ends_in_colon(piece) or piece.rstrip().endswith(("—", "–", "-", ")", "]"))
         if named and is_label(piece):
             return ("announcement" if found("made", piece) else "preface"), length
         if speaks_of_rewriting(piece) or found("about", piece):
             return "announcement", length
         if presents_a_text(piece) or (length == len(line) and found("here", piece) and found("noun", piece)):
             return "preface", length
+        if ends_in_colon(piece) and pattern("lead").fullmatch(piece.strip(" \t*_:：")):
+            return "preface", length
     return None
 
 
 def _piece_ends(line: str) -> Iterator[int]:
     """Yield where the first piece of a line may end: at a dash, at its first sentence, at its own end."""
-    if (dashed := _DASHED_LABEL.match(line)) and is_label(dashed.group()):
-        yield dashed.end()
+    for shape in (_BRACKETED_LABEL, _DASHED_LABEL):
+        if (label := shape.match(line)) and is_label(label.group()):
+            yield label.end()
     sentence = SENTENCE_END.search(line[:LONGEST_REMARK])
     if sentence and sentence.end() < len(line):
         yield sentence.end()
@@ -181,7 +185,10 @@ def closing(text: str, original: str) -> str | None:
     tails, own = _tails(text, stems(original)), _tails(original, frozenset())
     number = _beyond([tail.kind for tail in tails], [tail.kind for tail in own])
     ends = [*(tail.place for tail in tails[:number]), len(text)]
-    if not number or any(_is_of(text[start:end], original) for start, end in pairwise(sorted(ends))):
+    # What the original says at its end is there already: whatever comes behind it is more, though it be like it.
+    complete = 0 < len(own) <= len(tails) - number
+    similar = (_is_of(text[start:end], original) for start, end in pairwise(sorted(ends)))
+    if not number or (not complete and any(similar)):
         return None
     if not all(tail.certain for tail in tails[:number]):
         raise UnclearError(f"closing remark of the generator: {cut(text[tails[number - 1].place :])}")

@@ -70,7 +70,7 @@ def unwrap(text: str, original: str, *, brief: str = "") -> Unwrapped:
 def wrapping(text: str, original: str) -> str | None:
     """Say what is around a text that must be bare, or None."""
     done = unwrap(text, original)
-    return done.problem or (f"wrapped in {done.layers[0]}" if done.layers else None)
+    return f"wrapped in {done.layers[0]}" if done.layers else done.problem
 
 
 def around_a_message(text: str, original: str, *, data: bool = False) -> str | None:
