@@ -35,7 +35,7 @@ from jrh_mlflow.models.prices import (
     worst_case_micro,
 )
 from jrh_mlflow.models.transports import RETRYABLE, TransportError
-from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Call, CallRecord
+from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Call, CallRecord, labels_cell
 from jrh_mlflow.schema.presentation import Answer, Presentation
 from jrh_mlflow.schema.requests import Request, Response
 from jrh_mlflow.text import blank_secrets, clean_text
@@ -493,4 +493,5 @@ def identity(call: Call) -> dict[str, Any]:
         "expected": item.expected or "",
         "label_source": item.label_source,
         "rubric": item.rubric_id,
+        "labels": "" if item.kind == "pair" else labels_cell(item.answers, item.ordinal),
     }

@@ -17,6 +17,7 @@ A mapping says which column, or field of nested JSON (`result.verdict.0`), plays
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -36,11 +37,14 @@ from jrh_mlflow.schema.items import (
     OPTIONAL_COLUMNS,
     OUTCOMES,
     REQUIRED_COLUMNS,
+    SEEN,
+    Answers,
     CallRecord,
     Item,
-    Labels,
+    is_scale,
+    labels_cell,
 )
-from jrh_mlflow.scoring.pointwise import scale_of
+from jrh_mlflow.scoring.pointwise import scale_of, told_labels
 from jrh_mlflow.suites import Suite
 from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table
 from jrh_mlflow.suites.labels import GivenLabels, label_key, read_labels
@@ -49,6 +53,8 @@ from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.read import load_runs
 from jrh_mlflow.tracking.store import Store
+
+logger = logging.getLogger("jrh_mlflow")
 
 _WIDE = ("uv", "vu")
 _LONG = ("order", "answer")
@@ -59,10 +65,13 @@ _NUMBERS: dict[str, Callable[[str], float]] = {
 }
 _AS_RECORDED = ("outcome", "condition", "delta", "replicate", "rationale", *_NUMBERS)
 ROLES = ("item", "judge", "task", "better", *_WIDE, *_LONG, "expected", "group", *_AS_RECORDED)
+_IN_META = tuple(name for name in OPTIONAL_COLUMNS if name in CALL_MEANING)
 GROUP = "group"
 """A column beside those of call records: the category of the item."""
 RUN = "runs:/"
 _SAY_LABELS = "Say what may be answered, low to high, the label to be detected last: --labels no,yes or --scale 1-6"
+
+_OTHERWISE = "--labels (the last one the better or the one to be detected) or --scale says otherwise"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +134,7 @@ def replay(
         mapping: How to read another tool's table.
         suite: The suite that was judged, where it is known: its labels and categories come along. A run has its own.
         labels: What a judge of single responses may answer, the better label or the one to be detected last. Without
-            `labels`, `scale` and `suite` the records must tell.
+            `labels`, `scale` and `suite` the records tell in their column `labels`, or it is guessed, with a note.
         scale: `(low, high)` of whole numbers, or three or more levels from low to high.
         experiment: As for `evaluate`.
         tracking_uri: As for `evaluate`.
@@ -407,16 +416,19 @@ def _with_suite(
     for judge, calls in found.items():
         if suite is not None:
             _check_of_suite(calls, suite)
+        elif answers is not None and not answers.seen:
+            # What later readers find in the records is what these were measured with.
+            calls["labels"] = labels_cell(tuple(answers), answers.ordinal)
         own = suite or recorded_suite(calls, name=path.stem, labels=answers)
         recorded.append(Recorded(judge=judge, calls=calls, suite=own, source=path.name))
     return recorded
 
 
-def _answers(calls: pd.DataFrame, *, labels: GivenLabels, scale: GivenLabels) -> Labels | None:
-    """Return what may be answered, as given or as the records tell; None for pairs.
+def _answers(calls: pd.DataFrame, *, labels: GivenLabels, scale: GivenLabels) -> Answers | None:
+    """Return what may be answered, as given, as the records tell or as it seems; None for pairs.
 
     Raises:
-        CallsError: when the records do not tell it.
+        CallsError: when the records do not tell it, and what was answered does not either.
     """
     given = labels is not None or scale is not None
     if not is_pointwise(calls):
@@ -425,12 +437,25 @@ def _answers(calls: pd.DataFrame, *, labels: GivenLabels, scale: GivenLabels) ->
         return None
     said = sorted({*calls["answer"], *calls["expected"]} - {""})
     if given:
-        return read_labels(said or ["1"], column="answer", ids=None, labels=labels, scale=scale)[1]
-    known = scale_of(said, None)
+        stated = read_labels(said or ["1"], column="answer", ids=None, labels=labels, scale=scale)[1]
+        return Answers(stated.answers, ordinal=stated.stated_order, meanings=stated.meanings)
+    told = told_labels(normalise(calls.drop_duplicates("suite_item")), None)
+    known = scale_of(said, told)
+    if isinstance(told, Answers):
+        return told
     if len(known.labels) < 2 or not known.ordered:
         which = "whose order is not known" if len(known.labels) > 1 else "are not enough to tell"
         raise CallsError(f"The labels {', '.join(map(repr, known.labels)) or '(none)'} {which}. {_SAY_LABELS}.")
-    return Labels(answers=known.labels, ordinal=known.kind == "ordinal")
+    logger.warning("%s", _guessed(known.labels))
+    return Answers(known.labels, seen=len(known.labels) > 2)
+
+
+def _guessed(labels: tuple[str, ...]) -> str:
+    if is_scale(labels):
+        what = f"a scale from {labels[0]} to {labels[-1]}, of which there may be lower and higher levels"
+    else:
+        what = f"labels, {labels[-1]} the better one or the one to be detected"
+    return f"The records do not say what may be answered. {', '.join(labels)} are taken for {what}; {_OTHERWISE}."
 
 
 def _check_of_suite(calls: pd.DataFrame, suite: Suite) -> None:
@@ -444,7 +469,7 @@ def _check_of_suite(calls: pd.DataFrame, suite: Suite) -> None:
         item = items[row.suite_item]
         for column in CALL_MEANING:
             # What is in a table only where it is filled comes from how the item was made.
-            ours = item.meta.get(column) if column in OPTIONAL_COLUMNS else getattr(item, column)
+            ours = item.meta.get(column) if column in _IN_META else getattr(item, column)
             theirs = getattr(row, column)
             if ("" if ours is None else ours) != ("" if pd.isna(theirs) else theirs):
                 raise CallsError(f"Item {item.id!r} of suite {suite.name!r} has {column} {ours!r}, not {theirs!r}.")
@@ -472,7 +497,7 @@ def _log(store: Store, recorded: Recorded, *, seed: int | None, metrics: Metrics
     return log_measured(store, done if texts else done.without_texts(), run_name=facts.label)
 
 
-def recorded_suite(calls: pd.DataFrame, *, name: str, labels: Labels | None = None) -> Suite:
+def recorded_suite(calls: pd.DataFrame, *, name: str, labels: Answers | None = None) -> Suite:
     """Build the suite behind recorded judgments: its items without their texts, in the order of their ids.
 
     Args:
@@ -485,16 +510,17 @@ def recorded_suite(calls: pd.DataFrame, *, name: str, labels: Labels | None = No
     return Suite(name=f"{name} (recorded)", items=items, origin={"builder": "recorded"})
 
 
-def _item(row: Mapping[str, Any], labels: Labels | None) -> Item:
+def _item(row: Mapping[str, Any], labels: Answers | None) -> Item:
+    told = {name: str(row[name]) for name in (GROUP, *_IN_META) if not is_missing(row.get(name))}
     item = Item(
         id=row["suite_item"],
         task=row["task"],
         condition=row["condition"],
         delta=None if pd.isna(row["delta"]) else float(row["delta"]),
         better=row["better"] or None,
-        meta={name: str(row[name]) for name in (GROUP, *OPTIONAL_COLUMNS) if not is_missing(row.get(name))},
+        meta=told | ({"labels": SEEN} if labels is not None and labels.seen else {}),
     )
     if labels is None:
         return item
-    expected, ordinal = row["expected"] or None, labels.stated_order
-    return replace(item, kind="response", expected=expected, answers=labels.answers, ordinal=ordinal)
+    expected = row["expected"] or None
+    return replace(item, kind="response", expected=expected, answers=tuple(labels), ordinal=labels.ordinal)

@@ -32,7 +32,7 @@ from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import LEVEL_LADDERS, LEVEL_PADDED, LEVEL_VACUUM
 from jrh_mlflow.schema.presentation import LABEL_WORDS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, bounded, estimate_share, refuse
-from jrh_mlflow.scoring.pointwise import is_number, left_out
+from jrh_mlflow.scoring.pointwise import is_number, left_out, told_labels
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 PASSED = 0.1
@@ -150,7 +150,7 @@ def level_table(
 ) -> LevelTable:
     """Read normalised records of single responses of known level, in an order that the rows do not decide."""
     frame = frame.sort_values(["suite_item", "replicate"], kind="stable", ignore_index=True)
-    grade, scale = grades(list(frame["answer"]), labels)
+    grade, scale = grades(list(frame["answer"]), told_labels(frame, labels))
     outcome = frame["outcome"].to_numpy(object)
     tasks = pd.factorize(frame["task"], sort=True)
     return LevelTable(

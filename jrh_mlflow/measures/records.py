@@ -25,6 +25,7 @@ from jrh_mlflow.schema.items import (
     USABLE,
     VACUUM,
     WITH_BETTER,
+    read_labels_cell,
 )
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units
 from jrh_mlflow.scoring.pointwise import left_out, plain
@@ -33,8 +34,8 @@ from jrh_mlflow.stats import Array, Codes, Mask, Texts
 _POINTWISE_OUTCOMES = tuple(outcome for outcome in OUTCOMES if outcome != "tie")
 CALL_KEY = ["suite_item", "order", "replicate"]
 """What tells the calls of one judge apart."""
-CALL_MEANING = ["task", "condition", "delta", "better", "expected", *OPTIONAL_COLUMNS]
-"""What two judges on one suite must agree on."""
+CALL_MEANING = ["task", "condition", "delta", "better", "expected", "label_source", "rubric"]
+"""What two judges on one suite must agree on; earlier records do not tell their `labels`."""
 PAIR_CHOICES = ("u", "v", "tie", "abstain")
 """What a call on a pair can choose: a lost one could have chosen any."""
 _TEXT_COLUMNS = (
@@ -241,9 +242,20 @@ def _point_rules(frame: pd.DataFrame) -> _Rules:
             ~frame["label_source"].isin(("", *LABEL_SOURCES)),
             f"`label_source` must be empty or one of {', '.join(LABEL_SOURCES)}",
         ),
+        (
+            ~frame["labels"].map({cell: _tells_labels(cell) for cell in set(frame["labels"])}).astype(bool),
+            '`labels` must be empty or JSON such as {"answers": ["no", "yes"]}, with "ordinal": true for a scale',
+        ),
         (verdict & (frame["answer"] == ""), "`answer` must not be empty where `outcome` is verdict"),
         (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
     ]
+
+
+def _tells_labels(cell: str) -> bool:
+    try:
+        return cell == "" or bool(read_labels_cell(cell))
+    except ValueError:
+        return False
 
 
 def _level_rules(frame: pd.DataFrame) -> _Rules:

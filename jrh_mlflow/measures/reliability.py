@@ -148,7 +148,7 @@ def reliability_readings(
 
 def _answers(scale: Scale, given: Sequence[str] | None) -> Answers:
     """Return the labels as they were read, with the meanings that were given."""
-    return Answers(scale.labels, ordinal=scale.ordinal, meanings=getattr(given, "meanings", None))
+    return Answers(scale.labels, ordinal=scale.ordinal, meanings=getattr(given, "meanings", None), seen=scale.seen)
 
 
 def grouped_readings(calls: PointTable, groups: Texts, resampling: Resampling) -> dict[str, dict[str, Reading]]:

@@ -5,9 +5,11 @@ Call records, one row per call, are the only thing measures read.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -222,15 +224,22 @@ class Answers(tuple[str, ...]):
     """The answers of a suite, in order, with what its items say about them; it equals the plain tuple."""
 
     def __new__(
-        cls, answers: Iterable[str] = (), *, ordinal: bool | None = None, meanings: Mapping[str, str] | None = None
+        cls,
+        answers: Iterable[str] = (),
+        *,
+        ordinal: bool | None = None,
+        meanings: Mapping[str, str] | None = None,
+        seen: bool = False,
     ) -> Answers:
         """Make it; `ordinal` is that of `Item`."""
         made = super().__new__(cls, answers)
-        made.ordinal, made.meanings = ordinal, dict(meanings or {})
+        made.ordinal, made.meanings, made.seen = ordinal, dict(meanings or {}), seen
         return made
 
     ordinal: bool | None
     meanings: dict[str, str]
+    seen: bool
+    """Whether they are what was seen in records that do not tell them: there may be lower ones, and higher ones."""
 
     @property
     def named(self) -> list[str]:
@@ -244,7 +253,43 @@ class Answers(tuple[str, ...]):
         if len(found) != 1:
             return None
         ((answers, ordinal), item), *_ = found.items()
-        return None if answers is None else cls(answers, ordinal=ordinal, meanings=meanings_in(item.rubric, answers))
+        if answers is None:
+            return None
+        seen = item.meta.get("labels") == SEEN
+        return cls(answers, ordinal=ordinal, meanings=meanings_in(item.rubric, answers), seen=seen)
+
+
+SEEN = "seen"
+"""The meta `labels` of items made from records that do not tell the labels."""
+
+
+@lru_cache(maxsize=256)
+def labels_cell(answers: tuple[str, ...] | None, ordinal: bool | None) -> str:
+    """Write what an item may be answered with for the column `labels` of its calls; empty for pairs.
+
+    Example:
+        >>> labels_cell(("0", "1"), None), labels_cell(("low", "mid", "high"), True)
+        ('{"answers": ["0", "1"]}', '{"answers": ["low", "mid", "high"], "ordinal": true}')
+    """
+    if not answers:
+        return ""
+    stated = {} if ordinal is None else {"ordinal": ordinal}
+    return json.dumps({"answers": answers, **stated}, ensure_ascii=False)
+
+
+def read_labels_cell(cell: str) -> Answers:
+    """Read what `labels_cell` wrote.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    told = json.loads(cell)
+    answers = told.get("answers") if isinstance(told, dict) else None
+    ordinal = told.get("ordinal") if isinstance(told, dict) else None
+    texts = [text for text in answers if isinstance(text, str) and text] if isinstance(answers, list) else []
+    if len(set(texts)) < 2 or texts != answers or len(set(texts)) < len(texts) or ordinal not in (None, True, False):
+        raise ValueError(f"{cell!r} does not list two or more different labels.")
+    return Answers(texts, ordinal=ordinal)
 
 
 def meanings_in(rubric: str | None, answers: Sequence[str]) -> dict[str, str]:
@@ -338,8 +383,11 @@ class CallRecord:
     rubric: str = ""
     """Id of the rubric, where a suite has several: a call is read beside the baseline of the same task and rubric."""
 
+    labels: str = ""
+    """JSON: what may be answered with, in order, and whether it is a scale (`labels_cell`); empty for pairs."""
 
-OPTIONAL_COLUMNS = ("label_source", "rubric")
+
+OPTIONAL_COLUMNS = ("label_source", "rubric", "labels")
 """Columns that a table of calls has only where a cell of them is filled."""
 
 REQUIRED_COLUMNS = tuple(each.name for each in fields(CallRecord) if each.default is MISSING)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, USABLE
 from jrh_mlflow.scoring.ledger import share
-from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
+from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable, Scale
 from jrh_mlflow.scoring.readings import accuracy, unanimity
 from jrh_mlflow.stats import Mask
 
@@ -129,7 +129,8 @@ class FallsWithDose(Expectation):
 
         Every replicate must (the r-th of each dose, counted round where a dose has fewer). Sources are those with one
         baseline item and every dose; one with an unusable call leaves the denominator, and an abstention is not
-        monotone. A source whose own label is the lowest cannot fall and is none of them, whatever the judge says.
+        monotone. A source whose own label is the lowest cannot fall and is none of them, whatever the judge says; where
+        nobody tells the labels, the lowest one of a scale is not known.
         """
         if not calls.scale.ordered:
             return None
@@ -141,7 +142,7 @@ class FallsWithDose(Expectation):
         outcomes = [calls.outcome[np.concatenate(rows[original])] for original in originals]
         unusable = [outcome[~np.isin(outcome, USABLE)] for outcome in outcomes]
         units = calls.units_of(
-            f"sources with a baseline and every dose of {name}{_ABOVE}",
+            f"sources with a baseline and every dose of {name}{_above(calls.scale)}",
             usable=np.array([len(lost) == 0 for lost in unusable], dtype=bool),
             lost=np.concatenate([*unusable, np.array([], dtype=object)]),
             clusters=calls.source[first],
@@ -170,12 +171,13 @@ LABEL = ExpectedLabel("the expected answer")
 UNCHANGED = ExpectedLabel("answer unchanged")
 
 
-_ABOVE = ", whose own label is above the lowest"
+def _above(scale: Scale) -> str:
+    return "" if scale.lowest is None else ", whose own label is above the lowest"
 
 
 def _can_fall(calls: PointTable) -> Mask:
     """Calls on sources whose own label, as their baseline carries it wherever it comes from, is not the lowest."""
-    lowest = (calls.test == BASELINE) & (calls.label == calls.scale.labels[0])
+    lowest = (calls.test == BASELINE) & (calls.label == calls.scale.lowest)
     return ~np.isin(calls.original, calls.original[lowest])
 
 
@@ -189,10 +191,10 @@ def _doses(calls: PointTable, test: str) -> list[str]:
 def _decline(calls: PointTable, condition: str) -> Reading:
     if not calls.scale.ordered:
         return UNKNOWN_ORDER
-    paired = calls.where(np.asarray((calls.base_outcome != "") & (calls.base_label != calls.scale.labels[0])))
+    paired = calls.where(np.asarray((calls.base_outcome != "") & (calls.base_label != calls.scale.lowest)))
     # NaN, for an abstention, is below nothing.
     below = paired.scale.places(paired.answer) < paired.scale.places(paired.base_answer)
-    return share(paired.paired(f"{condition} calls with a baseline{_ABOVE}"), below)
+    return share(paired.paired(f"{condition} calls with a baseline{_above(calls.scale)}"), below)
 
 
 def _stages(calls: PointTable, conditions: Sequence[str]) -> dict[int, list[npt.NDArray[np.intp]]]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from jrh_mlflow.errors import CallsError
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.schema.items import BASELINE, OUTCOMES, USABLE, Answers
+from jrh_mlflow.schema.items import BASELINE, OUTCOMES, USABLE, Answers, is_scale, read_labels_cell
 from jrh_mlflow.scoring.bounds import possible
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, share
 from jrh_mlflow.stats import Codes, Mask, Texts
@@ -46,6 +46,13 @@ class Scale:
     """False when neither the caller nor the labels themselves say which is higher."""
     ordinal: bool | None = None
     """As the suite or the caller says; None: three or more whole numbers are a scale."""
+    seen: bool = False
+    """Whether nobody tells the labels, so that the lowest one seen need not be the lowest there is."""
+
+    @property
+    def lowest(self) -> str | None:
+        """The lowest label there is; None where it is not known. Two labels are both ends."""
+        return None if self.seen and len(self.labels) != 2 else self.labels[0]
 
     @property
     def kind(self) -> Literal["binary", "ordinal", "nominal"]:
@@ -56,7 +63,7 @@ class Scale:
 
     @property
     def _is_whole(self) -> bool:
-        return all(is_number(label) and float(label).is_integer() for label in self.labels)
+        return _are_whole(self.labels)
 
     def places(self, answers: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
         """Place of each answer among the labels; NaN for what is no label."""
@@ -72,6 +79,10 @@ class Scale:
             return self.places(answers)
         level = {label: float(label) for label in self.labels}
         return np.array([level.get(answer, np.nan) for answer in answers], dtype=float)
+
+
+def _are_whole(labels: Iterable[str]) -> bool:
+    return all(is_number(label) and float(label).is_integer() for label in labels)
 
 
 def is_number(text: str) -> bool:
@@ -107,20 +118,36 @@ def scale_of(values: Iterable[str], labels: Sequence[str] | None) -> Scale:
             f"{', '.join(map(repr, strange[:5]))} stand(s) in `answer` or `expected` but is none of the labels "
             f"{', '.join(given)}. An answer outside the labels has the outcome unparsed."
         )
-    return Scale(labels=given, ordered=ordinal is not False or len(given) == 2, ordinal=ordinal)
+    # What judges were shown as a scale is measured as one, whole or not.
+    if isinstance(labels, Answers) and ordinal is None and is_scale(given) != (_are_whole(given) and len(given) > 2):
+        ordinal = is_scale(given)
+    ordered, seen = ordinal is not False or len(given) == 2, isinstance(labels, Answers) and labels.seen
+    return Scale(labels=given, ordered=ordered, ordinal=ordinal, seen=seen)
+
+
+def told_labels(frame: pd.DataFrame, labels: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the labels as given, else as normalised records tell them in one voice, else None.
+
+    Empty `Answers` say of what the records tell, or of what is inferred, whether it is a scale.
+    """
+    told = {cell for cell in set(frame["labels"]) if cell}
+    if len(told) != 1 or (labels is not None and not (isinstance(labels, Answers) and not labels)):
+        return labels
+    found = read_labels_cell(told.pop())
+    return found if labels is None else Answers(found, ordinal=labels.ordinal, meanings=labels.meanings)
 
 
 def _inferred(found: set[str], ordinal: bool | None) -> Scale:
     if found and all(is_number(value) for value in found):
         ordered = ordinal is not False or len(found) == 2
-        return Scale(labels=tuple(sorted(found, key=float)), ordered=ordered, ordinal=ordinal)
+        return Scale(labels=tuple(sorted(found, key=float)), ordered=ordered, ordinal=ordinal, seen=True)
     if ordinal and found:
         raise ValueError(f"The order of {', '.join(sorted(found))} is not known: pass labels=(…), low to high.")
     spelled = {value.casefold(): value for value in found}
     for pair in KNOWN_PAIRS:
         if len(found) == 2 and set(spelled) == set(pair):
-            return Scale(labels=(spelled[pair[0]], spelled[pair[1]]), ordered=True)
-    return Scale(labels=tuple(sorted(found)), ordered=False)
+            return Scale(labels=(spelled[pair[0]], spelled[pair[1]]), ordered=True, seen=True)
+    return Scale(labels=tuple(sorted(found)), ordered=False, seen=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -281,7 +308,7 @@ def point_table(
 ) -> PointTable:
     """Read normalised pointwise records into arrays, in an order that does not depend on the order of the rows."""
     frame = frame.sort_values(["suite_item", "replicate"], kind="stable", ignore_index=True)
-    scale = scale_of([*frame["answer"], *frame["expected"]], labels)
+    scale = scale_of([*frame["answer"], *frame["expected"]], told_labels(frame, labels))
     answer = np.array([plain(text) for text in frame["answer"]], dtype=object)
     label, expected = np.array([plain(text) for text in frame["expected"]], dtype=object), right_answers(frame)
     sources = pd.factorize(frame["task"], sort=True)

@@ -60,7 +60,7 @@ _KEPT = "its metrics and calls are complete. The same call again writes the miss
 _OUTPUTS = ("outcome", "answer", "rationale", "error")
 _EXPECTED_BY = ("condition", "order", "better", "expected")
 """Columns of a call that say what is expected of it."""
-_SHOWN_ELSEWHERE = (*_OUTPUTS, "better", "expected")
+_SHOWN_ELSEWHERE = (*_OUTPUTS, "better", "expected", "labels")
 _FROM_META = ("generator", "attempts", "similarity")
 _MAX_COLUMN = 1000
 _MAX_TAG = 250

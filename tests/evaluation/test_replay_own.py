@@ -14,8 +14,12 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import CallsError, RecipeError
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.evaluation.replay import replay
+from jrh_mlflow.judges.rendering import fitting
+from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Answer, Message, Presentation
+from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.suites import Suite, datasheet_suite
 from jrh_mlflow.suites.dataset import read_table
 from jrh_mlflow.suites.spreadsheets import write_table
@@ -155,7 +159,7 @@ def _read(path: Path) -> pd.DataFrame:
 def test_words_whose_order_is_unknown_need_the_labels(
     evaluated: Callable[[str], Evaluation], tmp_path: Path, store_uri: str
 ) -> None:
-    calls = evaluated("reliability, two labels").calls.replace({"fail": "dull", "pass": "apt"})
+    calls = evaluated("reliability, two labels").calls.replace({"fail": "dull", "pass": "apt"}).drop(columns="labels")
     path = written(calls, tmp_path / "calls.csv")
     about = {"tracking_uri": store_uri, "experiment": "own records"}
     with pytest.raises(CallsError, match=r"'apt', 'dull' whose order is not known. .*--labels"):
@@ -164,6 +168,76 @@ def test_words_whose_order_is_unknown_need_the_labels(
     assert again.report.to_dict() == jrh.measure(calls, labels=("dull", "apt")).to_dict()
     with pytest.raises(RecipeError, match="those of single responses"):
         replay(written(evaluated("natural pairs").calls, tmp_path / "n.csv"), labels=("a", "b"), **about)
+
+
+def dosed(given: tuple[str, ...], tests: tuple[str, ...], **reading: object) -> Suite:
+    return jrh.generate(rows(12, levels=given), tests=tests, rubric="Good?", **reading)
+
+
+TOLD: dict[str, Callable[[], Suite]] = {
+    "numbers without order": lambda: dosed(("1", "2", "3"), ("padding", "label_flip"), labels=(1, 2, 3)),
+    "numbers out of order": lambda: dosed(("1", "2", "3"), ("padding",), labels=(3, 1, 2)),
+    "fractions": lambda: dosed(("0", "0.5", "1"), ("padding", "error_injection"), scale=(0, 0.5, 1)),
+    "words": lambda: dosed(("low", "mid", "high"), ("padding", "error_injection"), scale=("low", "mid", "high")),
+    "detected first": lambda: dosed(("pass", "fail"), ("padding", "label_flip"), labels=("pass", "fail")),
+    "ends never seen": lambda: dosed(("2", "3"), ("padding", "error_injection"), scale=(1, 6)),
+    "transcripts": transcripts,
+}
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_records_tell_their_labels_and_give_every_number_again_without_the_suite(
+    kind: str, store_uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def middling(shown: Presentation) -> str:
+        seen = shown.answers[1:3] if len(shown.answers) > 3 else shown.answers
+        text = f"{shown.response}{shown.transcript}"
+        return seen[hashlib.sha256(text.encode()).digest()[0] % len(seen)]
+
+    about = {"tracking_uri": store_uri, "experiment": "own records"}
+    first = jrh.evaluate(middling, TOLD[kind](), texts=kind != "words", **about)
+    assert jrh.measure(first.calls).to_dict() == first.report.to_dict()
+    table = point_table(normalise(first.calls))
+    assert tuple(table.scale.labels) == tuple(first.suite.labels or ())
+    if kind != "transcripts":
+        shown = fitting("response", first.suite.items[0].answers or (), first.suite.items[0].ordinal)
+        assert (table.scale.kind == "ordinal") == (shown == "ordinal" or kind == "words")
+    caplog.clear()
+    for ending in ("parquet", "csv"):
+        (again,) = replay(written(first.calls, tmp_path / f"calls.{ending}"), **about)
+        assert again.report.to_dict() == first.report.to_dict()
+        assert jrh.measure(again.calls).to_dict() == first.report.to_dict()
+    assert "do not say" not in caplog.text
+    judges = {"a": first.calls, "b": first.calls.drop(columns="labels")}
+    compared = compare_calls(judges, labels=first.suite.labels, n_resamples=20)
+    assert compared.judges == ("a", "b"), "records of before are comparable with those that tell their labels"
+
+
+def test_records_that_do_not_tell_their_labels_are_guessed_with_a_note_and_lose_no_source(
+    store_uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    about = {"tracking_uri": store_uri, "experiment": "own records"}
+    first = jrh.evaluate(jrh.scripted.Oracle(), dosed(("2", "3", "4"), ("error_injection",), scale=(1, 6)), **about)
+    old = first.calls.drop(columns="labels")
+    path = written(old, tmp_path / "calls.csv")
+    (guessed,) = replay(path, **about)
+    for report in (first.report, jrh.measure(old), guessed.report):
+        assert report.estimates["error_injection/monotone"].n == 12
+    assert "above the lowest" not in str(jrh.measure(old).to_dict())
+    assert caplog.text.count("do not say what may be answered. ") == 1
+    assert "a scale from 1 to 4" in caplog.text
+    assert "--labels" in caplog.text
+    caplog.clear()
+    (said,) = replay(path, scale=(1, 6), **about)
+    assert said.report.to_dict() == first.report.to_dict() == jrh.measure(said.calls).to_dict()
+    assert "do not say" not in caplog.text
+
+
+@pytest.mark.parametrize("cell", ["x", "[1]", '{"answers": ["a"]}', '{"answers": ["a", "a"]}', '{"answers": [1, 2]}'])
+def test_labels_that_cannot_be_read_are_refused(cell: str, evaluated: Callable[[str], Evaluation]) -> None:
+    calls = evaluated("transcripts").calls.assign(labels=cell)
+    with pytest.raises(CallsError, match="`labels` must be empty or JSON"):
+        jrh.measure(calls)
 
 
 def test_records_of_several_rubrics_come_again_with_their_suite(store_uri: str, tmp_path: Path) -> None:

@@ -220,10 +220,13 @@ def test_sources_at_the_lowest_label_leave_the_error_doses_whatever_the_judge_sa
     rows = [*doses({"a": ["5", "4", "4", "2"], "b": ["5", "5", "5", "5"]})]
     own = [point("baseline", "3", "1", source="c"), *doses({"c": ["3", "2", "2", "2"]})[1:]]
     low = [point("baseline", "1", "1", source="d"), *doses({"d": ["1", "1", "1", "1"]})[1:]]
-    found = report([*rows, *own, *low])
+    found = report([*rows, *own, *low], labels=["1", "2", "3", "4", "5"])
     one = reading(found, "error_injection/monotone")
     assert (one.value, one.n, one.excluded) == (0.5, 2, 0)
     assert reading(found, "error_injection_3/decline").n == 2
+    unknown = report([*rows, *own, *low])
+    assert reading(unknown, "error_injection/monotone").n == 4, "the lowest label seen need not be the lowest there is"
+    assert reading(unknown, "error_injection_3/decline").n == 4
     none = report(low, labels=["1", "2", "3", "4", "5"])
     assert reason(none, "error_injection/monotone").reason.endswith("whose own label is above the lowest")
 

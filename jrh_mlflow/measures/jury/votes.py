@@ -28,7 +28,7 @@ from jrh_mlflow.measures.records import (
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Resampling, Sample, Statistics, Units, ratio, share
-from jrh_mlflow.scoring.pointwise import Scale, plain, right_answers, scale_of
+from jrh_mlflow.scoring.pointwise import Scale, plain, right_answers, scale_of, told_labels
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 from jrh_mlflow.stats.agreement import gwet_ac1
 
@@ -163,7 +163,7 @@ def votes(
     units = pd.concat([frame[CALL_KEY + CALL_MEANING] for frame in frames.values()], ignore_index=True)
     units = units.drop_duplicates(CALL_KEY).sort_values(CALL_KEY, kind="stable", ignore_index=True)
     pairs = Scale(labels=CONTENTS, ordered=False)
-    scale = scale_of([*every["answer"], *every["expected"]], labels) if pointwise else pairs
+    scale = scale_of([*every["answer"], *every["expected"]], told_labels(every, labels)) if pointwise else pairs
     index = pd.MultiIndex.from_frame(units[CALL_KEY])
     unasked = {"outcome": NOT_ASKED, "answer": ""}
     rows = [frame.set_index(CALL_KEY).reindex(index).fillna(unasked).reset_index() for frame in frames.values()]
