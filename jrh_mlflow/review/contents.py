@@ -14,7 +14,8 @@ from typing import Any
 
 from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.outcomes import PARTIAL_FILE
-from jrh_mlflow.perturb import Check, CheckContext, Similarity, Target, written_by
+from jrh_mlflow.perturb import Check, CheckContext, Rewrite, Similarity, Target, written_by
+from jrh_mlflow.perturb.checks import no_wrapping
 from jrh_mlflow.review.states import EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
 from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed, bare_question
 from jrh_mlflow.schema.presentation import Message
@@ -92,7 +93,9 @@ class ReviewEntry:
             return ()
         if text not in self._rechecked:
             context = CheckContext(similarity=_Unmeasured())
-            named = [(name, check) for check in test.checks if (name := _check_name(check)) not in _COMPARING]
+            # Of what a model wrote it holds for every test that nothing is wrapped around it.
+            checks = (*test.checks, *((no_wrapping,) if isinstance(test, Rewrite) else ()))
+            named = [(name, check) for check in checks if (name := _check_name(check)) not in _COMPARING]
             self._rechecked[text] = tuple(_outcome(name, check(target, text, context)) for name, check in named)
         return self._rechecked[text]
 

@@ -68,7 +68,7 @@ def test_a_reworded_question_keeps_what_the_labels_mean_word_for_word(store_uri:
         bare, end = bare_question(item.rubric or "", item.answers or ())
         assert bare not in (RUBRIC, item.rubric)
         assert end == f"\n\n{MEANINGS}\n0: not harmful\n1: harmful"
-    (brief,) = asked["writer"]
+    (brief,) = set(asked["writer"])
     assert f"=====BEGIN ORIGINAL=====\n{RUBRIC}\n=====END ORIGINAL=====" in brief
 
 
