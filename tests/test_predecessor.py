@@ -318,6 +318,7 @@ def coverage(n_replicates: int, *, n_sources: int = 50, mean: float = 0.7, icc: 
     return float(np.mean(clustered)), float(np.mean(plain))
 
 
+@pytest.mark.slow
 def test_more_repetitions_do_not_shrink_the_interval_by_source_below_what_it_promises() -> None:
     once, often = coverage(1), coverage(10)
     # 0.95 less three standard errors of 100 samples; the interval that takes calls for independent falls far short.

@@ -93,8 +93,9 @@ class ReviewEntry:
             return ()
         if text not in self._rechecked:
             context = CheckContext(similarity=_Unmeasured())
-            # Of what a model wrote it holds for every test that nothing is wrapped around it.
-            checks = (*test.checks, *((no_wrapping,) if isinstance(test, Rewrite) else ()))
+            # Of what a model wrote, and can be read, it holds for every test that nothing is wrapped around it.
+            unwrapped = isinstance(test, Rewrite) and not self.mended
+            checks = (*test.checks, *((no_wrapping,) if unwrapped else ()))
             named = [(name, check) for check in checks if (name := _check_name(check)) not in _COMPARING]
             self._rechecked[text] = tuple(_outcome(name, check(target, text, context)) for name, check in named)
         return self._rechecked[text]

@@ -81,6 +81,7 @@ def test_killed_while_the_model_answers_and_started_again_no_call_is_repeated(sm
     assert done.truncated is not None
 
 
+@pytest.mark.slow
 def test_the_checks_set_bad_rewrites_of_a_real_model_aside(smollm2: Path, store_uri: str) -> None:
     tests = ["semantic_paraphrase", "verbosity_bias_short"]
     seed = {
