@@ -138,3 +138,9 @@ def test_an_editor_that_thinks_before_a_message_is_told_from_an_assistant_that_t
     assert "reasoning" in (about_the_editing(message, f"{thought} {message} I booked one.") or "")
     assert about_the_editing(message, "Okay, so let me book one of the two tables at the Bistro, at 19:00.") is None
     assert about_the_editing(f"{thought} {message}", f"{thought} {message} I booked one.") is None
+
+
+def test_quotation_marks_around_a_message_are_seen_though_it_has_some_of_its_own() -> None:
+    message = "All set. I have written the post, and the “privacy” part of it is short."
+    assert about_the_editing(message, f"„{message} I went ahead.“") == "wrapped in quotation marks"
+    assert about_the_editing(message, f"{message} I went ahead.") is None

@@ -19,6 +19,8 @@ _QUOTES = {
     '"""': '"""', "'''": "'''", '"': '"', "“": "”", "„": "“”", "'": "'", "‘": "’", "«": "»", "»": "«", "‹": "›",
     "「": "」", "『": "』", "《": "》", "”": "”",
 }  # fmt: skip
+_BEGINNING = 40
+"""Characters by which a text is known to begin as the original does."""
 _DOUBLED = '"“”„«»'
 _BEFORE_A_QUOTE = ("", " ", "\n", "\t", "(", "[", "—", "–", "-")
 _APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)|(?<=s)['’](?=\s)")
@@ -176,7 +178,10 @@ def quotes(text: str, original: str) -> str | None:
                 continue
             closing = next((one for one in _closings(closings) if text.endswith(one)), None)
             inner = text[len(opening) : len(text) - len(closing or "")]
-            if closing is None or (opening in inner if not what else _closes_within(inner, opening, closing)):
+            # A text that goes on as the original begins has its own marks within.
+            begun = len(original) > _BEGINNING and inner.startswith(original[:_BEGINNING])
+            within = opening in inner if not what else not begun and _closes_within(inner, opening, closing or "")
+            if closing is None or within:
                 continue
             doubled = is_doubled(text[:2]) and is_doubled(text[-2:]) and not is_doubled(original[:2])
             if doubled or not original.startswith(opening):
