@@ -116,10 +116,10 @@ class GenerationPlan:
         if not seeds:
             raise RecipeError("There is no row to make a suite from.")
         rubric = checked_text(rubric, "a response")
-        found = find_tests(tests, labels)  # type: ignore[arg-type]  # it says what is wrong with anything else
+        found = find_tests(tests, labels)
         jobs = _jobs((test, target) for test in found for target in test.targets(seeds, labels, rubric))
         _check_ids(jobs)
-        remarks = (*wrong_way_round(labels), *left_out(listed_tests(tests), labels))  # type: ignore[arg-type]
+        remarks = (*wrong_way_round(labels), *left_out(listed_tests(tests), labels))
         return cls(seeds=tuple(seeds), labels=labels, rubric=rubric, tests=tuple(found), jobs=jobs, remarks=remarks)
 
     def without(self: Plan, invalid: Mapping[str, str]) -> Plan:

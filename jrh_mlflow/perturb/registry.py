@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.perturb._base import ReliabilityTest
@@ -108,13 +107,7 @@ def find_test(name: str) -> ReliabilityTest:
     raise RecipeError(f"Unknown test {name!r}.{suggest(name, known)} `jrh tests` lists them.")
 
 
-Entry = str | ReliabilityTest | Mapping[str, Any]
-"""A name with or without parameters, a prompt file, a test, or a mapping with `name`; see `entries`."""
-
-
-def listed_tests(
-    given: Entry | Iterable[Entry], *, folder: Path | None = None, where: str = ""
-) -> list[str | ReliabilityTest]:
+def listed_tests(given: object, *, folder: Path | None = None, where: str = "") -> list[str | ReliabilityTest]:
     """Return the tests that are written down, one by one: names stay names, what has parameters becomes a test.
 
     Args:
@@ -126,10 +119,10 @@ def listed_tests(
         RecipeError: saying which entry makes no sense, and why.
     """
     if isinstance(given, str):
-        entries: list[Entry] = list(split_entries(given))
+        entries: list[object] = list(split_entries(given))
     else:
-        one = isinstance(given, ReliabilityTest | Mapping) or not isinstance(given, Iterable)
-        entries = [given] if one else list(given)  # type: ignore[list-item,arg-type]  # told entry by entry
+        one = isinstance(given, ReliabilityTest | Mapping)
+        entries = list(given) if isinstance(given, Iterable) and not one else [given]
     found: list[str | ReliabilityTest] = []
     for number, entry in enumerate(entries, start=1):
         try:
@@ -139,7 +132,7 @@ def listed_tests(
     return found
 
 
-def _written(entry: Entry, folder: Path) -> list[str | ReliabilityTest]:
+def _written(entry: object, folder: Path) -> list[str | ReliabilityTest]:
     if isinstance(entry, ReliabilityTest):
         return [entry]
     if not isinstance(entry, str | Mapping):
@@ -158,7 +151,7 @@ def _written(entry: Entry, folder: Path) -> list[str | ReliabilityTest]:
     return [with_parameters(find_agent_test(name) or find_test(name), written.given) for name in names]
 
 
-def find_tests(names: Entry | Sequence[Entry], labels: Labels) -> list[ReliabilityTest]:
+def find_tests(names: object, labels: Labels) -> list[ReliabilityTest]:
     """Return the tests that are meant, in the order given; a test with parameters takes its place in a group beside it.
 
     Args:

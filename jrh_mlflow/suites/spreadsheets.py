@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import os
 import re
 import tempfile
 from collections import Counter
@@ -202,7 +201,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".jrh-") as folder:
             draft = Path(folder, path.name)
             notes = write(frame, draft)
-            os.replace(draft, path)  # noqa: PTH105 - a name that may be there already
+            draft.replace(path)
     except OSError as error:
         raise JrhError(f"{path} cannot be written: {error.strerror or error}.") from error
     return [f"{path.name}: {note}" for note in notes]

@@ -20,7 +20,7 @@ STABLE = StochasticStability(replicates=5)
 
 def refused(given: object, **about: object) -> str:
     with pytest.raises(RecipeError) as caught:
-        listed_tests(given, **about)  # type: ignore[arg-type]
+        listed_tests(given, **about)
     return str(caught.value)
 
 

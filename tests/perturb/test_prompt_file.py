@@ -35,7 +35,7 @@ Say this sarcastically: {original}
 
 def made(folder: Path, text: str, entry: object = "@own.txt") -> PromptTest:
     (folder / "own.txt").write_text(text, encoding="utf-8")
-    (test,) = listed_tests([entry], folder=folder)  # type: ignore[list-item]
+    (test,) = listed_tests([entry], folder=folder)
     assert isinstance(test, PromptTest)
     return test
 

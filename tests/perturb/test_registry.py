@@ -67,7 +67,7 @@ def seeds(labels, texts=(ESSAY, *ODD)) -> list[Seed]:
 
 def refused(names: object, labels=SCALE) -> str:
     with pytest.raises(RecipeError) as caught:
-        find_tests(names, labels)  # type: ignore[arg-type]
+        find_tests(names, labels)
     return str(caught.value)
 
 
