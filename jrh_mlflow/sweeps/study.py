@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.storages import RDBStorage
     from optuna.trial import FrozenTrial
+    from sqlalchemy.engine import Connection, Engine
 
 
 HEARTBEAT_S = 15
@@ -154,13 +155,36 @@ def _storage(url: str) -> RDBStorage:
     waiting: dict[str, Any] = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {"pool_pre_ping": True}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        return RDBStorage(
+        store = RDBStorage(
             url,
             engine_kwargs=waiting,
             heartbeat_interval=HEARTBEAT_S,
             grace_period=GRACE_S,
             heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
         )
+    if url.startswith("sqlite"):
+        _write_one_by_one(store.engine)
+    return store
+
+
+def _write_one_by_one(engine: Engine) -> None:
+    """Let a transaction of SQLite have the file from its first read on.
+
+    Optuna reads a waiting trial and then marks it as its own, `FOR UPDATE`; SQLite knows no such lock, and two workers
+    that read at once both get the trial.
+    """
+    from sqlalchemy import event
+
+    def leave_beginning_to_us(connection: Any, _record: object) -> None:
+        connection.isolation_level = None
+
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "connect", leave_beginning_to_us)
+    event.listen(engine, "begin", begin)
+    # Connections made before know nothing of it.
+    engine.dispose()
 
 
 @contextmanager

@@ -85,26 +85,28 @@ def test_a_signal_ends_a_sweep_with_no_run_left_open_and_the_same_sweep_goes_on(
         return append(path, *given, **named)
 
     monkeypatch.setattr(Path, "open", counted)
-    given = {"max_replicates": 1, **options(storage, store_uri)}
+    # An experiment of its own: other tests of this store begin sweeps that never end.
+    experiment = tmp_path.name
+    given = {"max_replicates": 1, **options(storage, store_uri), "experiment": experiment}
     with without_figures():
         with pytest.raises((KeyboardInterrupt, SystemExit)) as raised:
             jrh.sweep(space(str(file), slow=0.01), suite(), **given)
         stopped_at = len(asked(file))
-        statuses = statuses_of(store_uri)
+        statuses = statuses_of(store_uri, experiment)
         done = jrh.sweep(space(str(file), slow=0.0), suite(), **given)
     assert getattr(raised.value, "code", None) == (143 if number == signal.SIGTERM else None)
     assert 40 <= stopped_at < 40 + 4
     assert "RUNNING" not in statuses
     assert "KILLED" in statuses
-    assert "RUNNING" not in statuses_of(store_uri)
+    assert "RUNNING" not in statuses_of(store_uri, experiment)
     assert sorted(one.configuration.params["model"] for one in done.members) == sorted(MODELS)
     check_trials(storage, space(str(file), slow=0.0))
 
 
-def statuses_of(store_uri: str) -> set[str]:
+def statuses_of(store_uri: str, experiment: str) -> set[str]:
     client = MlflowClient(store_uri)
-    experiment = client.get_experiment_by_name("sweeps")
-    return {run.info.status for run in client.search_runs([experiment.experiment_id])}
+    where = [client.get_experiment_by_name(experiment).experiment_id]
+    return {run.info.status for run in client.search_runs(where)}
 
 
 def check_trials(storage: str, own: jrh.Space) -> None:

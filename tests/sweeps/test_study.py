@@ -7,7 +7,9 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import optuna
@@ -53,6 +55,31 @@ def test_a_grid_is_run_whole_and_each_configuration_once() -> None:
     seen = run_all(trials, 99)
     assert len(seen) == len({one.key for one in seen}) == 6
     assert run_all(trials, 99) == []
+
+
+def test_workers_on_one_file_never_take_the_same_trial(tmp_path: Path) -> None:
+    storage, n_workers, n_rounds = f"sqlite:///{tmp_path}/study.db", 4, 12
+    at_once = threading.Barrier(n_workers, timeout=30)
+
+    def take(_: int) -> list[int]:
+        with open_study("s", storage, ["maximize"], create=False) as (study, _new):
+            taken: list[int] = []
+
+            def run(trial: optuna.Trial) -> float:
+                taken.append(trial.number)
+                return 0.5
+
+            for _ in range(n_rounds):
+                at_once.wait()
+                study.optimize(run, n_trials=1)
+            return taken
+
+    with quiet(), open_study("s", storage, ["maximize"]) as (study, _new):
+        for number in range(n_workers * n_rounds):
+            study.enqueue_trial({"a": number})
+        with ThreadPoolExecutor(n_workers) as pool:
+            taken = [number for numbers in pool.map(take, range(n_workers)) for number in numbers]
+    assert sorted(taken) == list(range(n_workers * n_rounds))
 
 
 def test_the_sampler_finds_the_front_sooner_than_chance() -> None:
