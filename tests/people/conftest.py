@@ -1,0 +1,13 @@
+"""Fixtures: the store of rated traces, made once per test process."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.people.rated_store import RatedStore, rate_traces
+
+
+@pytest.fixture(scope="session")
+def rated(store_uri: str) -> RatedStore:
+    """300 traces, three people, one judge. Runs may be added to its store; its traces stay as they are."""
+    return rate_traces(store_uri)
