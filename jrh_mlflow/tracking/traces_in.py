@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhWarning, RecipeError
@@ -12,13 +11,11 @@ from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.transcripts.openai import LANGCHAIN_ROLES, from_openai, plain_messages
 from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text
 from jrh_mlflow.text import clean_data
-from jrh_mlflow.tracking.store import active_uri, mlflow_errors, paged, reading_client
+from jrh_mlflow.tracking.assessments import find_traces
+from jrh_mlflow.tracking.store import active_uri
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
-
-PREFIX = "traces:/"
-_TRACES_AT_ONCE = 100
 
 
 def transcripts_from_traces(
@@ -42,7 +39,7 @@ def transcripts_from_traces(
     """
     uri = tracking_uri or active_uri()
     found, without = 0, []
-    for trace in _traces(source, uri, max_traces):
+    for trace in find_traces(source, uri, max_traces, spans=True):
         transcript = transcript_of(trace)
         if transcript is None:
             without.append(trace.info.trace_id)
@@ -103,36 +100,6 @@ def _assessed(trace: Trace, kind: str) -> dict[str, Any]:
             warnings.warn(f"{what}; the newest counts.", JrhWarning, stacklevel=4)
         given[one.name] = one.value
     return given
-
-
-def _traces(source: str | Sequence[str], uri: str, most: int | None) -> Iterator[Trace]:
-    if not isinstance(source, str):
-        for name in source:
-            yield _trace(name, uri)
-        return
-    experiment = source.removeprefix(PREFIX)
-    with reading_client(uri) as client:
-        found = client.get_experiment_by_name(experiment)
-    if found is None:
-        raise RecipeError(f"There is no experiment {experiment!r} at MLflow. Give its name, or a list of trace ids.")
-
-    def search(token: str | None) -> Any:
-        with reading_client(uri) as client:
-            return client.search_traces(
-                locations=[found.experiment_id],
-                max_results=_TRACES_AT_ONCE if most is None else min(most, _TRACES_AT_ONCE),
-                page_token=token,
-                order_by=["timestamp_ms DESC"],
-            )
-
-    yield from islice(paged(search), most)
-
-
-def _trace(name: str, uri: str) -> Trace:
-    from mlflow import MlflowClient
-
-    with mlflow_errors(uri, problem=f"has no trace {name!r} that can be read", what_now="Nothing was changed."):
-        return MlflowClient(tracking_uri=uri).get_trace(name)
 
 
 def _conversation(span: Span, trace_id: str) -> tuple[tuple[Message, ...], int]:

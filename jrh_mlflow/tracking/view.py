@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from jrh_mlflow.measures import axes
 from jrh_mlflow.tracking import keys
@@ -65,9 +65,23 @@ def view_links(uri: str, experiment_id: str, *, port: int = _PORT) -> ViewLinks:
         'http://mlflow:5000/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=jrh'
     """
     served = uri.startswith("http")
-    page = f"{server_address(uri) if served else f'http://127.0.0.1:{port}'}/{_page(experiment_id)}"
+    page = f"{_address(uri, port)}/{_page(experiment_id)}"
     command = None if served else f"jrh ui {_ui_argument(uri)}" + ("" if port == _PORT else f" --port {port}")
     return ViewLinks(table=page, charts=f"{page}{_CHARTS}", command=command)
+
+
+def trace_link(uri: str, experiment_id: str, trace_id: str) -> str:
+    """Return the page of MLflow that opens a trace; a store that is no server is shown by `jrh ui`.
+
+    Example:
+        >>> trace_link("http://mlflow:5000", "7", "tr-1")
+        'http://mlflow:5000/#/experiments/7/traces?selectedEvaluationId=tr-1'
+    """
+    return f"{_address(uri, _PORT)}/#/experiments/{experiment_id}/traces?selectedEvaluationId={quote(trace_id)}"
+
+
+def _address(uri: str, port: int) -> str:
+    return server_address(uri) if uri.startswith("http") else f"http://127.0.0.1:{port}"
 
 
 _CHARTS = "&compareRunsMode=CHART"
