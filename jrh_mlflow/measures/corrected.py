@@ -1,0 +1,538 @@
+"""The true rate behind a judge's verdicts, and the difference of two: which estimate, when refused, and what to say.
+
+θ is the rate that people would give, p the judge's. Which estimate is valid depends on how the labelled items were
+drawn (protocol, section 8). A judge that may be no better than chance (se + sp ≤ 1 within the interval of
+`stats.corrected_rates.youden`, so at 2.5 % one-sided) corrects nothing: then people alone are read where their labels
+are a random sample, and nothing elsewhere. `note` says so, one sentence each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast, get_args
+
+import numpy as np
+
+from jrh_mlflow.errors import RecipeError, check_known
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic
+from jrh_mlflow.stats import Array, Interval
+from jrh_mlflow.stats import corrected_rates as rates
+from jrh_mlflow.stats.corrected_rates import Mean, Method, bounded_mean
+from jrh_mlflow.stats.proportions import newcombe, wilson_share
+
+Sampling = Literal["random", "stratified", "by_verdict"]
+"""How labelled items were drawn: of all items alike; within the person's labels; within the judge's verdicts."""
+SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
+_METHODS: dict[Sampling, Method] = {
+    "random": "PPI++",
+    "stratified": "Rogan-Gladen",
+    "by_verdict": "two strata",
+}
+_DRAWN = {
+    "stratified": "labels drawn within the person's labels are no random sample",
+    "by_verdict": "labels drawn within the judge's verdicts are no random sample",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """Calibration: items that have the judge's value and a person's, both in 0 … 1."""
+
+    judge: Array
+    human: Array
+    weights: Array | None = None
+    """Inverse inclusion probabilities, up to a common factor."""
+    items: Sequence[Hashable] | None = None
+    """Ids, so that two versions can be paired."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graded:
+    """One version of an application: the judge's values on items without a person's label."""
+
+    verdicts: Array
+    items: Sequence[Hashable] | None = None
+    """Ids, so that two versions can be paired."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedRate:
+    """A rate corrected for its judge."""
+
+    estimate: Reading
+    naive: Estimate
+    """The judge's own mean."""
+    people_only: Reading
+    """Of the labels alone; `NotEstimable` where they are no random sample."""
+    method: str
+    """`PPI++`, `weighted PPI++`, `Rogan-Gladen`, `two strata`, `people only` or `none`."""
+    note: str
+    """Sentences on what was refused, and whether the judge adds anything; may be empty."""
+    sampling: Sampling
+    n_labelled: int
+    n_unlabelled: int
+    sensitivity: Reading
+    specificity: Reading
+    weight: float | None = None
+    """λ of PPI++."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedDifference:
+    """Rate of the second version minus that of the first, corrected for the judge of both."""
+
+    estimate: Reading
+    naive: Estimate
+    people_only: Reading
+    method: str
+    note: str
+    rates: tuple[Reading, Reading]
+    """Of each version by itself; with shared labels by Rogan-Gladen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Data:
+    """What is known, checked, as floats."""
+
+    verdicts: Array
+    judge: Array
+    human: Array
+    weights: Array | None
+    sampling: Sampling
+    labelled_apart: bool | None
+    level: float
+
+    @property
+    def binary(self) -> bool:
+        return all(bool(np.isin(each, (0.0, 1.0)).all()) for each in (self.verdicts, self.judge, self.human))
+
+    @property
+    def people_alone(self) -> bool:
+        """Whether the labels can be read without the judge."""
+        return self.weights is not None or self.sampling == "random"
+
+    @property
+    def method(self) -> Method:
+        return _METHODS[self.sampling] if self.weights is None else "weighted PPI++"
+
+    @property
+    def populations(self) -> tuple[Array, ...]:
+        """The judge's values on all items, as far as it is known which these are; the first gives the estimate.
+
+        Labels drawn at random leave a rest that is like the whole. Others do not: where the labelled items were taken
+        out, they belong to the whole, and where they come from elsewhere they do not.
+        """
+        whole = np.concatenate([self.verdicts, self.judge])
+        if self.method == "PPI++" or self.labelled_apart:
+            return (self.verdicts,)
+        return (whole,) if self.labelled_apart is False else (self.verdicts, whole)
+
+
+def correct_rate(
+    judge_unlabelled: Array,
+    judge_labelled: Array,
+    human: Array,
+    *,
+    sampling: Sampling,
+    weights: Array | None = None,
+    labelled_apart: bool | None = None,
+    level: float = 0.95,
+) -> CorrectedRate:
+    """Correct the judge's mean by what people said on some items.
+
+    Args:
+        judge_unlabelled: The judge's values, 0 … 1, on items without a person's label.
+        judge_labelled: Its values on the labelled items.
+        human: The people's values there.
+        sampling: How the labelled items were drawn.
+        weights: Inverse inclusion probabilities of the labelled items, up to a common factor, where known: `sampling`
+            then does not matter.
+        labelled_apart: False: the labelled items were taken out of the population whose rest is `judge_unlabelled`;
+            True: they come from elsewhere, or the population is given whole. None: unknown, and where it matters (all
+            but random labels) the interval holds for both.
+        level: Of the intervals.
+
+    Raises:
+        RecipeError: Nothing to read, lengths that differ, values outside 0 … 1, weights that are not positive.
+    """
+    return _corrected(_checked(judge_unlabelled, judge_labelled, human, sampling, weights, labelled_apart, level))
+
+
+def _corrected(data: _Data) -> CorrectedRate:
+    reason = _missing(data) or _useless(data)
+    if reason:
+        return _refused(data, reason)
+    means = [_estimated(data, population) for population in data.populations]
+    low, high = min(mean.low for mean in means), max(mean.high for mean in means)
+    found = Mean(means[0].value, low, high)
+    people = _people_only(data)
+    notes = [_misfit(data), _nothing_added(data, found, people)]
+    return _report(data, _estimate(found, data, data.method), method=data.method, note=" ".join(filter(None, notes)))
+
+
+def _checked(
+    unlabelled: Array,
+    judge: Array,
+    human: Array,
+    sampling: Sampling,
+    weights: Array | None,
+    labelled_apart: bool | None,
+    level: float,
+) -> _Data:
+    check_known("sampling", sampling, SAMPLINGS)
+    if not 0 < level < 1:
+        raise RecipeError(f"`level` must lie between 0 and 1, but is {level}.")
+    verdicts, judged, people = (np.asarray(each, float) for each in (unlabelled, judge, human))
+    for name, values in (("verdicts", verdicts), ("the judge's labels", judged), ("the people's labels", people)):
+        if not len(values):
+            raise RecipeError(f"There are no {name.removeprefix('the ')}: nothing can be corrected.")
+        if not ((values >= 0) & (values <= 1)).all():
+            raise RecipeError(f"Values of {name} must lie in 0 … 1, with none missing.")
+    if len(judged) != len(people):
+        raise RecipeError(f"{len(judged)} labels of the judge, but {len(people)} of people: give both for each item.")
+    given = None if weights is None else _checked_weights(weights, len(people))
+    return _Data(
+        verdicts=verdicts,
+        judge=judged,
+        human=people,
+        weights=given,
+        sampling=sampling,
+        labelled_apart=labelled_apart,
+        level=level,
+    )
+
+
+def _checked_weights(weights: Array, n: int) -> Array:
+    given = np.asarray(weights, float)
+    if given.shape != (n,):
+        raise RecipeError(f"{given.size} weights for {n} labelled items: give one for each.")
+    if not (np.isfinite(given) & (given > 0)).all():
+        raise RecipeError("Weights are inverse inclusion probabilities: each must be positive and finite.")
+    return given
+
+
+def _missing(data: _Data) -> str | None:
+    """What the labels lack for the method, if anything."""
+    if data.method == "Rogan-Gladen":
+        if not data.binary:
+            return "labels drawn within the person's labels correct verdicts of yes or no only, no ties or scores"
+        for value, lacking, rate in ((1.0, "passed", "sensitivity"), (0.0, "failed", "specificity")):
+            if not (data.human == value).any():
+                return f"no labelled item was {lacking} by people, so the judge's {rate} is unknown"
+    if data.method == "two strata":
+        for value in np.setdiff1d(data.verdicts, data.judge):
+            share = float((data.verdicts == value).mean())
+            return f"no labelled item has the judge's verdict {_said(value)}, which {share:.1%} of all items have"
+    return None
+
+
+def _said(value: float) -> str:
+    return {1.0: "pass", 0.0: "fail"}.get(value, f"{value:g}")
+
+
+def _useless(data: _Data) -> str | None:
+    """Why the judge cannot be told from one that knows nothing, if so."""
+    if data.method == "two strata":
+        # se + sp > 1 exactly where people pass more of what the judge passes: no shares are needed.
+        found = rates.youden(data.human, data.judge, level=data.level)
+        if len(np.unique(data.verdicts)) == 1:
+            return f"the judge says {_said(float(data.verdicts[0]))} of every item, so it tells nothing"
+    else:
+        found = rates.youden(data.judge, data.human, data.weights, level=data.level)
+    if found is None:
+        return "people gave all labelled items the same label, so it is unknown whether the judge tells them apart"
+    if found.low > 0:
+        return None
+    said = f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    if data.method == "two strata":
+        return f"the judge may be no better than chance: people pass no more of what it passes, difference {said}"
+    return f"the judge may be no better than chance: sensitivity + specificity - 1 is {said}"
+
+
+def _refused(data: _Data, reason: str) -> CorrectedRate:
+    """People alone, where their labels are a random sample; else nothing."""
+    people = _people_only(data)
+    if isinstance(people, Estimate):
+        note = f"{reason[0].upper()}{reason[1:]}: the estimate is that of the people's labels alone."
+        return _report(data, people, method="people only", note=note)
+    missing = NotEstimable(reason=reason, n=len(data.human))
+    return _report(data, missing, method="none", note=f"{reason[0].upper()}{reason[1:]}.")
+
+
+def _people_only(data: _Data) -> Reading:
+    one_verdict = data.sampling == "by_verdict" and len(np.unique(data.verdicts)) == 1
+    if one_verdict and data.weights is None:
+        # All items are one stratum, and its labels a random sample of it.
+        data = replace(data, human=data.human[data.judge == data.verdicts[0]])
+    elif not data.people_alone:
+        return NotEstimable(reason=_DRAWN[data.sampling], n=len(data.human))
+    if not len(data.human):
+        return NotEstimable(reason="no labelled item has the only verdict that there is")
+    found = bounded_mean(data.human, data.weights, level=data.level)
+    return _estimate(found, data, "people only")
+
+
+def _estimated(data: _Data, population: Array) -> Mean:
+    if data.method == "two strata":
+        return rates.by_strata(population, data.judge, data.human, level=data.level)
+    if data.method == "Rogan-Gladen":
+        passed = bounded_mean(population, level=data.level)
+        return rates.rogan_gladen(passed, *_error_rates(data))
+    return rates.ppi(population, data.judge, data.human, data.weights, level=data.level)
+
+
+def _error_rates(data: _Data) -> tuple[Mean, Mean]:
+    """Share of passes by the judge among what people passed, and among what they failed."""
+    weights = data.weights
+    if data.method == "two strata":
+        # Labels of one verdict stand for all items of that verdict.
+        of_all = np.array([(data.verdicts == value).mean() for value in data.judge])
+        weights = of_all / np.array([(data.judge == value).mean() for value in data.judge])
+    yes, no = (data.human == value for value in (1.0, 0.0))
+    return (
+        bounded_mean(data.judge[yes], None if weights is None else weights[yes], level=data.level),
+        bounded_mean(data.judge[no], None if weights is None else weights[no], level=data.level),
+    )
+
+
+def _misfit(data: _Data) -> str:
+    """A judge that passes more (or less) than it does on any kind of labelled item."""
+    if data.method != "Rogan-Gladen":
+        return ""
+    passed = bounded_mean(data.populations[0], level=data.level)
+    se, false_passes = _error_rates(data)
+    for apart, (over, under) in ((1, (passed, se)), (-1, (false_passes, passed))):
+        if over.value - under.value > rates.square_and_add([(1.0, over), (-1.0, under)])[0]:
+            what = "more than it passes" if apart > 0 else "less than it passes"
+            kind = "passed" if apart > 0 else "failed"
+            return (
+                f"The judge passes {passed.value:.2f} of the items, {what} of those that people {kind} "
+                f"({(se if apart > 0 else false_passes).value:.2f}): the labelled items are unlike the others."
+            )
+    return ""
+
+
+def _nothing_added(data: _Data, found: Mean, people: Reading) -> str:
+    """A sentence where the interval is not shorter than people's alone would be."""
+    width = found.high - found.low
+    if isinstance(people, Estimate) and people.ci_low is not None and people.ci_high is not None:
+        alone = people.ci_high - people.ci_low
+        if width >= alone:
+            return (
+                f"The judge adds nothing: people's labels alone give an interval of {alone:.3f}, with it {width:.3f}."
+            )
+        return ""
+    low, high = wilson_share(found.value, len(data.human), level=data.level)
+    if width >= high - low:
+        n = len(data.human)
+        return (
+            f"The judge adds nothing: {n} labels drawn at random would give an interval of about {high - low:.3f} "
+            f"without it, here it is {width:.3f}."
+        )
+    return ""
+
+
+def _report(data: _Data, estimate: Reading, *, method: str, note: str) -> CorrectedRate:
+    naive = bounded_mean(data.verdicts, level=data.level)
+    sensitivity, specificity = _shown_error_rates(data)
+    return CorrectedRate(
+        estimate=estimate,
+        naive=_reading(naive, n=len(data.verdicts), method="mean of the judge, Wilson"),
+        people_only=_people_only(data),
+        method=method,
+        note=note,
+        sampling=data.sampling,
+        n_labelled=len(data.human),
+        n_unlabelled=len(data.verdicts),
+        sensitivity=sensitivity,
+        specificity=specificity,
+        weight=rates.ppi_weight(data.verdicts, data.judge, data.human, data.weights) if "PPI" in method else None,
+    )
+
+
+def _shown_error_rates(data: _Data) -> tuple[Reading, Reading]:
+    if not data.binary:
+        missing = NotEstimable(reason="values are not all yes or no")
+        return missing, missing
+    n_yes, n_no = int((data.human == 1).sum()), int((data.human == 0).sum())
+    if not n_yes or not n_no:
+        missing = NotEstimable(reason="people gave all labelled items the same label")
+        return missing, missing
+    se, false_passes = _error_rates(data)
+    sp = Mean(1 - false_passes.value, 1 - false_passes.high, 1 - false_passes.low)
+    return _reading(se, n=n_yes, method="Wilson"), _reading(sp, n=n_no, method="Wilson")
+
+
+def _estimate(found: Mean, data: _Data, method: str) -> Estimate:
+    told = f"{method}, {len(data.human)} labels"
+    told += f" and {len(data.verdicts)} verdicts" if method != "people only" else ""
+    return _reading(found, n=len(data.human), method=told)
+
+
+def _reading(found: Mean, *, n: int, method: str, statistic: Statistic = "rate") -> Estimate:
+    return Estimate(
+        value=found.value,
+        n=n,
+        excluded=0,
+        ci_low=found.low,
+        ci_high=found.high,
+        cluster_low=found.low,
+        cluster_high=found.high,
+        n_clusters=n,
+        method=method,
+        unit="item",
+        statistic=statistic,
+    )
+
+
+def correct_difference(
+    first: Graded,
+    second: Graded,
+    calibration: Labelled | tuple[Labelled, Labelled],
+    *,
+    sampling: Sampling,
+    labelled_apart: bool | None = None,
+    level: float = 0.95,
+) -> CorrectedDifference:
+    """Correct the difference of two versions (second minus first) that one judge graded.
+
+    With labels of each version both rates are corrected by themselves. Shared labels give the judge's sensitivity and
+    specificity, which must be the same on both versions: `(p2 - p1) / (se + sp - 1)`. Items that both versions have
+    (the same id) are paired.
+
+    Args:
+        first: The judge's values on the one version.
+        second: On the other.
+        calibration: Labels shared by both versions, or those of each.
+        sampling: How the labelled items were drawn; shared ones from both versions together.
+        labelled_apart: As in `correct_rate`.
+        level: Of the interval.
+    """
+    shared = isinstance(calibration, Labelled)
+    own = (calibration, calibration) if isinstance(calibration, Labelled) else calibration
+    one, other = (
+        _Version(
+            data=_checked(each.verdicts, its.judge, its.human, sampling, its.weights, labelled_apart, level),
+            graded=_ids(each.items, len(each.verdicts), f"verdicts {at}"),
+            labelled=_ids(its.items, len(its.human), f"labels {at}"),
+        )
+        for at, (each, its) in enumerate(zip((first, second), own, strict=True))
+    )
+    return _by_shared_labels(one, other) if shared else _by_own_labels(one, other)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Version:
+    """A version with the ids of its items."""
+
+    data: _Data
+    graded: Sequence[Hashable]
+    labelled: Sequence[Hashable]
+
+    def influences(self, method: Method) -> dict[Hashable, float]:
+        """What each item adds to the estimate of this method."""
+        data = self.data
+        population = data.verdicts if method == "naive" else data.populations[0]
+        parts = rates.influences(population, data.judge, data.human, data.weights, method=method)
+        found: dict[Hashable, float] = {}
+        # Where the labelled items are part of the population, they stand at its end.
+        for ids, values in (([*self.graded, *self.labelled], parts[0]), (self.labelled, parts[1])):
+            for item, value in zip(ids, values.tolist(), strict=False):
+                found[item] = found.get(item, 0.0) + value
+        return found
+
+
+def _ids(items: Sequence[Hashable] | None, n: int, name: str) -> Sequence[Hashable]:
+    """Ids, or ones that nothing else has."""
+    if items is None:
+        return [(name, at) for at in range(n)]
+    if len(items) != n:
+        raise RecipeError(f"{len(items)} item ids for {n} values: give one for each.")
+    return items
+
+
+def _by_own_labels(one: _Version, other: _Version) -> CorrectedDifference:
+    both = [_corrected(version.data) for version in (one, other)]
+    estimates = [each.estimate for each in both]
+    notes = [
+        f"{which} version: {each.note}" for which, each in zip(("First", "Second"), both, strict=True) if each.note
+    ]
+    methods = [cast(Method, each.method) for each in both]
+    return CorrectedDifference(
+        estimate=_subtracted(one, other, estimates, methods),
+        naive=_naive_difference(one, other),
+        people_only=_subtracted(one, other, [each.people_only for each in both], ["people only"] * 2),
+        method=" and ".join(dict.fromkeys(methods)),
+        note=" ".join(notes),
+        rates=(estimates[0], estimates[1]),
+    )
+
+
+def _subtracted(one: _Version, other: _Version, readings: Sequence[Reading], methods: Sequence[Method]) -> Reading:
+    """Second minus first, by their intervals and by how far the two go together on the items of both."""
+    for which, reading in zip(("first", "second"), readings, strict=True):
+        if isinstance(reading, NotEstimable):
+            return NotEstimable(reason=f"{which} version: {reading.reason}", n=reading.n, statistic="value")
+    found = [reading for reading in readings if isinstance(reading, Estimate)]
+    r = _together(one.influences(methods[0]), other.influences(methods[1]))
+    (a, a_ends), (b, b_ends) = ((each.value, each.interval or (0.0, 1.0)) for each in found)
+    low, high = newcombe(a, a_ends, b, b_ends, correlation=r)
+    told = " and ".join(dict.fromkeys(each.method for each in found))
+    return _reading(Mean(b - a, low, high), n=sum(each.n for each in found), method=told, statistic="value")
+
+
+def _together(a: dict[Hashable, float], b: dict[Hashable, float]) -> float:
+    """Correlation of two estimates."""
+    shared = np.array([value * b[item] for item, value in a.items() if item in b])
+    return rates.correlation(np.array([*a.values()]), np.array([*b.values()]), shared)
+
+
+def _naive_difference(one: _Version, other: _Version) -> Estimate:
+    means = [bounded_mean(version.data.verdicts, level=version.data.level) for version in (one, other)]
+    r = _together(one.influences("naive"), other.influences("naive"))
+    low, high = newcombe(means[0].value, _ends(means[0]), means[1].value, _ends(means[1]), correlation=r)
+    n = len(one.data.verdicts) + len(other.data.verdicts)
+    value = means[1].value - means[0].value
+    return _reading(Mean(value, low, high), n=n, method="means of the judge", statistic="value")
+
+
+def _ends(mean: Mean) -> Interval:
+    return mean.low, mean.high
+
+
+_SHARED = "Both versions share the labels: the judge is taken to be as sensitive and as specific on both."
+
+
+def _by_shared_labels(one: _Version, other: _Version) -> CorrectedDifference:
+    naive = _naive_difference(one, other)
+    whole = replace(one.data, verdicts=np.concatenate([one.data.verdicts, other.data.verdicts]))
+    missing = NotEstimable(reason="the labels are shared by both versions", statistic="value")
+    reason = _missing(replace(whole, sampling="stratified", weights=None)) or _missing(whole) or _useless(whole)
+    if reason is None:
+        judge = rates.difference(*_error_rates(whole))
+        if judge.low <= 0:
+            reason = "the judge may be no better than chance"
+    if reason:
+        nothing = NotEstimable(reason=reason, n=len(whole.human), statistic="value")
+        note = f"{reason[0].upper()}{reason[1:]}."
+        return CorrectedDifference(
+            estimate=nothing, naive=naive, people_only=missing, method="none", note=note, rates=(nothing, nothing)
+        )
+    found = rates.ratio(Mean(naive.value, *(naive.interval or (-1.0, 1.0))), judge)
+    told = f"Rogan-Gladen, {len(whole.human)} labels and {len(whole.verdicts)} verdicts"
+    first, second = (
+        rates.rogan_gladen(bounded_mean(version.data.verdicts, level=whole.level), *_error_rates(whole))
+        for version in (one, other)
+    )
+    return CorrectedDifference(
+        estimate=_reading(found, n=len(whole.human), method=told, statistic="value"),
+        naive=naive,
+        people_only=missing,
+        method="Rogan-Gladen",
+        note=_SHARED,
+        rates=(
+            _reading(first, n=len(whole.human), method=told),
+            _reading(second, n=len(whole.human), method=told),
+        ),
+    )
