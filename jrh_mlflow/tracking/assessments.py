@@ -106,7 +106,8 @@ def rated_traces(
     Args:
         source: An experiment by its name or as `traces:/<name>`, trace ids, or traces.
         name: The assessment; None takes the only one that people gave, or the only one of theirs that a judge gave too.
-        judge: Source id of the judge, or the name of its assessment where that is another; None takes the only one.
+        judge: Source id of the judge, or the name of its assessment where that is another; None takes the only
+            one, or the only model beside code.
         tracking_uri: Of the store; None takes MLflow's own setting.
         max_traces: Of an experiment, the newest so many; None takes all.
         group: Tag of the traces to report by.
@@ -136,7 +137,7 @@ def rated_traces(
         judge=verdicts[0].rater if verdicts else None,
         judge_facts=facts,
         counts={reason: count for reason, count in dropped.items() if count},
-        notes=_several(facts, verdicts),
+        notes=(*_several(facts, verdicts), *(_code_beside(judges, verdicts) if judge is None else ())),
         previews={info.trace_id: (info.request_preview or "", info.response_preview or "") for info in infos},
         experiments={info.trace_id: str(info.experiment_id) for info in infos},
         uri=uri,
@@ -265,10 +266,12 @@ def _chosen_name(people: Sequence[Rating], judges: Sequence[Rating], name: str |
 
 
 def _verdicts(judges: Sequence[Rating], people: Sequence[Rating], name: str, judge: str | None) -> list[Rating]:
-    """Return the verdicts of the one judge that is meant."""
+    """Return the verdicts of the one judge that is meant; a model goes before code."""
     under = [one for one in judges if _same(one.name, name)]
     if judge is not None:
         under = _named_judge(judges, under, judge, people)
+    elif len({one.rater for one in under if one.source_type == LLM_JUDGE}) == 1:
+        under = [one for one in under if one.source_type == LLM_JUDGE]
     found = _names(one.rater for one in under)
     if len(found) > 1:
         raise RecipeError(f"Several judges gave {under[0].name!r}: {', '.join(found)}. Say which one: judge=, --judge.")
@@ -318,6 +321,18 @@ def _several(facts: Mapping[str, str], verdicts: Sequence[Rating]) -> tuple[str,
             what = f"The verdicts of {verdicts[0].rater} come from several definitions ({fact}: {facts[fact]})"
             return (f"{what}; on each trace the newest counts.",)
     return ()
+
+
+def _code_beside(judges: Sequence[Rating], verdicts: Sequence[Rating]) -> tuple[str, ...]:
+    """Say that code gave the name of the judge's assessment, too."""
+    names = {(one.name, one.rater) for one in verdicts}
+    others = _names(
+        one.rater for one in judges for name, rater in names if _same(one.name, name) and one.rater != rater
+    )
+    if not others:
+        return ()
+    judge = verdicts[0]
+    return (f"Code gave {judge.name!r}, too ({', '.join(others)}): {judge.rater} is taken as the judge.",)
 
 
 def _frame(infos: Sequence[TraceInfo], ratings: Iterable[Rating], group: str | None) -> pd.DataFrame:

@@ -107,6 +107,17 @@ def test_verdicts_of_several_versions_of_a_judge_are_noted(experiment, store_uri
     assert "scorer_version: 0, 1" in note
 
 
+def test_beside_one_model_code_of_the_same_name_is_not_the_judge_unless_it_is_named(experiment, store_uri):
+    trace = answered()
+    say(trace, "a", "ann")
+    judged(trace, "b", "openai:/small")
+    say(trace, "c", "length_check", kind="CODE")
+    rated = rated_traces(experiment, tracking_uri=store_uri)
+    assert rated.judge == "openai:/small"
+    assert rated.notes == ("Code gave 'harm', too (length_check): openai:/small is taken as the judge.",)
+    assert rated_traces(experiment, judge="length_check", tracking_uri=store_uri).judge == "length_check"
+
+
 @pytest.mark.parametrize(
     ("judge", "verdict"), [("openai:/large", "b"), ("harm judge", "c"), ("anthropic:/x", "c"), (None, None)]
 )
