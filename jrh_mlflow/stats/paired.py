@@ -127,6 +127,57 @@ def paired_difference(
     )
 
 
+def paired_share_interval(
+    gains: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, *, level: float = 0.95
+) -> tuple[Array, Array]:
+    """Interval of the difference `(gains - losses) / n` of two shares on the same `n` units, for arrays of counts.
+
+    `gains` are the units that only the second judge gets right, `losses` those that only the first does. The hull of
+    Tango's score interval and of the exact interval given `gains + losses`, `(gains + losses) / n * (2 p - 1)` with p
+    in the Clopper-Pearson interval of the share of gains. The score interval keeps a width where no unit differs, but
+    with few that do it misses by one side in up to 4.8 % where 2.5 % are meant, a bootstrap in over 6 %. The hull does
+    in at most 2.6 % (n of 6 to 300, differences of -.2 to .1; by exact sums), in 3.1 % on the one side where all that
+    differ differ the same way. Its lower end is above 0 only where McNemar's exact one-sided test rejects.
+
+    Reference:
+        Tango (1998), Stat. Med. 17:891-908; Clopper & Pearson (1934), Biometrika 26:404-413.
+
+    Returns:
+        Lower and upper ends.
+
+    Example:
+        >>> low, high = paired_share_interval([4, 9], [0, 1], 50)
+        >>> low.round(3), high.round(3)
+        (array([-0.016,  0.022]), array([0.188, 0.293]))
+    """
+    b, c, of = np.broadcast_arrays(*(np.asarray(each, float) for each in (gains, losses, n)))
+    if not ((b >= 0) & (c >= 0) & (b + c <= of) & (of > 0)).all():
+        raise ValueError(f"`0 <= gains + losses <= n` and `n > 0` must hold, but got {gains=}, {losses=}, {n=}.")
+    # Both ends by one rule: the upper one is the lower one with the judges changed over.
+    return _low_of_paired(b, c, of, level), -_low_of_paired(c, b, of, level)
+
+
+def _low_of_paired(b: Array, c: Array, n: Array, level: float) -> Array:
+    tail = (1 - level) / 2
+    share = np.where(b > 0, stats.beta.ppf(tail, np.maximum(b, 1), c + 1), 0.0)
+    exact = (b + c) / n * (2 * share - 1)
+    return np.minimum(_low_by_score(b, c, n, float(stats.norm.ppf(1 - tail))), exact)
+
+
+def _low_by_score(b: Array, c: Array, n: Array, z: float) -> Array:
+    """Bisect for the difference at which the score statistic is z; at -1 it is above, at the estimate it is 0."""
+    low, high = np.full(b.shape, -1.0), (b - c) / n
+    for _ in range(60):
+        middle = (low + high) / 2
+        # The share of losses that is likeliest with this difference.
+        slope = (2 * n - b + c) * middle - b - c
+        loss = (np.sqrt(slope**2 + 8 * n * c * middle * (1 - middle)) - slope) / (4 * n)
+        variance = n * (2 * loss + middle * (1 - middle))
+        above = b - c - n * middle > z * np.sqrt(np.maximum(variance, 0.0))
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return low
+
+
 def cluster_sign_p(a: Array, b: Array, clusters: Codes, *, n_resamples: int = 9999, seed: int = 0) -> float:
     """Two-sided permutation p-value of mean(a) - mean(b): within a cluster, all units swap judges together.
 
