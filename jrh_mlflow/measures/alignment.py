@@ -1,0 +1,394 @@
+"""Whether aligning a judge helped: both judges on the same held-out traces, and what that decides (pure)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, intervals, plain_fields
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
+from jrh_mlflow.stats import Array
+from jrh_mlflow.stats.agreement import concordance
+from jrh_mlflow.stats.bootstrap import cluster_bootstrap
+from jrh_mlflow.stats.paired import paired_share_interval
+from jrh_mlflow.stats.proportions import wilson
+
+AlignDecision = Literal["better", "not worse", "sent back"]
+"""Of an aligned judge: the first two are returned to the user, the third is not."""
+DECISIONS: tuple[AlignDecision, ...] = get_args(AlignDecision)
+BETTER, NOT_WORSE, SENT_BACK = DECISIONS
+METHOD = "hull of Tango's score interval and the exact one given the traces that differ"
+_CHANGED = 0.1
+"""Share of verdicts that an alignment may change, for the number of traces to plan with."""
+
+Order = Callable[[str], float]
+"""A label's place on an ordered scale."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """How one call of a judge ended."""
+
+    outcome: str
+    """`verdict`; anything else (`abstain`, `unparsed`, `error`) is none."""
+    answer: str = ""
+    """The label, where the outcome is a verdict."""
+    error: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is a verdict."""
+        return self.outcome == "verdict"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probe:
+    """One held-out trace with its output laid out otherwise, which is no reason for another verdict."""
+
+    rule: str
+    """Name of the reliability test that wrote it."""
+    before: Verdict
+    after: Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedTrace:
+    """One held-out trace: what people say and what the judge said before and after it was aligned."""
+
+    trace: str
+    """Its id."""
+    label: str
+    """The people's majority."""
+    n_people: int
+    before: Verdict
+    after: Verdict
+    link: str = ""
+    """Where it can be looked at."""
+    probe: Probe | None = None
+
+    @property
+    def compared(self) -> bool:
+        """Whether both judges gave a verdict."""
+        return self.before.given and self.after.given
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeCost:
+    """What the calls of one judge took; sums are of the calls that told."""
+
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    usd: float | None
+    unknown: int
+    """Calls that did not tell their dollars."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairedReadings:
+    """One share before and after, on the traces that have both, and the difference."""
+
+    before: Reading
+    after: Reading
+    difference: Reading
+    """After minus before, paired by trace."""
+    gains: int
+    """Traces that only the aligned judge gets right."""
+    losses: int
+    """Traces that only the judge before gets right."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlignmentReport:
+    """Before and after on the held-out traces, and what follows."""
+
+    decision: AlignDecision
+    reason: str
+    agreement: PairedReadings
+    """With the people: share of traces with their label."""
+    kappa: Mapping[str, Reading]
+    """Ordered labels: quadratic kappa with the people, `before` and `after`; information, nothing is decided by it."""
+    suite: PairedReadings | None
+    """The judge with itself: share of reformatted traces with the verdict of the trace as it is. None: not asked."""
+    cost: Mapping[str, JudgeCost]
+    """`before` and `after`."""
+    margin: float
+    traces: tuple[JudgedTrace, ...]
+    notes: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Traces by what became of them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return plain_fields(self)
+
+
+def decide(
+    gains: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, *, margin: float, level: float = 0.95
+) -> npt.NDArray[np.str_]:
+    """Decide for arrays of counts, by the lower end of the paired difference.
+
+    `better` where it is above 0, `not worse` above `-margin`, else `sent back`.
+
+    Example:
+        >>> decide([12, 3, 0, 1], [1, 3, 0, 9], 100, margin=0.05).tolist()
+        ['better', 'sent back', 'not worse', 'sent back']
+    """
+    low, _ = paired_share_interval(gains, losses, n, level=level)
+    return np.where(low > 0, BETTER, np.where(low > -margin, NOT_WORSE, SENT_BACK))
+
+
+def least_traces(margin: float) -> int:
+    """Held-out traces under which nothing can come of it, were every one of them a gain.
+
+    Example:
+        >>> least_traces(0.05)
+        5
+    """
+    n = np.arange(1, 7)  # with 6 gains of 6 the lower end is above 0
+    return int(n[decide(n, 0 * n, n, margin=margin) != SENT_BACK][0])
+
+
+def needed_traces(margin: float, *, changed: float = 0.0) -> int:
+    """Held-out traces that exclude a loss over `margin` where nothing was lost or gained on balance.
+
+    `z² (1 / margin - 1)` when no verdict changes, the point at which the score interval reaches the margin; about
+    `z² changed / margin²` when a share of them does, half for the better.
+
+    Example:
+        >>> needed_traces(0.05), needed_traces(0.05, changed=0.1)
+        (73, 154)
+    """
+    z = float(stats.norm.ppf(0.975)) ** 2
+    return max(math.floor(z * (1 / margin - 1)) + 1, math.ceil(z * changed / margin**2))
+
+
+def size_note(n: int, margin: float) -> str | None:
+    """Say beforehand that so few held-out traces can hardly show that nothing was lost, or None."""
+    least, usual = needed_traces(margin), needed_traces(margin, changed=_CHANGED)
+    if n >= least:
+        return None
+    return (
+        f"{n} held-out traces cannot show that an aligned judge is not worse by {margin:g}: {least} could where no "
+        f"verdict changes, about {usual} where one in ten does. With {n} it is returned only if it clearly gains."
+    )
+
+
+def measure_alignment(
+    traces: Sequence[JudgedTrace],
+    *,
+    margin: float,
+    order: Order | None = None,
+    notes: Iterable[str] = (),
+    counts: Mapping[str, int] | None = None,
+    seed: int = 0,
+) -> AlignmentReport:
+    """Read both judges on the held-out traces, paired, and decide.
+
+    What is no verdict leaves the pair out and is counted. When one of the judges gave none on more than 5 % of the
+    traces, nothing is decided in favour of the aligned one.
+
+    Args:
+        traces: Each with what both judges said.
+        margin: Loss of agreement that must be excluded.
+        order: Place of a label on its scale, where labels are ordered: then kappas are given as well.
+        notes: What a reader should know.
+        counts: Traces by what became of them.
+        seed: Of the intervals of the kappas.
+    """
+    asked = [(one.before, one.after) for one in traces]
+    right = [
+        (pair[0].answer == one.label, pair[1].answer == one.label) for one, pair in zip(traces, asked, strict=True)
+    ]
+    agreement = _paired(asked, right, what="held-out traces")
+    probed = [one for one in traces if one.probe is not None]
+    suite = _of_suite(probed) if probed else None
+    decision = _decision(agreement, margin)
+    return AlignmentReport(
+        decision=decision,
+        reason=_reason(decision, agreement, suite, margin),
+        agreement=agreement,
+        kappa=_kappas(traces, order, seed) if order else {},
+        suite=suite,
+        cost={side: _cost(_calls(traces, side)) for side in ("before", "after")},
+        margin=margin,
+        traces=tuple(traces),
+        notes=tuple(notes),
+        counts=dict(counts or {}),
+    )
+
+
+def _calls(traces: Iterable[JudgedTrace], side: str) -> list[Verdict]:
+    return [getattr(shown, side) for one in traces for shown in (one, one.probe) if shown is not None]
+
+
+def _of_suite(traces: Sequence[JudgedTrace]) -> PairedReadings:
+    """Compare the verdict on each reformatted trace with the one on the trace as it is, for both judges."""
+    asked, same = [], []
+    for one in traces:
+        assert one.probe is not None
+        sides = ((one.before, one.probe.before), (one.after, one.probe.after))
+        # A trace without a verdict has nothing to be consistent with.
+        asked.append(tuple(probe if plain.given else plain for plain, probe in sides))
+        same.append(tuple(plain.answer == probe.answer for plain, probe in sides))
+    return _paired(asked, same, what="reformatted traces")
+
+
+def _paired(asked: Sequence[tuple[Verdict, ...]], right: Sequence[tuple[bool, ...]], *, what: str) -> PairedReadings:
+    given = np.array([all(one.given for one in pair) for pair in asked], bool)
+    before, after = np.array(right, bool).reshape(-1, 2)[given].T
+    gains, losses = int((after & ~before).sum()), int((before & ~after).sum())
+    lost = [Counter(one.outcome for one in side if not one.given) for side in zip(*asked, strict=True)]
+    refused = _refused(lost, len(asked), gains - losses, what)
+    if refused is not None or not given.any():
+        missing = refused or NotEstimable(reason=f"no {what}")
+        return PairedReadings(before=missing, after=missing, difference=missing, gains=gains, losses=losses)
+    left_out = dict(sum(lost, Counter()))
+    n, excluded = int(given.sum()), int((~given).sum())
+    shares = [_share(int(side.sum()), n, excluded=excluded, left_out=left_out) for side in (before, after)]
+    low, high = paired_share_interval(gains, losses, n)
+    difference = Estimate(
+        value=(gains - losses) / n,
+        n=n,
+        excluded=excluded,
+        **intervals((float(low), float(high)), None),
+        n_clusters=n,
+        method=METHOD,
+        unit="item",
+        statistic="value",
+        left_out=left_out,
+        bound_low=(gains - losses - excluded) / (n + excluded),
+        bound_high=(gains - losses + excluded) / (n + excluded),
+    )
+    return PairedReadings(before=shares[0], after=shares[1], difference=difference, gains=gains, losses=losses)
+
+
+def _refused(lost: Sequence[Counter[str]], n: int, balance: int, what: str) -> NotEstimable | None:
+    """Withhold where one of the judges has no verdict on too many traces: which it leaves out may flatter it."""
+    for who, outcomes in zip(("before", "after"), lost, strict=True):
+        missing = outcomes.total()
+        if n and missing / n > MAX_EXCLUDED:
+            told = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
+            both = sum(each.total() for each in lost)
+            return NotEstimable(
+                reason=f"the judge {who} aligning gave no verdict on {missing} of {n} {what} ({told}), "
+                f"over the limit of {MAX_EXCLUDED:.0%}",
+                withheld=True,
+                n=n - missing,
+                excluded=missing,
+                left_out=dict(outcomes),
+                bounds=Bounds(
+                    low=max(-1.0, (balance - both) / n), high=min(1.0, (balance + both) / n), asked=n, lost=outcomes
+                ),
+            )
+    return None
+
+
+def _share(k: int, n: int, *, excluded: int, left_out: Mapping[str, int]) -> Estimate:
+    return Estimate(
+        value=k / n,
+        n=n,
+        excluded=excluded,
+        **intervals(wilson(k, n), None),
+        n_clusters=n,
+        method="Wilson",
+        unit="item",
+        numerator=k,
+        left_out=left_out,
+        bound_low=k / (n + excluded),
+        bound_high=(k + excluded) / (n + excluded),
+    )
+
+
+def _decision(agreement: PairedReadings, margin: float) -> AlignDecision:
+    if isinstance(agreement.difference, NotEstimable):
+        return SENT_BACK
+    word = str(decide(agreement.gains, agreement.losses, agreement.difference.n, margin=margin))
+    return next(decision for decision in DECISIONS if decision == word)
+
+
+def _reason(decision: AlignDecision, agreement: PairedReadings, suite: PairedReadings | None, margin: float) -> str:
+    difference = agreement.difference
+    if isinstance(difference, NotEstimable):
+        return f"Sent back: {difference.reason}."
+    before, after = (one.value for one in (agreement.before, agreement.after) if isinstance(one, Estimate))
+    what = (
+        f"with people on {after:.3f} of {difference.n} held-out traces after aligning, {before:.3f} before: "
+        f"{_signed(difference)}"
+    )
+    low = difference.ci_low or 0.0
+    follows = {
+        BETTER: "it is better",
+        NOT_WORSE: f"a loss over {margin:g} is excluded; that it is better is not shown",
+        SENT_BACK: "it is worse" if (difference.ci_high or 0) < 0 else f"a loss of {-low:.3f} is not excluded",
+    }[decision]
+    return f"The judge agrees {what}: {follows}.{_suite_remark(suite)}"
+
+
+def _suite_remark(suite: PairedReadings | None) -> str:
+    """Say where the aligned judge has become clearly less consistent, or more."""
+    if suite is None or not isinstance(suite.difference, Estimate):
+        return ""
+    low, high = suite.difference.interval or (-1.0, 1.0)
+    if low <= 0 <= high:
+        return ""
+    how = "less" if high < 0 else "more"
+    return f" It is {how} consistent with itself when outputs are only laid out otherwise: {_signed(suite.difference)}."
+
+
+def _signed(reading: Estimate) -> str:
+    low, high = reading.interval or (math.nan, math.nan)
+    return f"{reading.value:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def _kappas(traces: Sequence[JudgedTrace], order: Order, seed: int) -> dict[str, Reading]:
+    compared = [one for one in traces if one.compared]
+    people = np.array([order(one.label) for one in compared], float)
+    return {
+        side: _kappa(people, np.array([order(getattr(one, side).answer) for one in compared], float), seed)
+        for side in ("before", "after")
+    }
+
+
+def _kappa(people: Array, judge: Array, seed: int) -> Reading:
+    n = len(people)
+    value = concordance(people, judge) if n else None
+    if value is None:
+        return NotEstimable(reason="no variation", n=n, statistic="value")
+    found = cluster_bootstrap(lambda rows: concordance(people[rows], judge[rows]), np.arange(n), seed=seed)
+    return Estimate(
+        value=value,
+        n=n,
+        excluded=0,
+        **intervals(found, None),
+        n_clusters=n,
+        method="bootstrap over traces",
+        unit="item",
+        statistic="value",
+    )
+
+
+def _cost(calls: Sequence[Verdict]) -> JudgeCost:
+    return JudgeCost(
+        calls=len(calls),
+        input_tokens=_known(one.input_tokens for one in calls),
+        output_tokens=_known(one.output_tokens for one in calls),
+        usd=_known(one.cost_usd for one in calls),
+        unknown=sum(one.cost_usd is None for one in calls),
+    )
+
+
+def _known(amounts: Iterable[Any]) -> Any:
+    """Sum what is known; None where nothing is."""
+    known = [each for each in amounts if each is not None]
+    return sum(known) if known else None
