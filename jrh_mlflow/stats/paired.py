@@ -161,7 +161,8 @@ def _low_of_paired(b: Array, c: Array, n: Array, level: float) -> Array:
     tail = (1 - level) / 2
     share = np.where(b > 0, stats.beta.ppf(tail, np.maximum(b, 1), c + 1), 0.0)
     exact = (b + c) / n * (2 * share - 1)
-    return np.minimum(_low_by_score(b, c, n, float(stats.norm.ppf(1 - tail))), exact)
+    low: Array = np.minimum(_low_by_score(b, c, n, float(stats.norm.ppf(1 - tail))), exact)
+    return low
 
 
 def _low_by_score(b: Array, c: Array, n: Array, z: float) -> Array:

@@ -167,20 +167,7 @@ class _Panel:
         return _vote([self._ballot(scorer, shown) for scorer in self.scorers], shown.answers)
 
     def _ask(self, scorer: Any, shown: Presentation) -> Answer:
-        try:
-            returned = scorer.run(**scorer_fields(scorer, shown, self.parts))
-            given = _read_feedback(scorer, returned, shown, self.words)
-        except Exception as error:
-            text = str(error)
-            safe = blank_secrets(text, _secrets(scorer))
-            if text.startswith(_NOT_JSON):
-                # The model did answer, only not in the form MLflow asked for: not a failed call.
-                given = Answer(safe)
-            elif safe != text:
-                raise JudgeError(f"{type(error).__name__}: {safe}") from None
-            else:
-                raise
-        return _in_asked_words(scorer, given, shown, self.words)
+        return ask_scorer(scorer, scorer_fields(scorer, shown, self.parts), shown, self.words)
 
     def _ballot(self, scorer: Any, shown: Presentation) -> _Ballot:
         try:
@@ -190,6 +177,30 @@ class _Panel:
         outcome, answer, reason = read_answer(given, shown.answers)
         vote = {"verdict": answer, "tie": TIE, "abstain": ABSTAIN}.get(outcome)
         return _Ballot(scorer.name, vote=vote, given=given, why=reason or given.rationale or "")
+
+
+def ask_scorer(
+    scorer: Any, fields: Mapping[str, Any], shown: Presentation, words: Mapping[str, str] | None = None
+) -> Answer:
+    """Run a scorer on `inputs`, `outputs`, `expectations` and `trace`, and return what it says in `shown.answers`.
+
+    Raises:
+        Exception: of whatever kind the scorer failed with; keys are blanked in its text.
+    """
+    words = words or {}
+    try:
+        given = _read_feedback(scorer, scorer.run(**fields), shown, words)
+    except Exception as error:
+        text = str(error)
+        safe = blank_secrets(text, _secrets(scorer))
+        if text.startswith(_NOT_JSON):
+            # The model did answer, only not in the form MLflow asked for: not a failed call.
+            given = Answer(safe)
+        elif safe != text:
+            raise JudgeError(f"{type(error).__name__}: {safe}") from None
+        else:
+            raise
+    return _in_asked_words(scorer, given, shown, words)
 
 
 @dataclass(frozen=True)
