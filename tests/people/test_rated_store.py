@@ -9,6 +9,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Trace
 
+from jrh_mlflow.tracking.assessments import rated_traces
 from tests.people.rated_store import CODE, EXPECTING, JUDGE, NAME, PEOPLE, RatedStore, rate_traces
 
 
@@ -83,3 +84,18 @@ def test_words_and_another_name_of_the_judge_can_be_asked_for(store_uri: str) ->
     names = {(one.name, one.source.source_type) for trace in found for one in trace.info.assessments}
     assert {("correctness", "LLM_JUDGE"), (NAME, "HUMAN")} <= names
     assert set(rated.labels["label"]) == {"no", "yes"}
+
+
+def test_what_was_written_is_what_rated_traces_reads(rated: RatedStore) -> None:
+    read = rated_traces(rated.source, tracking_uri=rated.uri, group="category")
+    order = ["item", "rater"]
+    columns = [*order, "label", "is_judge"]
+    pd.testing.assert_frame_equal(
+        read.frame[columns].sort_values(order, ignore_index=True),
+        rated.labels[columns].sort_values(order, ignore_index=True),
+        check_dtype=False,
+    )
+    assert (read.name, read.judge, read.counts["failed"]) == (NAME, JUDGE, 3)
+    assert dict(zip(read.frame["item"], read.frame["group"], strict=True)) == dict(
+        zip(rated.traces["item"], rated.traces["category"], strict=True)
+    )
