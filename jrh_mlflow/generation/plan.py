@@ -37,9 +37,10 @@ from jrh_mlflow.perturb.agents import messages_text, violation_label
 from jrh_mlflow.perturb.label_flip import LabelFlip
 from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
+from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.dataset import Table
-from jrh_mlflow.suites.labels import inferred_scale, label_text, read_labels, wrong_way_round
+from jrh_mlflow.suites.labels import inferred_scale, read_labels, wrong_way_round
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
 from jrh_mlflow.suites.rubrics import Rubric, checked_text, read_rubrics
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items

@@ -29,7 +29,7 @@ class Estimate:
     cluster_high: float | None
     n_clusters: int
     method: str
-    unit: Literal["call", "pair", "item", "curve"] = "call"
+    unit: Literal["call", "pair", "item", "person", "curve"] = "call"
     statistic: Statistic = "rate"
     numerator: float | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)

@@ -1,10 +1,14 @@
-"""Words of labels and of what they mean: which of two comes last, and whether labels grade or detect."""
+"""Words of labels and of what they mean: their spelling, which of two comes last, whether they grade or detect."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Literal, NamedTuple
+
+from jrh_mlflow.text import clean_text
 
 Family = Literal["grades", "detects"]
 
@@ -109,3 +113,44 @@ def _senses(text: str) -> list[_Sense]:
         denied = _NEGATION.search(plain[: word.start()]) is not None
         found.append(_Sense(family, last != denied))
     return found
+
+
+_NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]{0,14})(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+"""Leading zeros make a code, not a number: `01` is not 1."""
+
+
+def label_text(cell: object) -> str | None:
+    """Return a cell as the text of a label: 3.0 is `3`, False is `false`; None for what is no label.
+
+    Example:
+        >>> [label_text(cell) for cell in (3.0, 0.5, False, " NA ", float("inf"), [1])]
+        ['3', '0.5', 'false', 'NA', None, None]
+    """
+    # Numbers of arrays without their library: they have no dimension and know the plain value.
+    plain = cell.item() if getattr(cell, "ndim", None) == 0 and hasattr(cell, "item") else cell
+    if isinstance(plain, bool):
+        return str(plain).lower()
+    if isinstance(plain, str):
+        return clean_text(plain).strip() or None
+    if isinstance(plain, int):
+        return str(plain)
+    if isinstance(plain, float | Decimal) and math.isfinite(plain):
+        return number_text(float(str(cell)))
+    return None
+
+
+def label_key(text: str) -> float | str:
+    """Return what two spellings of one label share."""
+    number = label_number(text)
+    return text.casefold() if number is None else number
+
+
+def label_number(text: str) -> float | None:
+    """Return the number that a label is; None for words and codes such as `01`."""
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    return number if math.isfinite(number) else None
+
+
+def number_text(number: float) -> str:
+    """Write a number as a label: 3.0 is `3`."""
+    return str(int(number)) if number.is_integer() else repr(number)

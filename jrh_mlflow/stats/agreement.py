@@ -231,6 +231,31 @@ def unanimous(ratings: Array) -> Mask:
     return same
 
 
+def cohen_kappa(x: Array, y: Array) -> float | None:
+    """Cohen's kappa of two raters, `(p_o - p_e) / (1 - p_e)`.
+
+    `p_o` is the share of pairs that are equal, `p_e` the sum over labels of the product of the two raters' shares.
+    Pairs with a NaN are left out.
+
+    Reference:
+        Cohen (1960), Educ. Psychol. Meas. 20:37-46.
+
+    Returns:
+        Kappa, or None without a pair or when all of x and y is one label (`p_e` = 1).
+
+    Example:
+        >>> round(cohen_kappa(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0, 0.0])), 4)
+        0.5
+    """
+    x, y = _paired(x, y)
+    values, codes = np.unique(np.concatenate([x, y]), return_inverse=True)
+    if len(values) < 2:
+        return None
+    shares = [np.bincount(each, minlength=len(values)) / len(x) for each in np.split(codes.ravel(), 2)]
+    chance = float(shares[0] @ shares[1])
+    return (float((x == y).mean()) - chance) / (1 - chance)
+
+
 def quadratic_kappa(x: Array, y: Array, *, n_levels: int) -> float | None:
     """Cohen's kappa with quadratic weights on level indices 0 … n_levels - 1 of the whole scale.
 

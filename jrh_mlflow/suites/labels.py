@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Labels
-from jrh_mlflow.schema.label_words import last_of, says_bad
+from jrh_mlflow.schema.label_words import label_key, label_number, label_text, last_of, number_text, says_bad
 from jrh_mlflow.suites.dataset import LABELLER, is_missing, refuse_rows
-from jrh_mlflow.text import clean_text
 
 MAX_ANSWERS = 101
 """A scale from 0 to 100. More answers mean a wrong column, or measurements that are no labels."""
-
-_NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]{0,14})(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
-"""Leading zeros make a code, not a number: `01` is not 1."""
 
 GivenLabels: TypeAlias = "Sequence[object] | Mapping[Any, object] | None"
 """Labels in order, or label to what it means."""
@@ -72,24 +66,6 @@ def read_labels(
     outside = [text not in matches and text != "" for text in texts]
     refuse_rows(column, f"must hold one of {_listed(allowed.answers)}", outside, ids=ids, shown=cells)
     return [matches.get(text or "", "") for text in texts], allowed
-
-
-def label_text(cell: object) -> str | None:
-    """Return a cell as the text of a label: 3.0 is `3`, False is `false`; None for what is no label.
-
-    Example:
-        >>> [label_text(cell) for cell in (3.0, 0.5, False, " NA ", float("inf"), [1])]
-        ['3', '0.5', 'false', 'NA', None, None]
-    """
-    if isinstance(cell, bool | np.bool_):
-        return str(bool(cell)).lower()
-    if isinstance(cell, str):
-        return clean_text(cell).strip() or None
-    if isinstance(cell, int | np.integer):
-        return str(int(cell))
-    if isinstance(cell, float | np.floating | Decimal) and math.isfinite(cell):
-        return _number_text(float(str(cell)))
-    return None
 
 
 def translated(cells: Sequence[object], values: Mapping[Any, object] | None) -> list[object]:
@@ -228,7 +204,7 @@ def _levels(given: Sequence[object] | Mapping[Any, object]) -> tuple[str, ...]:
     if len(scale) == len(ends) == 2 and ends[0] < ends[1]:
         return _whole_levels(ends[0], ends[1], "`scale`")
     answers = _spelled(scale, "scale")
-    numbers = [number for level in answers if (number := _number(level)) is not None]
+    numbers = [number for level in answers if (number := label_number(level)) is not None]
     if len(answers) < 3 or numbers != sorted(numbers):
         raise RecipeError(f"{rule}, but got {scale!r}.")
     return answers
@@ -236,7 +212,7 @@ def _levels(given: Sequence[object] | Mapping[Any, object]) -> tuple[str, ...]:
 
 def _whole(level: object) -> object:
     """Return the key of a mapping as a number where it is one: `"1"` and 1 are the same level."""
-    number = _number(level) if isinstance(level, str) else None
+    number = label_number(level) if isinstance(level, str) else None
     return level if number is None or not number.is_integer() else int(number)
 
 
@@ -257,9 +233,9 @@ def _inferred(cells: Sequence[object], texts: Iterable[str], column: str, ids: S
     if any(not isinstance(cell, str | bool | np.bool_) for cell in cells):
         refuse_rows(column, "must hold numbers or booleans and not both", booleans, ids=ids, shown=cells)
     distinct = sorted(set(texts))
-    numbers = {number for text in distinct if (number := _number(text)) is not None}
-    if all(_number(text) is not None for text in distinct):
-        answers = tuple(_number_text(number) for number in sorted(numbers))
+    numbers = {number for text in distinct if (number := label_number(text)) is not None}
+    if all(label_number(text) is not None for text in distinct):
+        answers = tuple(number_text(number) for number in sorted(numbers))
         whole = all(number.is_integer() for number in numbers)
     else:
         answers, whole = _worded(distinct), False
@@ -293,21 +269,6 @@ def _whole_levels(low: int, high: int, subject: str) -> tuple[str, ...]:
 def _is_list(values: object) -> bool:
     """Tell a list or tuple from what has no order, and from a text, which is a sequence of letters."""
     return isinstance(values, Sequence) and not isinstance(values, str | bytes)
-
-
-def label_key(text: str) -> float | str:
-    """Return what two spellings of one label share."""
-    number = _number(text)
-    return text.casefold() if number is None else number
-
-
-def _number(text: str) -> float | None:
-    number = float(text) if _NUMBER.fullmatch(text) else math.nan
-    return number if math.isfinite(number) else None
-
-
-def _number_text(number: float) -> str:
-    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _listed(answers: Sequence[str]) -> str:

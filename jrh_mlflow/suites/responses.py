@@ -13,8 +13,9 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import LABEL_SOURCES, Labels, Seed
+from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.suites.dataset import ROLES, Table, find_roles, is_missing, present, refuse_rows
-from jrh_mlflow.suites.labels import GivenLabels, label_text, read_labels, translated
+from jrh_mlflow.suites.labels import GivenLabels, read_labels, translated
 from jrh_mlflow.text import clean_data
 
 MAX_ID = 200

@@ -9,9 +9,10 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.schema.items import BASELINE, Item, Labels
+from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.dataset import ABSENT, inside
-from jrh_mlflow.suites.labels import label_text, read_labels, translated
+from jrh_mlflow.suites.labels import read_labels, translated
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
 from jrh_mlflow.suites.transcripts.openai import read_openai
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor, Step, StepRecord, apply_steps, check_steps

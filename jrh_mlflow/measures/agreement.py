@@ -1,0 +1,946 @@
+"""Agreement of a judge with people: ratings in long form in, estimates out.
+
+The people's reference of an item is their most frequent label (ordinal and numeric: the median). Two labels that lead
+together, or a median between two levels, are no reference: such items are left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_data
+from jrh_mlflow.schema.label_words import label_key, label_text, number_text
+from jrh_mlflow.stats import Array, Codes, Interval, Mask, agreement, agreement_intervals, proportions
+from jrh_mlflow.stats.agreement_intervals import Coefficient
+from jrh_mlflow.stats.annotator_test import FEWEST_ITEMS, AnnotatorTest, annotator_test
+
+LabelKind = Literal["nominal", "ordinal", "numeric"]
+GivenScale = Sequence[object] | Literal["numeric"] | None
+"""Ordered labels, low to high; `numeric`, or the pair (lowest, highest) of a numeric scale; None: nominal."""
+
+IS_JUDGE = "is_judge"
+"""Column that, where a table has it, tells the judge's rows from those of people."""
+MOST_LEVELS = 101
+"""A scale from 0 to 100; numbers over a wider range are measurements, not levels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratings:
+    """Labels of people, and of one judge, on the same items."""
+
+    items: tuple[str, ...]
+    people: tuple[str, ...]
+    judge: str | None
+    """None: people alone."""
+    values: Array
+    """Items × people: the place of the label in `levels`, for numeric labels the number itself; NaN: none given."""
+    judge_values: Array
+    """One per item, as `values`."""
+    levels: tuple[str, ...]
+    """Labels as text: ordinal from low to high. Numeric: the whole numbers of the scale; none where labels are not."""
+    kind: LabelKind
+    groups: tuple[str | None, ...] | None = None
+    """Group of each item; None: not asked for."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_items(self) -> int:
+        """Items with a label of anybody."""
+        return len(self.items)
+
+    def subset(self, kept: Mask) -> Ratings:
+        """Return the ratings of some items, with the same people and levels."""
+        groups = None if self.groups is None else tuple(np.array(self.groups, dtype=object)[kept])
+        items = tuple(np.array(self.items, dtype=object)[kept])
+        return replace(self, items=items, values=self.values[kept], judge_values=self.judge_values[kept], groups=groups)
+
+    def label(self, value: float) -> str | None:
+        """Write a value as its label; None for NaN.
+
+        A reference of numeric labels may be a number that nobody gave.
+        """
+        if np.isnan(value):
+            return None
+        return number_text(value) if self.kind == "numeric" else self.levels[int(value)]
+
+    def level_codes(self, values: Array) -> Array:
+        """Return the places in `levels`; NaN for a number that is no level."""
+        if self.kind != "numeric":
+            return values
+        low = float(self.levels[0]) if self.levels else 0.0
+        return (
+            np.where(values == np.floor(values), values - low, np.nan) if self.levels else np.full_like(values, np.nan)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgreementReport:
+    """How a judge agrees with people, and people with one another."""
+
+    judge: str | None
+    people_names: tuple[str, ...]
+    kind: LabelKind
+    levels: tuple[str, ...]
+    positive: str | None
+    """The positive label; None: none is known."""
+    epsilon: float
+    """Of the alternative annotator test: by how much the judge may be worse than a person and still replace them."""
+    estimates: Mapping[str, Reading]
+    """By axis: `agreement/accuracy` and so on."""
+    confusion: pd.DataFrame
+    """Items by the people's reference (rows) and the judge's label (columns)."""
+    disagreements: pd.DataFrame
+    """Items where the judge differs from the reference, worst first: item, judge, reference, each person, distance."""
+    people: pd.DataFrame
+    """A row per person: n, accuracy against the others, and the alternative annotator test."""
+    groups: Mapping[str, Mapping[str, Reading]]
+    """Group of items to its estimates."""
+    notes: tuple[str, ...]
+    counts: Mapping[str, int]
+    """Items in all, and those left out by reason."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data; tables as lists of rows."""
+        plain = {each.name: plain_data(getattr(self, each.name)) for each in fields(self)}
+        tables = {"disagreements": self.disagreements, "people": self.people}
+        rows = {
+            name: table.astype(object).where(table.notna(), None).to_dict("records") for name, table in tables.items()
+        }
+        return {**plain, **rows, "confusion": self.confusion.to_dict("split", index=True)}
+
+
+# --- reading
+
+
+def read_ratings(
+    frame: pd.DataFrame,
+    *,
+    judge: str | None = None,
+    item: str = "item",
+    rater: str = "rater",
+    label: str = "label",
+    scale: GivenScale = None,
+    group: str | None = None,
+) -> Ratings:
+    """Read a table in long form: one row per item and rater.
+
+    Labels are read as everywhere: 3, 3.0 and `3` are one label, `Yes` and `yes` too. Rows without a label are no
+    rating. A column `is_judge`, where there is one, marks the judge's rows.
+
+    Args:
+        frame: The table.
+        judge: The rater that is the judge; None: people alone, or the one rater that `is_judge` marks.
+        item: Column of the item.
+        rater: Column of the rater.
+        label: Column of the label.
+        scale: Ordered labels, low to high, for ordinal labels; `numeric` or (lowest, highest) for numbers.
+        group: Column with the group of the item.
+
+    Raises:
+        RecipeError: in one line, when columns are missing, a row has no item or rater, there are fewer than two
+            raters, the judge is unknown or also a person, nobody shares an item, a rater gave one item two labels,
+            or a label is outside the scale.
+    """
+    _check_columns(frame, [item, rater, label, *([group] if group else [])])
+    texts = _texts(frame[label])
+    given = np.array([text is not None for text in texts], dtype=bool)
+    _refuse_odd_labels(frame[label], given, label)
+    rows = frame.loc[given]
+    if not len(rows):
+        raise RecipeError(f"No row has a label in column {label!r}: give a table with one row per item and rater.")
+    raters, items = _names(rows[rater], rater), _names(rows[item], item)
+    judge = _find_judge(raters, judge, rows[IS_JUDGE].to_numpy() if IS_JUDGE in rows else None)
+    labels = _Labels.read([text for text in texts if text is not None], scale)
+    table = _pivot(items, raters, labels.values, labels, judge=judge)
+    people = tuple(name for name in table.raters if name != judge)
+    groups = _groups(rows[group], items, table.items, group) if group else None
+    at = [table.raters.index(name) for name in people]
+    judge_values = table.values[:, table.raters.index(judge)] if judge else np.full(len(table.items), np.nan)
+    notes = (*labels.notes, *table.notes, *_missing_note(int((~given).sum())))
+    ratings = Ratings(
+        items=table.items,
+        people=people,
+        judge=judge,
+        values=table.values[:, at],
+        judge_values=judge_values,
+        levels=labels.levels,
+        kind=labels.kind,
+        groups=groups,
+        notes=notes,
+    )
+    _check_overlap(ratings)
+    return ratings
+
+
+def _check_columns(frame: pd.DataFrame, needed: Sequence[str]) -> None:
+    present = [str(name) for name in frame.columns]
+    for name in needed:
+        if name not in present:
+            known = ", ".join(present) or "none"
+            raise RecipeError(f"The ratings have no column {name!r}.{suggest(name, present)} Columns: {known}.")
+    if not len(frame):
+        raise RecipeError("The ratings are empty: give a table with one row per item and rater.")
+
+
+def _texts(cells: pd.Series[Any]) -> list[str | None]:
+    """Return cells as label texts; equal cells are read once."""
+    seen: dict[tuple[type, object], str | None] = {}
+    texts: list[str | None] = []
+    for cell in cells.tolist():
+        if isinstance(cell, list | dict | set | np.ndarray):
+            texts.append(None)
+            continue
+        key = (type(cell), cell)
+        if key not in seen:
+            seen[key] = label_text(cell)
+        texts.append(seen[key])
+    return texts
+
+
+def _refuse_odd_labels(cells: pd.Series[Any], given: Mask, column: str) -> None:
+    """Refuse cells that are neither a label nor empty."""
+    for place in np.flatnonzero(~given):
+        cell = cells.iloc[place]
+        empty = isinstance(cell, str) or (np.ndim(cell) == 0 and bool(pd.isna(cell)))
+        if not empty:
+            raise RecipeError(
+                f"Row {place + 1}: column {column!r} must hold texts, finite numbers or booleans, but has {cell!r}."
+            )
+
+
+def _names(cells: pd.Series[Any], column: str) -> list[str]:
+    texts = _texts(cells)
+    for place, text in enumerate(texts):
+        if text is None:
+            raise RecipeError(f"Row {cells.index[place]}: column {column!r} is empty; every label needs its {column}.")
+    return [text for text in texts if text is not None]
+
+
+def _find_judge(raters: Sequence[str], judge: str | None, is_judge: np.ndarray[Any, Any] | None) -> str | None:
+    """Return who the judge is; the marks of `is_judge` and the name given must agree."""
+    names = list(dict.fromkeys(raters))
+    marked: list[str] = []
+    if is_judge is not None:
+        marks = [bool(mark) for mark in is_judge]
+        marked = list(dict.fromkeys(name for name, mark in zip(raters, marks, strict=True) if mark))
+        others = {name for name, mark in zip(raters, marks, strict=True) if not mark}
+        _refuse_both([name for name in marked if name in others])
+    if judge is None and len(marked) > 1:
+        raise RecipeError(f"The ratings hold {len(marked)} judges: {', '.join(marked)}. Name one with `judge`.")
+    judge = str(judge).strip() if judge is not None else (marked[0] if marked else None)
+    if judge is not None and judge not in names:
+        raise RecipeError(f"No rater is called {judge!r}.{suggest(judge, names)} Raters: {', '.join(names[:12])}.")
+    if judge is not None and marked and judge not in marked:
+        raise RecipeError(f"The judge {judge!r} is also a person here: name the judge's rows and the person's apart.")
+    if len(names) < 2:
+        raise RecipeError(f"Agreement needs two raters, but {names[0]!r} is the only one. Add the labels of another.")
+    return judge
+
+
+def _refuse_both(names: Sequence[str]) -> None:
+    if names:
+        raise RecipeError(
+            f"{names[0]!r} is the judge and also a person: a judge cannot be its own reference. Give each its own name."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Labels:
+    """Labels as read: their kind, levels and values."""
+
+    kind: LabelKind
+    levels: tuple[str, ...]
+    values: Array
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, texts: Sequence[str], scale: GivenScale) -> _Labels:
+        codes, uniques = pd.factorize(np.array([label_key(text) for text in texts], dtype=object))
+        keys = list(uniques)
+        if scale is None:
+            return cls._nominal(texts, codes, keys)
+        if scale == "numeric" or _is_range(scale):
+            return cls._numeric(codes, keys, None if isinstance(scale, str) else scale)
+        return cls._ordinal(codes, keys, scale)
+
+    @classmethod
+    def _nominal(cls, texts: Sequence[str], codes: Codes, keys: Sequence[float | str]) -> _Labels:
+        spelled: dict[int, str] = {}
+        for code, text in zip(codes.tolist(), texts, strict=True):
+            spelled.setdefault(code, text)
+        known = {label_key(text): text for pair in _PAIRS if {*keys} <= {*pair} for text in pair}
+        names: dict[float | str, str] = {**known} | {key: spelled[code] for code, key in enumerate(keys)}
+        ordered = sorted(names, key=lambda key: (isinstance(key, str), key))
+        places = np.array([ordered.index(key) for key in keys], float)
+        numbers = [key for key in keys if not isinstance(key, str)]
+        notes = (_NUMBERS_NOTE,) if len(numbers) == len(keys) > 2 else ()
+        return cls(kind="nominal", levels=tuple(names[key] for key in ordered), values=places[codes], notes=notes)
+
+    @classmethod
+    def _ordinal(cls, codes: Codes, keys: Sequence[float | str], scale: Sequence[object]) -> _Labels:
+        levels = [label_text(level) for level in scale]
+        if isinstance(scale, str) or len(levels) < 2 or None in levels:
+            raise RecipeError(
+                f"`scale` must list two or more labels from low to high, or be `numeric`, but is {scale!r}."
+            )
+        places = {label_key(level or ""): place for place, level in enumerate(levels)}
+        if len(places) < len(levels):
+            raise RecipeError(f"`scale` names a label twice: {', '.join(map(str, levels))}.")
+        _refuse_outside([key for key in keys if key not in places], ", ".join(map(str, levels)))
+        values = np.array([places[key] for key in keys], float)[codes]
+        return cls(kind="ordinal", levels=tuple(map(str, levels)), values=values)
+
+    @classmethod
+    def _numeric(cls, codes: Codes, keys: Sequence[float | str], bounds: Sequence[object] | None) -> _Labels:
+        words = [key for key in keys if isinstance(key, str)]
+        if words:
+            raise RecipeError(f"A numeric scale needs numbers, but a label is {words[0]!r}.")
+        numbers = np.array(keys, float)
+        low, high = (float(str(end)) for end in bounds) if bounds else (numbers.min(), numbers.max())
+        outside = [key for key in keys if not low <= float(key) <= high]
+        _refuse_outside(outside, f"{number_text(float(low))} to {number_text(float(high))}")
+        whole = (numbers == np.floor(numbers)).all() and high - low < MOST_LEVELS and float(low).is_integer()
+        levels = tuple(str(level) for level in range(int(low), int(high) + 1)) if whole else ()
+        return cls(kind="numeric", levels=levels, values=numbers[codes])
+
+
+_PAIRS: tuple[tuple[str, str], ...] = (("false", "true"), ("no", "yes"))
+"""Answers of yes/no questions: both are levels, also where only one was given."""
+_NUMBERS_NOTE = (
+    "Labels are numbers but were read as names: give `scale` (the levels from low to high, or `numeric`) "
+    "if their distances count."
+)
+
+
+def _is_range(scale: Sequence[object]) -> bool:
+    numbers = [end for end in scale if isinstance(end, int | float) and not isinstance(end, bool)]
+    return len(scale) == len(numbers) == 2 and numbers[0] < numbers[1]
+
+
+def _refuse_outside(keys: Sequence[float | str], scale: str) -> None:
+    if keys:
+        shown = ", ".join(key if isinstance(key, str) else number_text(key) for key in keys[:5])
+        raise RecipeError(
+            f"{len(keys)} label(s) outside the scale {scale}: {shown}. Correct them, or give their scale."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Table:
+    items: tuple[str, ...]
+    raters: tuple[str, ...]
+    values: Array
+    notes: tuple[str, ...]
+
+
+def _pivot(items: Sequence[str], raters: Sequence[str], values: Array, labels: _Labels, *, judge: str | None) -> _Table:
+    """Return items × raters; a rater with two different labels on one item is refused."""
+    rows, item_names = pd.factorize(np.array(items, dtype=object))
+    columns, rater_names = pd.factorize(np.array(raters, dtype=object))
+    cells = rows * len(rater_names) + columns
+    table = np.full(len(item_names) * len(rater_names), np.nan)
+    table[cells] = values
+    clash = np.flatnonzero(table[cells] != values)
+    if len(clash):
+        name, where = raters[clash[0]], items[clash[0]]
+        hint = " Is the judge also a person here?" if name == judge else ""
+        raise RecipeError(f"{name!r} gave item {where!r} two different labels: keep one.{hint}")
+    repeated = len(cells) - len(np.unique(cells))
+    notes = (f"{repeated} rating(s) were given twice and count once.",) if repeated else ()
+    shape = (len(item_names), len(rater_names))
+    return _Table(items=tuple(item_names), raters=tuple(rater_names), values=table.reshape(shape), notes=notes)
+
+
+def _groups(
+    cells: pd.Series[Any], items: Sequence[str], order: Sequence[str], column: str | None
+) -> tuple[str | None, ...]:
+    found: dict[str, str] = {}
+    for item, text in zip(items, _texts(cells), strict=True):
+        if text is not None and found.setdefault(item, text) != text:
+            raise RecipeError(f"Item {item!r} is in two groups of {column!r}: {found[item]!r} and {text!r}.")
+    return tuple(found.get(item) for item in order)
+
+
+def _missing_note(n: int) -> tuple[str, ...]:
+    return (f"{n} row(s) without a label were left out.",) if n else ()
+
+
+def _check_overlap(ratings: Ratings) -> None:
+    given = ~np.isnan(ratings.values)
+    if ratings.judge is None:
+        if not (given.sum(axis=1) >= 2).any():
+            raise RecipeError("No item has labels of two people: agreement needs items that two of them labelled.")
+    elif not (given.any(axis=1) & ~np.isnan(ratings.judge_values)).any():
+        raise RecipeError(
+            f"The judge {ratings.judge!r} and the people share no item: check that both use the same item ids."
+        )
+
+
+# --- measuring
+
+
+def measure_agreement(
+    ratings: Ratings, *, positive: object = None, epsilon: float = 0.2, level: float = 0.95, seed: int = 0
+) -> AgreementReport:
+    """Measure how a judge agrees with people, and people with one another.
+
+    Args:
+        ratings: Of `read_ratings`.
+        positive: The label that sensitivity is about; by default true of booleans and yes of yes/no.
+        epsilon: Of the alternative annotator test.
+        level: Of the intervals.
+        seed: Of the resampling.
+
+    Raises:
+        RecipeError: when `positive` is not among the labels.
+    """
+    if not 0 <= epsilon <= 1:
+        raise RecipeError(f"`epsilon` must lie between 0 and 1, but is {epsilon}.")
+    wanted = _positive(ratings, positive)
+    measured = _Measured.of(ratings)
+    settings = _Settings(positive=wanted, epsilon=epsilon, level=level, seed=seed)
+    names = sorted({name for name in ratings.groups or () if name is not None})
+    groups = np.array(ratings.groups or (), dtype=object)
+    return AgreementReport(
+        judge=ratings.judge,
+        people_names=ratings.people,
+        kind=ratings.kind,
+        levels=ratings.levels,
+        positive=None if wanted is None else ratings.levels[wanted],
+        epsilon=epsilon,
+        estimates=_estimates(measured, settings),
+        confusion=_confusion(measured),
+        disagreements=_disagreements(measured),
+        people=_people(measured, settings),
+        groups={name: _estimates(_Measured.of(ratings.subset(groups == name)), settings) for name in names},
+        notes=(*ratings.notes, *_notes(measured, settings)),
+        counts=measured.counts_by_reason(),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Settings:
+    positive: int | None
+    epsilon: float
+    level: float
+    seed: int
+
+
+def _positive(ratings: Ratings, positive: object) -> int | None:
+    """Return the place of the positive label; None where none is known."""
+    keys = [label_key(text) for text in ratings.levels]
+    if positive is None:
+        known = [key for pair in _PAIRS if {*keys} == {*pair} for key in pair[1:]]
+        return keys.index(known[0]) if known else None
+    text = label_text(positive)
+    if text is None or label_key(text) not in keys:
+        shown = ", ".join(ratings.levels[:12]) or "numbers without levels"
+        raise RecipeError(
+            f"Nobody gave the positive label {positive!r}.{suggest(str(text), ratings.levels)} Labels: {shown}."
+        )
+    return keys.index(label_key(text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """Items that were rated alike are one row, with how many they are."""
+
+    ratings: Ratings
+    row: Codes
+    """Of each item."""
+    first: Codes
+    """Of each row its first item."""
+    counts: Array
+    values: Array
+    judge: Array
+    reference: Array
+    others: Array
+    """Rows × people: the reference of the other people, where the person gave a label."""
+
+    @classmethod
+    def of(cls, ratings: Ratings) -> _Measured:
+        row, first, counts = _alike(np.column_stack([ratings.values, ratings.judge_values]))
+        values, judge = ratings.values[first], ratings.judge_values[first]
+        others = np.column_stack([_references(np.delete(values, j, axis=1), ratings) for j in range(values.shape[1])])
+        return cls(
+            ratings=ratings,
+            row=row,
+            first=first,
+            counts=counts,
+            values=values,
+            judge=judge,
+            reference=_references(values, ratings),
+            others=np.where(np.isnan(values), np.nan, others),
+        )
+
+    @property
+    def rated(self) -> Mask:
+        """Rows with a label of a person."""
+        return np.asarray((~np.isnan(self.values)).any(axis=1))
+
+    def number(self, rows: Mask) -> int:
+        """Items of these rows."""
+        return int(self.counts[rows].sum())
+
+    def left_out(self) -> dict[str, int]:
+        """Items with a person's label that the judge cannot be compared on, by reason."""
+        unclear = self.rated & np.isnan(self.reference)
+        found = {_NO_REFERENCE[self.ratings.kind]: unclear, _NO_JUDGE: self.rated & ~unclear & np.isnan(self.judge)}
+        return {reason: self.number(rows) for reason, rows in found.items() if rows.any()}
+
+    def counts_by_reason(self) -> dict[str, int]:
+        """Items, those compared, and those left out by reason."""
+        compared = ~np.isnan(self.reference) & ~np.isnan(self.judge)
+        alone = {"no person's label": self.number(~self.rated)} if not self.rated.all() else {}
+        left_out = self.left_out() if self.ratings.judge else {}
+        return {"items": self.ratings.n_items, "compared": self.number(compared), **left_out, **alone}
+
+
+_NO_JUDGE = "no judge's label"
+_NO_REFERENCE: dict[LabelKind, str] = {
+    "nominal": "no majority",
+    "ordinal": "median between two levels",
+    "numeric": "no median",
+}
+
+
+def _alike(table: Array) -> tuple[Codes, Codes, Array]:
+    """Return of each item the number of its row, of each row its first item and how many items have it."""
+    row = np.zeros(len(table), dtype=np.intp)
+    for column in table.T:
+        codes, uniques = pd.factorize(column, use_na_sentinel=False)
+        row = pd.factorize(row * len(uniques) + codes)[0].astype(np.intp)
+    _, first, counts = np.unique(row, return_index=True, return_counts=True)
+    return row, first.astype(np.intp), counts.astype(float)
+
+
+def _references(values: Array, ratings: Ratings) -> Array:
+    """Most frequent label of each row, or its median; NaN where there is none, or two."""
+    n = (~np.isnan(values)).sum(axis=1)
+    reference = np.full(len(values), np.nan)
+    some = n > 0
+    if ratings.kind == "nominal":
+        cells = np.zeros((len(values), len(ratings.levels)))
+        rows, columns = np.nonzero(~np.isnan(values))
+        np.add.at(cells, (rows, values[rows, columns].astype(int)), 1.0)
+        top = cells.max(axis=1)
+        clear = some & ((cells == top[:, None]).sum(axis=1) == 1)
+        reference[clear] = cells.argmax(axis=1)[clear]
+        return reference
+    ordered = np.sort(values, axis=1)[some]
+    at, middle = np.arange(len(ordered)), n[some]
+    reference[some] = (ordered[at, (middle - 1) // 2] + ordered[at, middle // 2]) / 2
+    if ratings.kind == "ordinal":
+        reference[reference != np.floor(reference)] = np.nan
+    return reference
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Point:
+    """A number before it has its interval."""
+
+    value: float
+    n: int
+    excluded: int
+    coefficient: Coefficient
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    share: bool = False
+
+
+def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
+    """Return every axis, in the order they are shown."""
+    points: dict[str, Reading | _Point] = {
+        "agreement/accuracy": _accuracy(measured, settings),
+        "agreement/kappa": _kappa(measured),
+        "agreement/kappa_quadratic": _quadratic(measured),
+        "agreement/ac1": _ac1(measured),
+        "agreement/sensitivity": _given_reference(measured, settings, positive=True),
+        "agreement/specificity": _given_reference(measured, settings, positive=False),
+        "agreement/human_ceiling": _ceiling(measured),
+        "agreement/judge_on_ceiling": _judge_on_ceiling(measured),
+        "agreement/human_alpha": _alpha(measured),
+        **_annotator_readings(measured, settings),
+    }
+    pending = {axis: point for axis, point in points.items() if isinstance(point, _Point)}
+    coefficients = [point.coefficient for point in pending.values()]
+    ends = (
+        agreement_intervals.item_intervals(coefficients, measured.counts, level=settings.level, seed=settings.seed)
+        if coefficients
+        else []
+    )
+    found = {axis: _with_interval(pending[axis], end) for axis, end in zip(pending, ends, strict=True)}
+    return {axis: point if not isinstance(point, _Point) else found[axis] for axis, point in points.items()}
+
+
+_METHOD = "Bayesian bootstrap of items with an imagined item at each end"
+
+
+def _with_interval(point: _Point, interval: Interval | None) -> Reading:
+    if interval is None:
+        reason = "undefined in most resamples: too few items, or nearly all labels are the same"
+        return NotEstimable(
+            reason=reason, n=point.n, excluded=point.excluded, statistic="rate" if point.share else "value"
+        )
+    low, high = min(interval[0], point.value), max(interval[1], point.value)
+    return Estimate(
+        value=point.value,
+        n=point.n,
+        excluded=point.excluded,
+        ci_low=low,
+        ci_high=high,
+        cluster_low=low,
+        cluster_high=high,
+        n_clusters=point.n,
+        method=_METHOD,
+        unit="item",
+        statistic="rate" if point.share else "value",
+        left_out=point.left_out,
+    )
+
+
+def _share(hits: Array, measured: _Measured, settings: _Settings, left_out: Mapping[str, int], nothing: str) -> Reading:
+    """Share of items, by Wilson and by the interval that decisions use."""
+    given = ~np.isnan(hits)
+    n = measured.number(given)
+    if not n:
+        return NotEstimable(reason=nothing, excluded=sum(left_out.values()), left_out=left_out)
+    successes = int(measured.counts[given] @ hits[given])
+    low, high = proportions.wilson(successes, n, level=settings.level)
+    units = np.repeat([1.0, 0.0], [successes, n - successes])
+    by_item = proportions.cluster_interval(units, np.ones(n), level=settings.level)
+    return Estimate(
+        value=successes / n,
+        n=n,
+        excluded=sum(left_out.values()),
+        ci_low=low,
+        ci_high=high,
+        cluster_low=by_item[0] if by_item else None,
+        cluster_high=by_item[1] if by_item else None,
+        n_clusters=n,
+        method="Wilson",
+        unit="item",
+        numerator=float(successes),
+        left_out=left_out,
+    )
+
+
+def _unlike(measured: _Measured, *, statistic: Literal["rate", "value"] = "rate") -> NotEstimable | None:
+    """Say why a judge cannot be compared label by label; None where it can."""
+    if measured.ratings.judge is None:
+        return NotEstimable(reason=_PEOPLE_ALONE, statistic=statistic)
+    if not measured.ratings.levels:
+        return NotEstimable(reason=_NO_LEVELS, statistic=statistic)
+    return None
+
+
+_PEOPLE_ALONE = "no judge was named: people alone"
+_NO_LEVELS = "labels are numbers that are seldom equal: read kappa_quadratic, or give `scale` with their levels"
+
+
+def _codes(measured: _Measured) -> tuple[Array, Array]:
+    """Levels of reference and judge where there are both, else NaN."""
+    x, y = (measured.ratings.level_codes(each) for each in (measured.reference, measured.judge))
+    both = ~(np.isnan(x) | np.isnan(y))
+    return np.where(both, x, np.nan), np.where(both, y, np.nan)
+
+
+def _accuracy(measured: _Measured, settings: _Settings) -> Reading:
+    unlike = _unlike(measured)
+    if unlike:
+        return unlike
+    x, y = _codes(measured)
+    hits = np.where(np.isnan(x), np.nan, x == y)
+    return _share(hits, measured, settings, _level_left_out(measured), "no item has a reference and a judge's label")
+
+
+def _level_left_out(measured: _Measured) -> dict[str, int]:
+    """As `left_out`, with the medians that are no level of a numeric scale."""
+    codes = measured.ratings.level_codes(measured.reference)
+    between = np.isnan(codes) & ~np.isnan(measured.reference) & ~np.isnan(measured.judge)
+    found = measured.left_out()
+    return {**found, _NO_REFERENCE["ordinal"]: measured.number(between)} if between.any() else found
+
+
+def _given_reference(measured: _Measured, settings: _Settings, *, positive: bool) -> Reading:
+    unlike = _unlike(measured)
+    if unlike:
+        return unlike
+    if settings.positive is None:
+        return NotEstimable(reason="which label is positive is not known: name it with `positive`")
+    x, y = _codes(measured)
+    is_positive, said = x == settings.positive, y == settings.positive
+    asked = ~np.isnan(x) & (is_positive == positive)
+    hits = np.where(asked, said == positive, np.nan)
+    label = measured.ratings.levels[settings.positive]
+    other = "" if positive else " other than"
+    nothing = f"no item has the reference{other} {label!r}"
+    return _share(hits, measured, settings, _level_left_out(measured), nothing)
+
+
+def _coefficient_point(
+    value: float | None,
+    coefficient: Callable[[], Coefficient],
+    n: int,
+    left_out: Mapping[str, int],
+) -> _Point | NotEstimable:
+    excluded = sum(left_out.values())
+    if value is None:
+        reason = "no variation: all labels are the same" if n else "no item has both labels"
+        return NotEstimable(reason=reason, n=n, excluded=excluded, left_out=left_out, statistic="value")
+    return _Point(value=value, n=n, excluded=excluded, coefficient=coefficient(), left_out=left_out)
+
+
+def _kappa(measured: _Measured) -> _Point | NotEstimable:
+    unlike = _unlike(measured, statistic="value")
+    if unlike:
+        return unlike
+    x, y = _codes(measured)
+    n_levels = len(measured.ratings.levels)
+    return _coefficient_point(
+        agreement.cohen_kappa(x[measured.row], y[measured.row]),
+        lambda: agreement_intervals.kappa(x, y, measured.counts, n_levels=n_levels),
+        measured.number(~np.isnan(x)),
+        _level_left_out(measured),
+    )
+
+
+def _ac1(measured: _Measured) -> _Point | NotEstimable:
+    unlike = _unlike(measured, statistic="value")
+    if unlike:
+        return unlike
+    x, y = _codes(measured)
+    n_levels = max(2, len(measured.ratings.levels))
+    return _coefficient_point(
+        agreement.gwet_ac1(np.column_stack([x, y])[measured.row], n_categories=n_levels),
+        lambda: agreement_intervals.ac1(x, y, measured.counts, n_levels=n_levels),
+        measured.number(~np.isnan(x)),
+        _level_left_out(measured),
+    )
+
+
+def _quadratic(measured: _Measured) -> _Point | NotEstimable:
+    ratings = measured.ratings
+    if ratings.judge is None:
+        return NotEstimable(reason=_PEOPLE_ALONE, statistic="value")
+    if ratings.kind == "nominal":
+        return NotEstimable(reason="labels have no order: give `scale`", statistic="value")
+    x, y = measured.reference, measured.judge
+    return _coefficient_point(
+        agreement.concordance(x[measured.row], y[measured.row]),
+        lambda: agreement_intervals.mean_quadratic_kappa(x[:, None], y[:, None], measured.counts),
+        measured.number(~(np.isnan(x) | np.isnan(y))),
+        measured.left_out(),
+    )
+
+
+def _ceiling(measured: _Measured) -> _Point | NotEstimable:
+    """Each person against the reference of the others, averaged over people."""
+    if len(measured.ratings.people) < 2:
+        return NotEstimable(reason="one person: a ceiling needs two", statistic=_ceiling_statistic(measured))
+    return _averaged(measured, measured.values)
+
+
+def _judge_on_ceiling(measured: _Measured) -> _Point | NotEstimable:
+    """The judge against the same references of all people but one, averaged over people."""
+    statistic = _ceiling_statistic(measured)
+    if measured.ratings.judge is None:
+        return NotEstimable(reason=_PEOPLE_ALONE, statistic=statistic)
+    if len(measured.ratings.people) < 2:
+        return NotEstimable(reason="one person: a ceiling needs two", statistic=statistic)
+    return _averaged(measured, np.repeat(measured.judge[:, None], len(measured.ratings.people), axis=1))
+
+
+def _ceiling_statistic(measured: _Measured) -> Literal["rate", "value"]:
+    return "rate" if measured.ratings.kind == "nominal" else "value"
+
+
+def _averaged(measured: _Measured, own: Array) -> _Point | NotEstimable:
+    """Agreement of `own` (rows × people) with the reference of the others, averaged over people."""
+    both = ~(np.isnan(own) | np.isnan(measured.others))
+    n = measured.number(np.asarray(both.any(axis=1)))
+    left_out = {"no reference of the others": measured.number(measured.rated) - n}
+    left_out = {reason: number for reason, number in left_out.items() if number}
+    if measured.ratings.kind == "nominal":
+        hits = np.where(both, own == measured.others, np.nan)
+        coefficient = agreement_intervals.mean_share(hits, measured.counts)
+    else:
+        coefficient = agreement_intervals.mean_quadratic_kappa(own, measured.others, measured.counts)
+    value = float(coefficient.score((measured.counts @ coefficient.sums)[None])[0]) if n else np.nan
+    if np.isnan(value):
+        reason = "no variation: all labels are the same" if n else "no item has the labels of two people"
+        return NotEstimable(reason=reason, n=n, excluded=sum(left_out.values()), statistic=_ceiling_statistic(measured))
+    return _Point(
+        value=value,
+        n=n,
+        excluded=sum(left_out.values()),
+        coefficient=coefficient,
+        left_out=left_out,
+        share=measured.ratings.kind == "nominal",
+    )
+
+
+_ALPHA_LEVELS: dict[LabelKind, agreement.Level] = {"nominal": "nominal", "ordinal": "ordinal", "numeric": "interval"}
+
+
+def _alpha(measured: _Measured) -> _Point | NotEstimable:
+    ratings = measured.ratings
+    level = _ALPHA_LEVELS[ratings.kind]
+    paired = (~np.isnan(measured.values)).sum(axis=1) >= 2
+    n = measured.number(paired)
+    if not n:
+        return NotEstimable(reason="no item has the labels of two people", statistic="value")
+    left_out = {"one person's label": measured.number(measured.rated & ~paired)}
+    coefficient = agreement_intervals.alpha(measured.values, measured.counts, level=level)
+    value = float(coefficient.score((measured.counts @ coefficient.sums)[None])[0])
+    return _coefficient_point(
+        None if np.isnan(value) else value,
+        lambda: coefficient,
+        n,
+        {reason: number for reason, number in left_out.items() if number},
+    )
+
+
+def _test(measured: _Measured, settings: _Settings) -> AnnotatorTest:
+    ratings = measured.ratings
+    likeness: Literal["same", "distance"] = "same" if ratings.kind == "nominal" else "distance"
+    return annotator_test(ratings.values, ratings.judge_values, likeness=likeness, epsilon=settings.epsilon)
+
+
+def _annotator_readings(measured: _Measured, settings: _Settings) -> dict[str, Reading | _Point]:
+    names = "alt_test/winning_rate", "alt_test/advantage_probability"
+    ratings = measured.ratings
+    if ratings.judge is None:
+        return dict.fromkeys(names, NotEstimable(reason=_PEOPLE_ALONE))
+    if len(ratings.people) < 2:
+        return dict.fromkeys(names, NotEstimable(reason="one person: the test needs two, better three"))
+    test = _test(measured, settings)
+    if not test.tested.any():
+        reason = f"no person has {FEWEST_ITEMS} items with labels of another person and of the judge"
+        return dict.fromkeys(names, NotEstimable(reason=reason, n=0, excluded=len(ratings.people)))
+    n_people, won = int(test.tested.sum()), int(test.rejected.sum())
+    low, high = proportions.wilson(won, n_people, level=settings.level)
+    rate = Estimate(
+        value=won / n_people,
+        n=n_people,
+        excluded=len(ratings.people) - n_people,
+        ci_low=low,
+        ci_high=high,
+        cluster_low=None,
+        cluster_high=None,
+        n_clusters=n_people,
+        method=f"alternative annotator test, epsilon {settings.epsilon:g}; Wilson over people",
+        unit="person",
+        numerator=float(won),
+    )
+    wins = test.judge_wins[measured.first][:, test.tested]
+    used = np.asarray((~np.isnan(wins)).any(axis=1))
+    n = measured.number(used)
+    advantage = _Point(
+        value=test.advantage_probability,
+        n=n,
+        excluded=measured.number(measured.rated) - n,
+        coefficient=agreement_intervals.mean_share(wins, measured.counts),
+        share=True,
+    )
+    return dict(zip(names, (rate, advantage), strict=True))
+
+
+# --- tables
+
+
+def _confusion(measured: _Measured) -> pd.DataFrame:
+    x, y = _codes(measured)
+    both, k = ~np.isnan(x), len(measured.ratings.levels)
+    cells = np.zeros((k, k), dtype=int)
+    np.add.at(cells, (x[both].astype(int), y[both].astype(int)), measured.counts[both].astype(int))
+    levels = list(measured.ratings.levels)
+    index, columns = pd.Index(levels, name="reference"), pd.Index(levels, name="judge")
+    table: pd.DataFrame = pd.DataFrame(cells, index=index, columns=columns)
+    return table
+
+
+def _disagreements(measured: _Measured) -> pd.DataFrame:
+    ratings = measured.ratings
+    differ = (measured.judge != measured.reference) & ~np.isnan(measured.judge) & ~np.isnan(measured.reference)
+    given = ~np.isnan(measured.values)
+    against = ((measured.values != measured.judge[:, None]) & given).sum(axis=1) / np.maximum(1, given.sum(axis=1))
+    distance = against if ratings.kind == "nominal" else np.abs(measured.judge - measured.reference)
+    items = np.flatnonzero(differ[measured.row])
+    rows = measured.row[items]
+    order = np.lexsort((items, -against[rows], -distance[rows]))
+    items, rows = items[order], rows[order]
+    columns: dict[str, Any] = {
+        "item": [ratings.items[item] for item in items],
+        "judge": [ratings.label(value) for value in measured.judge[rows].tolist()],
+        "reference": [ratings.label(value) for value in measured.reference[rows].tolist()],
+    }
+    taken = {*columns, "distance", "group"}
+    for name, values in zip(ratings.people, measured.values[rows].T, strict=True):
+        columns[f"person {name}" if name in taken else name] = [ratings.label(value) for value in values.tolist()]
+    if ratings.groups is not None:
+        columns["group"] = [ratings.groups[item] for item in items]
+    table: pd.DataFrame = pd.DataFrame({**columns, "distance": distance[rows]})
+    return table
+
+
+def _people(measured: _Measured, settings: _Settings) -> pd.DataFrame:
+    ratings = measured.ratings
+    test = _test(measured, settings) if ratings.judge is not None and len(ratings.people) > 1 else None
+    rows = []
+    for j, name in enumerate(ratings.people):
+        row: dict[str, Any] = {"person": name, "n": int((~np.isnan(ratings.values[:, j])).sum())}
+        row |= _against_others(measured, settings, j)
+        rows.append(row | _test_row(test, j, settings))
+    table: pd.DataFrame = pd.DataFrame(rows)
+    return table
+
+
+def _against_others(measured: _Measured, settings: _Settings, j: int) -> dict[str, Any]:
+    """Accuracy of a person, and of the judge, against the reference of the other people."""
+    cells: dict[str, Any] = {}
+    others = measured.others[:, j]
+    for prefix, own in (("", measured.values[:, j]), ("judge_", measured.judge)):
+        both = ~(np.isnan(own) | np.isnan(others))
+        hits = np.where(both, own == others, np.nan)
+        reading = _share(hits, measured, settings, {}, "nothing to compare with")
+        found = reading if isinstance(reading, Estimate) and measured.ratings.levels else None
+        cells[f"{prefix}n_compared"] = measured.number(both)
+        cells[f"{prefix}accuracy"] = found.value if found else None
+        cells[f"{prefix}accuracy_low"] = found.ci_low if found else None
+        cells[f"{prefix}accuracy_high"] = found.ci_high if found else None
+    return cells
+
+
+def _test_row(test: AnnotatorTest | None, j: int, settings: _Settings) -> dict[str, Any]:
+    if test is None or not test.tested[j]:
+        empty = dict.fromkeys(("rho_f", "rho_f_low", "rho_f_high", "rho_j", "p", "p_adjusted", "rejected"))
+        return {"n_tested": 0 if test is None else int(test.n[j]), **empty}
+    n, won = int(test.n[j]), round(test.advantage[j] * test.n[j])
+    low, high = proportions.wilson(won, n, level=settings.level)
+    return {
+        "n_tested": n,
+        "rho_f": float(test.advantage[j]),
+        "rho_f_low": low,
+        "rho_f_high": high,
+        "rho_j": float(test.person_advantage[j]),
+        "p": float(test.p[j]),
+        "p_adjusted": float(test.adjusted[j]),
+        "rejected": bool(test.rejected[j]),
+    }
+
+
+def _notes(measured: _Measured, settings: _Settings) -> list[str]:
+    ratings, notes = measured.ratings, []
+    if ratings.judge is not None and len(ratings.people) == 2:
+        notes.append("Two people: the alternative annotator test is less reliable than with three.")
+    left_out = measured.left_out() if ratings.judge is not None else {}
+    if left_out:
+        reasons = ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
+        notes.append(f"Left out of {ratings.n_items} items: {reasons}.")
+    return notes
