@@ -1,0 +1,612 @@
+"""A judge's verdicts and people's labels as numbers: read from lists, tables, files, results of MLflow, and runs.
+
+Verdicts are 0 or 1; on pairs the value of a pair is 1 (both orders choose u), 0 (both choose v) or ½. What is missing
+is NaN and never 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.evaluation.evaluate import Evaluation
+from jrh_mlflow.measures.records import choices, normalise
+from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
+from jrh_mlflow.stats import Array
+from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table, refuse_rows
+from jrh_mlflow.tracking.assessments import PREFIX
+from jrh_mlflow.tracking.read import load_runs
+from jrh_mlflow.tracking.scored_traces import (
+    ScoredTraces,
+    calibration_table,
+    scores_of_result,
+    scores_of_run,
+    scores_of_traces,
+    source_run,
+)
+
+Scale = Literal["booleans", "labels", "scores", "pairs"]
+Part = Literal["verdicts", "calibration"]
+_BOOLEANS = {"true": True, "yes": True, "pass": True, "passed": True, "1": True}
+_BOOLEANS |= {"false": False, "no": False, "fail": False, "failed": False, "0": False}
+_NO_VERDICT = "unknown"
+"""What MLflow's judges say when they cannot tell: MLflow's own mean leaves it out."""
+_SLOTS = {"1": "1", "first": "1", "a": "1", "2": "2", "second": "2", "b": "2"}
+_CONTENTS = {"u": "u", "v": "v"}
+_TIES = ("tie", "both", "equal", "neither", "draw")
+_WINS = {"a": 1.0, "u": 1.0, "1": 1.0, "first": 1.0, "b": 0.0, "v": 0.0, "2": 0.0, "second": 0.0}
+_WINS |= dict.fromkeys(_TIES, 0.5)
+_DECISIVE = ("scorer_digest", "fingerprint")
+"""Facts that stand for the whole definition of a judge."""
+_RUN = re.compile(r"runs:/.+|[0-9a-f]{32}")
+VERSION = "version"
+_OWN_COLUMNS = ("item", "human", "configuration", VERSION)
+"""Columns of a table of verdicts that are never the verdict itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What one judge said about items, and what people said about them where they did."""
+
+    judge: Array
+    """0 … 1 for each item; NaN where there is no verdict."""
+    scale: Scale
+    levels: frozenset[str] = frozenset()
+    """Every answer the judge gave, as text."""
+    human: Array | None = None
+    """As `judge`; NaN where no person decided. None where nobody was asked."""
+    items: tuple[str, ...] | None = None
+    weights: Array | None = None
+    versions: tuple[str, ...] | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What identifies the judge."""
+    positional: Array | None = None
+    """Of pairs: share of its replicates in which both orders choose the same slot."""
+    ties: Array | None = None
+    """Of pairs: share in which an order chooses neither."""
+    failed: int = 0
+    """Items on which the judge failed; NaN in `judge`."""
+    split: int = 0
+    """Items on which as many people said one as the other; NaN in `human`."""
+    scorer: str | None = None
+    run_id: str | None = None
+    """Of the `mlflow.genai.evaluate` that the verdicts are of."""
+    uri: str | None = None
+    simulated: bool = False
+
+    def __len__(self) -> int:
+        return len(self.judge)
+
+    def take(self, rows: Array) -> Judged:
+        """Return the items at which `rows` is true."""
+        arrays = {name: getattr(self, name) for name in ("judge", "human", "weights", "positional", "ties")}
+        texts = {name: getattr(self, name) for name in ("items", "versions")}
+        kept = {name: None if each is None else each[rows] for name, each in arrays.items()}
+        kept |= {
+            name: None if each is None else tuple(one for one, keep in zip(each, rows, strict=True) if keep)
+            for name, each in texts.items()
+        }
+        return replace(self, **kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """How verdicts and calibration are to be read."""
+
+    judge: str = "judge"
+    """Column of the judge's verdicts."""
+    human: str = "human"
+    """Column of the person's labels; on traces the name of people's assessments where it is not the scorer's."""
+    item: str = "item"
+    positive: tuple[object, ...] = ()
+    """Answers that are a pass, where they are not booleans."""
+    weights: str | None = None
+    """Column of the calibration with inverse inclusion probabilities."""
+    scorer: str | None = None
+    tracking_uri: str | None = None
+
+    def read(self, source: object, part: Part, *, labels: bool = False) -> Judged:
+        """Read verdicts or calibration, whatever holds them; with `labels` also what people say by now.
+
+        Raises:
+            RecipeError: when it cannot be read, in one line.
+        """
+        if isinstance(source, Evaluation):
+            facts = {key: str(value) for key, value in source.judge.settings.items() if value is not None}
+            return replace(_of_calls(source.calls), facts=facts, simulated=source.judge.simulated)
+        if hasattr(source, "result_df") and hasattr(source, "run_id"):
+            return self._traces(scores_of_result(source, scorer=self.scorer, human=self._assessment, fresh=labels))
+        if hasattr(source, "calibration") and hasattr(source, "judge"):
+            return self._agreement(source)
+        if isinstance(source, str) and source.startswith(PREFIX):
+            told = {"scorer": self.scorer, "human": self._assessment, "tracking_uri": self.tracking_uri}
+            return self._traces(scores_of_traces(source, **told))
+        if isinstance(source, str) and _RUN.fullmatch(source):
+            return self._run(source, part)
+        return self._plain(source, part)
+
+    @property
+    def _assessment(self) -> str | None:
+        return None if self.human == "human" else self.human
+
+    def _plain(self, source: object, part: Part) -> Judged:
+        cells = _column(source)
+        if cells is None:
+            table = Table(source)
+            pairs = set(REQUIRED_COLUMNS) <= set(table.names)
+            read = _of_calls(_records(table)) if pairs else self._table(table, part)
+            return replace(read, facts={**_attrs(source), **read.facts})
+        if part == "calibration":
+            raise RecipeError("A calibration has two labels of each item: give a table with `judge` and `human`.")
+        judge, scale, levels = read_values(cells, self.positive, f"The {part}")
+        named = isinstance(source, pd.Series) and source.index.name == self.item
+        items = _ids(list(source.index), self.item) if isinstance(source, pd.Series) and named else None
+        return Judged(judge=judge, scale=scale, levels=levels, items=items)
+
+    def _table(self, table: Table, part: Part) -> Judged:
+        """Read a table of verdicts, or of pairs where it has the columns `uv` and `vu`."""
+        if part == "calibration" and self.human not in table:
+            raise RecipeError(f"The calibration has no column {self.human!r}.{present(table, self.human)}")
+        if "uv" in table and "vu" in table:
+            read = self._pairs(table)
+        elif part == "calibration" and self.judge not in table and self.item in table:
+            # The person's labels alone: the judge's verdicts on these items are among the population's.
+            nothing = np.full(len(table), np.nan)
+            read = Judged(judge=nothing, scale="booleans", human=self._people(table))
+        else:
+            column = self._judge_column(table, part)
+            judge, scale, levels = read_values(table.cells(column), self.positive, f"Column {column!r} of the {part}")
+            human = self._people(table) if self.human in table else None
+            read = Judged(judge=judge, scale=scale, levels=levels, human=human)
+        versions = tuple(map(str, table.cells(VERSION))) if VERSION in table else None
+        items = _ids(table.cells(self.item), self.item, versions) if self.item in table else None
+        weights = self._weights(table) if self.weights is not None and self.weights in table else None
+        told = _configuration(table, part)
+        return replace(read, items=items, versions=versions, weights=weights, facts=told)
+
+    def _weights(self, table: Table) -> Array:
+        cells = table.cells(str(self.weights))
+        numbers = [np.nan if is_missing(cell) else _number(cell) for cell in cells]
+        return np.array(numbers, dtype=float)
+
+    def _judge_column(self, table: Table, part: Part) -> str:
+        """Return the column of verdicts: by its name, else the only one that holds booleans."""
+        if self.judge in table:
+            return self.judge
+        others = [name for name in table.names if name not in (*_OWN_COLUMNS, self.item, self.human)]
+        found = [name for name in others if _are_booleans(table.cells(name))]
+        if part == "verdicts" and len(found) == 1:
+            return found[0]
+        several = f", and several hold booleans: {', '.join(found)}" if len(found) > 1 else ""
+        raise RecipeError(
+            f"The {part} has no column {self.judge!r}{several}. Name it: judge= (--judge).{present(table, self.judge)}"
+        )
+
+    def _people(self, table: Table) -> Array:
+        return read_values(table.cells(self.human), self.positive, f"Column {self.human!r}")[0]
+
+    def _pairs(self, table: Table) -> Judged:
+        """Read what a judge chose in each order, and what people prefer."""
+        chosen = [_chosen(table.cells(order), order) for order in ("uv", "vu")]
+        value, positional, ties = pair_values(*chosen)
+        human = _preferred(table.cells(self.human), self.human) if self.human in table else None
+        return Judged(judge=value, scale="pairs", human=human, positional=positional, ties=ties)
+
+    def _agreement(self, source: Any) -> Judged:
+        if source.calibration is None:
+            raise RecipeError("The agreement has no calibration: give agree the judge, and the label that is positive.")
+        read = self._table(Table(source.calibration), "calibration")
+        return replace(read, facts={**_texts(source.judge), **read.facts})
+
+    def _run(self, text: str, part: Part) -> Judged:
+        """Read a run: an agreement, an evaluation on natural pairs, or one of `mlflow.genai.evaluate`."""
+        run = source_run(text, tracking_uri=self.tracking_uri)
+        if run.kind == "agree":
+            frame = calibration_table(run, read_table, tracking_uri=self.tracking_uri)
+            read = replace(self, judge="judge", human="human", item="item")._table(Table(frame).unguarded(), part)
+            return replace(read, facts={**run.judge, **read.facts}, simulated=run.simulated)
+        if run.kind == "evaluate":
+            (loaded,) = load_runs([run.run_id], tracking_uri=self.tracking_uri)
+            return replace(_of_calls(loaded.calls), facts=run.judge, simulated=loaded.simulated)
+        if run.kind is not None:
+            raise RecipeError(
+                f"Run {run.run_id} is of kind {run.kind}: the {part} can be a run of kind agree or evaluate, or of "
+                "mlflow.genai.evaluate."
+            )
+        told = {"scorer": self.scorer, "human": self._assessment, "tracking_uri": self.tracking_uri}
+        return self._traces(scores_of_run(run.run_id, **told))
+
+    def _traces(self, scored: ScoredTraces) -> Judged:
+        """Read what a scorer said about traces, with the majority of people where any spoke."""
+        name = f"The feedback {scored.scorer!r}"
+        judge, scale, levels = read_values([one.verdict for one in scored.traces], self.positive, name)
+        human, split = self._majority([one.people for one in scored.traces])
+        return Judged(
+            judge=judge,
+            scale=scale,
+            levels=levels,
+            human=human,
+            items=tuple(one.trace_id for one in scored.traces),
+            facts={key: value for key, value in scored.judge.items() if key != "run_id"},
+            failed=scored.failed,
+            split=split,
+            scorer=scored.scorer,
+            run_id=scored.run_id,
+            uri=scored.uri,
+        )
+
+    def _majority(self, people: Sequence[tuple[Any, ...]]) -> tuple[Array | None, int]:
+        """Return what most people said of each item, and of how many items as many said one as the other."""
+        if not any(people):
+            return None, 0
+        cells = [label for labels in people for label in labels]
+        values = iter(read_values(cells, self.positive, "The label of a person")[0].tolist())
+        shares = [_share([next(values) for _ in labels]) for labels in people]
+        decided = [np.nan if share in (None, 0.5) else float(share > 0.5) for share in shares]
+        return np.array(decided), sum(share == 0.5 for share in shares)
+
+
+def read_values(
+    cells: Sequence[object], positive: tuple[object, ...], where: str
+) -> tuple[Array, Scale, frozenset[str]]:
+    """Read verdicts or labels as 0, 1 and NaN, with the scale they are on and every answer that was given.
+
+    Booleans, yes/no, pass/fail and 1/0 are read as they are; of other answers `positive` says which are a pass.
+
+    Raises:
+        RecipeError: when answers are no booleans and nobody says which of them are a pass.
+    """
+    texts = [None if is_missing(cell) else _text(cell) for cell in cells]
+    passes = {_text(one) for one in positive}
+    texts = [None if text == _NO_VERDICT and text not in passes else text for text in texts]
+    levels = frozenset(text for text in texts if text is not None)
+    scale = _scale(levels, passes)
+    if scale != "booleans" and not passes:
+        raise RecipeError(_which_are_a_pass(levels, scale, where))
+    known = {level: float(_is_pass(level, passes, scale)) for level in levels}
+    return np.array([np.nan if text is None else known[text] for text in texts], dtype=float), scale, levels
+
+
+def _scale(levels: frozenset[str], passes: set[str]) -> Scale:
+    """Tell booleans from scores and from other labels; with a pass such as 4 or 5, 1 and 0 are scores as well."""
+    scores = passes and all(_is_number(text) for text in passes) and not passes <= _BOOLEANS.keys()
+    if levels <= _BOOLEANS.keys() and not (scores and any(map(_is_number, levels))):
+        return "booleans"
+    return "scores" if all(map(_is_number, levels)) else "labels"
+
+
+def _is_pass(level: str, passes: set[str], scale: Scale) -> bool:
+    if scale != "booleans":
+        return level in passes
+    # Words such as "good" say nothing about booleans; a boolean word turns them round where it is False.
+    senses = {_BOOLEANS[text] for text in passes if text in _BOOLEANS} or {True}
+    return _BOOLEANS[level] in senses
+
+
+def _which_are_a_pass(levels: frozenset[str], scale: Scale, where: str) -> str:
+    shown = ", ".join(sorted(levels)[:6]) + (", …" if len(levels) > 6 else "")
+    if scale == "scores":
+        return (
+            f"{where} holds scores ({shown}), and a rate needs pass or fail. Say which scores are a pass: "
+            "positive=(4, 5) (--positive 4 --positive 5), or give `scores >= 4`."
+        )
+    return f"{where} holds {shown}: no booleans. Say which label is a pass: positive= (--positive)."
+
+
+def _text(cell: object) -> str:
+    """Write an answer so that 1, 1.0 and "1", and True and "true", are one."""
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell).strip().casefold()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _number(cell: object) -> float:
+    text = str(cell).strip()
+    return float(text) if _is_number(text) else np.nan
+
+
+def _are_booleans(cells: Sequence[object]) -> bool:
+    texts = {_text(cell) for cell in cells if not is_missing(cell)}
+    return bool(texts) and texts <= _BOOLEANS.keys()
+
+
+def _share(values: Sequence[float]) -> float | None:
+    known = [value for value in values if not np.isnan(value)]
+    return sum(known) / len(known) if known else None
+
+
+def pair_values(uv: Sequence[str], vu: Sequence[str]) -> tuple[Array, Array, Array]:
+    """Return the value of each pair, whether it is positional, and whether an order chose neither; NaN where one is lost.
+
+    Args:
+        uv: What was chosen in the order u, v: `u`, `v`, another word for neither, or empty where the call is lost.
+        vu: In the order v, u.
+
+    Example:
+        >>> [each.tolist() for each in pair_values(["u", "u", "tie"], ["u", "v", "u"])]
+        [[1.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    pairs = list(zip(uv, vu, strict=True))
+    lost = np.array([not (first and second) for first, second in pairs], dtype=bool)
+    sides = {("u", "u"): 1.0, ("v", "v"): 0.0}
+    value = np.array([sides.get(pair, 0.5) for pair in pairs])
+    # The same slot twice is another content each time.
+    positional = np.array([float(set(pair) == {"u", "v"}) for pair in pairs])
+    ties = np.array([float(not set(pair) <= {"u", "v"}) for pair in pairs])
+    return tuple(np.where(lost, np.nan, each) for each in (value, positional, ties))  # type: ignore[return-value]
+
+
+def _chosen(cells: Sequence[object], order: str) -> list[str]:
+    """Read what was chosen in one order: a slot (1, 2, A, B, first, second), a content (u, v), or a tie."""
+    texts = ["" if is_missing(cell) else _text(cell) for cell in cells]
+    known = {**dict.fromkeys(("", *_TIES)), **_SLOTS, **_CONTENTS}
+    refuse_rows(order, "must be 1, 2 (or A, B: the slot) or tie", [text not in known for text in texts], shown=cells)
+    slots = dict(zip(("1", "2"), order, strict=True))
+    return [slots.get(_SLOTS.get(text, ""), text) for text in texts]
+
+
+def _preferred(cells: Sequence[object], column: str) -> Array:
+    """Read which content people prefer: A (that is u) 1, B 0, a tie ½."""
+    texts = ["" if is_missing(cell) else _text(cell) for cell in cells]
+    refuse_rows(column, "must be A, B or tie", [bool(text) and text not in _WINS for text in texts], shown=cells)
+    return np.array([_WINS.get(text, np.nan) for text in texts])
+
+
+def _records(table: Table) -> pd.DataFrame:
+    names = [name for name in table.names if "." not in name]
+    frame: pd.DataFrame = pd.DataFrame({name: table.cells(name) for name in names})
+    return frame
+
+
+def _of_calls(calls: pd.DataFrame) -> Judged:
+    """Read call records on natural pairs: the judge's value of each pair, and the side that is known to be better."""
+    frame = normalise(calls)
+    frame = frame.assign(choice=choices(frame))[frame["condition"] == NATURAL]
+    if frame.empty:
+        raise RecipeError("The call records hold no natural pairs (`jrh.natural_suite`): a win rate is of real pairs.")
+    both = frame.pivot(index=["suite_item", "replicate"], columns="order", values="choice")
+    values = pair_values(both["uv"].tolist(), both["vu"].tolist())
+    read = pd.DataFrame(dict(zip(("value", "positional", "ties"), values, strict=True)), index=both.index)
+    # Replicates of a pair are no pairs of their own.
+    means = read.groupby(level="suite_item", sort=False).mean()
+    better = frame.drop_duplicates("suite_item").set_index("suite_item")["better"].reindex(means.index)
+    return Judged(
+        judge=means["value"].to_numpy(float),
+        scale="pairs",
+        human=(better == "u").to_numpy(float),
+        items=tuple(map(str, means.index)),
+        positional=means["positional"].to_numpy(float),
+        ties=means["ties"].to_numpy(float),
+    )
+
+
+def _column(source: object) -> list[object] | None:
+    """Return plain verdicts, one for each item; None where the source is a table."""
+    if isinstance(source, pd.Series):
+        return list(source.astype(object))
+    if isinstance(source, np.ndarray) and source.ndim == 1:
+        return list(source.astype(object))
+    if isinstance(source, list | tuple) and not any(isinstance(one, Mapping) for one in source):
+        return list(source)
+    return None
+
+
+def _ids(cells: Sequence[object], column: str, versions: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return ids as text, each once (of each version)."""
+    refuse_rows(column, "must not be empty", [is_missing(cell) for cell in cells])
+    ids = [str(cell) for cell in cells]
+    named = list(zip(ids, versions or [""] * len(ids), strict=True))
+    counts = Counter(named)
+    refuse_rows(column, "must name each item once", [counts[name] > 1 for name in named], shown=ids)
+    return tuple(ids)
+
+
+def _configuration(table: Table, part: Part) -> dict[str, str]:
+    """Return which judge a table is of, where it says so."""
+    if "configuration" not in table:
+        return {}
+    found = sorted({str(cell) for cell in table.cells("configuration") if not is_missing(cell)})
+    if len(found) > 1:
+        raise RecipeError(
+            f"The {part} is of {len(found)} judge configurations ({', '.join(found[:5])}): a correction is of one judge."
+        )
+    return {"configuration": found[0]} if found else {}
+
+
+def _attrs(source: object) -> dict[str, str]:
+    """Return what `frame.attrs["judge"]` says of the judge: facts by name, or one text."""
+    told = getattr(source, "attrs", {}).get("judge")
+    return _texts(told) if isinstance(told, Mapping) else {} if told is None else {"configuration": str(told)}
+
+
+def _texts(facts: Mapping[str, object]) -> dict[str, str]:
+    return {key: str(value) for key, value in facts.items() if value is not None and key != "run_id"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Verdicts matched with their calibration."""
+
+    unlabelled: Judged
+    """Items with a verdict and without a person's label."""
+    labelled: Judged
+    """Items with both."""
+    population: Array
+    """Every verdict that there is: what MLflow takes the mean of."""
+    taken_out: bool
+    """Whether the labelled items were among the verdicts."""
+    notes: tuple[str, ...]
+    lost: Mapping[str, int]
+    """What was left out, by reason."""
+
+
+def match(verdicts: Judged, calibration: Judged | None) -> Samples:
+    """Tell labelled from unlabelled items.
+
+    Where both sides have ids, the calibration items are all among the verdicts, and count as labelled only, or none is.
+
+    Raises:
+        RecipeError: when some of them are, when the judge said two things about one item, when the judge or its scale
+            is another than the calibrated one, or nothing is left on one of the sides.
+    """
+    if calibration is None:
+        calibration = _own_labels(verdicts)
+        verdicts = replace(verdicts, items=verdicts.items or _rows(len(verdicts)))
+        calibration = replace(calibration, items=calibration.items or verdicts.items)
+    check_same_judge(verdicts, calibration)
+    taken_out = _among(verdicts, calibration)
+    if taken_out:
+        calibration = _with_verdicts(verdicts, calibration)
+    check_same_scale(verdicts, calibration)
+    labelled = calibration.take(_known(calibration.judge) & _known(calibration.human))
+    inside = set(labelled.items or ()) if taken_out else set()
+    rest = np.array([name not in inside for name in verdicts.items or ()] or [True] * len(verdicts))
+    known = _known(verdicts.judge)
+    samples = Samples(
+        unlabelled=verdicts.take(known & rest),
+        labelled=labelled,
+        population=verdicts.judge[known],
+        taken_out=taken_out,
+        notes=_notes(verdicts, labelled, taken_out=taken_out),
+        lost=_lost(verdicts, calibration, taken_out=taken_out),
+    )
+    _check_both(samples)
+    return samples
+
+
+def _own_labels(verdicts: Judged) -> Judged:
+    """Return the items of the verdicts that people labelled."""
+    known = None if verdicts.human is None else _known(verdicts.human)
+    if known is None or not known.any():
+        raise RecipeError(
+            "No calibration was given, and no item of the verdicts has a person's label. Give a table with `judge` and "
+            "`human`, an agreement, or label some of the traces (HUMAN feedback of the scorer's name)."
+        )
+    return verdicts.take(known)
+
+
+def check_same_judge(verdicts: Judged, other: Judged, *, what: str = "the calibrated one") -> None:
+    """Refuse two judges; facts that both sides tell are compared, and the digest of a definition decides alone.
+
+    Raises:
+        RecipeError: with the fact that differs.
+    """
+    shared = [key for key in verdicts.facts if key in other.facts]
+    for key in [key for key in _DECISIVE if key in shared] or shared:
+        ours, theirs = verdicts.facts[key], other.facts[key]
+        if ours.strip().casefold() != theirs.strip().casefold():
+            raise RecipeError(
+                f"The verdicts are of another judge than {what}: its {key} is {ours!r}, not {theirs!r}. Calibrate this "
+                "judge; if both are one and the same, give the labels as a plain table with `judge` and `human`."
+            )
+
+
+def check_same_scale(verdicts: Judged, calibration: Judged) -> None:
+    """Refuse a calibration of a judge that answered on another scale.
+
+    Raises:
+        RecipeError: with both scales.
+    """
+    if not calibration.levels and calibration.scale != "pairs" and verdicts.scale != "pairs":
+        return
+    both = [f"{each.scale}{_shown(each.levels)}" for each in (verdicts, calibration)]
+    strange = verdicts.scale != "booleans" and verdicts.levels and verdicts.levels.isdisjoint(calibration.levels)
+    if verdicts.scale != calibration.scale or strange:
+        raise RecipeError(
+            f"The judge was calibrated on another scale: the verdicts are {both[0]}, the calibration has {both[1]}. "
+            "Bring both to pass or fail in the same way, such as `scores >= 4`, or with positive= (--positive)."
+        )
+
+
+def _shown(levels: frozenset[str]) -> str:
+    return f" ({', '.join(sorted(levels)[:6])}{', …' if len(levels) > 6 else ''})" if levels else ""
+
+
+def _among(verdicts: Judged, calibration: Judged) -> bool:
+    """Whether the calibration items are among the verdicts: all of them, or none, as far as ids tell."""
+    if verdicts.items is None or calibration.items is None:
+        return False
+    population = set(verdicts.items)
+    outside = [name for name in calibration.items if name not in population]
+    if outside and len(outside) < len(calibration.items):
+        some = ", ".join(outside[:5]) + (", …" if len(outside) > 5 else "")
+        raise RecipeError(
+            f"{len(outside)} of {len(calibration.items)} calibration items are not in the population ({some}): either "
+            "all of them are among the verdicts, or none is."
+        )
+    return not outside
+
+
+def _with_verdicts(verdicts: Judged, calibration: Judged) -> Judged:
+    """Give calibration items the verdict that the population has for them where theirs is missing.
+
+    Raises:
+        RecipeError: when it is another one than theirs.
+    """
+    of_item = dict(zip(verdicts.items or (), verdicts.judge.tolist(), strict=True))
+    given = np.array([of_item[name] for name in calibration.items or ()])
+    differ = _known(given) & _known(calibration.judge) & (given != calibration.judge)
+    if differ.any():
+        some = [name for name, wrong in zip(calibration.items or (), differ, strict=True) if wrong]
+        raise RecipeError(
+            f"The judge's verdict differs between verdicts and calibration on {len(some)} items "
+            f"({', '.join(some[:5])}{', …' if len(some) > 5 else ''}): these are not the verdicts that were calibrated."
+        )
+    missing = ~_known(calibration.judge)
+    scale = {"scale": verdicts.scale, "levels": verdicts.levels} if missing.all() else {}
+    return replace(calibration, judge=np.where(missing, given, calibration.judge), **scale)
+
+
+def _known(values: Array | None) -> Array:
+    if values is None:
+        raise ValueError("`human` must be known on this side.")
+    return ~np.isnan(values)
+
+
+def _rows(n: int) -> tuple[str, ...]:
+    return tuple(f"row {place}" for place in range(1, n + 1))
+
+
+def _check_both(samples: Samples) -> None:
+    if not len(samples.labelled):
+        raise RecipeError("No calibration item has both labels, the judge's and a person's: nothing can be corrected.")
+    if not len(samples.unlabelled):
+        what = "Every item with a verdict has a person's label" if samples.taken_out else "The judge gave no verdict"
+        raise RecipeError(f"{what}: there is no rate to correct.")
+
+
+def _lost(verdicts: Judged, calibration: Judged, *, taken_out: bool) -> dict[str, int]:
+    judged, people = _known(calibration.judge), _known(calibration.human)
+    no_verdict = int((~_known(verdicts.judge)).sum())
+    counts = {
+        "verdicts that failed": verdicts.failed,
+        "verdicts missing": no_verdict - verdicts.failed,
+        "calibration items without a verdict": 0 if taken_out else int((~judged).sum()),
+        "calibration items without a person's label": int((judged & ~people).sum()),
+        "items on which people are split": verdicts.split or calibration.split,
+    }
+    return {reason: count for reason, count in counts.items() if count}
+
+
+def _notes(verdicts: Judged, labelled: Judged, *, taken_out: bool) -> tuple[str, ...]:
+    if not taken_out:
+        return ()
+    return (
+        f"{len(labelled):,} of the {len(verdicts):,} verdicts are on calibration items: these count as labelled, not as "
+        "unlabelled.",
+    )

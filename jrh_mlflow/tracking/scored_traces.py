@@ -1,0 +1,222 @@
+"""What one scorer said about the traces of an `mlflow.genai.evaluate`, a run of it or an experiment, and what people said.
+
+Values are read from the assessments, never from the columns `<scorer>/value` of a result: MLflow lets a person's feedback
+of the same name, and expectations, take the place of the scorer's there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.assessments import Rating, TraceRatings, _FACTS, _facts, _same, find_traces, read_assessments
+from jrh_mlflow.tracking.read import _find
+from jrh_mlflow.tracking.store import active_uri, paged, reading_client
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.entities import TraceInfo
+
+_TRACES_AT_ONCE = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredTrace:
+    """One trace: what the scorer said, and what each person said."""
+
+    trace_id: str
+    verdict: Any
+    """As MLflow keeps it; None where the scorer failed or said nothing."""
+    people: tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredTraces:
+    """What one scorer said about traces."""
+
+    scorer: str
+    traces: tuple[ScoredTrace, ...]
+    judge: Mapping[str, str]
+    """What is known of the scorer: source, model, version, digest of its definition."""
+    failed: int
+    """Traces on which the scorer failed."""
+    run_id: str | None = None
+    """The run of the evaluation."""
+    uri: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceRun:
+    """A run that verdicts or calibration may come from."""
+
+    run_id: str
+    kind: str | None
+    """Of ours; None for a run that another program logged."""
+    experiment_id: str
+    judge: Mapping[str, str]
+    """Its params `judge.*`, without that beginning."""
+    simulated: bool
+
+
+def source_run(text: str, *, tracking_uri: str | None) -> SourceRun:
+    """Look a run up by its id or `runs:/<id>`.
+
+    Raises:
+        RecipeError: when there is none.
+        TrackingError: when MLflow cannot be reached.
+    """
+    uri = tracking_uri or active_uri()
+    with reading_client(uri) as client:
+        run = _find(client, text, uri)
+    judge = {name[6:]: value for name, value in run.data.params.items() if name.startswith("judge.")}
+    return SourceRun(
+        run_id=str(run.info.run_id),
+        kind=run.data.tags.get(keys.TAG_KIND),
+        experiment_id=str(run.info.experiment_id),
+        judge=judge,
+        simulated=run.data.tags.get(keys.TAG_SIMULATED) == "true",
+    )
+
+
+def calibration_table(
+    run: SourceRun, read: Callable[[Path], pd.DataFrame], *, tracking_uri: str | None
+) -> pd.DataFrame:
+    """Read the calibration that a run of kind `agree` holds.
+
+    Raises:
+        RecipeError: when it holds none, since no label of it is known to be the positive one.
+    """
+    uri, name = tracking_uri or active_uri(), keys.CALIBRATION_FILE
+    with reading_client(uri) as client, tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        if name not in {file.path for file in client.list_artifacts(run.run_id, keys.TABLES_FOLDER)}:
+            raise RecipeError(
+                f"Run {run.run_id} has no {name}: it was logged without a judge or without a positive label. "
+                "Run `jrh agree` again with positive= (--positive)."
+            )
+        return read(Path(client.download_artifacts(run.run_id, name, folder)))
+
+
+def scores_of_result(result: Any, *, scorer: str | None, human: str | None, fresh: bool) -> ScoredTraces:
+    """Read what `mlflow.genai.evaluate` returned; `fresh` asks the store, where people may have labelled since.
+
+    Raises:
+        RecipeError: when there is no such scorer, or several and none is named.
+    """
+    frame, run_id = result.result_df, str(result.run_id)
+    if fresh or frame is None or "assessments" not in frame:
+        return scores_of_run(run_id, scorer=scorer, human=human, tracking_uri=None)
+    ratings = {
+        str(trace): _read_snapshot(str(trace), each, run_id)
+        for trace, each in zip(frame["trace_id"], frame["assessments"], strict=True)
+    }
+    return _scored(ratings, scorer=scorer, human=human, run_id=run_id, uri=active_uri())
+
+
+def scores_of_run(run_id: str, *, scorer: str | None, human: str | None, tracking_uri: str | None) -> ScoredTraces:
+    """Read what scorers and people said about the traces of an evaluation's run.
+
+    Raises:
+        RecipeError: when the run has no traces with feedback, or no such scorer.
+        TrackingError: when MLflow cannot be reached.
+    """
+    uri = tracking_uri or active_uri()
+    run = source_run(run_id, tracking_uri=uri)
+    found = paged(lambda token: _page(uri, run, token))
+    ratings = {trace.info.trace_id: _of_run(trace.info, run.run_id) for trace in found}
+    if not ratings:
+        raise RecipeError(f"Run {run.run_id} has no traces: it is no run of mlflow.genai.evaluate.")
+    return _scored(ratings, scorer=scorer, human=human, run_id=run.run_id, uri=uri)
+
+
+def scores_of_traces(source: str, *, scorer: str | None, human: str | None, tracking_uri: str | None) -> ScoredTraces:
+    """Read what scorers and people said about the traces of an experiment, `traces:/<name>`."""
+    uri = tracking_uri or active_uri()
+    found = find_traces(source, uri, None, spans=False)
+    ratings = {trace.info.trace_id: read_assessments(trace.info) for trace in found}
+    return _scored(ratings, scorer=scorer, human=human, run_id=None, uri=uri)
+
+
+def _page(uri: str, run: SourceRun, token: str | None) -> Any:
+    with reading_client(uri) as client:
+        return client.search_traces(
+            locations=[run.experiment_id],
+            run_id=run.run_id,
+            max_results=_TRACES_AT_ONCE,
+            page_token=token,
+            include_spans=False,
+        )
+
+
+def _read_snapshot(trace_id: str, cells: object, run_id: str) -> TraceRatings:
+    """Read the assessments of one row of a result."""
+    from mlflow.entities import Assessment, TraceInfo, TraceLocation, TraceState
+
+    listed = list(cells) if isinstance(cells, Iterable) else []
+    found = [Assessment.from_dictionary(one) if isinstance(one, dict) else one for one in listed]
+    where = TraceLocation.from_experiment_id("0")
+    info = TraceInfo(trace_id=trace_id, trace_location=where, request_time=0, state=TraceState.OK, assessments=found)
+    return _of_run(info, run_id)
+
+
+def _of_run(info: TraceInfo, run_id: str) -> TraceRatings:
+    """Read a trace without what scorers said in other runs: a trace may be evaluated many times."""
+    own = [one for one in info.assessments or () if (one.metadata or {}).get(_FACTS["run_id"]) in (None, run_id)]
+    return read_assessments(replace(info, assessments=own))
+
+
+def _scored(
+    ratings: Mapping[str, TraceRatings], *, scorer: str | None, human: str | None, run_id: str | None, uri: str
+) -> ScoredTraces:
+    own = _chosen([one for each in ratings.values() for one in each.judges], ratings.values(), scorer)
+    name = own[0].name
+    _check_one_judge(own)
+    verdicts = {one.trace_id: one.label for one in own}
+    traces = tuple(
+        ScoredTrace(
+            trace_id=trace_id,
+            verdict=verdicts.get(trace_id),
+            people=tuple(one.label for one in each.people if _same(one.name, human or name)),
+        )
+        for trace_id, each in ratings.items()
+    )
+    failed = sum(
+        any(reason == "failed" and _same(of, name) for of, reason in each.left_out) and trace_id not in verdicts
+        for trace_id, each in ratings.items()
+    )
+    return ScoredTraces(scorer=name, traces=traces, judge=_facts(own), failed=failed, run_id=run_id, uri=uri)
+
+
+def _chosen(judges: Sequence[Rating], ratings: Iterable[TraceRatings], scorer: str | None) -> list[Rating]:
+    """Find what one scorer said, by the name of its feedback or by its source."""
+    names = sorted({one.name for one in judges})
+    named = [one for one in judges if scorer is None or _same(one.name, scorer)]
+    found = named or [one for one in judges if scorer in (one.rater, one.source_id)]
+    if len({one.name for one in found}) > 1:
+        raise RecipeError(f"Several scorers gave feedback: {', '.join(names)}. Say which one: scorer= (--scorer).")
+    if found:
+        return found
+    failed = sum(count for each in ratings for (_, reason), count in each.left_out.items() if reason == "failed")
+    lost = f" ({failed} failed)" if failed else ""
+    if not names:
+        raise RecipeError(f"No scorer gave a verdict on these traces{lost}: feedback of models and code is looked for.")
+    known = f"{suggest(str(scorer), names)} There are: {', '.join(names)}."
+    raise RecipeError(f"No scorer {scorer!r} gave a verdict on these traces{lost}.{known}")
+
+
+def _check_one_judge(verdicts: Sequence[Rating]) -> None:
+    """Refuse verdicts of several sources, or of several definitions of a scorer: no one calibration holds for them."""
+    name, raters = verdicts[0].name, sorted({one.rater for one in verdicts})
+    if len(raters) > 1:
+        raise RecipeError(f"Several judges gave {name!r}: {', '.join(raters)}. Say which one: scorer= (--scorer).")
+    for what, key in {"digests": _FACTS["scorer_digest"], "versions": _FACTS["scorer_version"]}.items():
+        found = sorted({one.metadata[key] for one in verdicts if key in one.metadata})
+        if len(found) > 1:
+            raise RecipeError(
+                f"The verdicts of {name!r} come from {len(found)} definitions of it ({what} {', '.join(found)}). A "
+                "correction is of one judge: take the run of one evaluation."
+            )
