@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.errors import JrhError as JrhError
     from jrh_mlflow.evaluation.compare import Comparison as Comparison
     from jrh_mlflow.evaluation.compare import compare as compare
+    from jrh_mlflow.evaluation.correct import Corrected as Corrected
+    from jrh_mlflow.evaluation.correct import correct as correct
     from jrh_mlflow.evaluation.criterion_shift import CriterionShift as CriterionShift
     from jrh_mlflow.evaluation.criterion_shift import criterion_shift as criterion_shift
     from jrh_mlflow.evaluation.evaluate import Evaluation as Evaluation
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Answer": "schema.presentation",
     "Comparison": "evaluation.compare",
+    "Corrected": "evaluation.correct",
     "CriterionShift": "evaluation.criterion_shift",
     "Datasheet": "results",
     "Estimate": "schema.estimates",
@@ -59,6 +62,7 @@ _HOMES = {
     "Suite": "suites",
     "Sweep": "sweeps.result",
     "compare": "evaluation.compare",
+    "correct": "evaluation.correct",
     "criterion_shift": "evaluation.criterion_shift",
     "datasheet_suite": "suites",
     "evaluate": "evaluation.evaluate",

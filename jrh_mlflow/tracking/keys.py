@@ -27,6 +27,8 @@ from jrh_mlflow.schema.items import OUTCOMES
 from jrh_mlflow.suites.suite import Suite
 
 SCHEMA_VERSION = "1"
+_METRIC_NAME = re.compile(r"[A-Za-z0-9_\-. :]([A-Za-z0-9_\-. :/]*[A-Za-z0-9_\-. :])?")
+"""What MLflow takes as the name of a metric, or as its beginning."""
 
 TAG_KIND = "jrh.kind"
 TAG_SCHEMA_VERSION = "jrh.schema_version"
@@ -118,6 +120,10 @@ COMPARISON_MARKDOWN = "comparison.md"
 COMPARISON_PAGE = "comparison.html"
 JURY_JSON = "jury.json"
 JURY_MARKDOWN = "jury.md"
+CORRECTED_JSON = "corrected.json"
+CORRECTED_MARKDOWN = "corrected.md"
+CORRECTED_FOLDER = "corrected"
+"""Of the run of an evaluation that is not ours: one file for each scorer that was corrected there."""
 TABLES_FOLDER = "tables"
 CALIBRATION_FILE = f"{TABLES_FOLDER}/calibration.csv"
 """Items that the judge and people have labelled, as two columns of booleans: what corrects a rate of that judge."""
@@ -398,6 +404,29 @@ def jury_points(report: JuryReport) -> list[Point]:
         numbers["cascade/usd_per_1k"] = report.cascade.usd_per_1k
     points = [point for name, reading in readings.items() for point in reading_points(f"jury/{name}", reading)]
     return points + known_points({f"jury/{name}": value for name, value in numbers.items()})
+
+
+def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[Point]:
+    """Spell corrected rates beside MLflow's `<scorer>/mean`: `<scorer>/corrected/value`, `/ci_low`, `/ci_high`, `/n`.
+
+    Example:
+        >>> corrected_points("polite", {})
+        []
+    """
+    name = scorer if _METRIC_NAME.fullmatch(scorer) else category_names([scorer])[scorer]
+    known = {f"{name}/{axis}": one for axis, one in readings.items() if isinstance(one, Estimate)}
+    return [
+        point
+        for axis, one in known.items()
+        for point in known_points(
+            {
+                f"{axis}/value": one.value,
+                f"{axis}/ci_low": one.ci_low,
+                f"{axis}/ci_high": one.ci_high,
+                f"{axis}/n": one.n,
+            }
+        )
+    ]
 
 
 def last_values(points: Sequence[Point]) -> dict[str, float]:

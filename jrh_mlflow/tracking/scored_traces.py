@@ -1,20 +1,29 @@
-"""What one scorer said about the traces of an `mlflow.genai.evaluate`, a run of it or an experiment, and what people said.
+"""What one scorer and people said about traces: those of `mlflow.genai.evaluate`, of a run of it, or of an experiment.
 
-Values are read from the assessments, never from the columns `<scorer>/value` of a result: MLflow lets a person's feedback
-of the same name, and expectations, take the place of the scorer's there.
+Values are read from the assessments, never from the columns `<scorer>/value` of a result: there a person's feedback of
+the same name, or an expectation, may stand in the place of the scorer's.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.assessments import Rating, TraceRatings, _FACTS, _facts, _same, find_traces, read_assessments
+from jrh_mlflow.tracking.assessments import (
+    _FACTS,
+    LLM_JUDGE,
+    Rating,
+    TraceRatings,
+    _facts,
+    _same,
+    find_traces,
+    read_assessments,
+)
 from jrh_mlflow.tracking.read import _find
 from jrh_mlflow.tracking.store import active_uri, paged, reading_client
 
@@ -172,7 +181,7 @@ def _of_run(info: TraceInfo, run_id: str) -> TraceRatings:
 def _scored(
     ratings: Mapping[str, TraceRatings], *, scorer: str | None, human: str | None, run_id: str | None, uri: str
 ) -> ScoredTraces:
-    own = _chosen([one for each in ratings.values() for one in each.judges], ratings.values(), scorer)
+    own = _chosen(ratings.values(), scorer)
     name = own[0].name
     _check_one_judge(own)
     verdicts = {one.trace_id: one.label for one in own}
@@ -191,13 +200,18 @@ def _scored(
     return ScoredTraces(scorer=name, traces=traces, judge=_facts(own), failed=failed, run_id=run_id, uri=uri)
 
 
-def _chosen(judges: Sequence[Rating], ratings: Iterable[TraceRatings], scorer: str | None) -> list[Rating]:
-    """Find what one scorer said, by the name of its feedback or by its source."""
+def _chosen(ratings: Collection[TraceRatings], scorer: str | None) -> list[Rating]:
+    """Find what one scorer said, by the name of its feedback or by its source; beside code a model is the judge."""
+    judges = [one for each in ratings for one in each.judges]
     names = sorted({one.name for one in judges})
+    if scorer is None and len(names) > 1:
+        shared = [name for name in names if any(_same(name, one.name) for each in ratings for one in each.people)]
+        if len(shared) != 1:
+            raise RecipeError(f"Several scorers gave feedback: {', '.join(names)}. Say which one: scorer= (--scorer).")
+        scorer = shared[0]
     named = [one for one in judges if scorer is None or _same(one.name, scorer)]
-    found = named or [one for one in judges if scorer in (one.rater, one.source_id)]
-    if len({one.name for one in found}) > 1:
-        raise RecipeError(f"Several scorers gave feedback: {', '.join(names)}. Say which one: scorer= (--scorer).")
+    models = [one for one in named if one.source_type == LLM_JUDGE]
+    found = models or named or [one for one in judges if scorer in (one.rater, one.source_id)]
     if found:
         return found
     failed = sum(count for each in ratings for (_, reason), count in each.left_out.items() if reason == "failed")
@@ -211,7 +225,7 @@ def _chosen(judges: Sequence[Rating], ratings: Iterable[TraceRatings], scorer: s
 def _check_one_judge(verdicts: Sequence[Rating]) -> None:
     """Refuse verdicts of several sources, or of several definitions of a scorer: no one calibration holds for them."""
     name, raters = verdicts[0].name, sorted({one.rater for one in verdicts})
-    if len(raters) > 1:
+    if len(raters) > 1 or len({one.name for one in verdicts}) > 1:
         raise RecipeError(f"Several judges gave {name!r}: {', '.join(raters)}. Say which one: scorer= (--scorer).")
     for what, key in {"digests": _FACTS["scorer_digest"], "versions": _FACTS["scorer_version"]}.items():
         found = sorted({one.metadata[key] for one in verdicts if key in one.metadata})

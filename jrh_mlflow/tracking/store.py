@@ -498,6 +498,21 @@ def publish(
     return logged
 
 
+def add_to_run(
+    store: Store, run_id: str, *, points: Sequence[keys.Point], artifacts: Mapping[str, Artifact], what_now: str
+) -> None:
+    """Add numbers and files to a run that somebody else made; all else of it stays as it is.
+
+    Raises:
+        TrackingError: when MLflow does not take them.
+    """
+    with store.errors(what_now), tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        for name, artifact in artifacts.items():
+            _write_artifact(Path(folder) / name, artifact)
+        store.client.log_artifacts(run_id, folder)
+        store.log_batch(run_id, points=points)
+
+
 def keep_failed(store: Store, run_id: str, content: RunContent) -> None:
     """Write what a run holds that failed before it had a number; the run is not ended here.
 
@@ -518,16 +533,19 @@ def write_artifacts(folder: Path, content: RunContent) -> None:
     if content.suite is not None and content.save_suite:
         content.suite.save(folder / keys.SUITE_FOLDER)
     for name, artifact in content.artifacts.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(artifact, bytes):
-            path.write_bytes(artifact)
-        elif isinstance(artifact, str):
-            path.write_text(artifact, encoding="utf-8")
-        elif isinstance(artifact, Mapping):
-            data = json.dumps(artifact, indent=1, ensure_ascii=False, allow_nan=False)
-            path.write_text(data + "\n", encoding="utf-8")
-        elif path.suffix == ".parquet":
-            artifact.to_parquet(path, index=False)
-        else:
-            artifact.to_csv(path, index=False)
+        _write_artifact(folder / name, artifact)
+
+
+def _write_artifact(path: Path, artifact: Artifact) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(artifact, bytes):
+        path.write_bytes(artifact)
+    elif isinstance(artifact, str):
+        path.write_text(artifact, encoding="utf-8")
+    elif isinstance(artifact, Mapping):
+        data = json.dumps(artifact, indent=1, ensure_ascii=False, allow_nan=False)
+        path.write_text(data + "\n", encoding="utf-8")
+    elif path.suffix == ".parquet":
+        artifact.to_parquet(path, index=False)
+    else:
+        artifact.to_csv(path, index=False)

@@ -1,0 +1,591 @@
+"""`jrh.correct`: the true rate behind a judge's verdicts, by items that people labelled too; differences, win rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.evaluation.matching import Samples, check_population, check_same_judge, check_same_scale, match
+from jrh_mlflow.evaluation.verdicts import Judged, Reader
+from jrh_mlflow.measures.corrected import (
+    CorrectedDifference,
+    Graded,
+    Labelled,
+    Sampling,
+    correct_difference,
+    correct_rate,
+)
+from jrh_mlflow.reports.cards import Card, brief_run
+from jrh_mlflow.reports.corrected import corrected_cells, corrected_markdown, level_text
+from jrh_mlflow.reports.figures.canvas import figure_files, plotted
+from jrh_mlflow.reports.figures.corrected import corrected_figures
+from jrh_mlflow.reports.frames import readings_frame
+from jrh_mlflow.reports.numbers import reading_text
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
+from jrh_mlflow.stats import Array
+from jrh_mlflow.stats.corrected_rates import bounded_mean
+from jrh_mlflow.text import brief_name
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.scored_traces import source_run
+from jrh_mlflow.tracking.store import RunContent, Store, add_to_run, open_run, publish
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jrh_mlflow.reports.figures.canvas import Figure
+
+_SHARED = NotEstimable(reason="the labels are shared by both versions")
+_DRAWN = {
+    "random": "at random among all items",
+    "stratified": "within the person's labels",
+    "by_verdict": "within the judge's verdicts",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corrected:
+    """A rate (or win rate, or difference of two versions) corrected for its judge, and where it is logged."""
+
+    estimate: Reading
+    naive: Reading
+    """The mean of the judge's verdicts."""
+    people_only: Reading
+    """From the people's labels alone, where that is valid."""
+    method: str
+    note: str
+    """What a reader must know, one sentence each."""
+    sampling: Sampling
+    level: float
+    scorer: str
+    """Name of the judge."""
+    n_labelled: int
+    n_unlabelled: int
+    sensitivity: Reading | None = None
+    specificity: Reading | None = None
+    positional: Reading | None = None
+    """Of pairs: share in which both orders choose the same slot; each counts ½."""
+    ties: Reading | None = None
+    """Of pairs: share with a tie in one order or both; each counts ½."""
+    versions: Mapping[str, Corrected] = field(default_factory=dict)
+    """Of a difference: each version by itself. The estimate is the second minus the first."""
+    judge: Mapping[str, str] = field(default_factory=dict)
+    """What identifies the judge."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """What was left out, by reason."""
+    simulated: bool = False
+    run_id: str | None = None
+    """The run that holds it; None when it was not logged."""
+    link: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Names the judge, and the versions of a difference."""
+        what = "Win rate" if self.positional is not None else "Rate"
+        names = " − ".join(reversed(list(self.versions)))
+        return f"{what} of {self.scorer}, corrected" + (f": {names}" if names else "")
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """Every reading by its name."""
+        main: dict[str, Reading] = {"corrected": self.estimate, "naive": self.naive, "people_only": self.people_only}
+        more = {name: getattr(self, name) for name in ("sensitivity", "specificity", "positional", "ties")}
+        return main | {name: reading for name, reading in more.items() if reading is not None}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What is logged to a run of its own."""
+        return {point.key: point.value for point in _points(self)}
+
+    @property
+    def _headline(self) -> str:
+        if isinstance(self.estimate, NotEstimable):
+            return f"Not estimable: {self.estimate.reason}."
+        corrected, naive = (reading_text(each) for each in (self.estimate, self.naive))
+        return f"{corrected} ({level_text(self.level)}), where the judge alone says {naive}."
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        counts = f"{self.n_labelled:,} labelled, {self.n_unlabelled:,} without a label"
+        facts = {"method": self.method, "labels drawn": _DRAWN[self.sampling], "items": counts}
+        if self.lost:
+            facts["left out"] = ", ".join(f"{count:,} {reason}" for reason, count in self.lost.items())
+        return facts | {f"judge, {key}": value for key, value in self.judge.items()}
+
+    def to_markdown(self) -> str:
+        """Return the result as a readable page."""
+        return corrected_markdown(
+            self.readings,
+            title=self.title,
+            headline=self._headline,
+            level=self.level,
+            note=self.note,
+            facts=self._facts,
+            versions={name: each.readings for name, each in self.versions.items()},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        plain = ("run_id", "link", "scorer", "method", "note", "sampling", "level", "n_labelled", "n_unlabelled")
+        return {
+            **{name: getattr(self, name) for name in (*plain, "simulated")},
+            "judge": dict(self.judge),
+            "left_out": dict(self.lost),
+            "estimate": self.estimate.to_dict(),
+            **{name: reading.to_dict() for name, reading in self.readings.items() if name != "corrected"},
+            "versions": {name: each.to_dict() for name, each in self.versions.items()},
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per reading; of a difference also those of each version."""
+        named = {f"{name}/{axis}": one for name, own in self.versions.items() for axis, one in own.readings.items()}
+        return readings_frame({**self.readings, **named})
+
+    def __repr__(self) -> str:
+        numbers = f"{reading_text(self.estimate, places=2)}, naive {reading_text(self.naive, places=2)}"
+        on = f"{self.n_labelled:,} labels, {self.n_unlabelled:,} verdicts"
+        return f"Corrected({brief_name(self.scorer)}: {numbers}, {self.method}, {on}, {brief_run(self.run_id)})"
+
+    def _repr_html_(self) -> str:
+        tables = [corrected_cells(each, level=self.level) for each in (self.readings, *self._version_readings.values())]
+        links = [self.link] if self.link else []
+        notes = [self.note] if self.note else []
+        return Card(title=self.title, tables=tables, notes=notes, facts=self._facts, links=links).to_html()
+
+    @property
+    def _version_readings(self) -> dict[str, dict[str, Reading]]:
+        return {name: each.readings for name, each in self.versions.items()}
+
+    def _figures(self) -> dict[str, Figure]:
+        return corrected_figures(self.readings, self._version_readings, title=self.title, level=self.level)
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw the judge alone, people alone and both together; of a difference also the rates of the `versions`."""
+        return plotted(self._figures(), kind)
+
+
+def correct(
+    verdicts: object,
+    calibration: object = None,
+    *,
+    sampling: Sampling = "random",
+    weights: str | Sequence[float] | None = None,
+    level: float = 0.95,
+    log: bool = False,
+    scorer: str | None = None,
+    positive: object = None,
+    judge: str = "judge",
+    human: str = "human",
+    item: str = "item",
+    run: str | None = None,
+    experiment: str | None = None,
+    run_name: str | None = None,
+    tracking_uri: str | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> Corrected:
+    """Estimate the true rate behind a judge's verdicts from items that people labelled too.
+
+    A judge errs, so its mean is not the rate of passes. How it errs is measured on the calibration items.
+
+    Args:
+        verdicts: What the judge said about items without a person's label: booleans (also yes/no, pass/fail, 1/0; None
+            is no verdict) as a list, Series, array, table or file with the column `judge`, the result of
+            `mlflow.genai.evaluate`, its run id, or `traces:/<experiment>`. A table with the columns `uv` and `vu` (the
+            slot chosen in either order: 1, 2 or tie), or an evaluation on natural pairs, gives the win rate of u.
+            A mapping of two versions, or a column `version`, gives the difference, second minus first.
+        calibration: Items with both labels: a table or file with the columns `judge` and `human` (of pairs `uv`, `vu`
+            and `human`, which is A, B or tie), an `Agreement`, or the run id of one. None: what people said about the
+            items of the verdicts themselves (HUMAN feedback on traces, or a column `human` with gaps). With ids
+            (`item`) on both sides, all of its items are among the verdicts, or none.
+        sampling: How the labelled items were drawn: `random`, `stratified` (within the person's labels, such as half
+            passes and half fails) or `by_verdict` (within the judge's verdicts).
+        weights: Inverse inclusion probabilities of the calibration items, where they are known: a column of the
+            calibration, or one number for each of its rows.
+        level: Of the intervals.
+        log: Log it: to the run of the `mlflow.genai.evaluate` that the verdicts are of, beside `<scorer>/mean`, else as
+            a run of its own, kind `correct`.
+        scorer: Which scorer of the result, run or traces; the only one when None. Names the metrics.
+        positive: Label, or labels, that are a pass, where they are not booleans: `positive=(4, 5)`.
+        judge: Column of the judge's verdicts.
+        human: Column of the person's labels; on traces the name of people's feedback where it is not the scorer's.
+        item: Column of ids.
+        run: Log it to this run of an evaluation.
+        experiment: MLflow experiment of a run of its own.
+        run_name: Name of a run of its own.
+        tracking_uri: MLflow store; the active one when None.
+        tags: More tags for a run of its own.
+
+    Raises:
+        RecipeError: in one line, when something cannot be read, only some calibration items are in the population, the
+            judge or its scale is another than the calibrated one, or nothing is left to correct.
+        TrackingError: when MLflow cannot be reached.
+    """
+    reader = Reader(
+        judge=judge,
+        human=human,
+        item=item,
+        positive=_labels(positive),
+        weights=weights if isinstance(weights, str) else None,
+        scorer=scorer,
+        tracking_uri=tracking_uri,
+    )
+    numbers = None if weights is None or isinstance(weights, str) else np.asarray(list(weights), dtype=float)
+    settings = _Settings(reader=reader, sampling=sampling, level=level, weights=numbers)
+    versions = _versions(verdicts, calibration, settings)
+    if len(versions) == 1:
+        ((_, graded),) = versions.items()
+        done = _corrected(graded, _calibration(calibration, settings), settings)
+    else:
+        graded = next(iter(versions.values()))
+        done = _difference(versions, calibration, settings)
+    if not log and run is None:
+        return done
+    uri = tracking_uri or graded.uri
+    done = _with_versions_logged(done, versions, tracking_uri)
+    if (target := run or (graded.run_id if len(versions) == 1 else None)) is not None:
+        return _log_beside(done, target, uri)
+    store = Store(uri, experiment)
+    with open_run(store, "correct", run_name or done.title, simulated=done.simulated, tags=tags) as run_id:
+        done = replace(done, run_id=run_id, link=store.link(run_id))
+        publish(store, run_id, corrected_content(done), what_now="Nothing else was changed.")
+    return done
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """How verdicts are read and corrected."""
+
+    reader: Reader
+    sampling: Sampling
+    level: float
+    weights: Array | None
+    """Of the rows of the calibration."""
+
+
+def _labels(positive: object) -> tuple[object, ...]:
+    if positive is None:
+        return ()
+    return tuple(positive) if isinstance(positive, list | tuple | set | frozenset) else (positive,)
+
+
+def _versions(verdicts: object, calibration: object, settings: _Settings) -> dict[str, Judged]:
+    """Read the verdicts of each version, or of the one thing there is, under an empty name."""
+    asked, reader = calibration is None, settings.reader
+    if isinstance(verdicts, Mapping):
+        found = {str(name): reader.read(each, "verdicts", labels=asked) for name, each in verdicts.items()}
+    else:
+        judged = reader.read(verdicts, "verdicts", labels=asked)
+        found = _parts(judged) if judged.versions is not None else {}
+        if len(found) < 2:
+            return {"": judged}
+    if len(found) != 2:
+        raise RecipeError(f"A difference is of two versions, but got {len(found)}: {', '.join(list(found)[:5])}.")
+    return found
+
+
+def _parts(judged: Judged) -> dict[str, Judged]:
+    """Cut a table by its column `version`, in the order in which versions appear."""
+    versions = np.array(judged.versions, dtype=object)
+    return {name: judged.take(versions == name) for name in dict.fromkeys(judged.versions or ())}
+
+
+def _calibration(source: object, settings: _Settings) -> Judged | None:
+    if source is None:
+        if settings.weights is not None:
+            raise RecipeError("Weights without a calibration must be a column of the verdicts: weights='NAME'.")
+        return None
+    read = settings.reader.read(source, "calibration")
+    if settings.weights is None:
+        return read
+    if settings.weights.shape != (len(read),):
+        raise RecipeError(
+            f"{settings.weights.size} weights for {len(read)} rows of the calibration: give one for each."
+        )
+    return replace(read, weights=settings.weights)
+
+
+def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Settings) -> Corrected:
+    samples = match(verdicts, calibration)
+    labelled = samples.labelled
+    _check_weights(labelled, settings)
+    report = correct_rate(
+        samples.unlabelled.judge,
+        labelled.judge,
+        _people(labelled),
+        sampling=settings.sampling,
+        weights=labelled.weights,
+        labelled_apart=False if samples.taken_out else None,
+        level=settings.level,
+    )
+    positional, ties = _pair_shares(samples.population, settings.level)
+    counted = _Counted(lost=samples.lost, pairs=positional is not None)
+    return Corrected(
+        estimate=counted(report.estimate),
+        naive=_judge_mean(verdicts, settings.level),
+        people_only=counted(report.people_only),
+        method=report.method,
+        note=_note(report.note, samples, verdicts, positional, ties),
+        sampling=settings.sampling,
+        level=settings.level,
+        scorer=_name(verdicts, settings),
+        n_labelled=len(labelled),
+        n_unlabelled=len(samples.unlabelled),
+        sensitivity=None if counted.pairs else report.sensitivity,
+        specificity=None if counted.pairs else report.specificity,
+        positional=positional,
+        ties=ties,
+        judge=verdicts.facts,
+        lost=samples.lost,
+        simulated=verdicts.simulated,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Counted:
+    """Writes into readings what was left out, and whether they are of pairs."""
+
+    lost: Mapping[str, int]
+    pairs: bool
+
+    def __call__(self, reading: Reading) -> Reading:
+        excluded = sum(self.lost.values())
+        if isinstance(reading, NotEstimable):
+            return replace(reading, excluded=excluded, left_out=dict(self.lost))
+        return replace(reading, excluded=excluded, left_out=dict(self.lost), unit="pair" if self.pairs else "item")
+
+
+def _people(labelled: Judged) -> Array:
+    if labelled.human is None:
+        raise ValueError("Labelled items have people's labels.")
+    return labelled.human
+
+
+def _check_weights(labelled: Judged, settings: _Settings) -> None:
+    if settings.reader.weights is not None and labelled.weights is None:
+        raise RecipeError(f"The calibration has no column {settings.reader.weights!r} of weights.")
+
+
+def _name(verdicts: Judged, settings: _Settings) -> str:
+    return verdicts.scorer or settings.reader.scorer or verdicts.facts.get("name") or "judge"
+
+
+def _judge_mean(verdicts: Judged, level: float) -> Estimate:
+    """Mean of all verdicts that there are, with bounds for those that are missing."""
+    known = verdicts.judge[~np.isnan(verdicts.judge)]
+    mean = _mean(
+        known, level=level, method="mean of the judge, Wilson", unit="item" if verdicts.ties is None else "pair"
+    )
+    total, lost = len(verdicts), len(verdicts) - len(known)
+    bounds = (float(known.sum()) / total, (float(known.sum()) + lost) / total) if lost else (None, None)
+    return replace(mean, excluded=lost, bound_low=bounds[0], bound_high=bounds[1])
+
+
+def _mean(values: Array, *, level: float, method: str, unit: Any) -> Estimate:
+    found = bounded_mean(values, level=level)
+    ends = {"ci_low": found.low, "ci_high": found.high, "cluster_low": found.low, "cluster_high": found.high}
+    return Estimate(
+        value=found.value, n=len(values), excluded=0, n_clusters=len(values), method=method, unit=unit, **ends
+    )
+
+
+def _pair_shares(population: Judged, level: float) -> tuple[Estimate | None, Estimate | None]:
+    """Return which share of pairs is positional, and which has a tie; None for verdicts on single items."""
+    if population.positional is None or population.ties is None:
+        return None, None
+    both = (population.positional, population.ties)
+    first, second = (_mean(each, level=level, method="share of pairs, Wilson", unit="pair") for each in both)
+    return first, second
+
+
+def _note(note: str, samples: Samples, verdicts: Judged, positional: Estimate | None, ties: Estimate | None) -> str:
+    """Join what a reader must know: of the method, of items left out, of pairs."""
+    told = [note, *samples.notes]
+    missing = float(np.isnan(verdicts.judge).mean())
+    if missing > MAX_EXCLUDED:
+        told.append(f"{missing:.0%} of the items have no verdict: the rate is of the others.")
+    if positional is not None and ties is not None:
+        told.append(
+            f"The judge chose the same slot in both orders on {reading_text(positional, places=2)} of the pairs and "
+            f"saw a tie on {reading_text(ties, places=2)}: each counts ½, and a pair with a lost order is left out."
+        )
+    return " ".join(filter(None, told))
+
+
+def _difference(versions: Mapping[str, Judged], calibration: object, settings: _Settings) -> Corrected:
+    first, second = versions.values()
+    check_same_judge(second, first, what="that of the other version")
+    check_same_scale(second, first)
+    own = _own_calibrations(versions, calibration, settings)
+    return _by_own_labels(versions, own, settings) if isinstance(own, dict) else _by_shared(versions, own, settings)
+
+
+def _own_calibrations(
+    versions: Mapping[str, Judged], calibration: object, settings: _Settings
+) -> dict[str, Judged | None] | Judged:
+    """Return the labels of each version, or those that both share."""
+    if calibration is None:
+        return dict.fromkeys(versions)
+    if isinstance(calibration, Mapping):
+        found = {str(name): _calibration(each, settings) for name, each in calibration.items()}
+    else:
+        read = _calibration(calibration, settings)
+        if read is None or read.versions is None:
+            return read if read is not None else dict.fromkeys(versions)
+        found = dict(_parts(read))
+    if set(found) != set(versions):
+        ours, theirs = (", ".join(map(repr, each)) for each in (versions, found))
+        raise RecipeError(f"The verdicts are of the versions {ours}, the calibration of {theirs}: both need the same.")
+    return found
+
+
+def _by_own_labels(versions: Mapping[str, Judged], own: Mapping[str, Judged | None], settings: _Settings) -> Corrected:
+    each = {name: _corrected(versions[name], own[name], settings) for name in versions}
+    samples = {name: match(versions[name], own[name]) for name in versions}
+    labelled = tuple(
+        Labelled(
+            judge=one.labelled.judge,
+            human=_people(one.labelled),
+            weights=one.labelled.weights,
+            items=one.labelled.items,
+        )
+        for one in samples.values()
+    )
+    apart = False if all(one.taken_out for one in samples.values()) else None
+    rest = [_graded(one.unlabelled) for one in samples.values()]
+    whole = [_graded(one.population) for one in samples.values()]
+    report, all_items = (
+        correct_difference(
+            *graded,
+            (labelled[0], labelled[1]),
+            sampling=settings.sampling,
+            labelled_apart=apart,
+            level=settings.level,
+        )
+        for graded in (rest, whole)
+    )
+    notes = [report.note, *(f"{name}: {note}" for name, one in samples.items() for note in one.notes)]
+    return _of_difference(
+        versions, each, replace(report, naive=all_items.naive), " ".join(filter(None, notes)), settings
+    )
+
+
+def _graded(judged: Judged) -> Graded:
+    return Graded(verdicts=judged.judge, items=judged.items)
+
+
+def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _Settings) -> Corrected:
+    """Correct by labels that tell the judge's errors on both versions alike."""
+    check_population(versions, calibration)
+    samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
+    labelled = next(iter(samples.values())).labelled
+    _check_weights(labelled, settings)
+    report = correct_difference(
+        *(_graded(judged.take(~np.isnan(judged.judge))) for judged in versions.values()),
+        Labelled(judge=labelled.judge, human=_people(labelled), weights=labelled.weights),
+        sampling=settings.sampling,
+        level=settings.level,
+    )
+    each = {
+        name: replace(
+            _corrected(replace(judged, items=None), calibration, settings),
+            estimate=rate,
+            people_only=_SHARED,
+            method=report.method,
+            note=report.note,
+        )
+        for (name, judged), rate in zip(versions.items(), report.rates, strict=True)
+    }
+    return _of_difference(versions, each, report, report.note, settings)
+
+
+def _of_difference(
+    versions: Mapping[str, Judged],
+    each: Mapping[str, Corrected],
+    report: CorrectedDifference,
+    note: str,
+    settings: _Settings,
+) -> Corrected:
+    first, second = each.values()
+    lost = {f"{name}: {reason}": count for name, one in each.items() for reason, count in one.lost.items()}
+    counted = _Counted(lost=lost, pairs=first.positional is not None)
+    shared = first.people_only is _SHARED
+    return Corrected(
+        estimate=counted(report.estimate),
+        naive=replace(report.naive, excluded=sum(_missing(one) for one in versions.values())),
+        people_only=counted(report.people_only),
+        method=report.method,
+        note=note,
+        sampling=settings.sampling,
+        level=settings.level,
+        scorer=first.scorer,
+        n_labelled=first.n_labelled if shared else first.n_labelled + second.n_labelled,
+        n_unlabelled=first.n_unlabelled + second.n_unlabelled,
+        versions=dict(each),
+        judge=first.judge,
+        lost=lost,
+        simulated=first.simulated or second.simulated,
+    )
+
+
+def _missing(judged: Judged) -> int:
+    return int(np.isnan(judged.judge).sum())
+
+
+def _main(done: Corrected) -> dict[str, Reading]:
+    return {"corrected_difference" if done.versions else "corrected": done.estimate}
+
+
+def _points(done: Corrected) -> list[keys.Point]:
+    """Every number of a result, for a run of its own."""
+    more = {name: one for name, one in done.readings.items() if name != "corrected"}
+    if done.versions:
+        more = {f"{name}_difference": one for name, one in more.items()}
+        names = keys.category_names(done.versions)
+        more |= {f"corrected/{names[name]}": one.estimate for name, one in done.versions.items()}
+    return keys.corrected_points(done.scorer, {**_main(done), **more})
+
+
+def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
+    """Add the corrected rate to the run of an evaluation, beside the mean that MLflow logged there."""
+    found = source_run(run, tracking_uri=uri)
+    store = Store(uri, experiment_id=found.experiment_id)
+    done = replace(done, run_id=found.run_id, link=store.link(found.run_id))
+    name = f"{keys.CORRECTED_FOLDER}/{keys.category_names([done.scorer])[done.scorer]}"
+    add_to_run(
+        store,
+        found.run_id,
+        points=keys.corrected_points(done.scorer, _main(done)),
+        artifacts={f"{name}.json": done.to_dict(), f"{name}.md": done.to_markdown()},
+        what_now="The run is as it was.",
+    )
+    return done
+
+
+def _with_versions_logged(done: Corrected, versions: Mapping[str, Judged], tracking_uri: str | None) -> Corrected:
+    """Of a difference, add the rate of each version to the run of its own evaluation."""
+    logged = {
+        name: each if (own := versions[name]).run_id is None else _log_beside(each, own.run_id, tracking_uri or own.uri)
+        for name, each in done.versions.items()
+    }
+    return replace(done, versions=logged)
+
+
+def corrected_content(done: Corrected) -> RunContent:
+    """Return what a run of kind `correct` holds."""
+    markdown = done.to_markdown()
+    names = ("scorer", "sampling", "level", "method", "n_labelled", "n_unlabelled")
+    return RunContent(
+        points=_points(done),
+        params={"correct": {name: getattr(done, name) for name in names}, "judge": dict(done.judge)},
+        description=markdown,
+        described_in=keys.CORRECTED_MARKDOWN,
+        artifacts={
+            keys.CORRECTED_JSON: done.to_dict(),
+            keys.CORRECTED_MARKDOWN: markdown,
+            **figure_files(done._figures()),
+        },
+    )
