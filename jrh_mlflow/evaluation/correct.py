@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,8 @@ from jrh_mlflow.reports.corrected import corrected_cells, corrected_markdown, le
 from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.corrected import corrected_figures
 from jrh_mlflow.reports.frames import readings_frame
-from jrh_mlflow.reports.numbers import reading_text
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.reports.numbers import interval_text, reading_text
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.corrected_rates import bounded_mean
@@ -234,7 +235,7 @@ def correct(
         tracking_uri=tracking_uri,
     )
     numbers = None if weights is None or isinstance(weights, str) else np.asarray(list(weights), dtype=float)
-    settings = _Settings(reader=reader, sampling=sampling, level=level, weights=numbers)
+    settings = _Correction(reader=reader, sampling=sampling, level=level, weights=numbers)
     versions = _versions(verdicts, calibration, settings)
     if len(versions) == 1:
         ((_, graded),) = versions.items()
@@ -256,7 +257,7 @@ def correct(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Settings:
+class _Correction:
     """How verdicts are read and corrected."""
 
     reader: Reader
@@ -272,7 +273,7 @@ def _labels(positive: object) -> tuple[object, ...]:
     return tuple(positive) if isinstance(positive, list | tuple | set | frozenset) else (positive,)
 
 
-def _versions(verdicts: object, calibration: object, settings: _Settings) -> dict[str, Judged]:
+def _versions(verdicts: object, calibration: object, settings: _Correction) -> dict[str, Judged]:
     """Read the verdicts of each version, or of the one thing there is, under an empty name."""
     asked, reader = calibration is None, settings.reader
     if isinstance(verdicts, Mapping):
@@ -293,7 +294,7 @@ def _parts(judged: Judged) -> dict[str, Judged]:
     return {name: judged.take(versions == name) for name in dict.fromkeys(judged.versions or ())}
 
 
-def _calibration(source: object, settings: _Settings) -> Judged | None:
+def _calibration(source: object, settings: _Correction) -> Judged | None:
     if source is None:
         if settings.weights is not None:
             raise RecipeError("Weights without a calibration must be a column of the verdicts: weights='NAME'.")
@@ -308,7 +309,8 @@ def _calibration(source: object, settings: _Settings) -> Judged | None:
     return replace(read, weights=settings.weights)
 
 
-def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Settings) -> Corrected:
+def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correction) -> Corrected:
+    settings.reader.check_positive(verdicts, *([] if calibration is None else [calibration]))
     samples = match(verdicts, calibration)
     labelled = samples.labelled
     _check_weights(labelled, settings)
@@ -364,12 +366,12 @@ def _people(labelled: Judged) -> Array:
     return labelled.human
 
 
-def _check_weights(labelled: Judged, settings: _Settings) -> None:
+def _check_weights(labelled: Judged, settings: _Correction) -> None:
     if settings.reader.weights is not None and labelled.weights is None:
         raise RecipeError(f"The calibration has no column {settings.reader.weights!r} of weights.")
 
 
-def _name(verdicts: Judged, settings: _Settings) -> str:
+def _name(verdicts: Judged, settings: _Correction) -> str:
     return verdicts.scorer or settings.reader.scorer or verdicts.facts.get("name") or "judge"
 
 
@@ -386,7 +388,7 @@ def _judge_mean(verdicts: Judged, level: float) -> Estimate:
 
 def _mean(values: Array, *, level: float, method: str, unit: Any) -> Estimate:
     found = bounded_mean(values, level=level)
-    ends = {"ci_low": found.low, "ci_high": found.high, "cluster_low": found.low, "cluster_high": found.high}
+    ends = intervals((found.low, found.high), (found.low, found.high))
     return Estimate(
         value=found.value, n=len(values), excluded=0, n_clusters=len(values), method=method, unit=unit, **ends
     )
@@ -409,13 +411,17 @@ def _note(note: str, samples: Samples, verdicts: Judged, positional: Estimate | 
         told.append(f"{missing:.0%} of the items have no verdict: the rate is of the others.")
     if positional is not None and ties is not None:
         told.append(
-            f"The judge chose the same slot in both orders on {reading_text(positional, places=2)} of the pairs and "
-            f"saw a tie on {reading_text(ties, places=2)}: each counts ½, and a pair with a lost order is left out."
+            f"The judge chose the same slot in both orders on {_share(positional)} of the pairs and saw a tie on "
+            f"{_share(ties)}: each counts ½, and a pair with a lost order is left out."
         )
     return " ".join(filter(None, told))
 
 
-def _difference(versions: Mapping[str, Judged], calibration: object, settings: _Settings) -> Corrected:
+def _share(reading: Estimate) -> str:
+    return f"{reading.value:.3f} {interval_text(reading.ci_low, reading.ci_high)}"
+
+
+def _difference(versions: Mapping[str, Judged], calibration: object, settings: _Correction) -> Corrected:
     first, second = versions.values()
     check_same_judge(second, first, what="that of the other version")
     check_same_scale(second, first)
@@ -424,7 +430,7 @@ def _difference(versions: Mapping[str, Judged], calibration: object, settings: _
 
 
 def _own_calibrations(
-    versions: Mapping[str, Judged], calibration: object, settings: _Settings
+    versions: Mapping[str, Judged], calibration: object, settings: _Correction
 ) -> dict[str, Judged | None] | Judged:
     """Return the labels of each version, or those that both share."""
     if calibration is None:
@@ -442,7 +448,9 @@ def _own_calibrations(
     return found
 
 
-def _by_own_labels(versions: Mapping[str, Judged], own: Mapping[str, Judged | None], settings: _Settings) -> Corrected:
+def _by_own_labels(
+    versions: Mapping[str, Judged], own: Mapping[str, Judged | None], settings: _Correction
+) -> Corrected:
     each = {name: _corrected(versions[name], own[name], settings) for name in versions}
     samples = {name: match(versions[name], own[name]) for name in versions}
     labelled = tuple(
@@ -455,36 +463,34 @@ def _by_own_labels(versions: Mapping[str, Judged], own: Mapping[str, Judged | No
         for one in samples.values()
     )
     apart = False if all(one.taken_out for one in samples.values()) else None
-    rest = [_graded(one.unlabelled) for one in samples.values()]
-    whole = [_graded(one.population) for one in samples.values()]
-    report, all_items = (
-        correct_difference(
-            *graded,
-            (labelled[0], labelled[1]),
-            sampling=settings.sampling,
-            labelled_apart=apart,
-            level=settings.level,
-        )
-        for graded in (rest, whole)
+    subtract = partial(
+        correct_difference,
+        calibration=(labelled[0], labelled[1]),
+        sampling=settings.sampling,
+        labelled_apart=apart,
+        level=settings.level,
     )
+    report = subtract(*(_graded(one.unlabelled) for one in samples.values()))
+    # What MLflow takes the means of are all items, those with a label too.
+    naive = subtract(*(_graded(one.population) for one in samples.values())).naive
     notes = [report.note, *(f"{name}: {note}" for name, one in samples.items() for note in one.notes)]
-    return _of_difference(
-        versions, each, replace(report, naive=all_items.naive), " ".join(filter(None, notes)), settings
-    )
+    return _of_difference(versions, each, replace(report, naive=naive), " ".join(filter(None, notes)), settings)
 
 
 def _graded(judged: Judged) -> Graded:
     return Graded(verdicts=judged.judge, items=judged.items)
 
 
-def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _Settings) -> Corrected:
+def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _Correction) -> Corrected:
     """Correct by labels that tell the judge's errors on both versions alike."""
     check_population(versions, calibration)
     samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
     labelled = next(iter(samples.values())).labelled
     _check_weights(labelled, settings)
+    first, second = (_graded(judged.take(~np.isnan(judged.judge))) for judged in versions.values())
     report = correct_difference(
-        *(_graded(judged.take(~np.isnan(judged.judge))) for judged in versions.values()),
+        first,
+        second,
         Labelled(judge=labelled.judge, human=_people(labelled), weights=labelled.weights),
         sampling=settings.sampling,
         level=settings.level,
@@ -507,7 +513,7 @@ def _of_difference(
     each: Mapping[str, Corrected],
     report: CorrectedDifference,
     note: str,
-    settings: _Settings,
+    settings: _Correction,
 ) -> Corrected:
     first, second = each.values()
     lost = {f"{name}: {reason}": count for name, one in each.items() for reason, count in one.lost.items()}

@@ -43,9 +43,8 @@ def match(verdicts: Judged, calibration: Judged | None) -> Samples:
             is another than the calibrated one, or nothing is left on one of the sides.
     """
     if calibration is None:
-        calibration = _own_labels(verdicts)
         verdicts = replace(verdicts, items=verdicts.items or _rows(len(verdicts)))
-        calibration = replace(calibration, items=calibration.items or verdicts.items)
+        calibration = _own_labels(verdicts)
     check_same_judge(verdicts, calibration)
     taken_out = _among(verdicts, calibration)
     if taken_out:
@@ -53,7 +52,7 @@ def match(verdicts: Judged, calibration: Judged | None) -> Samples:
     check_same_scale(verdicts, calibration)
     labelled = calibration.take(_known(calibration.judge) & _known(calibration.human))
     inside = set(labelled.items or ()) if taken_out else set()
-    rest = np.array([name not in inside for name in verdicts.items or ()] or [True] * len(verdicts))
+    rest = np.array([name not in inside for name in verdicts.items or _rows(len(verdicts))], dtype=bool)
     known = _known(verdicts.judge)
     samples = Samples(
         unlabelled=verdicts.take(known & rest),

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.records import choices, normalise
 from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
@@ -60,6 +60,8 @@ class Judged:
     """Every answer the judge gave, as text."""
     human: Array | None = None
     """As `judge`; NaN where no person decided. None where nobody was asked."""
+    labels: frozenset[str] = frozenset()
+    """Every label that people gave, as text."""
     items: tuple[str, ...] | None = None
     weights: Array | None = None
     versions: tuple[str, ...] | None = None
@@ -86,7 +88,7 @@ class Judged:
         """Return the items at which `rows` is true."""
         arrays = {name: getattr(self, name) for name in ("judge", "human", "weights", "positional", "ties")}
         texts = {name: getattr(self, name) for name in ("items", "versions")}
-        kept = {name: None if each is None else each[rows] for name, each in arrays.items()}
+        kept: dict[str, Any] = {name: None if each is None else each[rows] for name, each in arrays.items()}
         kept |= {
             name: None if each is None else tuple(one for one, keep in zip(each, rows, strict=True) if keep)
             for name, each in texts.items()
@@ -157,12 +159,15 @@ class Reader:
         elif part == "calibration" and self.judge not in table and self.item in table:
             # The person's labels alone: the judge's verdicts on these items are among the population's.
             nothing = np.full(len(table), np.nan)
-            read = Judged(judge=nothing, scale="booleans", human=self._people(table))
+            human, _, labels = self._people(table)
+            read = Judged(judge=nothing, scale="booleans", human=human, labels=labels)
         else:
             column = self._judge_column(table, part)
             judge, scale, levels = read_values(table.cells(column), self.positive, f"Column {column!r} of the {part}")
-            human = self._people(table) if self.human in table else None
-            read = Judged(judge=judge, scale=scale, levels=levels, human=human)
+            read = Judged(judge=judge, scale=scale, levels=levels)
+            if self.human in table:
+                human, _, labels = self._people(table)
+                read = replace(read, human=human, labels=labels)
         versions = tuple(map(str, table.cells(VERSION))) if VERSION in table else None
         items = _ids(table.cells(self.item), self.item, versions) if self.item in table else None
         weights = self._weights(table) if self.weights is not None and self.weights in table else None
@@ -187,8 +192,8 @@ class Reader:
             f"The {part} has no column {self.judge!r}{several}. Name it: judge= (--judge).{present(table, self.judge)}"
         )
 
-    def _people(self, table: Table) -> Array:
-        return read_values(table.cells(self.human), self.positive, f"Column {self.human!r}")[0]
+    def _people(self, table: Table) -> tuple[Array, Scale, frozenset[str]]:
+        return read_values(table.cells(self.human), self.positive, f"Column {self.human!r}")
 
     def _pairs(self, table: Table) -> Judged:
         """Read what a judge chose in each order, and what people prefer."""
@@ -225,12 +230,13 @@ class Reader:
         """Read what a scorer said about traces, with the majority of people where any spoke."""
         name = f"The feedback {scored.scorer!r}"
         judge, scale, levels = read_values([one.verdict for one in scored.traces], self.positive, name)
-        human, split = self._majority([one.people for one in scored.traces])
+        human, labels, split = self._majority([one.people for one in scored.traces])
         return Judged(
             judge=judge,
             scale=scale,
             levels=levels,
             human=human,
+            labels=labels,
             items=tuple(one.trace_id for one in scored.traces),
             facts={key: value for key, value in scored.judge.items() if key != "run_id"},
             failed=scored.failed,
@@ -240,15 +246,28 @@ class Reader:
             uri=scored.uri,
         )
 
-    def _majority(self, people: Sequence[tuple[Any, ...]]) -> tuple[Array | None, int]:
-        """Return what most people said of each item, and of how many items as many said one as the other."""
+    def _majority(self, people: Sequence[tuple[Any, ...]]) -> tuple[Array | None, frozenset[str], int]:
+        """Return what most people said of each item, all that they said, and how many items they are split on."""
         if not any(people):
-            return None, 0
+            return None, frozenset(), 0
         cells = [label for labels in people for label in labels]
-        values = iter(read_values(cells, self.positive, "The label of a person")[0].tolist())
+        read, _, said = read_values(cells, self.positive, "The label of a person")
+        values = iter(read.tolist())
         shares = [_share([next(values) for _ in labels]) for labels in people]
-        decided = [np.nan if share in (None, 0.5) else float(share > 0.5) for share in shares]
-        return np.array(decided), sum(share == 0.5 for share in shares)
+        decided = [np.nan if share is None or share == 0.5 else float(share > 0.5) for share in shares]
+        return np.array(decided), said, sum(share == 0.5 for share in shares)
+
+    def check_positive(self, *sources: Judged) -> None:
+        """Refuse a pass that nobody gave: a word that is spelled otherwise.
+
+        Raises:
+            RecipeError: with the nearest label.
+        """
+        passes = {_text(one) for one in self.positive} - _BOOLEANS.keys()
+        said = sorted({text for each in sources for text in (*each.levels, *each.labels)})
+        if passes and passes.isdisjoint(said):
+            name = min(passes)
+            raise RecipeError(f"Nobody said {name!r}.{suggest(name, said)} Labels there are: {', '.join(said[:20])}.")
 
 
 def read_values(
