@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jrh_mlflow.alignment.aligned import Alignment as Alignment
+    from jrh_mlflow.alignment.optimizer import CheckedOptimizer as CheckedOptimizer
     from jrh_mlflow.errors import JrhError as JrhError
     from jrh_mlflow.evaluation.compare import Comparison as Comparison
     from jrh_mlflow.evaluation.compare import compare as compare
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
     from jrh_mlflow.tracking.scorers import from_mlflow as from_mlflow
 
 _HOMES = {
+    "Alignment": "alignment.aligned",
     "Answer": "schema.presentation",
+    "CheckedOptimizer": "alignment.optimizer",
     "Comparison": "evaluation.compare",
     "Corrected": "evaluation.correct",
     "CriterionShift": "evaluation.criterion_shift",

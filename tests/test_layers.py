@@ -38,6 +38,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("recorded",),
     ("evaluation",),
     ("generation",),
+    ("alignment",),
     ("review",),
     ("recipe",),
     ("sweeps",),
@@ -64,10 +65,13 @@ HEAVY = (
     "psycopg",
 )
 """Never imported while a module is loaded: `import jrh_mlflow` and `jrh --help` must stay quick."""
-LATE = ("engine/journal/sqlite.py", "engine/journal/postgres.py", "engine/journal/tables.py")
-"""Loaded themselves when a journal is opened: they may load their library at once, and nobody may load them."""
+LATE = ("engine/journal/sqlite.py", "engine/journal/postgres.py", "engine/journal/tables.py", "alignment/optimizer.py")
+"""Loaded themselves when a journal is opened, or `CheckedOptimizer` is asked for.
+
+They may load their library at once, and nobody may load them.
+"""
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "mlflow": ("tracking/",),
+    "mlflow": ("tracking/", "alignment/optimizer.py"),
     "optuna": ("sweeps/",),
     "ray": ("engine/ray_",),
     "psycopg": ("engine/journal/",),

@@ -18,6 +18,7 @@ import pandas as pd
 
 from jrh_mlflow.engine.budget import Paid
 from jrh_mlflow.measures import axes
+from jrh_mlflow.measures.alignment import AlignmentReport
 from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.jury.jury import Cascade, JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
@@ -124,6 +125,8 @@ CORRECTED_JSON = "corrected.json"
 CORRECTED_MARKDOWN = "corrected.md"
 CORRECTED_FOLDER = "corrected"
 """Of the run of an evaluation that is not ours: one file for each scorer that was corrected there."""
+ALIGNMENT_JSON = "alignment.json"
+ALIGNMENT_MARKDOWN = "alignment.md"
 TABLES_FOLDER = "tables"
 CALIBRATION_FILE = f"{TABLES_FOLDER}/calibration.csv"
 """Items that the judge and people have labelled, as two columns of booleans: what corrects a rate of that judge."""
@@ -427,6 +430,27 @@ def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[Point
             }
         )
     ]
+
+
+def alignment_points(report: AlignmentReport) -> list[Point]:
+    """Spell an alignment: `align/before/accuracy/rate`, `align/difference/value`, `align/after/consistency/rate`."""
+    readings: dict[str, Reading] = {
+        "before/accuracy": report.agreement.before,
+        "after/accuracy": report.agreement.after,
+        "difference": report.agreement.difference,
+        **{f"{side}/kappa_quadratic": kappa for side, kappa in report.kappa.items()},
+    }
+    if report.suite is not None:
+        readings["before/consistency"] = report.suite.before
+        readings["after/consistency"] = report.suite.after
+        readings["consistency_difference"] = report.suite.difference
+    counts = {f"align/traces/{_ascii(name)}": float(count) for name, count in report.counts.items()}
+    costs = report.cost.values()
+    calls, unknown = sum(one.calls for one in costs), sum(one.unknown for one in costs)
+    told = [one.usd for one in costs if one.usd is not None]
+    paid = {CALLS_TOTAL: calls, COST: sum(told) if told else None, UNKNOWN_COSTS: unknown or None if told else None}
+    points = [point for name, reading in readings.items() for point in reading_points(f"align/{name}", reading)]
+    return points + known_points({**counts, **paid})
 
 
 def last_values(points: Sequence[Point]) -> dict[str, float]:

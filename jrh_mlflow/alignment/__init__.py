@@ -1,0 +1,1 @@
+"""Alignment of MLflow's judges that proves itself on traces which the optimiser never saw."""

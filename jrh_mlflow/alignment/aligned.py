@@ -1,0 +1,130 @@
+"""`Alignment`: what came of an alignment, and what its run holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.measures.alignment import AlignDecision, AlignmentReport, JudgeCost, PairedReadings
+from jrh_mlflow.reports.alignment import alignment_markdown, alignment_tables, difference_text
+from jrh_mlflow.reports.cards import brief_run
+from jrh_mlflow.schema.estimates import Reading
+from jrh_mlflow.suites.spreadsheets import guarded
+from jrh_mlflow.text import blank_secrets, brief_name
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.store import RunContent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alignment:
+    """A judge before and after aligning, on traces that the optimiser never saw."""
+
+    report: AlignmentReport
+    judge: Any
+    """The judge of MLflow's that was returned: aligned, or as it was."""
+    aligned: Any
+    """What the optimiser made, returned or not."""
+    settings: Mapping[str, object]
+    """Of the optimisation: holdout, margin, seed, optimizer."""
+    facts: Mapping[str, Mapping[str, object]]
+    """What identifies the judge `before` and `after`: model, hash of the instructions."""
+    run_id: str | None = None
+    """None when it was not logged."""
+    link: str | None = None
+    """Where the run can be looked at."""
+
+    @property
+    def decision(self) -> AlignDecision:
+        """`better`, `not worse` or `sent back`."""
+        return self.report.decision
+
+    @property
+    def reason(self) -> str:
+        """Why, with its numbers."""
+        return self.report.reason
+
+    @property
+    def before(self) -> Reading:
+        """Share of held-out traces on which the old judge agrees with people."""
+        return self.report.agreement.before
+
+    @property
+    def after(self) -> Reading:
+        """Share of held-out traces on which the aligned judge agrees with people."""
+        return self.report.agreement.after
+
+    @property
+    def difference(self) -> Reading:
+        """After minus before, paired by trace."""
+        return self.report.agreement.difference
+
+    @property
+    def suite(self) -> PairedReadings | None:
+        """Consistency with itself on reformatted traces; None where it was not asked for."""
+        return self.report.suite
+
+    @property
+    def cost(self) -> Mapping[str, JudgeCost]:
+        """What measuring took, `before` and `after`."""
+        return self.report.cost
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Exactly what is logged."""
+        return {point.key: point.value for point in keys.alignment_points(self.report)}
+
+    @property
+    def title(self) -> str:
+        """Names the judge."""
+        return f"Alignment of {brief_name(str(self.judge.name))}"
+
+    def to_markdown(self) -> str:
+        """Return the alignment as a readable page."""
+        return alignment_markdown(self.report, title=self.title, settings=self.settings)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per held-out trace."""
+        return alignment_tables(self.report)["held_out"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return {
+            "run_id": self.run_id,
+            "link": self.link,
+            "judge": str(self.judge.name),
+            "settings": dict(self.settings),
+            "facts": {side: dict(known) for side, known in self.facts.items()},
+            **self.report.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        read = difference_text(self.difference)
+        return f"Alignment({brief_name(str(self.judge.name))}: {self.decision}, {read}, {brief_run(self.run_id)})"
+
+
+def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunContent:
+    """Return what the run of an alignment holds; `instructions` are those of the judge before and after."""
+    markdown = done.to_markdown()
+    tables = alignment_tables(done.report)
+    judge = {"name": done.judge.name, **done.facts["before"]}
+    return RunContent(
+        points=keys.alignment_points(done.report),
+        params={"align": done.settings, "judge": judge, "aligned": done.facts["after"]},
+        description=markdown,
+        described_in=keys.ALIGNMENT_MARKDOWN,
+        tags={
+            keys.own_key("decision"): done.decision,
+            keys.own_key("align/difference"): difference_text(done.difference),
+        },
+        artifacts={
+            keys.ALIGNMENT_JSON: done.to_dict(),
+            keys.ALIGNMENT_MARKDOWN: markdown,
+            # Labels and answers are other people's text, which a spreadsheet must not run.
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": frame.map(guarded) for name, frame in tables.items()},
+            **{f"judge/{side}.txt": blank_secrets(text) for side, text in instructions.items()},
+        },
+    )
