@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.alignment.aligned import Alignment as Alignment
     from jrh_mlflow.alignment.optimizer import CheckedOptimizer as CheckedOptimizer
     from jrh_mlflow.errors import JrhError as JrhError
+    from jrh_mlflow.evaluation.agree import Agreement as Agreement
+    from jrh_mlflow.evaluation.agree import agree as agree
     from jrh_mlflow.evaluation.compare import Comparison as Comparison
     from jrh_mlflow.evaluation.compare import compare as compare
     from jrh_mlflow.evaluation.correct import Corrected as Corrected
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.tracking.scorers import from_mlflow as from_mlflow
 
 _HOMES = {
+    "Agreement": "evaluation.agree",
     "Alignment": "alignment.aligned",
     "Answer": "schema.presentation",
     "CheckedOptimizer": "alignment.optimizer",
@@ -65,6 +68,7 @@ _HOMES = {
     "Space": "sweeps.space",
     "Suite": "suites",
     "Sweep": "sweeps.result",
+    "agree": "evaluation.agree",
     "compare": "evaluation.compare",
     "correct": "evaluation.correct",
     "criterion_shift": "evaluation.criterion_shift",

@@ -33,6 +33,7 @@ COMMANDS = {
     "journal": ("journal", "Show what the journal of paid answers holds, or prune it."),
     "suite": ("suite", "Build, check and show suites and tasks."),
     "ui": ("ui", "Open the MLflow UI on a store."),
+    "agree": ("agree", "Measure how well a judge agrees with people, and people with one another."),
     "correct": ("correct", "Estimate the true pass rate behind a judge's, from items that people labelled too."),
 }
 

@@ -97,6 +97,8 @@ class AgreementReport:
     """Items by the people's reference (rows) and the judge's label (columns)."""
     disagreements: pd.DataFrame
     """Items where the judge differs from the reference, worst first: item, judge, reference, each person, distance."""
+    compared: pd.DataFrame
+    """Items with a reference and a label of the judge: item, judge, reference."""
     people: pd.DataFrame
     """A row per person: n, accuracy against the others, and the alternative annotator test."""
     groups: Mapping[str, Mapping[str, Reading]]
@@ -108,7 +110,7 @@ class AgreementReport:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; tables as lists of rows."""
         plain = {each.name: plain_data(getattr(self, each.name)) for each in fields(self)}
-        tables = {"disagreements": self.disagreements, "people": self.people}
+        tables = {"disagreements": self.disagreements, "compared": self.compared, "people": self.people}
         rows = {
             name: table.astype(object).where(table.notna(), None).to_dict("records") for name, table in tables.items()
         }
@@ -417,6 +419,7 @@ def measure_agreement(
         estimates=_estimates(measured, settings),
         confusion=_confusion(measured),
         disagreements=_disagreements(measured),
+        compared=_compared(measured),
         people=_people(measured, settings),
         groups={name: _estimates(_Measured.of(ratings.subset(groups == name)), settings) for name in names},
         notes=(*ratings.notes, *_notes(measured, settings)),
@@ -863,6 +866,20 @@ def _confusion(measured: _Measured) -> pd.DataFrame:
     index, columns = pd.Index(levels, name="reference"), pd.Index(levels, name="judge")
     table: pd.DataFrame = pd.DataFrame(cells, index=index, columns=columns)
     return table
+
+
+def _compared(measured: _Measured) -> pd.DataFrame:
+    ratings = measured.ratings
+    both = ~(np.isnan(measured.reference) | np.isnan(measured.judge))
+    items = np.flatnonzero(both[measured.row])
+    rows = measured.row[items]
+    columns: dict[str, Any] = {
+        "item": [ratings.items[item] for item in items],
+        "judge": [ratings.label(value) for value in measured.judge[rows].tolist()],
+        "reference": [ratings.label(value) for value in measured.reference[rows].tolist()],
+    }
+    frame: pd.DataFrame = pd.DataFrame(columns)
+    return frame
 
 
 def _disagreements(measured: _Measured) -> pd.DataFrame:

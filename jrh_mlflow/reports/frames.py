@@ -53,6 +53,14 @@ def differences_frame(differences: Sequence[Difference]) -> pd.DataFrame:
     return _frame([dict(zip(heads, row, strict=True)) for row in rows], columns=heads)
 
 
+def frame_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a frame as JSON-ready rows: a missing cell is None, a number of numpy a plain one."""
+    import pandas as pd
+
+    cells = {str(name): [None if pd.isna(cell) else cell for cell in frame[name].tolist()] for name in frame.columns}
+    return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+
+
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> pd.DataFrame:
     import pandas as pd
 

@@ -121,6 +121,9 @@ COMPARISON_MARKDOWN = "comparison.md"
 COMPARISON_PAGE = "comparison.html"
 JURY_JSON = "jury.json"
 JURY_MARKDOWN = "jury.md"
+AGREEMENT_JSON = "agreement.json"
+AGREEMENT_MARKDOWN = "agreement.md"
+AGREEMENT_PAGE = "agreement.html"
 CORRECTED_JSON = "corrected.json"
 CORRECTED_MARKDOWN = "corrected.md"
 CORRECTED_FOLDER = "corrected"
@@ -409,6 +412,20 @@ def jury_points(report: JuryReport) -> list[Point]:
     return points + known_points({f"jury/{name}": value for name, value in numbers.items()})
 
 
+def agreement_points(
+    estimates: Mapping[str, Reading], groups: Mapping[str, Mapping[str, Reading]], *, counts: Mapping[str, int]
+) -> list[Point]:
+    """Spell an agreement: `agreement/accuracy/rate` and so on, `category/<name>/…` of each group, and counts."""
+    counted = known_points({f"agreement/{name}": count for name, count in counts.items()})
+    return all_points({**estimates, **_grouped("category", groups)}) + counted
+
+
+def headline_agreement(points: Iterable[Point], estimates: Mapping[str, Reading]) -> list[Point]:
+    """Return the points that MLflow gets: every axis with n and interval, and counts; groups are in the artifacts."""
+    own = {f"{axis}/{name}" for axis in estimates for name in ("rate", "value", "ci_low", "ci_high", "n")}
+    return [point for point in points if point.key in own or point.key.count("/") == 1]
+
+
 def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[Point]:
     """Spell corrected rates beside MLflow's `<scorer>/mean`: `<scorer>/corrected/value`, `/ci_low`, `/ci_high`, `/n`.
 
@@ -517,6 +534,11 @@ def grouped_params(groups: Mapping[str, Mapping[str, object]]) -> dict[str, str]
         for key, value in values.items()
         if value is not None
     }
+
+
+def param_group(params: Mapping[str, str], group: str) -> dict[str, str]:
+    """Return the settings of one group, as they were before `grouped_params` spelled them."""
+    return {key.removeprefix(f"{group}."): value for key, value in params.items() if key.startswith(f"{group}.")}
 
 
 def suite_facts(suite: Suite) -> dict[str, object]:

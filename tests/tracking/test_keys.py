@@ -14,13 +14,16 @@ from jrh_mlflow.tracking import keys
 
 PACKAGE = Path(jrh_mlflow.__file__).parent
 METRIC = re.compile("(calls|tokens|cost|time|generate|review|sweep|compare|jury|reliability|criterion_shift|category)/")
-PARAM = re.compile(r"(suite|judge|run|compare|jury|sweep|dataset|generator|validator|parent|review|choice)\.[a-z0-9_]*")
+PARAM = re.compile(
+    r"(suite|judge|run|compare|jury|agree|sweep|dataset|generator|validator|parent|review|choice)\.[a-z0-9_]*"
+)
 TAG = re.compile(r"jrh\.|mlflow\.(note|runName|parentRunId|loggedArtifacts|source\.|experimentKind|sharedViewState)")
 FILE = re.compile(r".+\.(json|jsonl|md|html|csv|parquet|txt|db)")
 ARTIFACTS = {value for value in vars(keys).values() if isinstance(value, str) and FILE.fullmatch(value)}
 OTHER_THINGS = {
     "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
-    "reports/comparison.py": {"comparison.html"},  # templates
+    "reports/agreement.py": {"agreement.html"},  # templates
+    "reports/comparison.py": {"comparison.html"},
     "reports/datasheet_page.py": {"datasheet.html"},
     "results/measure.py": {"category/"},  # names of withheld axes
     "review/mlflow_app.py": {"review/", "review/?"},  # an address

@@ -1,0 +1,75 @@
+"""`jrh agree`."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from typing import Any
+
+import click
+
+from jrh_mlflow.cli.options import as_json, as_markdown, tracking
+from jrh_mlflow.cli.printing import print_lines
+
+_DETAILS = ("Confusion matrix", "Disagreements", "Judge")
+"""Sections that only the whole page has."""
+_RANGE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*-\s*(-?\d+(?:\.\d+)?)\s*")
+
+
+def _read_scale(_context: click.Context, _parameter: click.Parameter, text: str | None) -> object:
+    """Read `numeric`, `0-100` as the ends of a numeric scale, and anything else as labels from low to high."""
+    from jrh_mlflow.suites.labels import labels_from_text
+
+    if text is None or text == "numeric":
+        return text
+    if ends := _RANGE.fullmatch(text):
+        return float(ends[1]), float(ends[2])
+    return list(labels_from_text(text, option="--scale"))
+
+
+@click.command()
+@click.argument("source")
+@click.option("--judge", help="Rater that is the judge; of traces the source or the name of its assessments.")
+@click.option("--name", metavar="ASSESSMENT", help="Of traces: the assessment that people and the judge gave.")
+@click.option("--item", default="item", show_default=True, help="Column that names the item.")
+@click.option("--rater", default="rater", show_default=True, help="Column that names who labelled it.")
+@click.option("--label", default="label", show_default=True, help="Column with the label.")
+@click.option(
+    "--scale",
+    metavar="LOW,…,HIGH",
+    callback=_read_scale,
+    help="Labels from low to high; numeric, or 0-100, for numbers. Without it labels have no order.",
+)
+@click.option("--positive", metavar="LABEL", help="Label that sensitivity and specificity are of.")
+@click.option("--epsilon", type=float, default=0.2, show_default=True, help="Of the alternative annotator test.")
+@click.option("--group", help="Column (of traces a tag, of suites a field of meta) to read agreement by.")
+@click.option("--queue", metavar="NAME", help="Put the traces with disagreements into this MLflow review queue.")
+@click.option("--max-traces", type=click.IntRange(1), help="Of an experiment, the newest so many traces.")
+@click.option("--run-name", help="Name of the MLflow run.")
+@click.option("--no-log", is_flag=True, help="Print only; log no run.")
+@tracking
+@as_json
+@as_markdown
+def agree(source: str, no_log: bool, as_json: bool, markdown: bool, **options: Any) -> None:
+    """Measure how well a judge agrees with people, and people with one another.
+
+    SOURCE is a table with one row per item and rater (.csv, .jsonl, .parquet, .xlsx), traces:/EXPERIMENT, or the run
+    of an evaluation whose suite carries people's labels. Prints agreement with the majority, the human ceiling beside
+    it, and the alternative annotator test. The agreement is logged as a run of its own.
+
+    \b
+    Example: jrh agree labels.csv --judge gpt-4o-mini --positive pass
+             jrh agree traces:/support-bot --name helpful --queue "second look"
+    """
+    from jrh_mlflow.evaluation.agree import agree as run
+    from jrh_mlflow.reports.terminal import text_of
+
+    result = run(source, log=not no_log, **options)
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    page = result.to_markdown()
+    print_lines([page] if markdown else map(unescape, text_of(page, without=_DETAILS)))
+    if result.link is not None:
+        click.echo(f"logged: {result.link}")

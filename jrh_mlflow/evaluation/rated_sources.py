@@ -1,0 +1,258 @@
+"""Labels of people and verdicts of a judge in long form, from whatever holds them: a table, traces, an evaluation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.evaluation.compare import run_id_of
+from jrh_mlflow.evaluation.evaluate import Evaluation
+from jrh_mlflow.reports.agreement import LINK
+from jrh_mlflow.schema.items import BASELINE, Item, is_scale
+from jrh_mlflow.schema.label_words import label_text
+from jrh_mlflow.suites.dataset import Table, present
+from jrh_mlflow.text import blank_secrets, clean_text, environment_secrets
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.assessments import PREFIX, rated_traces
+from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
+from jrh_mlflow.tracking.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RUN = re.compile("runs:/.*|[0-9a-f]{8,32}")
+_GROUP = "group"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatedSource:
+    """Labels of people and of a judge in long form, and what is known of where they come from."""
+
+    frame: pd.DataFrame
+    columns: Mapping[str, str]
+    """`item`, `rater`, `label`, and `group` where there is one, to the columns of the frame."""
+    judge: str | None
+    """The rater that is the judge."""
+    facts: Mapping[str, Any]
+    """What identifies the judge, as far as it is known."""
+    shown: str
+    """How the source is named."""
+    told: Mapping[str, object] = field(default_factory=dict)
+    """What else was chosen: params of the run."""
+    params: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Further groups of params."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Item to where it can be looked at."""
+    notes: Sequence[str] = ()
+    simulated: bool = False
+    scale: Sequence[str] | None = None
+    """Of ordered labels, where the source knows it."""
+    positive: str | None = None
+    """The positive label, where the source knows it."""
+    tracking_uri: str | None = None
+    """Store that a run about it belongs to."""
+    experiment: str | None = None
+    experiment_id: str | None = None
+
+    def store(self, experiment: str | None) -> Store:
+        """Open the store for a run about the source: in its own experiment, unless another is named."""
+        if experiment or self.experiment or self.experiment_id is None:
+            return Store(self.tracking_uri, experiment or self.experiment)
+        return Store(self.tracking_uri, experiment_id=self.experiment_id)
+
+
+def read_source(
+    source: object,
+    *,
+    columns: Mapping[str, str | None],
+    judge: str | None,
+    tracking_uri: str | None,
+    of_traces: Mapping[str, Any],
+) -> RatedSource:
+    """Read labels of people and of a judge.
+
+    Args:
+        source: A table, traces or an evaluation, as for `agree`.
+        columns: Of a table: `item`, `rater`, `label` and `group` to its columns; `group` also names a tag of traces, or
+            a field of the meta of items.
+        judge: As for `agree`.
+        tracking_uri: MLflow store; the active one when None.
+        of_traces: `name`, `max_traces`, `queue`: what only traces have.
+
+    Raises:
+        RecipeError: when there is nothing to read, or an option is for another kind of source.
+    """
+    group = columns.get(_GROUP)
+    if traces := _traces(source):
+        return _from_traces(traces, judge, group, of_traces, tracking_uri)
+    for option, value in of_traces.items():
+        if value is not None:
+            raise RecipeError(f"`{option}` is about traces: give it with `{PREFIX}EXPERIMENT`, trace ids or traces.")
+    if isinstance(source, Evaluation) or (isinstance(source, str) and _RUN.fullmatch(source)):
+        return _from_evaluation(source, judge, group, tracking_uri)
+    return _from_table(source, columns, judge, tracking_uri)
+
+
+def _traces(source: object) -> Any:
+    """Return what names traces: an experiment, ids or traces themselves; None for any other source."""
+    if isinstance(source, str):
+        return source if source.startswith(PREFIX) else None
+    several = source if isinstance(source, list | tuple) else ()
+    return source if several and all(isinstance(one, str) or hasattr(one, "info") for one in several) else None
+
+
+def _from_traces(
+    traces: Any, judge: str | None, group: str | None, options: Mapping[str, Any], tracking_uri: str | None
+) -> RatedSource:
+    name, most = options["name"], options["max_traces"]
+    read = rated_traces(traces, name=name, judge=judge, tracking_uri=tracking_uri, max_traces=most, group=group)
+    experiments = set(read.experiments.values())
+    counted = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in read.counts.items())
+    return RatedSource(
+        frame=_safe(read.frame),
+        columns=_columns(group),
+        judge=read.judge,
+        facts=read.judge_facts,
+        shown=traces if isinstance(traces, str) else f"{len(traces)} traces",
+        told={"name": read.name, "group": group, "queue": options["queue"], "max_traces": most},
+        links={trace: read.link(trace) for trace in read.experiments},
+        notes=[*read.notes, *([f"Assessments that are no label: {counted}."] if counted else [])],
+        tracking_uri=read.uri,
+        experiment_id=experiments.pop() if len(experiments) == 1 else None,
+    )
+
+
+def _columns(group: str | None) -> dict[str, str]:
+    return {"item": "item", "rater": "rater", "label": "label", **({_GROUP: _GROUP} if group else {})}
+
+
+def _from_table(
+    source: object, columns: Mapping[str, str | None], judge: str | None, tracking_uri: str | None
+) -> RatedSource:
+    import pandas as pd
+
+    table = Table(source)
+    if isinstance(source, str | Path) and str(source).endswith(".csv"):
+        table = table.unguarded()
+    named = {role: column for role, column in columns.items() if column is not None}
+    for role, column in named.items():
+        if column not in table:
+            raise RecipeError(f"The table has no column {column!r}.{present(table, column)}{_melted(role, named)}")
+    frame = _safe(pd.DataFrame({column: table.cells(column) for column in named.values()}, dtype=object))
+    items = map(label_text, frame[named["item"]])
+    links = dict(zip(items, table.cells(LINK), strict=True)) if LINK in table else {}
+    return RatedSource(
+        frame=frame,
+        columns=named,
+        judge=judge,
+        facts={} if judge is None else {"name": judge},
+        shown=Path(source).name if isinstance(source, str | Path) else f"a table of {len(table):,} rows",
+        told={_GROUP: columns.get(_GROUP)},
+        links={str(item): str(link) for item, link in links.items() if isinstance(link, str) and link.strip()},
+        tracking_uri=tracking_uri,
+    )
+
+
+def _melted(role: str, columns: Mapping[str, str]) -> str:
+    """Say how a table with a column for each rater becomes a long one."""
+    if role not in ("rater", "label"):
+        return ""
+    how = f"id_vars={columns['item']!r}, var_name={columns['rater']!r}, value_name={columns['label']!r}"
+    return f" It must have one row per item and rater; with a column for each rater, melt it first: table.melt({how})."
+
+
+def _safe(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame without characters that no store can hold, and without keys that a model may have echoed."""
+    secrets = environment_secrets()
+    safe: pd.DataFrame = frame.map(
+        lambda cell: blank_secrets(clean_text(cell), secrets) if isinstance(cell, str) else cell
+    )
+    return safe
+
+
+def _from_evaluation(
+    source: str | Evaluation, judge: str | None, group: str | None, tracking_uri: str | None
+) -> RatedSource:
+    import pandas as pd
+
+    uri = tracking_uri or (source.tracking_uri if isinstance(source, Evaluation) else None)
+    (run,) = load_runs([run_id_of(source)], tracking_uri=uri)
+    if judge not in (None, run.judge):
+        raise RecipeError(f"The judge of run {run.run_id[:8]} is {run.judge}, not {judge!r}: leave `judge` out.")
+    items = [item for item in run.suite.items if item.condition == BASELINE and people_of(item)]
+    if not items:
+        raise RecipeError(
+            f"The suite {run.suite.name!r} of run {run.run_id[:8]} carries no labels of people. Generate it with "
+            "`people` (--people), or from traces that people rated."
+        )
+    raters = {person for item in items for person in people_of(item)}
+    name = f"{run.judge} (judge)" if run.judge in raters else run.judge
+    verdicts, lost = _verdicts(run, items)
+    rows = [
+        {"item": item.id, "rater": rater, "label": label, _GROUP: item.meta.get(group or _GROUP)}
+        for item in items
+        for rater, label in {**people_of(item), name: verdicts.get(item.id)}.items()
+    ]
+    return RatedSource(
+        frame=pd.DataFrame(rows),
+        columns=_columns(_group_of(items, group)),
+        judge=name,
+        facts={"name": run.judge, "run_id": run.run_id, **keys.param_group(run.params, "judge")},
+        shown=f"{run.suite.name}, run {run.run_id[:8]}",
+        told={"run": run.run_id, _GROUP: group},
+        params={"suite": keys.suite_facts(run.suite)},
+        notes=[*run_notes([run]), *_lost_note(lost, len(items))],
+        simulated=run.simulated,
+        tracking_uri=uri,
+        experiment=run.experiment,
+        **_labels_of(run),
+    )
+
+
+def _verdicts(run: LoggedRun, items: Sequence[Item]) -> tuple[dict[str, str], Counter[str]]:
+    """Return the judge's first answer on each item; what is no verdict is counted by how it ended."""
+    calls = run.calls
+    first = calls[(calls["condition"] == BASELINE) & (calls["replicate"] == 0)]
+    ended = {str(row.suite_item): (str(row.outcome), str(row.answer)) for row in first.itertuples()}
+    found = {item.id: ended.get(item.id, ("not asked", "")) for item in items}
+    lost = Counter(outcome for outcome, _ in found.values() if outcome != "verdict")
+    return {item: answer for item, (outcome, answer) in found.items() if outcome == "verdict"}, lost
+
+
+def _lost_note(lost: Mapping[str, int], n: int) -> list[str]:
+    told = ", ".join(f"{count:,} {outcome}" for outcome, count in lost.items())
+    return (
+        [f"The judge gave no verdict on {sum(lost.values()):,} of {n:,} items ({told}): they are left out."]
+        if told
+        else []
+    )
+
+
+def _group_of(items: Sequence[Item], group: str | None) -> str | None:
+    """Return the field that agreement is read by; the group of a suite's items where none is named."""
+    if any(item.meta.get(group or _GROUP) is not None for item in items):
+        return group or _GROUP
+    if group is None:
+        return None
+    known = sorted({name for item in items for name in item.meta})
+    raise RecipeError(f"No item with labels of people has {group!r} in its meta.{suggest(group, known)}")
+
+
+def _labels_of(run: LoggedRun) -> dict[str, Any]:
+    """Return the scale of a suite with ordered labels, and of one with two labels the positive one, the last."""
+    labels = run.suite.labels
+    if labels is None:
+        return {}
+    if is_scale(labels) if labels.ordinal is None else labels.ordinal:
+        return {"scale": list(labels)}
+    return {"positive": labels[-1]} if len(labels) == 2 else {}
+
+
+def people_of(item: Item) -> dict[str, str]:
+    """Return the labels that people gave to an item."""
+    return dict(item.meta.get("people") or {})
