@@ -82,7 +82,7 @@ def source_run(text: str, *, tracking_uri: str | None) -> SourceRun:
     uri = tracking_uri or active_uri()
     with reading_client(uri) as client:
         run = _find(client, text, uri)
-    judge = {name[6:]: value for name, value in run.data.params.items() if name.startswith("judge.")}
+    judge = keys.param_group(run.data.params, "judge")
     return SourceRun(
         run_id=str(run.info.run_id),
         kind=run.data.tags.get(keys.TAG_KIND),
