@@ -390,7 +390,7 @@ def _mean(values: Array, *, level: float, method: str, unit: Any) -> Estimate:
     found = bounded_mean(values, level=level)
     ends = intervals((found.low, found.high), (found.low, found.high))
     return Estimate(
-        value=found.value, n=len(values), excluded=0, n_clusters=len(values), method=method, unit=unit, **ends
+        value=float(values.mean()), n=len(values), excluded=0, n_clusters=len(values), method=method, unit=unit, **ends
     )
 
 
