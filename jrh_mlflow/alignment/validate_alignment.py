@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jrh_mlflow.measures.alignment import BETTER, DECISIONS, SENT_BACK, decide
+from jrh_mlflow.measures.alignment import BETTER, DECISIONS, SENT_BACK, AlignDecision, decide
 from jrh_mlflow.stats import Array, Mask
 
 MOST_FALSE = 0.05
@@ -46,7 +46,7 @@ class SplitCheck:
     """Of the judge before."""
     held_out: int
     splits: int
-    shares: dict[str, float]
+    shares: dict[AlignDecision, float]
     """Decision to the share of splits that came to it."""
     in_training: float
     """Mean difference in agreement where the optimiser learned: what would be reported without held-out traces."""

@@ -288,7 +288,10 @@ def _refused(lost: Sequence[Counter[str]], n: int, balance: int, what: str) -> N
                 excluded=missing,
                 left_out=dict(outcomes),
                 bounds=Bounds(
-                    low=max(-1.0, (balance - both) / n), high=min(1.0, (balance + both) / n), asked=n, lost=outcomes
+                    low=max(-1.0, (balance - both) / n),
+                    high=min(1.0, (balance + both) / n),
+                    asked=n,
+                    lost=dict(outcomes),
                 ),
             )
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -89,6 +91,7 @@ def test_a_judge_that_leaves_more_than_one_in_twenty_out_is_never_declared_bette
     assert missing.withheld
     assert missing.bounds is not None
     assert missing.bounds.low == pytest.approx(0.24)
+    assert json.loads(json.dumps(report.to_dict()))["agreement"]["difference"]["bounds"]["lost"] == {"error": 6}
 
 
 def test_a_clear_loss_of_consistency_is_part_of_the_reason_and_decides_nothing():
