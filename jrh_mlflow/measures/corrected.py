@@ -16,10 +16,10 @@ import numpy as np
 
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statistic
-from jrh_mlflow.stats import Array, Interval
+from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.stats import corrected_rates as rates
 from jrh_mlflow.stats.corrected_rates import Mean, Method, bounded_mean
-from jrh_mlflow.stats.proportions import newcombe, wilson_share
+from jrh_mlflow.stats.proportions import beta_share, newcombe
 
 Sampling = Literal["random", "stratified", "by_verdict"]
 """How labelled items were drawn: of all items alike; within the person's labels; within the judge's verdicts."""
@@ -287,13 +287,21 @@ def _error_rates(data: _Data) -> tuple[Mean, Mean]:
     weights = data.weights
     if data.method == "two strata":
         # Labels of one verdict stand for all items of that verdict.
-        of_all = np.array([(data.verdicts == value).mean() for value in data.judge])
-        weights = of_all / np.array([(data.judge == value).mean() for value in data.judge])
-    yes, no = (data.human == value for value in (1.0, 0.0))
-    return (
-        bounded_mean(data.judge[yes], None if weights is None else weights[yes], level=data.level),
-        bounded_mean(data.judge[no], None if weights is None else weights[no], level=data.level),
-    )
+        weights = np.ones(len(data.judge))
+        for value in np.unique(data.judge):
+            here = data.judge == value
+            weights[here] = (data.verdicts == value).sum() / here.sum()
+    parts = [_part(data.judge, weights, data.human == value) for value in (1.0, 0.0)]
+    yes, no = (bounded_mean(*part, level=data.level) for part in parts)
+    return yes, no
+
+
+def _part(values: Array, weights: Array | None, chosen: Mask) -> tuple[Array, Array | None]:
+    """Chosen values; those that stand for no item at all are none."""
+    if weights is None:
+        return values[chosen], None
+    chosen = chosen & (weights > 0)
+    return values[chosen], weights[chosen]
 
 
 def _misfit(data: _Data) -> str:
@@ -323,7 +331,7 @@ def _nothing_added(data: _Data, found: Mean, people: Reading) -> str:
                 f"The judge adds nothing: people's labels alone give an interval of {alone:.3f}, with it {width:.3f}."
             )
         return ""
-    low, high = wilson_share(found.value, len(data.human), level=data.level)
+    low, high = beta_share(found.value, len(data.human), level=data.level)
     if width >= high - low:
         n = len(data.human)
         return (
@@ -338,7 +346,7 @@ def _report(data: _Data, estimate: Reading, *, method: str, note: str) -> Correc
     sensitivity, specificity = _shown_error_rates(data)
     return CorrectedRate(
         estimate=estimate,
-        naive=_reading(naive, n=len(data.verdicts), method="mean of the judge, Wilson"),
+        naive=_reading(naive, n=len(data.verdicts), method="mean of the judge"),
         people_only=_people_only(data),
         method=method,
         note=note,
@@ -355,13 +363,16 @@ def _shown_error_rates(data: _Data) -> tuple[Reading, Reading]:
     if not data.binary:
         missing = NotEstimable(reason="values are not all yes or no")
         return missing, missing
-    n_yes, n_no = int((data.human == 1).sum()), int((data.human == 0).sum())
+    known = np.isin(data.judge, data.verdicts) if data.method == "two strata" else np.ones(len(data.judge), bool)
+    n_yes, n_no = int((data.human[known] == 1).sum()), int((data.human[known] == 0).sum())
     if not n_yes or not n_no:
         missing = NotEstimable(reason="people gave all labelled items the same label")
         return missing, missing
     se, false_passes = _error_rates(data)
     sp = Mean(1 - false_passes.value, 1 - false_passes.high, 1 - false_passes.low)
-    return _reading(se, n=n_yes, method="Wilson"), _reading(sp, n=n_no, method="Wilson")
+    return _reading(se, n=n_yes, method="share of labelled items"), _reading(
+        sp, n=n_no, method="share of labelled items"
+    )
 
 
 def _estimate(found: Mean, data: _Data, method: str) -> Estimate:

@@ -1,7 +1,7 @@
 """True rates behind a judge's: PPI++, Rogan-Gladen, the estimate by strata; intervals that hold in small samples.
 
 Values lie in 0 … 1: verdicts (0 or 1), or wins and ties (0, .5, 1). Every estimate is a sum of products of a few means
-of independent samples. The interval takes the Wilson interval of each mean and adds the distances in squares (MOVER:
+of independent samples. The interval takes that of each mean (`beta_share`) and adds the distances in squares (MOVER:
 Zou & Donner 2008, Stat. Med. 27:1693-1702), so that a sample without a single mistake still has a width; a normal
 interval has none there.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from jrh_mlflow.stats import Array, Interval
-from jrh_mlflow.stats.proportions import wilson_share
+from jrh_mlflow.stats.proportions import beta_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,17 @@ Term = tuple[float, Mean]
 
 
 def bounded_mean(values: Array, weights: Array | None = None, *, level: float = 0.95) -> Mean:
-    """Mean of values in 0 … 1, weighted by inverse inclusion probabilities, with a Wilson interval on the effective n.
+    """Mean of values in 0 … 1, weighted by inverse inclusion probabilities, with the interval `beta_share` on the
+    effective n.
 
     `n = m (1 - m) / v`, v the variance of the (Hájek) mean `sum(w² (x - m)²) / sum(w)²`, in which one more value counts
-    that varies as much as a yes or no can: equal values have a width, too. Equal weights of 0 and 1 give Wilson's
-    interval of the counts.
+    that varies as much as a yes or no can: equal values have a width, too. With equal weights of verdicts n is
+    their number.
 
     Example:
         >>> mean = bounded_mean(np.repeat([1.0, 0.0], [80, 40]))
         >>> round(mean.value, 4), round(mean.low, 4), round(mean.high, 4)
-        (0.6667, 0.5783, 0.7447)
+        (0.6667, 0.5757, 0.7493)
     """
     if not len(values):
         raise ValueError("A mean needs at least one value.")
@@ -55,7 +56,7 @@ def bounded_mean(values: Array, weights: Array | None = None, *, level: float = 
     most = value * (1 - value)
     seen = float(np.square(shares) @ np.square(values - value))
     n = 1 / squares if most < 1e-12 else most * (1 + squares) / (seen + most * squares**2)
-    return Mean(value, *wilson_share(value, n, level=level))
+    return Mean(value, *beta_share(value, n, level=level))
 
 
 def square_and_add(terms: Iterable[Term]) -> Interval:
@@ -106,27 +107,47 @@ def ppi_weight(unlabelled: Array, judge: Array, human: Array, weights: Array | N
     shares = np.full(len(judge), 1 / len(judge)) if weights is None else weights / weights.sum()
     apart = judge - float(shares @ judge)
     covariance, spread = float(shares @ (apart * human)), float(shares @ np.square(apart))
-    n = 1 / float(np.square(shares).sum())
+    n = effective_n(judge, weights)
     return 0.0 if spread < 1e-12 else min(1.0, max(0.0, covariance / ((1 + n / len(unlabelled)) * spread)))
 
 
 def ppi(unlabelled: Array, judge: Array, human: Array, weights: Array | None = None, *, level: float = 0.95) -> Mean:
     """PPI++: `mean(human) + λ (mean(judge on unlabelled) - mean(judge on labelled))`, λ of `ppi_weight`.
 
-    The part of the labelled is `sum_k q_k (m_k - λ v_k)` over the classes k of the judge's value v_k, q_k their shares
-    and m_k the people's means in them: the interval adds those of the m_k, of the shares, and of the unlabelled mean.
+    Over the classes k of the judge's value v_k, q_k their shares among the labelled and m_k the people's means in them,
+    the estimate is `sum_k q_k (m_k - λ v_k) + λ mean(unlabelled)`. The interval adds those of the m_k, of the shares, and
+    of the unlabelled mean. As λ comes from the m_k, they count by what the estimate changes with them, λ included: for
+    verdicts that is the share of the class among all items, labelled or not. (By q_k alone, one labelled pass of 60
+    where the judge passes one item in 20 would hardly count, and the interval cover .86.)
     """
     weight = ppi_weight(unlabelled, judge, human, weights)
     if weight == 0:
         return bounded_mean(human, weights, level=level)
     by_class = strata(judge, human, weights, level=level)
+    values, shares = by_class.values, by_class.shares
     means = np.array([mean.value for mean in by_class.means])
+    rest = means - weight * values
     population = bounded_mean(unlabelled, level=level)
-    value = float(by_class.shares @ (means - weight * by_class.values)) + weight * population.value
-    rest = means - weight * by_class.values
-    terms = [*zip(by_class.shares.tolist(), by_class.means, strict=True), (weight, population)]
-    terms.append(_spread_term(rest[np.searchsorted(by_class.values, judge)], weights, level))
-    return _clipped(value, square_and_add(terms))
+    terms = [
+        *zip(_factors(by_class, unlabelled, effective_n(judge, weights)), by_class.means, strict=True),
+        _spread_term(rest[np.searchsorted(values, judge)], weights, level),
+        (weight, population),
+    ]
+    return _clipped(float(shares @ rest) + weight * population.value, square_and_add(terms))
+
+
+def _factors(by_class: Strata, unlabelled: Array, n: float) -> list[float]:
+    """What PPI++ changes by with the people's mean of each class."""
+    values, shares = by_class.values, by_class.shares
+    apart = values - float(shares @ values)
+    spread = float(shares @ np.square(apart))
+    shift = (float(unlabelled.mean()) - float(shares @ values)) / ((1 + n / len(unlabelled)) * spread)
+    return [float(each) for each in shares * (1 + shift * apart)]
+
+
+def effective_n(values: Array, weights: Array | None) -> float:
+    """Kish's effective number of weighted values."""
+    return float(len(values)) if weights is None else float(weights.sum() ** 2 / np.square(weights).sum())
 
 
 def by_strata(population: Array, judge: Array, human: Array, *, level: float = 0.95) -> Mean:
@@ -150,7 +171,7 @@ def rogan_gladen(passed: Mean, sensitivity: Mean, false_passes: Mean) -> Mean:
     """Rogan-Gladen: `(p - f) / (se - f)`, f = 1 - sp; for labels drawn within the person's labels.
 
     The interval holds every θ that the three means do not speak against: `p - θ se - (1 - θ) f` may be 0 (Fieller's
-    way, each mean with its Wilson interval). Where p lies outside f … se, θ is 0 or 1, and the interval is that of the
+    way, each mean with its own interval). Where p lies outside f … se, θ is 0 or 1, and the interval is that of the
     nearest p inside.
 
     Reference:
