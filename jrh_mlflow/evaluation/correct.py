@@ -378,9 +378,7 @@ def _name(verdicts: Judged, settings: _Correction) -> str:
 def _judge_mean(verdicts: Judged, level: float) -> Estimate:
     """Mean of all verdicts that there are, with bounds for those that are missing."""
     known = verdicts.judge[~np.isnan(verdicts.judge)]
-    mean = _mean(
-        known, level=level, method="mean of the judge, Wilson", unit="item" if verdicts.ties is None else "pair"
-    )
+    mean = _mean(known, level=level, method="mean of the judge", unit="item" if verdicts.ties is None else "pair")
     total, lost = len(verdicts), len(verdicts) - len(known)
     bounds = (float(known.sum()) / total, (float(known.sum()) + lost) / total) if lost else (None, None)
     return replace(mean, excluded=lost, bound_low=bounds[0], bound_high=bounds[1])

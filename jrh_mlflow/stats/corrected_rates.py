@@ -36,8 +36,7 @@ Term = tuple[float, Mean]
 
 
 def bounded_mean(values: Array, weights: Array | None = None, *, level: float = 0.95) -> Mean:
-    """Mean of values in 0 … 1, weighted by inverse inclusion probabilities, with the interval `beta_share` on the
-    effective n.
+    """Mean of values in 0 … 1, weighted by inverse inclusion probabilities, with `beta_share` on the effective n.
 
     `n = m (1 - m) / v`, v the variance of the (Hájek) mean `sum(w² (x - m)²) / sum(w)²`, in which one more value counts
     that varies as much as a yes or no can: equal values have a width, too. With equal weights of verdicts n is
@@ -115,9 +114,9 @@ def ppi(unlabelled: Array, judge: Array, human: Array, weights: Array | None = N
     """PPI++: `mean(human) + λ (mean(judge on unlabelled) - mean(judge on labelled))`, λ of `ppi_weight`.
 
     Over the classes k of the judge's value v_k, q_k their shares among the labelled and m_k the people's means in them,
-    the estimate is `sum_k q_k (m_k - λ v_k) + λ mean(unlabelled)`. The interval adds those of the m_k, of the shares, and
-    of the unlabelled mean. As λ comes from the m_k, they count by what the estimate changes with them, λ included: for
-    verdicts that is the share of the class among all items, labelled or not. (By q_k alone, one labelled pass of 60
+    the estimate is `sum_k q_k (m_k - λ v_k) + λ mean(unlabelled)`. The interval adds those of the m_k, of the shares,
+    and of the unlabelled mean. As λ comes from the m_k, they count by what the estimate changes with them, λ included:
+    for verdicts that is the share of the class among all items, labelled or not. (By q_k alone, one labelled pass of 60
     where the judge passes one item in 20 would hardly count, and the interval cover .86.)
     """
     weight = ppi_weight(unlabelled, judge, human, weights)

@@ -60,7 +60,8 @@ def beta_share(share: float, n: float, *, level: float = 0.95) -> Interval:
     """Posterior interval for a share on an effective n, its priors those of `beta_binomial_interval`.
 
     Between Jeffreys' interval and that of Clopper and Pearson: holds at least 94 % for rates of .001 to .999 and n of
-    10 to 400, where Wilson's falls to .84; about 5 % wider at rates in the middle. Never of zero width, exact at 0 and 1.
+    10 to 400, where Wilson's falls to .84; about 5 % wider at rates in the middle. Never of zero width;
+    exact at 0 and 1.
 
     Example:
         >>> [round(x, 4) for x in beta_share(80 / 120, 120)]
