@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.evaluation.agree import Agreement
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.records import choices, normalise
 from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
@@ -119,18 +120,27 @@ class Reader:
             RecipeError: when it cannot be read, in one line.
         """
         if isinstance(source, Evaluation):
-            facts = {key: str(value) for key, value in source.judge.settings.items() if value is not None}
-            return replace(_of_calls(source.calls), facts=facts, simulated=source.judge.simulated)
-        if hasattr(source, "result_df") and hasattr(source, "run_id"):
-            return self._traces(scores_of_result(source, scorer=self.scorer, human=self._assessment, fresh=labels))
-        if hasattr(source, "calibration") and hasattr(source, "judge"):
+            return replace(
+                _of_calls(source.calls), facts=_texts(source.judge.settings), simulated=source.judge.simulated
+            )
+        if isinstance(source, Agreement):
             return self._agreement(source)
+        scored = self._scored(source, labels=labels or part == "calibration")
+        if scored is None:
+            return self._run(source, part) if _is_run(source) else self._plain(source, part)
+        return self._traces(scored, part)
+
+    def _scored(self, source: object, *, labels: bool) -> ScoredTraces | None:
+        """Read what a scorer said about traces; None where the source is something else."""
+        # Known by its fields: MLflow itself is not loaded here.
+        if hasattr(source, "result_df") and hasattr(source, "run_id"):
+            return scores_of_result(source, scorer=self.scorer, human=self._assessment, fresh=labels)
+        told = {"scorer": self.scorer, "human": self._assessment, "tracking_uri": self.tracking_uri}
         if isinstance(source, str) and source.startswith(PREFIX):
-            told = {"scorer": self.scorer, "human": self._assessment, "tracking_uri": self.tracking_uri}
-            return self._traces(scores_of_traces(source, **told))
-        if isinstance(source, str) and _RUN.fullmatch(source):
-            return self._run(source, part)
-        return self._plain(source, part)
+            return scores_of_traces(source, **told)
+        if _is_run(source) and source_run(str(source), tracking_uri=self.tracking_uri).kind is None:
+            return scores_of_run(str(source), **told)
+        return None
 
     @property
     def _assessment(self) -> str | None:
@@ -139,7 +149,8 @@ class Reader:
     def _plain(self, source: object, part: Part) -> Judged:
         cells = _column(source)
         if cells is None:
-            table = Table(source)
+            in_index = isinstance(source, pd.DataFrame) and source.index.name == self.item
+            table = Table(source.reset_index() if isinstance(source, pd.DataFrame) and in_index else source)
             pairs = set(REQUIRED_COLUMNS) <= set(table.names)
             read = _of_calls(_records(table)) if pairs else self._table(table, part)
             return replace(read, facts={**_attrs(source), **read.facts})
@@ -202,36 +213,42 @@ class Reader:
         human = _preferred(table.cells(self.human), self.human) if self.human in table else None
         return Judged(judge=value, scale="pairs", human=human, positional=positional, ties=ties)
 
-    def _agreement(self, source: Any) -> Judged:
+    def _agreement(self, source: Agreement) -> Judged:
         if source.calibration is None:
             raise RecipeError("The agreement has no calibration: give agree the judge, and the label that is positive.")
-        read = self._table(Table(source.calibration), "calibration")
-        return replace(read, facts={**_texts(source.judge), **read.facts})
+        read = self._calibrated(Table(source.calibration), source.report.levels)
+        return replace(read, facts=_texts(source.judge), simulated=source.source.simulated)
 
-    def _run(self, text: str, part: Part) -> Judged:
-        """Read a run: an agreement, an evaluation on natural pairs, or one of `mlflow.genai.evaluate`."""
-        run = source_run(text, tracking_uri=self.tracking_uri)
-        if run.kind == "agree":
+    def _calibrated(self, table: Table, labels: Sequence[str]) -> Judged:
+        """Read the table of an agreement: its columns are ours, and say already which of the labels are positive."""
+        read = replace(self, judge="judge", human="human", item="item", positive=())._table(table, "calibration")
+        levels = frozenset(map(_text, labels))
+        passes = {_text(one) for one in self.positive}
+        return replace(read, levels=levels, labels=levels, scale=_scale(levels, passes))
+
+    def _run(self, source: object, part: Part) -> Judged:
+        """Read a run of ours: an agreement, or an evaluation on natural pairs."""
+        run = source_run(str(source), tracking_uri=self.tracking_uri)
+        if run.kind == "agree" and part == "calibration":
             frame = calibration_table(run, read_table, tracking_uri=self.tracking_uri)
-            read = replace(self, judge="judge", human="human", item="item")._table(Table(frame).unguarded(), part)
-            return replace(read, facts={**run.judge, **read.facts}, simulated=run.simulated)
+            read = self._calibrated(Table(frame).unguarded(), run.labels)
+            return replace(read, facts=run.judge, simulated=run.simulated)
         if run.kind == "evaluate":
             (loaded,) = load_runs([run.run_id], tracking_uri=self.tracking_uri)
             return replace(_of_calls(loaded.calls), facts=run.judge, simulated=loaded.simulated)
-        if run.kind is not None:
-            raise RecipeError(
-                f"Run {run.run_id} is of kind {run.kind}: the {part} can be a run of kind agree or evaluate, or of "
-                "mlflow.genai.evaluate."
-            )
-        told = {"scorer": self.scorer, "human": self._assessment, "tracking_uri": self.tracking_uri}
-        return self._traces(scores_of_run(run.run_id, **told))
+        raise RecipeError(
+            f"Run {run.run_id} is of kind {run.kind}: verdicts are a run of mlflow.genai.evaluate or an evaluation on "
+            "natural pairs, a calibration also a run of kind agree."
+        )
 
-    def _traces(self, scored: ScoredTraces) -> Judged:
+    def _traces(self, scored: ScoredTraces, part: Part) -> Judged:
         """Read what a scorer said about traces, with the majority of people where any spoke."""
         name = f"The feedback {scored.scorer!r}"
         judge, scale, levels = read_values([one.verdict for one in scored.traces], self.positive, name)
         human, labels, split = self._majority([one.people for one in scored.traces])
-        return Judged(
+        if part == "calibration" and human is None:
+            raise RecipeError("No trace of the calibration has a person's label: HUMAN feedback of the scorer's name.")
+        read = Judged(
             judge=judge,
             scale=scale,
             levels=levels,
@@ -245,6 +262,8 @@ class Reader:
             run_id=scored.run_id,
             uri=scored.uri,
         )
+        # Other traces are no part of the calibration: nobody was to label them.
+        return read if part == "verdicts" or human is None else read.take(~np.isnan(human))
 
     def _majority(self, people: Sequence[tuple[Any, ...]]) -> tuple[Array | None, frozenset[str], int]:
         """Return what most people said of each item, all that they said, and how many items they are split on."""
@@ -409,6 +428,10 @@ def _of_calls(calls: pd.DataFrame) -> Judged:
         positional=means["positional"].to_numpy(float),
         ties=means["ties"].to_numpy(float),
     )
+
+
+def _is_run(source: object) -> bool:
+    return isinstance(source, str) and bool(_RUN.fullmatch(source))
 
 
 def _column(source: object) -> list[object] | None:

@@ -69,6 +69,8 @@ class SourceRun:
     experiment_id: str
     judge: Mapping[str, str]
     """Its params `judge.*`, without that beginning."""
+    labels: tuple[str, ...]
+    """Of an agreement: what judge and people could say."""
     simulated: bool
 
 
@@ -82,12 +84,13 @@ def source_run(text: str, *, tracking_uri: str | None) -> SourceRun:
     uri = tracking_uri or active_uri()
     with reading_client(uri) as client:
         run = _find(client, text, uri)
-    judge = keys.param_group(run.data.params, "judge")
+    judge, told = (keys.param_group(run.data.params, group) for group in ("judge", "agree"))
     return SourceRun(
         run_id=str(run.info.run_id),
         kind=run.data.tags.get(keys.TAG_KIND),
         experiment_id=str(run.info.experiment_id),
         judge=judge,
+        labels=tuple(text for text in told.get("labels", "").split(", ") if text),
         simulated=run.data.tags.get(keys.TAG_SIMULATED) == "true",
     )
 

@@ -298,3 +298,49 @@ def test_evaluations_on_natural_pairs_give_a_win_rate(store_uri):
     lost = done.calls.copy()
     lost.loc[(lost["suite_item"] == items[-1]) & (lost["order"] == "vu"), ["outcome", "answer"]] = ["error", ""]
     assert jrh.correct(lost, labelled).naive.excluded == 1
+
+
+def rated(labels: tuple[str, str]) -> pd.DataFrame:
+    """Labels of three people and of a judge in long form, two labels that people all agree on."""
+    yes = [place % 4 != 0 for place in range(120)]
+    said = {"judge": [one ^ (place % 15 == 0) for place, one in enumerate(yes)], **dict.fromkeys(("a", "b", "c"), yes)}
+    rows = [(f"i{place}", who, labels[one]) for who, ones in said.items() for place, one in enumerate(ones)]
+    return pd.DataFrame(rows, columns=["item", "rater", "label"])
+
+
+def test_an_agreement_and_its_run_are_a_calibration(store_uri):
+    told = {"judge": "judge", "tracking_uri": store_uri, "experiment": "agreed"}
+    agreement = jrh.agree(rated(("no", "yes")), **told)
+    assert agreement.calibration is not None
+    expected = jrh.correct(JUDGE.tolist(), agreement.calibration[["judge", "human"]])
+    assert expected.n_labelled == 120
+    for calibration in (agreement, agreement.run_id, f"runs:/{agreement.run_id}"):
+        found = jrh.correct(JUDGE.tolist(), calibration, tracking_uri=store_uri)
+        assert found.estimate == expected.estimate
+    # Its labels are the scale that the judge was calibrated on.
+    words = JUDGE.map({True: "good", False: "bad"})
+    assert "calibrated on another scale" in refusal(words, agreement, positive="good")
+    named = ours = JUDGE.to_frame("judge")
+    named.attrs["judge"] = {"name": "another judge"}
+    assert "its name is 'another judge', not 'judge'" in refusal(ours, agreement.run_id, tracking_uri=store_uri)
+    assert "is of kind agree: verdicts are" in refusal(agreement.run_id, CALIBRATION, tracking_uri=store_uri)
+
+
+def test_an_agreement_on_other_labels_corrects_verdicts_on_them(store_uri):
+    told = {"judge": "judge", "tracking_uri": store_uri, "experiment": "agreed"}
+    words = JUDGE.map({True: "good", False: "bad"})
+    agreement = jrh.agree(rated(("bad", "good")), positive="good", **told)
+    expected = jrh.correct(JUDGE.tolist(), agreement.calibration[["judge", "human"]])
+    for calibration in (agreement, agreement.run_id):
+        found = jrh.correct(words, calibration, positive="good", tracking_uri=store_uri)
+        assert found.estimate == expected.estimate
+        assert "calibrated on another scale" in refusal(JUDGE.tolist(), calibration, tracking_uri=store_uri)
+    without = jrh.agree(rated(("bad", "good")), **told)
+    assert "agreement has no calibration" in refusal(words, without, positive="good")
+    assert "has no tables/calibration.csv" in refusal(words, without.run_id, positive="good", tracking_uri=store_uri)
+
+
+def test_labelled_traces_of_another_run_are_a_calibration(labelled):
+    found = jrh.correct(JUDGE.tolist(), labelled.result, scorer="polite")
+    assert (found.n_labelled, found.n_unlabelled) == (23, N)
+    assert found.lost == {"items on which people are split": 1}
