@@ -232,7 +232,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         uri = self.tracking_uri or active_uri()
         if self.experiment or len(found) != 1:
             return Store(uri, self.experiment)
-        return Store(uri, experiment_id=found.pop())
+        return Store(uri, experiment_id=found.pop(), saves_view=False)
 
     def _publish(self, store: Store, run_id: str, done: Alignment, texts: Mapping[str, str]) -> None:
         """Log what came of it; a store that is gone by now must not take a paid alignment with it."""

@@ -63,7 +63,7 @@ class RatedSource:
         """Open the store for a run about the source: in its own experiment, unless another is named."""
         if experiment or self.experiment or self.experiment_id is None:
             return Store(self.tracking_uri, experiment or self.experiment)
-        return Store(self.tracking_uri, experiment_id=self.experiment_id)
+        return Store(self.tracking_uri, experiment_id=self.experiment_id, saves_view=False)
 
 
 def read_source(

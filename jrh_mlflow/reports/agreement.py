@@ -218,7 +218,7 @@ def agreement_markdown(
     lines += _disagreement_lines(disagreements)
     known = [[code(str(key)), code(str(value))] for key, value in judge.items()]
     lines += ["### Judge", "", *table(["", ""], known), ""] if known else []
-    missing = [[", ".join(axes), _line(reason)] for (_, reason), axes in axes_by_reason(report.estimates).items()]
+    missing = [[", ".join(names), _line(reason)] for reason, names in _missing(report.estimates).items()]
     return "\n".join(
         [*lines, *(["### Without a number", "", *table(["readings", "reason"], missing), ""] if missing else [])]
     )
@@ -246,7 +246,6 @@ def agreement_page(
         figures: Caption to PNG.
     """
     shown = _shown(report.estimates)
-    missing = {reason: axes for (_, reason), axes in axes_by_reason(report.estimates).items()}
     header, people = _people_rows(report)
     by_group = _group_rows(report)
     return render(
@@ -272,7 +271,7 @@ def agreement_page(
             PageTable(heading="By group", header=by_group[0], rows=[LinkedRow(cells=row) for row in by_group[1]]),
             _disagreement_table(disagreements),
         ],
-        missing=missing,
+        missing=_missing(report.estimates),
         judge=judge,
     )
 
@@ -285,6 +284,12 @@ def _line(text: str) -> str:
 def _shown(estimates: Mapping[str, Reading]) -> dict[str, Estimate]:
     """Return the readings that have a number, in the order they are shown."""
     return {axis: one for axis in _AXES if isinstance(one := estimates.get(axis), Estimate)}
+
+
+def _missing(estimates: Mapping[str, Reading]) -> dict[str, list[str]]:
+    """Return the names of the readings without a number under the reason."""
+    found = axes_by_reason(estimates).items()
+    return {reason: [_AXES[axis][0] for axis in axes] for (_, reason), axes in found}
 
 
 def _reading_cells(reading: Estimate) -> list[str]:

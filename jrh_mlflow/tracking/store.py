@@ -218,6 +218,7 @@ class Store:
         *,
         experiment_id: str | None = None,
         artifacts: str | None = None,
+        saves_view: bool = True,
     ) -> None:
         """Open a store; nothing is made in it, but one that cannot be reached is known at once.
 
@@ -226,6 +227,7 @@ class Store:
             experiment: Name of the experiment; the active one, or `judge-datasheets`, when None.
             experiment_id: Of an experiment that is there, instead of a name.
             artifacts: Where an experiment that has to be made keeps its artifacts.
+            saves_view: False leaves what the experiment's pages open on as it is: that of an application's traces.
 
         Raises:
             TrackingError: when MLflow cannot be reached.
@@ -238,6 +240,7 @@ class Store:
         self._artifacts = artifacts
         self._tags: Mapping[str, str] | None = None
         """Of the experiment, as they were when it was looked up."""
+        self._saves_view = saves_view
         # mlflow.set_experiment publishes its choice in these variables.
         active = None if experiment else os.environ.get("MLFLOW_EXPERIMENT_ID")
         self._experiment = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT
@@ -272,7 +275,8 @@ class Store:
         own = {**context_tags(), **tags, keys.TAG_RUN_NAME: name, **({keys.TAG_PARENT: parent} if parent else {})}
         with self.errors(_NOTHING_ASKED):
             run = self.client.create_run(self.experiment_id, run_name=name, tags=own)
-        self._save_view()
+        if self._saves_view:
+            self._save_view()
         return str(run.info.run_id)
 
     def _save_view(self) -> None:

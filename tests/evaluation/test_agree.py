@@ -250,6 +250,8 @@ def test_traces_are_read_by_who_said_it_with_links(store_uri):
     assert all(item in link for item, link in zip(done.disagreements["item"], done.disagreements["link"], strict=True))
     run = run_of(done, store_uri)
     assert run.info.experiment_id == store.experiment_id
+    # The experiment is the application's: what its pages open on is not ours to choose.
+    assert not MlflowClient(tracking_uri=store_uri).get_experiment(store.experiment_id).tags
     assert run.data.params["agree.name"] == NAME
     assert run.data.params["judge.source_id"] == JUDGE
     assert len(done.groups) > 1
