@@ -330,6 +330,13 @@ class GenerationSettings(Options):
         "Tests that the rubric makes invalid, because it grades what they change; propose: ask the validator; none.",
         metavar="TESTS|propose|none",
     )
+    people: Any = option(
+        None,
+        "a mapping",
+        "Labels of several people, kept in the suite; where a row has no label, what most of them say is its label. "
+        "A column that maps people to labels, or each person's own column.",
+        metavar="COLUMN|PERSON=COLUMN,…",
+    )
     rubrics: Any = option(
         None, "a list", "Of several rubrics the ids of those to use. [all]", flag="rubric-id", metavar="A,B"
     )

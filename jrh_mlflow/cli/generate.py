@@ -47,7 +47,7 @@ data_options = together(
     from_model(GenerationSettings, "rubric", "rubrics", "tests", "invalid", "labels", "scale"),
     click.option("--grades/--detects", default=None, help=GenerationSettings.model_fields["grades"].description),
     click.option("--map", "pairs", multiple=True, metavar="ROLE=COLUMN", help="instruction, response, label, id."),
-    from_model(GenerationSettings, "instruction"),
+    from_model(GenerationSettings, "people", "instruction"),
     click.option("--n", type=click.IntRange(1), help="How many rows to draw."),
     from_model(GenerationSettings, "stratify", "name", "seed"),
 )
@@ -157,7 +157,7 @@ def _arguments(source: str, options: dict[str, Any]) -> dict[str, Any]:
         given["dataset"] = source
     from jrh_mlflow.suites.labels import labels_from_text
 
-    readers: dict[str, Callable[[str], object]] = {"labels": labels_from_text, "scale": _scale}
+    readers: dict[str, Callable[[str], object]] = {"labels": labels_from_text, "scale": _scale, "people": _people}
     readers |= {name: partial(given_text, what=name) for name in ("rubric", "instruction")}
     given |= {name: read(options[name]) for name, read in readers.items() if options[name] is not None}
     if pairs:
@@ -188,6 +188,14 @@ def _scale(text: str) -> object:
 
     ends = re.fullmatch(r"\s*(-?\d+)\s*-\s*(-?\d+)\s*", text)
     return (int(ends[1]), int(ends[2])) if ends else labels_from_text(text, option="--scale")
+
+
+def _people(text: str) -> dict[str, str] | str:
+    """Read `ann=col_1,bob=col_2`, or the name of one column that maps people to labels."""
+    if "=" not in text:
+        return text
+    pairs = [pair.strip() for pair in text.split(",")]
+    return read_pairs(pairs, option="--people", form="PERSON=COLUMN")
 
 
 def _generator(model: str | None, sampling: dict[str, Any], *, written: object) -> object:

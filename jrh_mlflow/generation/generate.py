@@ -98,6 +98,7 @@ def generate(
     pass_required: bool = True,
     labeller: object = None,
     labeller_asks: int = 1,
+    people: Mapping[str, str] | str | None = None,
     rubrics: Sequence[str] | str | None = None,
     grades: bool | None = None,
     invalid: Sequence[str] | Mapping[str, str] | str | None = None,
@@ -113,8 +114,8 @@ def generate(
     Args:
         dataset: A DataFrame; the path of a CSV, JSON lines, JSON or Parquet file; a Hugging Face or MLflow dataset; or
             mappings. One row is one labelled response. For tests of transcripts: an Inspect log (`.eval`, `.json`), a
-            folder of them, `Transcript` objects, lists of messages, or `traces:/<experiment>` in the store at
-            `tracking_uri`.
+            folder of them, `Transcript` objects or lists of messages. For either: `traces:/<experiment>` in the store
+            at `tracking_uri`, labelled by people (`columns={"label": "scores.NAME"}`).
         tests: `"paper"`, `"all"`, names (a list, or joined by commas) or tests; `jrh tests` lists them. With
             parameters `{"name": "stochastic_stability", "replicates": 5}` or `"stochastic_stability:replicates=5"`; a
             prompt file is a test of your own: `"@sarcasm.txt"`, `{"name": "sarcasm", "prompt": "sarcasm.txt"}`.
@@ -164,6 +165,10 @@ def generate(
             say `label_source: model`; agreement with them is measured apart, and never as accuracy. What it gives no
             label is set aside, and the run's `labels.csv` is the dataset with the labels.
         labeller_asks: How often it is asked about each row; more than half of its answers must agree.
+        people: Labels of several people in a table: person to column, or the column that maps each person to a label.
+            They are kept in the suite (`meta["people"]` of its baselines); of a row without a label of its own, the
+            most frequent of them (on a scale the median) is its label, and where no label leads the row is left out.
+            Of traces, HUMAN feedback and expectations say it.
         rubrics: Of several rubrics the ids of those to use, all when None.
         grades: Whether the last label is the better one, or the one to be detected; None: their words tell, and
             `error_injection`, which needs labels that grade, is refused where they do not.

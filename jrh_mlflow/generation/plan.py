@@ -39,13 +39,15 @@ from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.schema.items import BASELINE, BY_MODEL, Item, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
-from jrh_mlflow.suites.dataset import Table
+from jrh_mlflow.suites.dataset import ROLES, Table
 from jrh_mlflow.suites.labels import inferred_scale, read_labels, wrong_way_round
+from jrh_mlflow.suites.people import PEOPLE
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds, sample
 from jrh_mlflow.suites.rubrics import Rubric, checked_text, read_rubrics
 from jrh_mlflow.suites.transcripts import Transcript, read_transcripts, transcript_items
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log
 from jrh_mlflow.suites.transcripts.items import field as transcript_field
+from jrh_mlflow.suites.transcripts.items import full_name, labelled_traces, people_in, response_rows
 from jrh_mlflow.suites.transcripts.preprocessing import check_steps
 
 UNLABELLED = (
@@ -268,7 +270,7 @@ class AgentPlan(GenerationPlan):
     @cached_property
     def _by_task(self) -> dict[str, Item]:
         # What is made of a transcript does not rest on its label.
-        return {seed_id(item): replace(item, meta=_without_source(item.meta)) for item in self.starts}
+        return {seed_id(item): replace(item, meta=_of_source(item.meta)) for item in self.starts}
 
     def labelled(self, labels: Mapping[str, str]) -> AgentPlan:
         """Return the plan with a model's labels; the other transcripts stay, without one."""
@@ -309,12 +311,17 @@ def lay_out(settings: GenerationSettings) -> GenerationPlan:
         RecipeError: when tests of transcripts and of responses are mixed, or the source does not fit the tests.
     """
     tests = listed_tests(settings.tests)
-    if _of_transcripts(settings.dataset, tests):
-        return _valid(_agent_plan(settings, _agent_tests(tests)), settings.invalid)
+    traces = _traces(settings)
+    if _of_transcripts(settings.dataset if traces is None else traces, tests):
+        return _valid(_agent_plan(settings, _agent_tests(tests), traces), settings.invalid)
     for name in _ONLY_TRANSCRIPTS:
         if getattr(settings, name) not in (None, (), [], ""):
             raise RecipeError(f"`{name}` is for transcripts, and the source holds responses. Leave it out.")
     rubrics = read_rubrics(settings.rubric, settings.rubrics, about="a response")
+    if settings.people is not None and len(rubrics) > 1:
+        raise RecipeError("`people` are labels by one rubric, and there are several. Make one suite per rubric.")
+    if traces is not None:
+        settings = _as_responses(settings, traces, [rubric.id for rubric in rubrics])
     dataset = settings.dataset if len(rubrics) == 1 else Table(settings.dataset)
     read = {rubric.id: _read(settings, dataset, rubric) for rubric in rubrics}
     labels = {name: found for name, (_, found) in read.items()}
@@ -357,6 +364,7 @@ def _read(settings: GenerationSettings, dataset: object, rubric: Rubric) -> tupl
         unlabelled=settings.has_labeller,
         grades=settings.grades,
         rubric=rubric.id,
+        people=settings.people,
         **_given_labels(settings, rubric),
     )
 
@@ -442,6 +450,9 @@ def _of_transcripts(dataset: object, tests: Sequence[object]) -> bool:
         )
     transcripts = _are_transcripts(dataset)
     others = [name for name in rest if name not in GROUPS]
+    if not agents and isinstance(dataset, Traces):
+        # One question and its answer is a response; a group means the tests of what the traces hold.
+        return not others and not all(one.source.get("single_turn") for one in dataset)
     if others and transcripts:
         raise RecipeError(
             f"Test {others[0]!r} rewrites single responses, but the source holds transcripts. "
@@ -475,15 +486,76 @@ def _are_transcripts(dataset: object) -> bool:
     return isinstance(first, Transcript | Message)
 
 
-def _agent_plan(settings: GenerationSettings, tests: Sequence[AgentTest]) -> AgentPlan:
+class Traces(list[Transcript]):
+    """Traces of MLflow, read once."""
+
+
+def _traces(settings: GenerationSettings) -> Traces | None:
+    """Read the traces that a source names; None for any other source."""
+    if not isinstance(settings.dataset, str) or not settings.dataset.startswith(_TRACES):
+        return None
+    if settings.epochs is not None:
+        raise RecipeError("`epochs` chooses from Inspect logs, and traces of MLflow have none.")
+    if settings.people is not None:
+        raise RecipeError(
+            "`people` names columns of a table; of traces, HUMAN feedback says who said what. Leave it out."
+        )
+    from jrh_mlflow.tracking.traces_in import transcripts_from_traces
+
+    return Traces(transcripts_from_traces(settings.dataset, tracking_uri=settings.tracking_uri))
+
+
+def _as_responses(settings: GenerationSettings, traces: Traces, rubrics: Sequence[str]) -> GenerationSettings:
+    """Let traces of one question be the rows of a table, with what people said about them."""
+    rows = response_rows(traces)
+    kept = [one for one in traces if one.id in rows]
+    roles = {rubric: _transcript_roles(_columns(settings.columns, rubric)) for rubric in rubrics}
+    fields = [own["label"] for own in roles.values() if "label" in own]
+    for label in fields:
+        kept = labelled_traces(kept, label=label, unlabelled=settings.has_labeller)
+    columns = {role: _full_names(column, kept) for role, column in (settings.columns or {}).items()}
+    table: list[dict[str, Any]] = [rows[one.id] for one in kept]
+    people = None
+    if len(rubrics) == 1 and any(people_in(one, label) for one in kept for label in fields):
+        # What stands for several people depends on the labels, which the table tells.
+        people, _ = PEOPLE, columns.pop("label")
+        table = [{**row, PEOPLE: dict(people_in(one, fields[0]))} for row, one in zip(table, kept, strict=True)]
+    if settings.instruction is not None:
+        table = [{name: cell for name, cell in row.items() if name != "instruction"} for row in table]
+    chosen = {name: value for name in ("group", "stratify") if (value := getattr(settings, name)) not in (None, *ROLES)}
+    named = {name: full_name(value, kept) for name, value in chosen.items()}
+    return settings.model_copy(update={"dataset": table, "columns": columns, "people": people, **named})
+
+
+def _full_names(column: Any, traces: Sequence[Transcript]) -> Any:
+    """Name the column of a role, or those that each rubric has, as the rows of `_response_row` do."""
+    if isinstance(column, Mapping):
+        return {rubric: full_name(str(name), traces) for rubric, name in column.items()}
+    return full_name(str(column), traces)
+
+
+def _agent_plan(
+    settings: GenerationSettings, tests: Sequence[AgentTest], traces: Sequence[Transcript] | None
+) -> AgentPlan:
     """Make the baselines and lay out the jobs.
 
     Raises:
         RecipeError: for what makes no sense, before anything is sent.
     """
+    if settings.people is not None:
+        raise RecipeError(
+            "`people` names columns of a table of responses, and the source holds transcripts. Leave it out."
+        )
     epochs = _epochs(settings.epochs)
-    transcripts = list(_transcripts(settings.dataset, settings.tracking_uri, epochs))
+    transcripts = list(_transcripts(settings.dataset, epochs)) if traces is None else traces
     rubrics = read_rubrics(settings.rubric, settings.rubrics, about="a transcript")
+    for rubric in rubrics:
+        label = _transcript_roles(_columns(settings.columns, rubric.id)).get("label")
+        if label is not None:
+            labels = _transcript_labels(settings, rubric)
+            transcripts = labelled_traces(
+                transcripts, label=label, labels=labels, values=settings.values, unlabelled=settings.has_labeller
+            )
     parts = [_agent_part(settings, tests, transcripts, epochs, rubric) for rubric in rubrics]
     _check_same({rubric.id: part.labels for rubric, part in zip(rubrics, parts, strict=True)})
     if len(parts) == 1:
@@ -567,15 +639,9 @@ def _epochs(given: object) -> list[int] | None:
     return sorted({int(text) for text in texts})
 
 
-def _transcripts(dataset: object, tracking_uri: str | None, epochs: Sequence[int] | None) -> Iterator[Transcript]:
+def _transcripts(dataset: object, epochs: Sequence[int] | None) -> Iterator[Transcript]:
     if not isinstance(dataset, Iterable | Path | Transcript | Message):
         raise RecipeError(f"Transcripts cannot be read from a {type(dataset).__name__}. Give a log or a list of them.")
-    if isinstance(dataset, str) and dataset.startswith(_TRACES):
-        if epochs is not None:
-            raise RecipeError("`epochs` chooses from Inspect logs, and traces of MLflow have none.")
-        from jrh_mlflow.tracking.traces_in import transcripts_from_traces
-
-        return transcripts_from_traces(dataset, tracking_uri=tracking_uri)
     source = [dataset] if isinstance(dataset, Transcript | Message) else dataset
     return read_transcripts(source, epochs=epochs)
 
@@ -616,7 +682,7 @@ def _transcript_seed(item: Item) -> Seed:
         response=messages_text(item.transcript or ()),
         label=item.expected or "",
         group=item.meta.get("group"),
-        meta={"rubric": item.rubric_id} if item.rubric_id else {},
+        meta={name: item.meta[name] for name in ("rubric", PEOPLE) if item.meta.get(name)},
     )
 
 
@@ -690,11 +756,13 @@ def _about(seed: Seed, test: str, target: Target | None = None) -> dict[str, Any
     group = {} if seed.group is None else {"group": seed.group}
     source = target.label_source if target and seed.id == target.seed.id else seed.label_source
     known = {"label_source": source} if source else {}
-    return {"source": seed.task, "test": test, **group, **_without_source(seed.meta), **known}
+    people = {PEOPLE: seed.meta[PEOPLE]} if test == BASELINE and PEOPLE in seed.meta else {}
+    return {"source": seed.task, "test": test, **group, **_of_source(seed.meta), **people, **known}
 
 
-def _without_source(meta: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in meta.items() if name != "label_source"}
+def _of_source(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what holds for all that is made of a source: who gave it its label, and which, does not."""
+    return {name: value for name, value in meta.items() if name not in ("label_source", PEOPLE)}
 
 
 def seed_id(item: Item) -> str:

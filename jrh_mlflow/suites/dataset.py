@@ -168,7 +168,7 @@ class Table:
         """Columns, those with dicts or lists followed by the dotted names inside."""
         names = []
         for name, cells in self._columns.items():
-            dotted = {path: None for cell in cells for path in _paths(_structured(cell), name)}
+            dotted = {path: None for cell in cells for path in _paths(structured(cell), name)}
             names += [name, *dotted]
         return names
 
@@ -182,19 +182,28 @@ class Table:
         """Return the table of a `.csv` that this package wrote, without the guards against formulas."""
         return Table(pd.DataFrame({name: list(map(unguarded, cells)) for name, cells in self._columns.items()}))
 
+    def having(self, name: str, cells: Sequence[object]) -> Table:
+        """Return the table with a column of these cells, in the place of one of that name."""
+        return Table(pd.DataFrame({**self._columns, name: list(cells)}, dtype=object))
+
+    def taken(self, rows: Sequence[int]) -> Table:
+        """Return the table with these rows only."""
+        columns = {name: [cells[row] for row in rows] for name, cells in self._columns.items()}
+        return Table(pd.DataFrame(columns, dtype=object))
+
     def _nested(self, name: str) -> list[object]:
         outer = [column for column in self._columns if name.startswith(f"{column}.")]
         if not outer:
             return []
         column = max(outer, key=len)
-        return [inside(_structured(cell), name[len(column) + 1 :]) for cell in self._columns[column]]
+        return [inside(structured(cell), name[len(column) + 1 :]) for cell in self._columns[column]]
 
 
 _FEW = 3
 """Entries of a list that are named where columns are told."""
 
 
-def _structured(cell: object) -> object:
+def structured(cell: object) -> object:
     """Return the dict or list that a cell holds as JSON text; any other cell as it is."""
     if not isinstance(cell, str) or cell.lstrip()[:1] not in ("{", "["):
         return cell

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -66,6 +67,20 @@ def read_labels(
     outside = [text not in matches and text != "" for text in texts]
     refuse_rows(column, f"must hold one of {_listed(allowed.answers)}", outside, ids=ids, shown=cells)
     return [matches.get(text or "", "") for text in texts], allowed
+
+
+def most_frequent(labels: Sequence[Any]) -> Any:
+    """Return the label that most people gave, as the first of them spelled it; None where two lead together.
+
+    Example:
+        >>> most_frequent(["Yes", "no", "yes"]), most_frequent(["yes", "no"])
+        ('Yes', None)
+    """
+    keys = [_cell_key(label) for label in labels]
+    counts = Counter(keys).most_common(2)
+    if not counts or (len(counts) == 2 and counts[0][1] == counts[1][1]):
+        return None
+    return labels[keys.index(counts[0][0])]
 
 
 def translated(cells: Sequence[object], values: Mapping[Any, object] | None) -> list[object]:

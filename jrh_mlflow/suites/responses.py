@@ -16,6 +16,7 @@ from jrh_mlflow.schema.items import LABEL_SOURCES, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.suites.dataset import ROLES, Table, find_roles, is_missing, present, refuse_rows
 from jrh_mlflow.suites.labels import GivenLabels, read_labels, translated
+from jrh_mlflow.suites.people import PEOPLE, GivenPeople, settle
 from jrh_mlflow.text import clean_data
 
 MAX_ID = 200
@@ -37,6 +38,7 @@ def read_seeds(
     unlabelled: bool = False,
     grades: bool | None = None,
     rubric: str = "",
+    people: GivenPeople = None,
 ) -> tuple[list[Seed], Labels]:
     """Read labelled responses, checking every row before any is drawn.
 
@@ -57,6 +59,9 @@ def read_seeds(
         unlabelled: Rows, or all of them, may have no label; theirs is empty then.
         grades: Whether the last label is the better one, or the one to be detected; None: their words tell.
         rubric: Id of the rubric the labels are by, where there are several; seeds are named `row@rubric` then.
+        people: Labels of several people: person to column, or the column that maps each person to a label. They are
+            kept (`meta["people"]`). Of a row that has no label of its own, the most frequent of theirs (on a scale the
+            median) is its label; a row without such a one is left out, with one line.
 
     Returns:
         The seeds in file order, and the labels they may carry. A seed's `group` is the value of the group column, or
@@ -66,9 +71,16 @@ def read_seeds(
         RecipeError: naming the column and the first offending rows, counted from 1 without the header.
     """
     table = dataset if isinstance(dataset, Table) else Table(dataset)
-    roles = find_roles(table, columns, constant=instruction is not None, unlabelled=unlabelled)
+    bare = unlabelled or people is not None
+    roles = find_roles(table, columns, constant=instruction is not None, unlabelled=bare)
     if "label_source" in roles and str(dataset).endswith(".csv"):
         table = table.unguarded()
+    said: list[dict[str, str]] = []
+    if people is not None:
+        ids = _ids(table, roles["id"]) if "id" in roles else None
+        settled = settle(table, people, label=roles.get("label"), ids=ids, labels=labels, scale=scale, values=values)
+        table, said, labels, scale, values = settled.table, settled.people, settled.labels, settled.scale, None
+        roles["label"] = settled.label
     ids = _ids(table, roles["id"]) if "id" in roles else None
     instructions = _constant(instruction, len(table)) or _texts(table, roles["instruction"], ids)
     responses = _texts(table, roles["response"], ids)
@@ -94,6 +106,7 @@ def read_seeds(
         meta: dict[str, Any] = {"replaced_characters": replaced} if replaced else {}
         meta |= {"label_source": sources[row]} if sources[row] and found[row] else {}
         meta |= {"rubric": rubric} if rubric else {}
+        meta |= {PEOPLE: said[row]} if said and said[row] else {}
         name = f"{names[row]}@{rubric}" if rubric else names[row]
         group = groups[row] if groups else None
         seeds.append(Seed(id=name, instruction=task, response=response, label=found[row], group=group, meta=meta))

@@ -25,6 +25,8 @@ PREFIX = "traces:/"
 HUMAN, LLM_JUDGE, CODE = "HUMAN", "LLM_JUDGE", "CODE"
 EXPECTATION = "expectation"
 """The rater of expectations that code wrote and signed with no name."""
+EXPECTED_BY_MODEL = "expectation_of_a_model"
+"""Why an expectation is no label."""
 _UNNAMED = (None, "", "default")
 """Source ids that MLflow fills in: they name nobody."""
 _WITH_SPANS, _WITHOUT_SPANS = 100, 500
@@ -144,13 +146,13 @@ def rated_traces(
     )
 
 
-def read_assessments(info: TraceInfo) -> TraceRatings:
+def read_assessments(info: TraceInfo, *, only_expectations: bool = False) -> TraceRatings:
     """Tell apart who said what about a trace; of one rater under one name the newest valid value counts."""
     newest: dict[tuple[str, bool, str], Rating] = {}
     left_out: Counter[tuple[str, str]] = Counter()
     # What was said about the trace goes before what was said about one of its spans.
     for one in sorted(info.assessments or (), key=lambda each: (each.span_id is None, _time(each))):
-        if one.feedback is None and one.expectation is None:
+        if one.expectation is None and (only_expectations or one.feedback is None):
             continue
         if reason := _why_no_label(one):
             left_out[one.name, reason] += 1
@@ -212,7 +214,7 @@ def _why_no_label(one: Assessment) -> str | None:
     if one.feedback is not None and one.feedback.error is not None:
         return "failed"
     if one.expectation is not None and kind not in (HUMAN, CODE):
-        return "expectation_of_a_model"
+        return EXPECTED_BY_MODEL
     if kind not in (HUMAN, LLM_JUDGE, CODE):
         return "unknown_source"
     value: Any = one.value

@@ -1,21 +1,44 @@
-"""MLflow traces in: the conversation of a trace's chat spans as a transcript."""
+"""MLflow traces in: a trace's conversation, or its question and answer, as a transcript with the labels of people."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.suites.labels import most_frequent
 from jrh_mlflow.suites.transcripts.openai import LANGCHAIN_ROLES, from_openai, plain_messages
-from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text
+from jrh_mlflow.suites.transcripts.transcript import JUDGE_SCORES, TRACE, Transcript, first_user_text
 from jrh_mlflow.text import clean_data
-from jrh_mlflow.tracking.assessments import find_traces
+from jrh_mlflow.tracking.assessments import (
+    EXPECTED_BY_MODEL,
+    LLM_JUDGE,
+    TraceRatings,
+    find_traces,
+    read_assessments,
+)
 from jrh_mlflow.tracking.store import active_uri
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, Trace
+    from mlflow.entities import Span, Trace, TraceInfo
+
+_QUESTIONS = (
+    "question",
+    "query",
+    "prompt",
+    "instruction",
+    "user_input",
+    "message",
+    "input",
+    "inputs",
+    "request",
+    "text",
+)
+_ANSWERS = ("answer", "response", "completion", "message", "output", "outputs", "result", "content", "text")
+"""Keys under which applications keep what a user wrote, and what they answered."""
 
 
 def transcripts_from_traces(
@@ -25,8 +48,12 @@ def transcripts_from_traces(
 
     A trace's conversation is that of the chat span with the longest one: its input messages and what it answered.
     Agents send the whole conversation with every call, so that is normally all of it. Chat spans with messages that
-    are not part of it are counted in `source["other_chat_spans"]`, with a warning. Feedback is its scores (`scores.x`),
-    tags its metadata, expectations `metadata.expectations.x`; of several under one name the newest valid one counts.
+    are not part of it are counted in `source["other_chat_spans"]`, with a warning. A trace without chat messages is
+    what its root span was given and what it returned, as two messages (`source["single_turn"]`).
+
+    Labels of people are its scores (`scores.x`): HUMAN feedback, and expectations that no model wrote, which are also
+    `metadata.expectations.x`. What each person said is kept (`people`); a score is what most of them say, and is not
+    there where no label leads. Feedback of models and code is `metadata.judge_scores`; tags are metadata, too.
 
     Args:
         source: Trace ids, or an experiment by its name or as `traces:/<name>`.
@@ -34,29 +61,84 @@ def transcripts_from_traces(
         max_traces: Of an experiment, the newest so many; None takes all.
 
     Raises:
-        RecipeError: when an experiment or trace does not exist, or none of the traces holds a chat.
+        RecipeError: when an experiment or trace does not exist, or none of the traces can be read.
         TrackingError: when MLflow cannot be reached.
     """
     uri = tracking_uri or active_uri()
-    found, without = 0, []
+    found, by_models = 0, 0
+    unread: dict[str, list[str]] = {}
     for trace in find_traces(source, uri, max_traces, spans=True):
-        transcript = transcript_of(trace)
-        if transcript is None:
-            without.append(trace.info.trace_id)
+        ratings = read_assessments(trace.info)
+        by_models += sum(count for (_, why), count in ratings.left_out.items() if why == EXPECTED_BY_MODEL)
+        try:
+            transcript = _transcript(trace, ratings)
+        except _UnreadError as reason:
+            unread.setdefault(str(reason), []).append(trace.info.trace_id)
             continue
         found += 1
         yield transcript
+    reasons = ", ".join(f"{len(ids)} {_has(ids)} {why} ({_few(ids)})" for why, ids in unread.items())
+    count = sum(map(len, unread.values()))
     if not found:
-        which = f": {_few(without)}" if without else ""
-        raise RecipeError(f"None of {len(without)} traces has a span with `messages` in its inputs{which}.")
-    if without:
-        warnings.warn(
-            f"{len(without)} traces hold no chat and were left out: {_few(without)}.", JrhWarning, stacklevel=2
-        )
+        raise RecipeError(f"None of {count} traces can be read{f': {reasons}' if reasons else ''}.")
+    if count:
+        warnings.warn(f"{count} traces were left out: {reasons}.", JrhWarning, stacklevel=2)
+    if by_models:
+        message = f"{by_models} expectations were written by models and are no labels."
+        warnings.warn(message, JrhWarning, stacklevel=2)
 
 
-def transcript_of(trace: Trace) -> Transcript | None:
-    """Return the conversation of a trace, or None where no span has one."""
+class _UnreadError(Exception):
+    """Why a trace holds nothing to judge: what it has not."""
+
+
+def _transcript(trace: Trace, ratings: TraceRatings) -> Transcript:
+    messages, source = _chat(trace) or _single_turn(trace)
+    tags = {key: value for key, value in trace.info.tags.items() if not key.startswith("mlflow.")}
+    scores, people = _labels(ratings, "scores")
+    of_expectations, expecting = _labels(read_assessments(trace.info, only_expectations=True), "metadata.expectations")
+    expected = {**_structured_expectations(trace.info), **of_expectations}
+    judges: dict[str, dict[str, Any]] = {}
+    for one in ratings.judges:
+        judges.setdefault(one.name, {})[one.rater] = one.label
+    more = {"expectations": expected, JUDGE_SCORES: judges}
+    return Transcript(
+        id=trace.info.trace_id,
+        messages=messages,
+        input=first_user_text(messages),
+        scores=scores,
+        metadata={**tags, **{key: value for key, value in more.items() if value}},
+        people={**people, **expecting},
+        source={
+            "format": TRACE,
+            "trace_id": trace.info.trace_id,
+            "state": str(getattr(trace.info.state, "value", trace.info.state)),
+            **{key: value for key, value in source.items() if value},
+        },
+    )
+
+
+def _labels(ratings: TraceRatings, place: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return what most people say by name, and what each of them says by field; of an even split nothing leads."""
+    people: dict[str, dict[str, Any]] = {}
+    for one in ratings.people:
+        people.setdefault(one.name, {})[one.rater] = one.label
+    leading = {name: most_frequent(list(given.values())) for name, given in people.items()}
+    return (
+        {name: label for name, label in leading.items() if label is not None},
+        {f"{place}.{name}": given for name, given in people.items()},
+    )
+
+
+def _structured_expectations(info: TraceInfo) -> dict[str, Any]:
+    """Return the newest expectations that are lists or mappings: facts and texts of a right answer, no labels."""
+    found = [one for one in info.assessments or () if one.expectation is not None]
+    own = [one for one in found if one.source.source_type != LLM_JUDGE and isinstance(one.value, dict | list)]
+    return {one.name: one.value for one in sorted(own, key=lambda each: each.create_time_ms or 0)}
+
+
+def _chat(trace: Trace) -> tuple[tuple[Message, ...], dict[str, Any]] | None:
+    """Return the longest conversation of a trace's chat spans, or None where there is none."""
     name = trace.info.trace_id
     read = [(span, _conversation(span, name)) for span in trace.data.spans]
     chats = [(span, talk) for span, (talk, _) in read if talk]
@@ -69,37 +151,38 @@ def transcript_of(trace: Trace) -> Transcript | None:
         warnings.warn(
             f"Trace {name} has {others} more conversations; the longest one is the transcript.",
             JrhWarning,
-            stacklevel=3,
+            stacklevel=5,
         )
     replaced = next(count for one, (_, count) in read if one is span)
-    known = {"span": span.name, "other_chat_spans": others, "replaced_characters": replaced}
-    tags = {key: value for key, value in trace.info.tags.items() if not key.startswith("mlflow.")}
-    expected = _assessed(trace, "expectation")
-    return Transcript(
-        id=name,
-        messages=messages,
-        input=first_user_text(messages),
-        scores=_assessed(trace, "feedback"),
-        metadata={**tags, **({"expectations": expected} if expected else {})},
-        source={
-            "format": "mlflow_trace",
-            "trace_id": name,
-            "state": str(getattr(trace.info.state, "value", trace.info.state)),
-            **{key: value for key, value in known.items() if value},
-        },
-    )
+    return messages, {"span": span.name, "other_chat_spans": others, "replaced_characters": replaced}
 
 
-def _assessed(trace: Trace, kind: str) -> dict[str, Any]:
-    """Return the values of one kind of assessment by name: what was overridden or failed is none."""
-    found = [one for one in trace.info.assessments or () if getattr(one, kind) is not None and one.valid is not False]
-    given: dict[str, Any] = {}
-    for one in sorted(found, key=lambda each: each.create_time_ms or 0):
-        if one.name in given and given[one.name] != one.value:
-            what = f"Trace {trace.info.trace_id} has several values of {kind} {one.name!r}"
-            warnings.warn(f"{what}; the newest counts.", JrhWarning, stacklevel=4)
-        given[one.name] = one.value
-    return given
+def _single_turn(trace: Trace) -> tuple[tuple[Message, ...], dict[str, Any]]:
+    """Return what the root span was given and what it returned, as two messages."""
+    root = next((span for span in trace.data.spans if span.parent_id is None), None)
+    if root is None:
+        raise _UnreadError("no root span")
+    said = [one for message in _answered(root.outputs) for one in plain_messages(message)]
+    answers = [one for one in said if one.get("role") == "assistant"]
+    raw, replaced = clean_data([_text(root.inputs, _QUESTIONS), _text(root.outputs, _ANSWERS)])
+    for text, what in zip(raw, ("input", "output"), strict=True):
+        if not text.strip():
+            raise _UnreadError(f"no {what}")
+    given: list[dict[str, Any]] = [{"role": "user", "content": raw[0]}]
+    given += clean_data(answers[-1:])[0] or [{"role": "assistant", "content": raw[1]}]
+    where = f"Trace {trace.info.trace_id}, span {root.name!r}"
+    return from_openai(given, where=where), {"span": root.name, "single_turn": True, "replaced_characters": replaced}
+
+
+def _text(value: Any, keys: Sequence[str]) -> str:
+    """Return the text that somebody wrote: as it is, under a usual or the only key, or else all of it as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, Mapping):
+        found = next((text for key in keys if (text := _text(value.get(key), keys))), "")
+        if found or len(value) < 2:
+            return found or next((_text(inner, keys) for inner in value.values()), "")
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _conversation(span: Span, trace_id: str) -> tuple[tuple[Message, ...], int]:
@@ -146,6 +229,10 @@ def _is_message(value: object) -> bool:
 
 def _key(message: Message) -> tuple[object, ...]:
     return message.role, message.content, tuple(str(call.get("id")) for call in message.tool_calls)
+
+
+def _has(ids: Sequence[str]) -> str:
+    return "has" if len(ids) == 1 else "have"
 
 
 def _few(names: Sequence[str]) -> str:

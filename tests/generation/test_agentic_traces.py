@@ -16,6 +16,7 @@ from jrh_mlflow.tracking.mlflow_server import folder_uri
 from jrh_mlflow.tracking.store import Store
 from tests.generation.agent_tools import BOTH, LABELS, RUBRIC
 from tests.tracking.test_trace_transcripts import ANSWER, ASK, ASKS, RESULT, agent, completion
+from tests.tracking.trace_tools import say
 
 TOLD = ("--tests", BOTH, "--rubric", RUBRIC, "--labels", ",".join(LABELS))
 
@@ -32,7 +33,7 @@ def traces(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             chats = [([ASK], completion(ASKS)), ([ASK, ASKS, RESULT], completion(ANSWER))]
             trace_id = agent(chats=chats, tags={"topic": topic})
             said = "asked" if topic == "Lunch" else "not asked"
-            mlflow.log_feedback(trace_id=trace_id, name="consent", value=said)
+            say(trace_id, said, "ann", name="consent")
     assert Store(other, "tests").experiment_id
     mlflow.set_tracking_uri(other)
     yield "traces:/agents at work"

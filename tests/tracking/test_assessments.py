@@ -175,15 +175,6 @@ def test_mlflows_own_default_source_is_no_identity_that_two_share(experiment, st
     assert cells(rated) == {(trace, "default", "yes", False), (trace, "harm", "no", True)}
 
 
-def test_where_a_model_judged_code_is_no_judge_unless_it_is_named(experiment, store_uri):
-    trace = answered()
-    say(trace, "yes", "ann")
-    judged(trace, "no")
-    say(trace, "yes", "rule.py", kind="CODE")
-    assert rated_traces(experiment, tracking_uri=store_uri).judge == "openai:/small"
-    assert rated_traces(experiment, tracking_uri=store_uri, judge="rule.py").judge == "rule.py"
-
-
 def test_people_without_a_judge_are_read_alone(experiment, store_uri):
     trace = answered()
     say(trace, 3, "ann")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,12 +10,9 @@ import pytest
 from mlflow.entities import SpanType
 
 from jrh_mlflow.errors import RecipeError, TrackingError
+from jrh_mlflow.suites.transcripts.items import field
 from jrh_mlflow.tracking.traces_in import transcripts_from_traces
-
-with warnings.catch_warnings():
-    # MLflow loads this with the first span, and takes a warning of its libraries there for a reason to trace nothing.
-    warnings.simplefilter("ignore")
-    import mlflow.pyfunc
+from tests.tracking.trace_tools import answered, expect, judged, logging_traces, say
 
 ASK = {"role": "user", "content": "A table for two."}
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"people": 2}'}}
@@ -26,13 +22,9 @@ ANSWER = {"role": "assistant", "content": "Bistro has a table."}
 
 
 @pytest.fixture
-def experiment(store_uri: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_TRACE_LOGGING", "false")
-    mlflow.set_tracking_uri(store_uri)
-    name = f"traces {request.node.name}"
-    mlflow.set_experiment(name)
-    yield name
-    mlflow.set_tracking_uri(None)
+def experiment(store_uri: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    with logging_traces(store_uri, f"traces {request.node.name}") as name:
+        yield name
 
 
 def completion(message: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +50,7 @@ def agent(*, chats: list[tuple[list[dict[str, Any]], object]], tags: dict[str, s
 def test_the_conversation_of_an_agent_is_read_from_its_last_chat_span(experiment, store_uri):
     chats = [([ASK], completion(ASKS)), ([ASK, ASKS, RESULT], completion(ANSWER))]
     trace_id = agent(chats=chats, tags={"category": "easy"})
-    mlflow.log_feedback(trace_id=trace_id, name="polite", value=True)
+    say(trace_id, True, "ann", name="polite")
     (one,) = transcripts_from_traces(f"traces:/{experiment}", tracking_uri=store_uri)
     assert [(m.role, m.content, m.tool_call_id) for m in one.messages] == [
         ("user", "A table for two.", None),
@@ -77,20 +69,98 @@ def test_the_conversation_of_an_agent_is_read_from_its_last_chat_span(experiment
     assert one.source == {"format": "mlflow_trace", "trace_id": trace_id, "state": "OK", "span": "chat"}
 
 
-def test_of_several_assessments_the_newest_valid_one_counts_and_expectations_are_found(experiment, store_uri):
-    from jrh_mlflow.suites.transcripts.items import field
+def test_labels_are_what_people_said_whoever_spoke_last(experiment, store_uri):
+    first, second = answered(), answered()
+    say(first, "violation", "ann")
+    judged(first, "no violation")
+    judged(second, "no violation")
+    say(second, "violation", "ann")
+    say(second, "no violation", "rule.py", kind="CODE")
+    for one in transcripts_from_traces(experiment, tracking_uri=store_uri):
+        assert one.scores == {"harm": "violation"}
+        assert one.people == {"scores.harm": {"ann": "violation"}}
+        assert field(one, "metadata.judge_scores.harm.openai:/small") == "no violation"
+    assert one.id == first
 
-    trace_id = agent(chats=[([ASK], completion(ANSWER))])
-    first = mlflow.log_feedback(trace_id=trace_id, name="polite", value="yes")
-    mlflow.override_feedback(trace_id=trace_id, assessment_id=first.assessment_id, value="no")
-    mlflow.log_expectation(trace_id=trace_id, name="label", value="met")
-    (one,) = transcripts_from_traces([trace_id], tracking_uri=store_uri)
-    assert one.scores == {"polite": "no"}
-    assert field(one, "metadata.expectations.label") == "met"
-    mlflow.log_feedback(trace_id=trace_id, name="polite", value="yes")
-    with pytest.warns(UserWarning, match="several values of feedback 'polite'; the newest counts"):
-        (again,) = transcripts_from_traces([trace_id], tracking_uri=store_uri)
-    assert again.scores == {"polite": "yes"}
+
+def test_what_only_models_and_code_said_is_data_and_no_label(experiment, store_uri):
+    trace = answered()
+    judged(trace, "yes")
+    say(trace, "no", "rule.py", kind="CODE")
+    (one,) = transcripts_from_traces([trace], tracking_uri=store_uri)
+    assert (one.scores, one.people) == ({}, {})
+    assert one.metadata == {"judge_scores": {"harm": {"openai:/small": "yes", "rule.py": "no"}}}
+
+
+def test_several_people_are_kept_apart_and_the_label_is_what_most_of_them_say(experiment, store_uri):
+    trace, even = answered(), answered()
+    for who, value in (("ann", "Yes"), ("bob", "no"), ("cleo", "yes"), ("bob", "no")):
+        say(trace, value, who)
+    say(even, "yes", "ann")
+    expect(even, "no", "bob")
+    one, other = transcripts_from_traces([trace, even], tracking_uri=store_uri)
+    assert one.people == {"scores.harm": {"ann": "Yes", "bob": "no", "cleo": "yes"}}
+    assert one.scores == {"harm": "Yes"}
+    assert other.scores == {}
+    assert other.people["scores.harm"] == {"ann": "yes", "bob": "no"}
+
+
+def test_one_persons_newest_valid_value_counts_and_errors_are_none(experiment, store_uri):
+    trace = answered()
+    first = say(trace, "yes", "ann")
+    mlflow.override_feedback(trace_id=trace, assessment_id=first.assessment_id, value="no", source=first.source)
+    say(trace, None, "bob", error=ValueError("the page closed"))
+    (one,) = transcripts_from_traces([trace], tracking_uri=store_uri)
+    assert one.people == {"scores.harm": {"ann": "no"}}
+    say(trace, "yes", "ann")
+    (again,) = transcripts_from_traces([trace], tracking_uri=store_uri)
+    assert again.scores == {"harm": "yes"}
+
+
+def test_expectations_are_labels_unless_a_model_wrote_them(experiment, store_uri):
+    trace = answered()
+    expect(trace, "met", "ann", name="label")
+    expect(trace, "met", name="label", kind="CODE")
+    expect(trace, ["a", "b"], "ann", name="facts")
+    expect(trace, "broken", "openai:/small", name="label", kind="LLM_JUDGE")
+    expect(trace, "broken", "openai:/small", name="made up", kind="LLM_JUDGE")
+    with pytest.warns(UserWarning, match="2 expectations were written by models and are no labels"):
+        (one,) = transcripts_from_traces([trace], tracking_uri=store_uri)
+    assert one.metadata["expectations"] == {"label": "met", "facts": ["a", "b"]}
+    assert one.people["metadata.expectations.label"] == {"ann": "met", "expectation": "met"}
+    assert one.scores == {"label": "met"}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "shown"),
+    [
+        ("What is due?", "Nothing.", ("What is due?", "Nothing.")),
+        ({"question": "What is due?"}, {"answer": "Nothing."}, ("What is due?", "Nothing.")),
+        ({"query": "Due?", "user": 7}, {"response": "No.", "sources": [1]}, ("Due?", "No.")),
+        ({"inputs": {"question": "Due?"}}, {"outputs": {"text": "No."}}, ("Due?", "No.")),
+        ({"a": 2, "b": [3]}, {"sum": 5, "unit": "€"}, ('{"a": 2, "b": [3]}', '{"sum": 5, "unit": "€"}')),
+        ([1, 2], 3, ("[1, 2]", "3")),
+        ({"topic": "tea"}, True, ("tea", "true")),
+        ({"question": "Due?"}, completion(ANSWER), ("Due?", "Bistro has a table.")),
+    ],
+)
+def test_a_trace_without_chat_messages_is_what_was_asked_and_what_was_answered(
+    experiment, store_uri, inputs, outputs, shown
+):
+    trace = answered(inputs, outputs, topic="money")
+    (one,) = transcripts_from_traces([trace], tracking_uri=store_uri)
+    assert [(message.role, message.content) for message in one.messages] == [
+        ("user", shown[0]),
+        ("assistant", shown[1]),
+    ]
+    assert (one.input, one.metadata) == (shown[0], {"topic": "money"})
+    assert one.source == {
+        "format": "mlflow_trace",
+        "trace_id": trace,
+        "state": "OK",
+        "span": "app",
+        "single_turn": True,
+    }
 
 
 @pytest.mark.parametrize(
@@ -128,13 +198,14 @@ def test_other_conversations_in_a_trace_are_counted_and_said(experiment, store_u
     assert len(one.messages) == 4
 
 
-def test_traces_without_a_chat_are_said_and_left_out(experiment, store_uri):
-    ids = [agent(chats=[]), agent(chats=[([ASK], ANSWER)])]
-    with pytest.warns(UserWarning, match=f"1 traces hold no chat and were left out: {ids[0]}"):
+def test_traces_that_cannot_be_read_are_counted_with_the_reason(experiment, store_uri):
+    ids = [agent(chats=[]), answered({"question": ""}, "No."), answered("Is it?", ""), agent(chats=[([ASK], ANSWER)])]
+    with pytest.warns(UserWarning, match="3 traces were left out: 2 have no output .*, 1 has no input") as said:
         (one,) = transcripts_from_traces(experiment, tracking_uri=store_uri)
-    assert one.id == ids[1]
-    with pytest.raises(RecipeError, match="None of 1 traces has a span with `messages`"):
-        list(transcripts_from_traces(ids[:1], tracking_uri=store_uri))
+    assert one.id == ids[3]
+    assert all(name in str(said[0].message) for name in ids[:3])
+    with pytest.raises(RecipeError, match=f"None of 2 traces can be read: 1 has no output .{ids[0]}., 1 has no input"):
+        list(transcripts_from_traces(ids[:2], tracking_uri=store_uri))
 
 
 def test_the_newest_traces_are_taken(experiment, store_uri):

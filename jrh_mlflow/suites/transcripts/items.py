@@ -13,10 +13,11 @@ from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.dataset import ABSENT, inside
 from jrh_mlflow.suites.labels import read_labels, translated
+from jrh_mlflow.suites.people import NO_LABEL, NO_MAJORITY, PEOPLE, people_label, say_left_out, spell_people
 from jrh_mlflow.suites.transcripts.inspect_logs import is_inspect_log, read_inspect
 from jrh_mlflow.suites.transcripts.openai import read_openai
 from jrh_mlflow.suites.transcripts.preprocessing import Preprocessor, Step, StepRecord, apply_steps, check_steps
-from jrh_mlflow.suites.transcripts.transcript import Transcript, first_user_text, unique_ids
+from jrh_mlflow.suites.transcripts.transcript import JUDGE_SCORES, TRACE, Transcript, first_user_text, unique_ids
 
 NO_TASK = "The task is what the transcript's messages ask for."
 """Shown where a log says nothing about the task outside the messages."""
@@ -128,12 +129,74 @@ def transcript_items(
         raise RecipeError("There are no transcripts to make items from.")
     transcripts = [transcript for transcript, _ in prepared]
     labels = labels if isinstance(labels, Labels) else Labels(answers=tuple(labels))
-    expected = _expected(transcripts, label, values or {}, labels.answers, unlabelled=unlabelled)
+    people = _people(transcripts, label, values, labels)
+    expected = _expected(transcripts, label, values or {}, labels, people, unlabelled=unlabelled)
     groups = [None if group is None else label_text(cell) for cell in _cells(transcripts, group)]
     return [
-        _item(transcript, records, rubric=rubric, labels=labels, expected=right, group=name)
-        for (transcript, records), right, name in zip(prepared, expected, groups, strict=True)
+        _item(transcript, records, rubric=rubric, labels=labels, expected=right, group=name, people=given)
+        for (transcript, records), right, name, given in zip(prepared, expected, groups, people, strict=True)
     ]
+
+
+def labelled_traces(
+    transcripts: Sequence[Transcript],
+    *,
+    label: str,
+    labels: Labels | None = None,
+    values: Mapping[str, str] | None = None,
+    unlabelled: bool = False,
+) -> list[Transcript]:
+    """Leave out traces that nobody labelled and, where the labels are known, those whose people are split evenly.
+
+    How many is said in one line. Transcripts of other sources stay: each of them must have its label. So do traces that
+    nobody labelled, with `unlabelled`: a model will.
+    """
+    refuse_verdicts(label, transcripts)
+    spoken = [bool(people_in(one, label)) or field(one, label) is not None for one in transcripts]
+    bare = [
+        one.id
+        for one, is_labelled in zip(transcripts, spoken, strict=True)
+        if not is_labelled and _is_trace(one) and not unlabelled
+    ]
+    said = _people(transcripts, label, values, labels) if labels else [{} for _ in transcripts]
+    split = [
+        one.id
+        for one, given in zip(transcripts, said, strict=True)
+        if labels and given and people_label(list(given.values()), labels) is None
+    ]
+    if len(bare) == len(transcripts):
+        return list(transcripts)  # what fields there are is said where the label is read
+    say_left_out(len(transcripts), {NO_LABEL: bare, NO_MAJORITY: split}, what="traces", field=label)
+    gone = {*bare, *split}
+    return [one for one in transcripts if one.id not in gone]
+
+
+def _is_trace(transcript: Transcript) -> bool:
+    return transcript.source.get("format") == TRACE
+
+
+def response_rows(transcripts: Sequence[Transcript]) -> dict[str, dict[str, Any]]:
+    """Return transcripts of one question as rows of a table, by id: the question, the last answer, scores, metadata.
+
+    Those with several turns, or without an answer in text, are left out with one line.
+    """
+    several = [one.id for one in transcripts if sum(message.role == "user" for message in one.messages) != 1]
+    rows = {one.id: _response_row(one) for one in transcripts if one.id not in set(several)}
+    silent = [name for name, row in rows.items() if not row["response"].strip()]
+    reasons = {"without exactly one message of the user": several, "without an answer in text": silent}
+    say_left_out(len(transcripts), reasons, what="traces", field="response")
+    return {name: row for name, row in rows.items() if name not in set(silent)}
+
+
+def _response_row(transcript: Transcript) -> dict[str, Any]:
+    answers = (one.content for one in reversed(transcript.messages) if one.role == "assistant" and one.content)
+    return {
+        "id": transcript.id,
+        "instruction": transcript.input,
+        "response": next(answers, ""),
+        "scores": dict(transcript.scores),
+        "metadata": dict(transcript.metadata),
+    }
 
 
 def field(transcript: Transcript, name: str) -> object:
@@ -167,11 +230,12 @@ def _item(
     labels: Labels,
     expected: str | None,
     group: str | None,
+    people: Mapping[str, str],
 ) -> Item:
     source = dict(transcript.source)
     if "file" in source:
         source["file"] = Path(str(source["file"])).name
-    known = {"source": source, "group": group, "preprocess": [dict(record) for record in records]}
+    known = {"source": source, "group": group, "preprocess": [dict(record) for record in records], PEOPLE: people}
     known |= {name: source[name] for name in ("sample_id", "epoch") if name in source}
     return Item(
         id=f"{transcript.id}/{BASELINE}",
@@ -192,7 +256,8 @@ def _expected(
     transcripts: Sequence[Transcript],
     label: str | Mapping[str, object] | None,
     values: Mapping[str, str],
-    answers: tuple[str, ...],
+    labels: Labels,
+    people: Sequence[Mapping[str, str]],
     *,
     unlabelled: bool,
 ) -> list[str | None]:
@@ -200,14 +265,73 @@ def _expected(
         return [None for _ in transcripts]
     ids = [transcript.id for transcript in transcripts]
     if isinstance(label, str):
-        column, cells = label, _cells(transcripts, label)
+        refuse_verdicts(label, transcripts)
+        column, cells = label, _labelled_cells(transcripts, label, people, labels)
     else:
         column, cells = "label", [label.get(name) for name in ids]
         if unknown := [name for name in label if name not in ids]:
             raise RecipeError(f"There is no transcript {unknown[0]!r} to label.{suggest(str(unknown[0]), ids)}")
-    cells = translated(cells, values)
-    found = read_labels(cells, column=column, ids=ids, labels=dict.fromkeys(answers), unlabelled=unlabelled)[0]
+    # People's labels are spelled already: what their cells mean was said before they were counted.
+    cells = [
+        cell if given else meant for cell, meant, given in zip(cells, translated(cells, values), people, strict=True)
+    ]
+    allowed = dict.fromkeys(labels.answers)
+    found = read_labels(cells, column=column, ids=ids, labels=allowed, unlabelled=unlabelled)[0]
     return [text or None for text in found]
+
+
+def _people(
+    transcripts: Sequence[Transcript],
+    label: str | Mapping[str, object] | None,
+    values: Mapping[str, str] | None,
+    labels: Labels,
+) -> list[dict[str, str]]:
+    """Return what each person said in the field of the label, in its one spelling."""
+    if not isinstance(label, str):
+        return [{} for _ in transcripts]
+    rows = [people_in(transcript, label) for transcript in transcripts]
+    return spell_people(rows, labels, column=label, ids=[transcript.id for transcript in transcripts], values=values)
+
+
+def _labelled_cells(
+    transcripts: Sequence[Transcript], label: str, people: Sequence[Mapping[str, str]], labels: Labels
+) -> list[object]:
+    """Return the cells of the label; where people spoke, what stands for what they said."""
+    if not any(people):
+        return _cells(transcripts, label)
+    return [
+        people_label(list(given.values()), labels) if given else field(transcript, label)
+        for transcript, given in zip(transcripts, people, strict=True)
+    ]
+
+
+def people_in(transcript: Transcript, name: str) -> Mapping[str, Any]:
+    """Return what each person said in a field, named as `field` takes it."""
+    found = (
+        transcript.people[full] for full in (name, f"scores.{name}", f"metadata.{name}") if full in transcript.people
+    )
+    return next(found, {})
+
+
+def full_name(name: str, transcripts: Iterable[Transcript]) -> str:
+    """Return a field's dotted name: a bare one is a score or a metadata key, as `field` finds it."""
+    if name.partition(".")[0] in ("scores", "metadata"):
+        return name
+    is_score = any(inside(each.scores, name) is not ABSENT or f"scores.{name}" in each.people for each in transcripts)
+    return f"{'scores' if is_score else 'metadata'}.{name}"
+
+
+def refuse_verdicts(label: str, transcripts: Sequence[Transcript]) -> None:
+    """Refuse to take what judges said about traces for labels.
+
+    Raises:
+        RecipeError: when the field holds just that.
+    """
+    if label.removeprefix("metadata.").partition(".")[0] == JUDGE_SCORES and any(map(_is_trace, transcripts)):
+        raise RecipeError(
+            f"{label!r} holds what judges said, and that is no label: name HUMAN feedback or an expectation "
+            "(scores.NAME), or let a model label the rows (--labeller), which is reported apart."
+        )
 
 
 def _cells(transcripts: Sequence[Transcript], name: str | None) -> list[object]:

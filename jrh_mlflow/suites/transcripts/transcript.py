@@ -14,6 +14,10 @@ _BYTES_PER_TOKEN = 4
 """On average, as the engine counts before it sends."""
 _PER_MESSAGE = 40
 """Bytes of the markers around a message or a tool call."""
+TRACE = "mlflow_trace"
+"""The `format` of transcripts that were traces."""
+JUDGE_SCORES = "judge_scores"
+"""Key of the metadata under which verdicts of judges stand: they are data, and never labels."""
 RESULTS = ("tool", "function")
 """Roles of messages that hold what a tool returned."""
 
@@ -34,6 +38,8 @@ class Transcript:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
     """`format`, and what is known of `file`, `sample_id`, `epoch`, `status`, `held` (16 of 176), `error`, …"""
+    people: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Field (`scores.harm`) to what each person said there; the field itself holds what most of them say."""
 
 
 def first_user_text(messages: Iterable[Message]) -> str:
