@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import postgres
+from tests import postgres, processes
 
 
 @pytest.fixture(scope="session")
@@ -38,8 +38,9 @@ def _away_from_the_repository(tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_server_left_behind() -> Iterator[None]:
-    """The PostgreSQL server of this test process ends with it, where one was needed."""
+    """The PostgreSQL server of this test process and the template of its processes end with it."""
     yield
+    processes.stop()
     postgres.stop()
 
 

@@ -6,7 +6,6 @@ import csv
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from click.testing import CliRunner
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.schema.items import Item
+from tests import processes
 from tests.generation.tools import CHECKER, RUBRIC, WRITER, Player
 from tests.loopback import Reply
 
@@ -47,8 +47,7 @@ def jrh_json(*arguments: object) -> Any:
 
 def jrh_process(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own, as a user does: exit code, output and all."""
-    command = [sys.executable, "-c", "from jrh_mlflow.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return processes.run(processes.JRH, *arguments)
 
 
 class Cast:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
+
 RECIPE = Path(__file__).parents[1] / "recipes" / "own_test"
 REPLIES = str(resources.files("jrh_mlflow.suites") / "demo_replies.csv")
 ASKED = ("--rubric", "May this reply be sent as it is?", "--map", "label=verdict", "-o", "suite", "--json")
@@ -30,18 +32,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def run(site: Path, *command: str, cwd: Path, uri: str = "") -> subprocess.CompletedProcess[str]:
+def environment(site: Path, uri: str) -> dict[str, str]:
     path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
-    known = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"} | (
-        {"MLFLOW_TRACKING_URI": uri} if uri else {}
-    )
-    return subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, encoding="utf-8", cwd=cwd, env=known, check=False
-    )
+    return {**os.environ, "PYTHONPATH": path} | ({"MLFLOW_TRACKING_URI": uri} if uri else {})
 
 
 def jrh(site: Path, *arguments: str, cwd: Path, uri: str = "") -> subprocess.CompletedProcess[str]:
-    return run(site, "-c", "from jrh_mlflow.cli import main; main()", *arguments, cwd=cwd, uri=uri)
+    return processes.run(processes.JRH, *arguments, cwd=cwd, env=environment(site, uri), encoding="utf-8")
 
 
 def test_jrh_tests_lists_it_with_the_package_it_comes_from(installed: Path, tmp_path: Path) -> None:
@@ -106,7 +103,7 @@ def test_a_broken_package_is_one_line_and_stops_nothing_else(installed: Path, tm
 def test_the_recipe_catches_its_judge_in_less_than_40_lines(tmp_path: Path, store_uri: str) -> None:
     recipe = RECIPE / "jrh_emoji.py"
     assert len(recipe.read_text(encoding="utf-8").splitlines()) < 40
-    done = run(tmp_path, str(recipe), cwd=tmp_path, uri=store_uri)
+    done = processes.run(processes.SCRIPT, recipe, cwd=tmp_path, env=environment(tmp_path, store_uri), encoding="utf-8")
     assert done.returncode == 0, done.stderr
     assert "# A judge that likes smiles" in done.stdout
     consistent = {

@@ -33,6 +33,7 @@ from tests.generation.tools import CHECKER, LABELS, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply, error_reply
 from tests.measures.jury_tools import family, said
 from tests.measures.pointwise import point
+from tests.processes import JRH, Forked
 from tests.reliability_tools import JUDGE, PRICES, Cast, evaluate_arguments, jrh_json, jrh_process, write_table
 from tests.review.making import baseline, made, reviewing, saved_suite
 
@@ -384,8 +385,7 @@ def test_killed_in_the_middle_and_started_again_no_answered_call_is_asked_twice(
     with LoopbackServer(reply=playing(suite), latency=0.05) as server:
         model = ("--model", JUDGE, "--api-base", server.url, "--max-tokens", 64, "--journal", journal)
         given = evaluate_arguments(folder, store_uri, *model, "--concurrency", 4)
-        command = [sys.executable, "-c", "from jrh_mlflow.cli import main; main()", *map(str, given)]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = Forked(JRH, *given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while child.poll() is None and server.counts["answered"] < total // 3:
             time.sleep(0.005)
         os.kill(child.pid, signal.SIGKILL)

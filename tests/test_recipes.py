@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
+
+from tests import processes
 
 ROOT = Path(__file__).parent.parent
 
 
 def test_the_paper_recipe_reproduces_every_published_number(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "recipes" / "datasheet_paper.py")],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
+    done = processes.run(processes.SCRIPT, ROOT / "recipes" / "datasheet_paper.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Every published number is reproduced." in done.stdout
     assert "DIFFERS" not in done.stdout
@@ -32,13 +26,7 @@ def test_the_recipe_carries_the_published_figures_unchanged() -> None:
 
 
 def test_the_own_judge_recipe_runs_by_itself(tmp_path: Path, store_uri: str) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "recipes" / "own_judge.py")],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "MLFLOW_TRACKING_URI": store_uri},
-        check=False,
-    )
+    place = {"cwd": tmp_path, "env": {**os.environ, "MLFLOW_TRACKING_URI": store_uri}}
+    done = processes.run(processes.SCRIPT, ROOT / "recipes" / "own_judge.py", **place)
     assert done.returncode == 0, done.stderr
     assert "# Judge datasheet: more of the task's words" in done.stdout

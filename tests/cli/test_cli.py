@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 
 from jrh_mlflow.suites import datasheet_suite
+from tests import processes
 
 ROOT = Path(__file__).parents[2]
 
 
 def jrh(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from jrh_mlflow.cli import main; main()", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}, check=False
-    )
+    return processes.run(processes.JRH, *arguments, cwd=cwd, env={**os.environ, **environment})
 
 
 def test_help_lists_every_command_with_an_example(tmp_path: Path) -> None:
@@ -198,7 +196,9 @@ def test_on_a_fresh_store_mlflow_prints_no_info_line_and_its_warnings_stay(tmp_p
     (tmp_path / "chatty.py").write_text(_CHATTY_JUDGE, encoding="utf-8")
     datasheet_suite(n_tasks=2, depth=1, design="short").save(tmp_path / "small")
     store = ("--tracking-uri", f"sqlite:///{tmp_path}/fresh.db")
-    done = jrh("evaluate", "--judge", "chatty.py:judge", "--suite", "small", "--json", *store, cwd=tmp_path)
+    asked = ("evaluate", "--judge", "chatty.py:judge", "--suite", "small", "--json", *store)
+    command = [sys.executable, "-c", processes.JRH, *asked]  # from the start: loggers are set when mlflow is imported
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)) == 1
     assert "a warning that matters" in done.stderr

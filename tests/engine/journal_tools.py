@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -16,6 +15,7 @@ import psycopg
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.journal.postgres import spool_folder
 from tests import postgres
+from tests.processes import Forked
 
 
 class Backend(ABC):
@@ -111,9 +111,7 @@ async def give_back(journal: Journal, key: str, *, budget: str | None) -> None:
 
 def start_python(script: str, *arguments: str) -> subprocess.Popen[str]:
     """Run a script in a process of its own, with pipes to talk to it."""
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    return Forked(script, *arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def run_at_once(script: str, *arguments: str, n: int) -> list[str]:

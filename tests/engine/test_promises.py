@@ -56,10 +56,12 @@ from jrh_mlflow.sweeps.goals import picked
 from jrh_mlflow.tracking.keys import without_partial
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.store import Store
+from tests import processes
 from tests.engine.journal_tools import BACKENDS, run_at_once
 from tests.logged_runs import numbers_of
 from tests.loopback import LoopbackServer, Outage, Reply, error_reply, verdict
 from tests.loopback_replies import Body, ReplyFunction
+from tests.processes import Forked
 
 MODEL = "openai/gpt-4o-mini"
 PRICES = {MODEL: (1.0, 4.0)}
@@ -980,8 +982,7 @@ def newest_run(store_uri: str, name: str) -> Run:
 
 
 def test_where_no_disk_takes_anything_the_error_is_one_line_and_holds_the_calls(store_uri: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", NO_ROOM + FULL, store_uri, "no room"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    ended = processes.run(NO_ROOM + FULL, store_uri, "no room", cwd=tmp_path, check=True)
     (line,) = ended.stdout.splitlines()
     assert line.startswith("0 ")
     assert "No disk takes the calls either" in line
@@ -1306,10 +1307,7 @@ print(done.run_id, done.metrics["calls/tie"])
 
 def two_at_once(store: str, folder: Path) -> list[list[str]]:
     """Evaluate one judge on one suite in two processes; return the words that each printed."""
-    started = [
-        subprocess.Popen([sys.executable, "-c", TOGETHER, store], cwd=folder, stdout=PIPE, stderr=PIPE, text=True)
-        for _ in range(2)
-    ]
+    started = [Forked(TOGETHER, store, cwd=folder, stdout=PIPE, stderr=PIPE, text=True) for _ in range(2)]
     ended = [process.communicate(timeout=120) for process in started]
     assert [process.returncode for process in started] == [0, 0], ended
     return [out.split() for out, _ in ended]

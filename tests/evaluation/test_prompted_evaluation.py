@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.evaluation.evaluate import price_evaluation
 from jrh_mlflow.resolve import default_journal
 from tests.loopback import Faults, LoopbackServer
+from tests.processes import Forked
 
 ROOT = Path(__file__).parents[2]
 MODEL = "openai/gpt-4o-mini"
@@ -292,7 +292,7 @@ def test_killed_at_any_moment_and_started_again_repeats_no_answered_call(small: 
         start = server.counts["answered"]
         kills = 0
         for _ in range(20):
-            child = subprocess.Popen([sys.executable, "-c", CHILD, server.url, str(Path("killed.db").resolve())])
+            child = Forked(CHILD, server.url, Path("killed.db").resolve())
             before, enough = server.counts["answered"], rng.randrange(1, 10)
             while child.poll() is None and server.counts["answered"] < before + enough:
                 time.sleep(0.005)
@@ -313,11 +313,7 @@ def test_killed_at_any_moment_and_started_again_repeats_no_answered_call(small: 
 
 def test_ctrl_c_settles_what_is_in_flight_and_says_how_to_continue(small: jrh.Suite, store_uri: str) -> None:
     with LoopbackServer(reply=first_or_tie, latency=0.1) as server:
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, server.url, str(Path("stopped.db").resolve())],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        child = Forked(CHILD, server.url, Path("stopped.db").resolve(), stderr=subprocess.PIPE, text=True)
         while server.counts["answered"] < 10:
             time.sleep(0.01)
         child.send_signal(signal.SIGINT)

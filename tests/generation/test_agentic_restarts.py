@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from jrh_mlflow.engine.journal import open_journal
 from tests.generation.agent_tools import LABELS, MARKS, PRICES, AgentPlayer, booking_log, edited, run, steps
 from tests.loopback import LoopbackServer, Reply
+from tests.processes import Forked
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -173,8 +173,7 @@ def test_ended_half_way_and_started_again_no_answered_call_is_repeated(
         whole = run(log, server, store_uri, journal="whole.db", prices=PRICES, attempts=2)
         once = Counter(player.answered)
         player.answered.clear()
-        command = [sys.executable, "-c", CHILD, str(server.port), journal, store_uri, str(log)]
-        child = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+        child = Forked(CHILD, server.port, journal, store_uri, log, cwd=ROOT, stderr=subprocess.DEVNULL)
         wait_until(lambda: child.poll() is not None or len(player.answered) >= once.total() // 2)
         os.kill(child.pid, ends)
         assert child.wait() != 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import GenerationSettings
 from tests.generation.tools import CHECKER, LABELS, PRICES, RUBRIC, WRITER, Player, rows, run
 from tests.loopback import LoopbackServer, Reply, error_reply
+from tests.processes import Forked
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -105,7 +105,7 @@ def test_killed_half_way_and_started_again_it_pays_no_answer_twice(store_uri: st
     with LoopbackServer(reply=player, latency=0.03) as server:
         whole = run(rows(12), server, store_uri, tests=TESTS, journal="whole.db", prices=PRICES)
         total, start = server.counts["requests"], server.counts["answered"]
-        child = subprocess.Popen([sys.executable, "-c", CHILD, str(server.port), journal, store_uri], cwd=ROOT)
+        child = Forked(CHILD, server.port, journal, store_uri, cwd=ROOT)
         wait_until(lambda: child.poll() is not None or server.counts["answered"] >= start + total // 3)
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
@@ -120,8 +120,7 @@ def test_killed_half_way_and_started_again_it_pays_no_answer_twice(store_uri: st
 def test_ctrl_c_settles_what_is_in_flight_and_marks_the_run(store_uri: str, tmp_path: Path) -> None:
     player, journal = Player(rows(12), tests=TESTS), str(tmp_path / "stopped.db")
     with LoopbackServer(reply=player, latency=0.2) as server:
-        command = [sys.executable, "-c", CHILD, str(server.port), journal, store_uri]
-        child = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        child = Forked(CHILD, server.port, journal, store_uri, cwd=ROOT, stderr=subprocess.PIPE, text=True)
         wait_until(lambda: child.poll() is not None or server.counts["answered"] >= 6)
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)

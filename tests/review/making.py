@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from jrh_mlflow.review.app import review_app
 from jrh_mlflow.review.sources import FolderCatalog, Review, folder_review
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite
+from tests.processes import JRH, Forked
 
 LABELS = ("fail", "pass")
 TOKEN = "a-token-for-tests-only"
@@ -150,9 +150,8 @@ def reviewing(*folders: Path) -> Iterator[Client]:
 @contextmanager
 def reviewing_process(*folders: Path) -> Iterator[Client]:
     """`jrh review` in a process of its own, as a user starts it."""
-    start = "from jrh_mlflow.cli import main; main()"
-    command = [sys.executable, "-c", start, "review", *map(str, folders), "--no-browser", "--no-log"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    command = [JRH, "review", *folders, "--no-browser", "--no-log"]
+    process = Forked(*command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     assert process.stdout is not None
     try:
         link = urlsplit(process.stdout.readline().removeprefix("Review: ").strip())

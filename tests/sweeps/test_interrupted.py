@@ -6,7 +6,6 @@ import itertools
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from mlflow import MlflowClient
 import jrh_mlflow as jrh
 from jrh_mlflow.sweeps.study import Trials, open_study, quiet
 from jrh_mlflow.sweeps.sweep import study_name
+from tests.processes import Forked
 from tests.sweeps.plain_runs import without_figures
 from tests.sweeps.slow_landscape import MODELS, options, space, suite
 from tests.sweeps.test_sweep import nested
@@ -28,8 +28,7 @@ ROOT = Path(__file__).parent.parent.parent
 def start(role: str, storage: str, store_uri: str, file: Path) -> subprocess.Popen[bytes]:
     # Imported, not run as `__main__`: a judge of one's own is known by its module, and the study by its judge.
     code = "from tests.sweeps.slow_landscape import main; main()"
-    command = [sys.executable, "-c", code, role, storage, store_uri, str(file)]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    return Forked(code, role, storage, store_uri, file, cwd=ROOT, stderr=subprocess.DEVNULL)
 
 
 def asked(file: Path) -> list[tuple[int, str]]:

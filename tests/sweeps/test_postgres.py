@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import traceback
 from collections import Counter
@@ -33,6 +32,7 @@ from jrh_mlflow.sweeps.trials import BudgetReached
 from jrh_mlflow.tracking.store import Store
 from tests import postgres
 from tests.loopback import LoopbackServer
+from tests.processes import Forked
 from tests.sweeps.test_budget import MODEL, PRICES, paid, reply
 from tests.sweeps.test_sweep import nested
 
@@ -92,10 +92,10 @@ class Site:
         where = ["--journal", self.address, "--storage", self.address, "--tracking-uri", self.store_uri]
         where += ["--experiment", "sweeps", "--suite", str(self.folder / "suite"), "--price", f"{MODEL}=1000,2000"]
         rest = ["--concurrency", str(CONCURRENCY), "--no-early-stop", "--max-replicates", "1", *more]
-        command = [sys.executable, "-c", JRH, "sweep", str(self.folder / "space.yaml"), *where, *rest]
+        command = [JRH, "sweep", self.folder / "space.yaml", *where, *rest]
         env = {**os.environ, "OPENAI_API_KEY": key_of(who), "PYTHONPATH": str(ROOT)}
         with (self.folder / f"{who}.out").open("a", encoding="utf-8") as out:
-            self.started.append(subprocess.Popen(command, env=env, cwd=self.folder, stdout=out, stderr=out, text=True))
+            self.started.append(Forked(*command, env=env, cwd=self.folder, stdout=out, stderr=out, text=True))
         return self.started[-1]
 
     def sweep(self, *, max_usd: float) -> jrh.Sweep:
