@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.measures.alignment import AlignDecision, AlignmentReport, JudgeCost, PairedReadings
+from jrh_mlflow.measures.alignment import SENT_BACK, AlignDecision, AlignmentReport, JudgeCost, PairedReadings
 from jrh_mlflow.reports.alignment import alignment_markdown, alignment_tables, difference_text
 from jrh_mlflow.reports.cards import brief_run
 from jrh_mlflow.schema.estimates import Reading
@@ -41,6 +41,11 @@ class Alignment:
     def decision(self) -> AlignDecision:
         """`better`, `not worse` or `sent back`."""
         return self.report.decision
+
+    @property
+    def returned(self) -> bool:
+        """Whether the aligned judge was returned."""
+        return self.decision != SENT_BACK
 
     @property
     def reason(self) -> str:

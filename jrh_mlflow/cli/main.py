@@ -35,6 +35,7 @@ COMMANDS = {
     "ui": ("ui", "Open the MLflow UI on a store."),
     "agree": ("agree", "Measure how well a judge agrees with people, and people with one another."),
     "correct": ("correct", "Estimate the true pass rate behind a judge's, from items that people labelled too."),
+    "align": ("align", "Align a judge with people's labels, and prove on other traces that it helped."),
 }
 
 

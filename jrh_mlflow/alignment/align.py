@@ -1,0 +1,88 @@
+"""`jrh align`: judge, traces and optimiser by name, aligned and checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
+from jrh_mlflow.plugins import function_from_text
+from jrh_mlflow.text import blank_secrets
+from jrh_mlflow.tracking.assessments import PREFIX, find_traces
+from jrh_mlflow.tracking.judge_registry import active_store, named_optimizer, register_judge, registered_judge
+from jrh_mlflow.tracking.scorers import is_mlflow_judge
+from jrh_mlflow.tracking.store import active_uri
+
+if TYPE_CHECKING:
+    from jrh_mlflow.alignment.aligned import Alignment
+
+
+def align(
+    judge: str,
+    *,
+    traces: str,
+    optimizer: str,
+    optimizer_model: str | None = None,
+    max_traces: int | None = None,
+    register: str | None = None,
+    tracking_uri: str | None = None,
+    **settings: Any,
+) -> Alignment:
+    """Align a judge of MLflow's with people's labels on traces, and check it on those that it did not learn from.
+
+    Args:
+        judge: `module:object`, `file.py:object`, or the name of one that is registered with the traces' experiment.
+        traces: `traces:/EXPERIMENT`.
+        optimizer: `simba`, `gepa`, `memalign`, or `module:object`, an optimiser or a class that needs no argument.
+        optimizer_model: Model that the optimiser itself asks.
+        max_traces: The newest so many; None takes all.
+        register: Name to register the judge under, unless it is sent back.
+        tracking_uri: MLflow store; the active one when None.
+        settings: As for `CheckedOptimizer`.
+
+    Raises:
+        RecipeError: when one of them cannot be found, or too few traces are labelled.
+        JudgeError: when the judge or the optimiser fails.
+        TrackingError: when MLflow cannot be reached.
+    """
+    if not traces.startswith(PREFIX) or traces == PREFIX:
+        raise RecipeError(f"Traces are given as {PREFIX}EXPERIMENT, but got {traces!r}.")
+    with active_store(tracking_uri):
+        uri, experiment = active_uri(), traces.removeprefix(PREFIX)
+        inner = _optimizer(optimizer, optimizer_model)
+        found = _judge(judge, experiment, uri)
+        done = _checked(inner, found, list(find_traces(traces, uri, max_traces, spans=True)), settings)
+        if register and done.returned:
+            register_judge(done.judge, register, experiment=experiment, uri=uri)
+        return done
+
+
+def _checked(inner: Any, judge: Any, traces: list[Any], settings: dict[str, Any]) -> Alignment:
+    from jrh_mlflow.alignment.optimizer import CheckedOptimizer
+
+    optimizer = CheckedOptimizer(inner, **settings)
+    try:
+        return optimizer.check(judge, traces)
+    except JrhError:
+        raise
+    except Exception as error:  # An optimiser is code of anybody's, and asks services of its own.
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise JudgeError(f"{type(inner).__name__} failed: {blank_secrets(said)}") from error
+
+
+def _judge(text: str, experiment: str, uri: str) -> Any:
+    found = function_from_text(text) if ":" in text else registered_judge(text, experiment=experiment, uri=uri)
+    if not is_mlflow_judge(found) or not hasattr(found, "align"):
+        raise RecipeError(
+            f"{text!r} is no judge that MLflow can align, but {type(found).__name__}. Make one with "
+            "mlflow.genai.make_judge."
+        )
+    return found
+
+
+def _optimizer(text: str, model: str | None) -> Any:
+    if ":" not in text:
+        return named_optimizer(text, model)
+    if model is not None:
+        raise RecipeError(f"--optimizer-model is for MLflow's own optimizers; {text!r} is set up in its code.")
+    found = function_from_text(text)
+    return found() if isinstance(found, type) else found

@@ -1,0 +1,76 @@
+"""`jrh align`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from jrh_mlflow.cli.options import as_json, as_markdown, tracking
+from jrh_mlflow.cli.printing import print_lines
+
+_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command()
+@click.argument("judge")
+@click.option("--traces", required=True, metavar="traces:/EXPERIMENT", help="Traces with people's feedback on them.")
+@click.option(
+    "--optimizer",
+    default="memalign",
+    show_default=True,
+    metavar="NAME|module:object",
+    help="simba, gepa or memalign of MLflow's (they need DSPy), or one of your own.",
+)
+@click.option("--optimizer-model", metavar="MODEL", help="That the optimizer itself asks, as openai:/gpt-4o-mini.")
+@click.option("--holdout", type=_SHARE, default=0.5, show_default=True, help="Share of labelled traces to measure on.")
+@click.option("--margin", type=_SHARE, default=0.05, show_default=True, help="Loss of agreement to be excluded.")
+@click.option("--scale", metavar="LOW,…,HIGH|numeric", help="Where labels are ordered: kappas are given beside.")
+@click.option("--no-suite", is_flag=True, help="Leave out the reformatted traces, which cost up to 60 calls a judge.")
+@click.option("--register", metavar="NAME", help="Register the judge with the experiment, unless it is sent back.")
+@click.option("--max-traces", type=click.IntRange(1), help="The newest so many.")
+@click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Most calls at a time.")
+@click.option("--run-name", help="Name of the MLflow run.")
+@click.option("--no-log", is_flag=True, help="Print only; log no run.")
+@tracking
+@as_json
+@as_markdown
+def align(
+    judge: str,
+    scale: str | None,
+    register: str | None,
+    no_suite: bool,
+    no_log: bool,
+    as_json: bool,
+    markdown: bool,
+    **options: Any,
+) -> None:
+    """Align a judge with people's labels on some traces, and prove on the others that it helped.
+
+    JUDGE is module:object, file.py:object, or the name of a judge registered with the experiment. People's labels are
+    feedback of source type HUMAN under the judge's name. Printed is the decision: better, not worse, or sent back; all
+    three end with exit code 0, the judge being returned in the first two only. What can be decided with so few traces
+    is said before anything is paid.
+
+    \b
+    Example: jrh align judges.py:polite --traces traces:/support --optimizer simba --register polite
+             jrh align polite --traces traces:/support --optimizer my_package:optimizer --holdout 0.4
+    """
+    from jrh_mlflow.alignment.align import align as run
+    from jrh_mlflow.reports.terminal import text_of
+
+    ordered = scale.split(",") if scale and scale != "numeric" else scale
+    options |= {"scale": ordered, "suite": None if no_suite else "short", "log": not no_log, "register": register}
+    result = run(judge, **options)
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        page = result.to_markdown()
+        print_lines([page] if markdown else text_of(page))
+        if result.link is not None:
+            click.echo(f"logged: {result.link}")
+    if register and result.returned:
+        click.echo(f"registered: {register}", err=as_json)
+    elif register:
+        click.echo("Not registered: it was sent back.", err=as_json)
