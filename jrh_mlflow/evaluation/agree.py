@@ -157,7 +157,7 @@ class Agreement:
         positive = "" if report.positive is None else f"; positive: {report.positive}"
         return {
             "source": self.source.shown,
-            "items": f"{report.counts['items']:,}",
+            "items": f"{report.counts['items']:,} ({report.counts['compared']:,} compared)",
             "people": ", ".join(report.people_names[:12]) + (", …" if len(report.people_names) > 12 else ""),
             "labels": f"{levels or 'numbers'} ({report.kind}{positive})",
         }

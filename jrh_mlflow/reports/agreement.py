@@ -15,7 +15,7 @@ from jrh_mlflow.reports.datasheet_page import PageRow, page_row
 from jrh_mlflow.reports.frames import frame_rows, readings_frame
 from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.markdown import axes_by_reason, table
-from jrh_mlflow.reports.numbers import cell_text, left_out_text, number_text, p_text, short_interval, source_ends
+from jrh_mlflow.reports.numbers import cell_text, number_text, p_text, short_interval, source_ends
 from jrh_mlflow.reports.reliability import code, literal
 from jrh_mlflow.reports.terminal import plain
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
@@ -45,6 +45,8 @@ _AXES = {
     ),
 }
 """Axis to its name and what it says, in the order they are shown."""
+_BY_GROUP = (ACCURACY, QUADRATIC, "agreement/sensitivity", "agreement/specificity", ON_CEILING, CEILING)
+"""What a table of groups has room for; `groups` has all."""
 _JUDGE = (ACCURACY, "agreement/kappa", QUADRATIC, "agreement/ac1", "agreement/sensitivity", "agreement/specificity")
 _SECTIONS = {
     "The judge against the people's label": _JUDGE,
@@ -293,7 +295,7 @@ def _missing(estimates: Mapping[str, Reading]) -> dict[str, list[str]]:
 
 
 def _reading_cells(reading: Estimate) -> list[str]:
-    return [cell_text(reading), _count(reading), left_out_text(reading)]
+    return [cell_text(reading), _count(reading), page_row("", reading).left_out]
 
 
 def _count(reading: Estimate) -> str:
@@ -328,8 +330,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
 
 def _group_rows(report: AgreementReport) -> tuple[list[str], list[list[str]]]:
     """Return header and a row for each group, with the axes that any of them has a number of."""
-    found = [axis for axis in _AXES if any(axis in _shown(readings) for readings in report.groups.values())]
-    axes = [axis for axis in found if axis not in (WINNING, ADVANTAGE)]
+    axes = [axis for axis in _BY_GROUP if any(axis in _shown(readings) for readings in report.groups.values())]
     rows = [
         [name, *(cell_text(readings[axis]) for axis in axes), _items(readings)]
         for name, readings in report.groups.items()
