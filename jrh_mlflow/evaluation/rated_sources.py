@@ -13,9 +13,10 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.evaluation.compare import run_id_of
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.reports.agreement import LINK
-from jrh_mlflow.schema.items import BASELINE, Item, is_scale
+from jrh_mlflow.schema.items import BASELINE, is_scale
 from jrh_mlflow.schema.label_words import label_text
 from jrh_mlflow.suites.dataset import Table, present
+from jrh_mlflow.suites.people import people_of
 from jrh_mlflow.text import blank_secrets, clean_text, environment_secrets
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.assessments import PREFIX, rated_traces
@@ -115,7 +116,7 @@ def _from_traces(
     counted = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in read.counts.items())
     return RatedSource(
         frame=_safe(read.frame),
-        columns=_columns(group),
+        columns=_columns(group is not None),
         judge=read.judge,
         facts=read.judge_facts,
         shown=traces if isinstance(traces, str) else f"{len(traces)} traces",
@@ -127,8 +128,8 @@ def _from_traces(
     )
 
 
-def _columns(group: str | None) -> dict[str, str]:
-    return {"item": "item", "rater": "rater", "label": "label", **({_GROUP: _GROUP} if group else {})}
+def _columns(grouped: bool) -> dict[str, str]:
+    return {name: name for name in ("item", "rater", "label", *([_GROUP] if grouped else []))}
 
 
 def _from_table(
@@ -184,29 +185,26 @@ def _from_evaluation(
     (run,) = load_runs([run_id_of(source)], tracking_uri=uri)
     if judge not in (None, run.judge):
         raise RecipeError(f"The judge of run {run.run_id[:8]} is {run.judge}, not {judge!r}: leave `judge` out.")
-    items = [item for item in run.suite.items if item.condition == BASELINE and people_of(item)]
-    if not items:
+    people = people_of(run.suite)
+    if people.empty:
         raise RecipeError(
             f"The suite {run.suite.name!r} of run {run.run_id[:8]} carries no labels of people. Generate it with "
             "`people` (--people), or from traces that people rated."
         )
-    raters = {person for item in items for person in people_of(item)}
-    name = f"{run.judge} (judge)" if run.judge in raters else run.judge
-    verdicts, lost = _verdicts(run, items)
-    rows = [
-        {"item": item.id, "rater": rater, "label": label, _GROUP: item.meta.get(group or _GROUP)}
-        for item in items
-        for rater, label in {**people_of(item), name: verdicts.get(item.id)}.items()
-    ]
+    name = f"{run.judge} (judge)" if run.judge in set(people["rater"]) else run.judge
+    verdicts, lost = _verdicts(run, set(people["item"]))
+    judged = pd.DataFrame({"item": list(verdicts), "rater": name, "label": list(verdicts.values())}, dtype=object)
+    frame = pd.concat([people, judged], ignore_index=True)
+    groups = _groups_of(run, frame["item"], group)
     return RatedSource(
-        frame=pd.DataFrame(rows),
-        columns=_columns(_group_of(items, group)),
+        frame=frame if groups is None else frame.assign(**{_GROUP: groups}),
+        columns=_columns(groups is not None),
         judge=name,
         facts={"name": run.judge, "run_id": run.run_id, **keys.param_group(run.params, "judge")},
         shown=f"{run.suite.name}, run {run.run_id[:8]}",
         told={"run": run.run_id, _GROUP: group},
         params={"suite": keys.suite_facts(run.suite)},
-        notes=[*run_notes([run]), *_lost_note(lost, len(items))],
+        notes=[*run_notes([run]), *_lost_note(lost, people["item"].nunique())],
         simulated=run.simulated,
         tracking_uri=uri,
         experiment=run.experiment,
@@ -214,12 +212,11 @@ def _from_evaluation(
     )
 
 
-def _verdicts(run: LoggedRun, items: Sequence[Item]) -> tuple[dict[str, str], Counter[str]]:
+def _verdicts(run: LoggedRun, items: set[str]) -> tuple[dict[str, str], Counter[str]]:
     """Return the judge's first answer on each item; what is no verdict is counted by how it ended."""
-    calls = run.calls
-    first = calls[(calls["condition"] == BASELINE) & (calls["replicate"] == 0)]
+    first = run.calls[(run.calls["condition"] == BASELINE) & (run.calls["replicate"] == 0)]
     ended = {str(row.suite_item): (str(row.outcome), str(row.answer)) for row in first.itertuples()}
-    found = {item.id: ended.get(item.id, ("not asked", "")) for item in items}
+    found = {item: ended.get(item, ("not asked", "")) for item in sorted(items)}
     lost = Counter(outcome for outcome, _ in found.values() if outcome != "verdict")
     return {item: answer for item, (outcome, answer) in found.items() if outcome == "verdict"}, lost
 
@@ -233,13 +230,15 @@ def _lost_note(lost: Mapping[str, int], n: int) -> list[str]:
     )
 
 
-def _group_of(items: Sequence[Item], group: str | None) -> str | None:
-    """Return the field that agreement is read by; the group of a suite's items where none is named."""
-    if any(item.meta.get(group or _GROUP) is not None for item in items):
-        return group or _GROUP
+def _groups_of(run: LoggedRun, items: Sequence[str], group: str | None) -> list[object] | None:
+    """Return what agreement is also read by: the group of the suite's items where none is named."""
+    meta = {item.id: item.meta for item in run.suite.items}
+    found = [meta[item].get(group or _GROUP) for item in items]
+    if any(one is not None for one in found):
+        return found
     if group is None:
         return None
-    known = sorted({name for item in items for name in item.meta})
+    known = sorted({name for item in items for name in meta[item]})
     raise RecipeError(f"No item with labels of people has {group!r} in its meta.{suggest(group, known)}")
 
 
@@ -251,8 +250,3 @@ def _labels_of(run: LoggedRun) -> dict[str, Any]:
     if is_scale(labels) if labels.ordinal is None else labels.ordinal:
         return {"scale": list(labels)}
     return {"positive": labels[-1]} if len(labels) == 2 else {}
-
-
-def people_of(item: Item) -> dict[str, str]:
-    """Return the labels that people gave to an item."""
-    return dict(item.meta.get("people") or {})
