@@ -249,7 +249,9 @@ def correct(
     done = _with_versions_logged(done, versions, tracking_uri)
     if (target := run or (graded.run_id if len(versions) == 1 else None)) is not None:
         return _log_beside(done, target, uri)
-    store = Store(uri, experiment)
+    # A run about the traces of an application lies with them, and leaves what their experiment opens on.
+    place = graded.experiment_id if experiment is None else None
+    store = Store(uri, experiment, experiment_id=place, saves_view=place is None)
     with open_run(store, "correct", run_name or done.title, simulated=done.simulated, tags=tags) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
         publish(store, run_id, corrected_content(done), what_now="Nothing else was changed.")

@@ -79,6 +79,8 @@ class Judged:
     scorer: str | None = None
     run_id: str | None = None
     """Of the `mlflow.genai.evaluate` that the verdicts are of."""
+    experiment_id: str | None = None
+    """Of the traces that they are on."""
     uri: str | None = None
     simulated: bool = False
 
@@ -120,9 +122,9 @@ class Reader:
             RecipeError: when it cannot be read, in one line.
         """
         if isinstance(source, Evaluation):
-            return replace(
-                _of_calls(source.calls), facts=_texts(source.judge.settings), simulated=source.judge.simulated
-            )
+            read = _of_calls(source.calls)
+            facts, simulated = _texts(source.judge.settings), source.judge.simulated
+            return replace(read, facts=facts, simulated=simulated, uri=source.tracking_uri)
         if isinstance(source, Agreement):
             return self._agreement(source)
         scored = self._scored(source, labels=labels or part == "calibration")
@@ -132,10 +134,10 @@ class Reader:
 
     def _scored(self, source: object, *, labels: bool) -> ScoredTraces | None:
         """Read what a scorer said about traces; None where the source is something else."""
+        told = {"scorer": self.scorer, "human": self._assessment, "tracking_uri": self.tracking_uri}
         # Known by its fields: MLflow itself is not loaded here.
         if hasattr(source, "result_df") and hasattr(source, "run_id"):
-            return scores_of_result(source, scorer=self.scorer, human=self._assessment, fresh=labels)
-        told = {"scorer": self.scorer, "human": self._assessment, "tracking_uri": self.tracking_uri}
+            return scores_of_result(source, fresh=labels, **told)
         if isinstance(source, str) and source.startswith(PREFIX):
             return scores_of_traces(source, **told)
         if _is_run(source) and source_run(str(source), tracking_uri=self.tracking_uri).kind is None:
@@ -260,6 +262,7 @@ class Reader:
             split=split,
             scorer=scored.scorer,
             run_id=scored.run_id,
+            experiment_id=scored.experiment_id,
             uri=scored.uri,
         )
         # Other traces are no part of the calibration: nobody was to label them.

@@ -56,6 +56,8 @@ class ScoredTraces:
     """Traces on which the scorer failed."""
     run_id: str | None = None
     """The run of the evaluation."""
+    experiment_id: str | None = None
+    """Where the traces lie; None where only the result in hand was read."""
     uri: str | None = None
 
 
@@ -113,7 +115,9 @@ def calibration_table(
         return read(Path(client.download_artifacts(run.run_id, name, folder)))
 
 
-def scores_of_result(result: Any, *, scorer: str | None, human: str | None, fresh: bool) -> ScoredTraces:
+def scores_of_result(
+    result: Any, *, scorer: str | None, human: str | None, tracking_uri: str | None, fresh: bool
+) -> ScoredTraces:
     """Read what `mlflow.genai.evaluate` returned; `fresh` asks the store, where people may have labelled since.
 
     Raises:
@@ -121,12 +125,13 @@ def scores_of_result(result: Any, *, scorer: str | None, human: str | None, fres
     """
     frame, run_id = result.result_df, str(result.run_id)
     if fresh or frame is None or "assessments" not in frame:
-        return scores_of_run(run_id, scorer=scorer, human=human, tracking_uri=None)
+        return scores_of_run(run_id, scorer=scorer, human=human, tracking_uri=tracking_uri)
     ratings = {
         str(trace): _read_snapshot(str(trace), each, run_id)
         for trace, each in zip(frame["trace_id"], frame["assessments"], strict=True)
     }
-    return _scored(ratings, scorer=scorer, human=human, run_id=run_id, uri=active_uri())
+    found = _scored(ratings, scorer=scorer, human=human)
+    return replace(found, run_id=run_id, uri=tracking_uri or active_uri())
 
 
 def scores_of_run(run_id: str, *, scorer: str | None, human: str | None, tracking_uri: str | None) -> ScoredTraces:
@@ -138,19 +143,20 @@ def scores_of_run(run_id: str, *, scorer: str | None, human: str | None, trackin
     """
     uri = tracking_uri or active_uri()
     run = source_run(run_id, tracking_uri=uri)
-    found = paged(lambda token: _page(uri, run, token))
-    ratings = {trace.info.trace_id: _of_run(trace.info, run.run_id) for trace in found}
+    traces = paged(lambda token: _page(uri, run, token))
+    ratings = {trace.info.trace_id: _of_run(trace.info, run.run_id) for trace in traces}
     if not ratings:
         raise RecipeError(f"Run {run.run_id} has no traces: it is no run of mlflow.genai.evaluate.")
-    return _scored(ratings, scorer=scorer, human=human, run_id=run.run_id, uri=uri)
+    found = _scored(ratings, scorer=scorer, human=human)
+    return replace(found, run_id=run.run_id, experiment_id=run.experiment_id, uri=uri)
 
 
 def scores_of_traces(source: str, *, scorer: str | None, human: str | None, tracking_uri: str | None) -> ScoredTraces:
     """Read what scorers and people said about the traces of an experiment, `traces:/<name>`."""
     uri = tracking_uri or active_uri()
-    found = find_traces(source, uri, None, spans=False)
-    ratings = {trace.info.trace_id: read_assessments(trace.info) for trace in found}
-    return _scored(ratings, scorer=scorer, human=human, run_id=None, uri=uri)
+    infos = [trace.info for trace in find_traces(source, uri, None, spans=False)]
+    found = _scored({info.trace_id: read_assessments(info) for info in infos}, scorer=scorer, human=human)
+    return replace(found, experiment_id=str(infos[0].experiment_id), uri=uri)
 
 
 def _page(uri: str, run: SourceRun, token: str | None) -> Any:
@@ -181,9 +187,7 @@ def _of_run(info: TraceInfo, run_id: str) -> TraceRatings:
     return read_assessments(replace(info, assessments=own))
 
 
-def _scored(
-    ratings: Mapping[str, TraceRatings], *, scorer: str | None, human: str | None, run_id: str | None, uri: str
-) -> ScoredTraces:
+def _scored(ratings: Mapping[str, TraceRatings], *, scorer: str | None, human: str | None) -> ScoredTraces:
     own = _chosen(ratings.values(), scorer)
     name = own[0].name
     _check_one_judge(own)
@@ -200,7 +204,7 @@ def _scored(
         any(reason == "failed" and _same(of, name) for of, reason in each.left_out) and trace_id not in verdicts
         for trace_id, each in ratings.items()
     )
-    return ScoredTraces(scorer=name, traces=traces, judge=_facts(own), failed=failed, run_id=run_id, uri=uri)
+    return ScoredTraces(scorer=name, traces=traces, judge=_facts(own), failed=failed)
 
 
 def _chosen(ratings: Collection[TraceRatings], scorer: str | None) -> list[Rating]:

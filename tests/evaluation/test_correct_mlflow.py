@@ -157,6 +157,17 @@ def test_labels_of_people_on_the_traces_are_the_calibration_whoever_spoke_last(l
     assert by_experiment.scorer == "polite"
 
 
+def test_a_run_about_labelled_traces_lies_in_their_experiment_and_leaves_its_view(labelled):
+    import mlflow
+
+    before = mlflow.get_experiment(labelled.experiment_id).tags
+    found = jrh.correct("traces:/politeness", log=True)
+    run = mlflow.get_run(found.run_id)
+    assert (run.info.experiment_id, run.data.tags["jrh.kind"]) == (labelled.experiment_id, "correct")
+    assert run.data.params["judge.source_type"] == "CODE"
+    assert mlflow.get_experiment(labelled.experiment_id).tags == before
+
+
 def test_a_label_under_the_name_of_the_scorer_is_never_its_verdict(labelled):
     import mlflow
 
