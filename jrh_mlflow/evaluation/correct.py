@@ -344,7 +344,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         ties=ties,
         judge=verdicts.facts,
         lost=samples.lost,
-        simulated=verdicts.simulated,
+        simulated=verdicts.simulated or labelled.simulated,
     )
 
 

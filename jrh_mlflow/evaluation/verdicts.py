@@ -22,6 +22,7 @@ from jrh_mlflow.measures.records import choices, normalise
 from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table, refuse_rows
+from jrh_mlflow.text import hashed
 from jrh_mlflow.tracking.assessments import PREFIX
 from jrh_mlflow.tracking.read import load_runs
 from jrh_mlflow.tracking.scored_traces import (
@@ -37,6 +38,7 @@ Scale = Literal["booleans", "labels", "scores", "pairs"]
 Part = Literal["verdicts", "calibration"]
 _BOOLEANS = {"true": True, "yes": True, "pass": True, "passed": True, "1": True}
 _BOOLEANS |= {"false": False, "no": False, "fail": False, "failed": False, "0": False}
+_LONGEST_FACT = 120
 _NO_VERDICT = "unknown"
 """What MLflow's judges say when they cannot tell: MLflow's own mean leaves it out."""
 _SLOTS = {"1": "1", "first": "1", "a": "1", "2": "2", "second": "2", "b": "2"}
@@ -234,10 +236,10 @@ class Reader:
         if run.kind == "agree" and part == "calibration":
             frame = calibration_table(run, read_table, tracking_uri=self.tracking_uri)
             read = self._calibrated(Table(frame).unguarded(), run.labels)
-            return replace(read, facts=run.judge, simulated=run.simulated)
+            return replace(read, facts=_texts(run.judge), simulated=run.simulated)
         if run.kind == "evaluate":
             (loaded,) = load_runs([run.run_id], tracking_uri=self.tracking_uri)
-            return replace(_of_calls(loaded.calls), facts=run.judge, simulated=loaded.simulated)
+            return replace(_of_calls(loaded.calls), facts=_texts(run.judge), simulated=loaded.simulated)
         raise RecipeError(
             f"Run {run.run_id} is of kind {run.kind}: verdicts are a run of mlflow.genai.evaluate or an evaluation on "
             "natural pairs, a calibration also a run of kind agree."
@@ -439,13 +441,11 @@ def _is_run(source: object) -> bool:
 
 def _column(source: object) -> list[object] | None:
     """Return plain verdicts, one for each item; None where the source is a table."""
-    if isinstance(source, pd.Series):
-        return list(source.astype(object))
-    if isinstance(source, np.ndarray) and source.ndim == 1:
-        return list(source.astype(object))
-    if isinstance(source, list | tuple) and not any(isinstance(one, Mapping) for one in source):
-        return list(source)
-    return None
+    if isinstance(source, list | tuple):
+        return None if any(isinstance(one, Mapping) for one in source) else list(source)
+    # Series of pandas and Polars, and arrays.
+    convert = getattr(source, "to_list", getattr(source, "tolist", None))
+    return list(convert()) if callable(convert) and getattr(source, "ndim", 1) == 1 else None
 
 
 def _ids(cells: Sequence[object], column: str, versions: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -477,4 +477,6 @@ def _attrs(source: object) -> dict[str, str]:
 
 
 def _texts(facts: Mapping[str, object]) -> dict[str, str]:
-    return {key: str(value) for key, value in facts.items() if value is not None and key != "run_id"}
+    """Return facts of a judge as short texts: long ones, such as a rubric, by their hash."""
+    known = {key: str(value) for key, value in facts.items() if value is not None and key != "run_id"}
+    return {key: text if len(text) <= _LONGEST_FACT else hashed(text) for key, text in known.items()}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from jrh_mlflow.reports.cards import CardTable
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import interval_text, missing_text, source_ends
+from jrh_mlflow.reports.terminal import plain
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 LABELS = {
@@ -48,7 +49,7 @@ def corrected_markdown(
     lines += [*_table(readings, level), ""]
     for name, own in versions.items():
         lines += [f"### Version {_line(name)}", "", *_table(own, level), ""]
-    lines += [f"- {key}: {_line(value)}" for key, value in facts.items()]
+    lines += [f"- {_line(key)}: {_line(value)}" for key, value in facts.items()]
     return "\n".join([*lines, ""])
 
 
@@ -73,5 +74,5 @@ def _value(reading: Estimate) -> str:
 
 
 def _line(text: str) -> str:
-    """Put a text of any origin on one line, so that it cannot begin a heading, a list or a quotation."""
-    return " ".join(text.split()).replace("<", "&lt;")
+    """Put a text of any origin on one line: it can begin no heading, list or quotation, and be no tag and no link."""
+    return plain(text).replace("<", "&lt;").replace("](", "] (")

@@ -47,6 +47,8 @@ SAME_VERDICTS = {
     "series": lambda rest: rest["judge"],
     "nullable": lambda rest: rest["judge"].astype("boolean"),
     "numbers": lambda rest: rest["judge"].astype(float).tolist(),
+    "index": lambda rest: pd.Index(rest["judge"]),
+    "ids in the index": lambda rest: rest.set_index("item")[["judge"]],
     "words": lambda rest: rest["judge"].map(WORDS),
     "PASS": lambda rest: rest["judge"].map({True: "PASS", False: "Fail"}).tolist(),
     "table": lambda rest: rest[["judge"]],
@@ -193,6 +195,14 @@ def test_facts_of_a_judge_can_stand_in_the_attributes_of_a_table():
     assert "its model is 'a', not 'b'" in refusal(ours, theirs)
     theirs.attrs["judge"] = {"model": "a", "prompt_sha256": "1"}
     assert jrh.correct(ours, theirs).judge == {"model": "a", "temperature": "0"}
+
+
+def test_a_long_fact_such_as_a_rubric_is_told_by_its_hash():
+    ours = REST[["judge"]].copy()
+    ours.attrs["judge"] = {"rubric": "Be nice. " * 100}
+    found = jrh.correct(ours, PLAIN)
+    assert found.judge["rubric"].startswith("sha256:")
+    assert "Be nice" not in found.to_markdown()
 
 
 def test_another_scale_than_the_calibrated_one_is_refused():
@@ -374,6 +384,10 @@ def test_a_result_is_shown_as_text_table_page_and_card(tmp_path):
     assert "not logged" in repr(found)
     for page in (found.to_markdown(), found._repr_html_()):
         assert "<script>" not in page
+    linked = jrh.correct(REST[["judge"]], PLAIN, scorer="[a](javascript:b)\n# c\x1b[31m").to_markdown()
+    assert "](javascript" not in linked
+    assert linked.count("\n# ") == 0
+    assert "\x1b" not in linked
     assert f"{found.estimate.value:.4f}" in found.to_markdown()
     frame = found.to_frame()
     assert frame["axis"].tolist() == ["corrected", "naive", "people_only", "sensitivity", "specificity"]
