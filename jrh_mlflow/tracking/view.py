@@ -80,6 +80,11 @@ def trace_link(uri: str, experiment_id: str, trace_id: str) -> str:
     return f"{_address(uri, _PORT)}/#/experiments/{experiment_id}/traces?selectedEvaluationId={quote(trace_id)}"
 
 
+def queue_link(uri: str, experiment_id: str) -> str:
+    """Return the page of MLflow that holds the review queues of an experiment."""
+    return f"{_address(uri, _PORT)}/#/experiments/{experiment_id}/review-queue"
+
+
 def _address(uri: str, port: int) -> str:
     return server_address(uri) if uri.startswith("http") else f"http://127.0.0.1:{port}"
 
