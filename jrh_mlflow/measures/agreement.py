@@ -6,7 +6,7 @@ together, or a median between two levels, are no reference: such items are left 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -150,34 +150,65 @@ def read_ratings(
             or a label is outside the scale.
     """
     _check_columns(frame, [item, rater, label, *([group] if group else [])])
-    texts = _texts(frame[label])
-    given = np.array([text is not None for text in texts], dtype=bool)
+    given = _Column.read(frame[label]).codes >= 0
     _refuse_odd_labels(frame[label], given, label)
     rows = frame.loc[given]
     if not len(rows):
         raise RecipeError(f"No row has a label in column {label!r}: give a table with one row per item and rater.")
     raters, items = _names(rows[rater], rater), _names(rows[item], item)
-    judge = _find_judge(raters, judge, rows[IS_JUDGE].to_numpy() if IS_JUDGE in rows else None)
-    labels = _Labels.read([text for text in texts if text is not None], scale)
-    table = _pivot(items, raters, labels.values, labels, judge=judge)
-    people = tuple(name for name in table.raters if name != judge)
-    groups = _groups(rows[group], items, table.items, group) if group else None
-    at = [table.raters.index(name) for name in people]
-    judge_values = table.values[:, table.raters.index(judge)] if judge else np.full(len(table.items), np.nan)
-    notes = (*labels.notes, *table.notes, *_missing_note(int((~given).sum())))
+    judge = _find_judge(raters, judge, rows[IS_JUDGE].to_numpy(dtype=bool) if IS_JUDGE in rows else None)
+    labels = _Labels.read(_Column.read(rows[label]), scale)
+    table = _pivot(items, raters, labels, judge=judge)
+    people = tuple(name for name in raters.texts if name != judge)
+    at = [raters.texts.index(name) for name in people]
     ratings = Ratings(
-        items=table.items,
+        items=items.texts,
         people=people,
         judge=judge,
-        values=table.values[:, at],
-        judge_values=judge_values,
+        values=table[:, at],
+        judge_values=table[:, raters.texts.index(judge)] if judge else np.full(len(table), np.nan),
         levels=labels.levels,
         kind=labels.kind,
-        groups=groups,
-        notes=notes,
+        groups=_groups(_Column.read(rows[group]), items, group) if group else None,
+        notes=(*labels.notes, *_row_notes(items, raters, n_empty=int((~given).sum()))),
     )
     _check_overlap(ratings)
     return ratings
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """Cells as texts; every text once, in the order in which they come."""
+
+    codes: Codes
+    """Place of each cell in `texts`; -1: no text."""
+    texts: tuple[str, ...]
+
+    @classmethod
+    def read(cls, cells: pd.Series[Any]) -> _Column:
+        plain: list[Any] = cells.tolist()
+        alike: Any = cells
+        if pd.api.types.infer_dtype(cells, skipna=True) not in _ONE_TYPE:
+            # True and 1 are equal in Python but not one label; lists cannot be looked up at all.
+            alike = np.empty(len(plain), dtype=object)
+            alike[:] = [f"{type(cell).__name__} {cell!r}" for cell in plain]
+        codes, uniques = pd.factorize(alike)
+        first = np.zeros(len(uniques), dtype=np.intp)
+        given = np.flatnonzero(codes >= 0)[::-1]
+        first[codes[given]] = given
+        return cls._of_texts(codes, [label_text(plain[place]) for place in first])
+
+    @classmethod
+    def _of_texts(cls, codes: Codes, texts: Sequence[str | None]) -> _Column:
+        places: dict[str, int] = {}
+        for text in texts:
+            if text is not None:
+                places.setdefault(text, len(places))
+        merged = np.array([*(-1 if text is None else places[text] for text in texts), -1], dtype=np.intp)
+        return cls(codes=merged[codes], texts=tuple(places))
+
+
+_ONE_TYPE = ("string", "integer", "floating", "boolean")
 
 
 def _check_columns(frame: pd.DataFrame, needed: Sequence[str]) -> None:
@@ -188,21 +219,6 @@ def _check_columns(frame: pd.DataFrame, needed: Sequence[str]) -> None:
             raise RecipeError(f"The ratings have no column {name!r}.{suggest(name, present)} Columns: {known}.")
     if not len(frame):
         raise RecipeError("The ratings are empty: give a table with one row per item and rater.")
-
-
-def _texts(cells: pd.Series[Any]) -> list[str | None]:
-    """Return cells as label texts; equal cells are read once."""
-    seen: dict[tuple[type, object], str | None] = {}
-    texts: list[str | None] = []
-    for cell in cells.tolist():
-        if isinstance(cell, list | dict | set | np.ndarray):
-            texts.append(None)
-            continue
-        key = (type(cell), cell)
-        if key not in seen:
-            seen[key] = label_text(cell)
-        texts.append(seen[key])
-    return texts
 
 
 def _refuse_odd_labels(cells: pd.Series[Any], given: Mask, column: str) -> None:
@@ -216,33 +232,33 @@ def _refuse_odd_labels(cells: pd.Series[Any], given: Mask, column: str) -> None:
             )
 
 
-def _names(cells: pd.Series[Any], column: str) -> list[str]:
-    texts = _texts(cells)
-    for place, text in enumerate(texts):
-        if text is None:
-            raise RecipeError(f"Row {cells.index[place]}: column {column!r} is empty; every label needs its {column}.")
-    return [text for text in texts if text is not None]
+def _names(cells: pd.Series[Any], column: str) -> _Column:
+    names = _Column.read(cells)
+    empty = np.flatnonzero(names.codes < 0)
+    if len(empty):
+        raise RecipeError(f"Row {cells.index[empty[0]]}: column {column!r} is empty; every label needs its {column}.")
+    return names
 
 
-def _find_judge(raters: Sequence[str], judge: str | None, is_judge: np.ndarray[Any, Any] | None) -> str | None:
+def _find_judge(raters: _Column, judge: str | None, is_judge: Mask | None) -> str | None:
     """Return who the judge is; the marks of `is_judge` and the name given must agree."""
-    names = list(dict.fromkeys(raters))
     marked: list[str] = []
     if is_judge is not None:
-        marks = [bool(mark) for mark in is_judge]
-        marked = list(dict.fromkeys(name for name, mark in zip(raters, marks, strict=True) if mark))
-        others = {name for name, mark in zip(raters, marks, strict=True) if not mark}
-        _refuse_both([name for name in marked if name in others])
+        codes = dict.fromkeys(raters.codes[is_judge].tolist())
+        _refuse_both([raters.texts[code] for code in np.intersect1d(list(codes), raters.codes[~is_judge]).astype(int)])
+        marked = [raters.texts[code] for code in codes]
     if judge is None and len(marked) > 1:
         raise RecipeError(f"The ratings hold {len(marked)} judges: {', '.join(marked)}. Name one with `judge`.")
-    judge = str(judge).strip() if judge is not None else (marked[0] if marked else None)
-    if judge is not None and judge not in names:
-        raise RecipeError(f"No rater is called {judge!r}.{suggest(judge, names)} Raters: {', '.join(names[:12])}.")
-    if judge is not None and marked and judge not in marked:
-        raise RecipeError(f"The judge {judge!r} is also a person here: name the judge's rows and the person's apart.")
-    if len(names) < 2:
-        raise RecipeError(f"Agreement needs two raters, but {names[0]!r} is the only one. Add the labels of another.")
-    return judge
+    name = (marked[0] if marked else None) if judge is None else label_text(judge) or ""
+    if name is not None and name not in raters.texts:
+        known = ", ".join(raters.texts[:12])
+        raise RecipeError(f"No rater is called {name!r}.{suggest(name, raters.texts)} Raters: {known}.")
+    if marked and name not in marked:
+        _refuse_both([str(name)])
+    if len(raters.texts) < 2:
+        only = raters.texts[0]
+        raise RecipeError(f"Agreement needs two raters, but {only!r} is the only one. Add the labels of another.")
+    return name
 
 
 def _refuse_both(names: Sequence[str]) -> None:
@@ -262,26 +278,31 @@ class _Labels:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, texts: Sequence[str], scale: GivenScale) -> _Labels:
-        codes, uniques = pd.factorize(np.array([label_key(text) for text in texts], dtype=object))
-        keys = list(uniques)
+    def read(cls, labels: _Column, scale: GivenScale) -> _Labels:
+        read = [label_key(text) for text in labels.texts]
+        spelled = dict(zip(reversed(read), reversed(labels.texts), strict=True))
+        keys = list(dict.fromkeys(read))
+        places = {key: place for place, key in enumerate(keys)}
+        codes = np.array([places[key] for key in read], dtype=np.intp)[labels.codes]
         if scale is None:
-            return cls._nominal(texts, codes, keys)
+            return cls._nominal(codes, {key: spelled[key] for key in keys})
         if scale == "numeric" or _is_range(scale):
             return cls._numeric(codes, keys, None if isinstance(scale, str) else scale)
         return cls._ordinal(codes, keys, scale)
 
     @classmethod
-    def _nominal(cls, texts: Sequence[str], codes: Codes, keys: Sequence[float | str]) -> _Labels:
-        spelled: dict[int, str] = {}
-        for code, text in zip(codes.tolist(), texts, strict=True):
-            spelled.setdefault(code, text)
-        known = {label_key(text): text for pair in _PAIRS if {*keys} <= {*pair} for text in pair}
-        names: dict[float | str, str] = {**known} | {key: spelled[code] for code, key in enumerate(keys)}
+    def _nominal(cls, codes: Codes, spelled: Mapping[float | str, str]) -> _Labels:
+        if len(spelled) > MOST_LEVELS:
+            raise RecipeError(
+                f"{len(spelled):,} different labels are too many for names: is it the right column? "
+                "Give `scale` if they are numbers."
+            )
+        names: dict[float | str, str] = {key: key for pair in _PAIRS if {*spelled} <= {*pair} for key in pair}
+        names |= spelled
         ordered = sorted(names, key=lambda key: (isinstance(key, str), key))
-        places = np.array([ordered.index(key) for key in keys], float)
-        numbers = [key for key in keys if not isinstance(key, str)]
-        notes = (_NUMBERS_NOTE,) if len(numbers) == len(keys) > 2 else ()
+        places = np.array([ordered.index(key) for key in spelled], float)
+        numbers = [key for key in spelled if not isinstance(key, str)]
+        notes = (_NUMBERS_NOTE,) if len(numbers) == len(spelled) > 2 else ()
         return cls(kind="nominal", levels=tuple(names[key] for key in ordered), values=places[codes], notes=notes)
 
     @classmethod
@@ -333,44 +354,36 @@ def _refuse_outside(keys: Sequence[float | str], scale: str) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Table:
-    items: tuple[str, ...]
-    raters: tuple[str, ...]
-    values: Array
-    notes: tuple[str, ...]
-
-
-def _pivot(items: Sequence[str], raters: Sequence[str], values: Array, labels: _Labels, *, judge: str | None) -> _Table:
+def _pivot(items: _Column, raters: _Column, labels: _Labels, *, judge: str | None) -> Array:
     """Return items × raters; a rater with two different labels on one item is refused."""
-    rows, item_names = pd.factorize(np.array(items, dtype=object))
-    columns, rater_names = pd.factorize(np.array(raters, dtype=object))
-    cells = rows * len(rater_names) + columns
-    table = np.full(len(item_names) * len(rater_names), np.nan)
-    table[cells] = values
-    clash = np.flatnonzero(table[cells] != values)
+    cells = items.codes * len(raters.texts) + raters.codes
+    table = np.full(len(items.texts) * len(raters.texts), np.nan)
+    table[cells] = labels.values
+    clash = np.flatnonzero(table[cells] != labels.values)
     if len(clash):
-        name, where = raters[clash[0]], items[clash[0]]
-        hint = " Is the judge also a person here?" if name == judge else ""
-        raise RecipeError(f"{name!r} gave item {where!r} two different labels: keep one.{hint}")
-    repeated = len(cells) - len(np.unique(cells))
-    notes = (f"{repeated} rating(s) were given twice and count once.",) if repeated else ()
-    shape = (len(item_names), len(rater_names))
-    return _Table(items=tuple(item_names), raters=tuple(rater_names), values=table.reshape(shape), notes=notes)
+        name, where = raters.texts[raters.codes[clash[0]]], items.texts[items.codes[clash[0]]]
+        hint = " Is the judge also a person here? Then give each a name of its own." if name == judge else ""
+        raise RecipeError(f"{name!r} gave item {where!r} two different labels: keep one of them.{hint}")
+    return table.reshape(len(items.texts), len(raters.texts))
 
 
-def _groups(
-    cells: pd.Series[Any], items: Sequence[str], order: Sequence[str], column: str | None
-) -> tuple[str | None, ...]:
-    found: dict[str, str] = {}
-    for item, text in zip(items, _texts(cells), strict=True):
-        if text is not None and found.setdefault(item, text) != text:
-            raise RecipeError(f"Item {item!r} is in two groups of {column!r}: {found[item]!r} and {text!r}.")
-    return tuple(found.get(item) for item in order)
+def _groups(groups: _Column, items: _Column, column: str) -> tuple[str | None, ...]:
+    """Return the group of each item; an item in two groups is refused."""
+    rows = np.flatnonzero(groups.codes >= 0)
+    found = np.full(len(items.texts), -1, dtype=np.intp)
+    found[items.codes[rows]] = groups.codes[rows]
+    clash = rows[found[items.codes[rows]] != groups.codes[rows]]
+    if len(clash):
+        item, first = items.texts[items.codes[clash[0]]], groups.texts[groups.codes[clash[0]]]
+        second = groups.texts[found[items.codes[clash[0]]]]
+        raise RecipeError(f"Item {item!r} is in two groups of column {column!r}: {first!r} and {second!r}. Keep one.")
+    return tuple(groups.texts[code] if code >= 0 else None for code in found)
 
 
-def _missing_note(n: int) -> tuple[str, ...]:
-    return (f"{n} row(s) without a label were left out.",) if n else ()
+def _row_notes(items: _Column, raters: _Column, *, n_empty: int) -> list[str]:
+    n_repeated = len(items.codes) - len(np.unique(items.codes * len(raters.texts) + raters.codes))
+    notes = [f"{n_repeated} rating(s) were given twice and count once."] if n_repeated else []
+    return [*notes, f"{n_empty} row(s) without a label were left out."] if n_empty else notes
 
 
 def _check_overlap(ratings: Ratings) -> None:
@@ -405,10 +418,8 @@ def measure_agreement(
     if not 0 <= epsilon <= 1:
         raise RecipeError(f"`epsilon` must lie between 0 and 1, but is {epsilon}.")
     wanted = _positive(ratings, positive)
-    measured = _Measured.of(ratings)
+    measured = _Measured.of(ratings, epsilon=epsilon)
     settings = _Settings(positive=wanted, epsilon=epsilon, level=level, seed=seed)
-    names = sorted({name for name in ratings.groups or () if name is not None})
-    groups = np.array(ratings.groups or (), dtype=object)
     return AgreementReport(
         judge=ratings.judge,
         people_names=ratings.people,
@@ -421,10 +432,17 @@ def measure_agreement(
         disagreements=_disagreements(measured),
         compared=_compared(measured),
         people=_people(measured, settings),
-        groups={name: _estimates(_Measured.of(ratings.subset(groups == name)), settings) for name in names},
+        groups={name: _estimates(_Measured.of(part, epsilon=epsilon), settings) for name, part in _parts(ratings)},
         notes=(*ratings.notes, *_notes(measured, settings)),
         counts=measured.counts_by_reason(),
     )
+
+
+def _parts(ratings: Ratings) -> Iterator[tuple[str, Ratings]]:
+    """Yield each group with its ratings."""
+    groups = np.array(ratings.groups or (), dtype=object)
+    for name in sorted({name for name in ratings.groups or () if name is not None}):
+        yield name, ratings.subset(groups == name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -465,9 +483,11 @@ class _Measured:
     reference: Array
     others: Array
     """Rows × people: the reference of the other people, where the person gave a label."""
+    test: AnnotatorTest | None
+    """None without a judge, or with one person."""
 
     @classmethod
-    def of(cls, ratings: Ratings) -> _Measured:
+    def of(cls, ratings: Ratings, *, epsilon: float) -> _Measured:
         row, first, counts = _alike(np.column_stack([ratings.values, ratings.judge_values]))
         values, judge = ratings.values[first], ratings.judge_values[first]
         others = np.column_stack([_references(np.delete(values, j, axis=1), ratings) for j in range(values.shape[1])])
@@ -480,6 +500,7 @@ class _Measured:
             judge=judge,
             reference=_references(values, ratings),
             others=np.where(np.isnan(values), np.nan, others),
+            test=_test(ratings, epsilon),
         )
 
     @property
@@ -511,6 +532,13 @@ _NO_REFERENCE: dict[LabelKind, str] = {
     "ordinal": "median between two levels",
     "numeric": "no median",
 }
+
+
+def _test(ratings: Ratings, epsilon: float) -> AnnotatorTest | None:
+    if ratings.judge is None or len(ratings.people) < 2:
+        return None
+    likeness: Literal["same", "distance"] = "same" if ratings.kind == "nominal" else "distance"
+    return annotator_test(ratings.values, ratings.judge_values, likeness=likeness, epsilon=epsilon)
 
 
 def _alike(table: Array) -> tuple[Codes, Codes, Array]:
@@ -572,11 +600,7 @@ def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
     }
     pending = {axis: point for axis, point in points.items() if isinstance(point, _Point)}
     coefficients = [point.coefficient for point in pending.values()]
-    ends = (
-        agreement_intervals.item_intervals(coefficients, measured.counts, level=settings.level, seed=settings.seed)
-        if coefficients
-        else []
-    )
+    ends = agreement_intervals.item_intervals(coefficients, level=settings.level, seed=settings.seed)
     found = {axis: _with_interval(pending[axis], end) for axis, end in zip(pending, ends, strict=True)}
     return {axis: point if not isinstance(point, _Point) else found[axis] for axis, point in points.items()}
 
@@ -686,17 +710,16 @@ def _given_reference(measured: _Measured, settings: _Settings, *, positive: bool
     return _share(hits, measured, settings, _level_left_out(measured), nothing)
 
 
-def _coefficient_point(
-    value: float | None,
-    coefficient: Callable[[], Coefficient],
-    n: int,
-    left_out: Mapping[str, int],
+def _point(
+    coefficient: Coefficient, value: float | None, *, n: int, left_out: Mapping[str, int], share: bool = False
 ) -> _Point | NotEstimable:
-    excluded = sum(left_out.values())
-    if value is None:
-        reason = "no variation: all labels are the same" if n else "no item has both labels"
-        return NotEstimable(reason=reason, n=n, excluded=excluded, left_out=left_out, statistic="value")
-    return _Point(value=value, n=n, excluded=excluded, coefficient=coefficient(), left_out=left_out)
+    """Return a coefficient of `n` items, or why it has no value."""
+    left_out = {reason: number for reason, number in left_out.items() if number}
+    facts: dict[str, Any] = {"n": n, "excluded": sum(left_out.values()), "left_out": left_out}
+    if value is None or n < 2:
+        reason = "no variation: all labels are the same" if n > 1 else f"{n} item(s) with both labels: needs two"
+        return NotEstimable(reason=reason, statistic="rate" if share else "value", **facts)
+    return _Point(value=value, coefficient=coefficient, share=share, **facts)
 
 
 def _kappa(measured: _Measured) -> _Point | NotEstimable:
@@ -705,11 +728,11 @@ def _kappa(measured: _Measured) -> _Point | NotEstimable:
         return unlike
     x, y = _codes(measured)
     n_levels = len(measured.ratings.levels)
-    return _coefficient_point(
+    return _point(
+        agreement_intervals.kappa(x, y, measured.counts, n_levels=n_levels),
         agreement.cohen_kappa(x[measured.row], y[measured.row]),
-        lambda: agreement_intervals.kappa(x, y, measured.counts, n_levels=n_levels),
-        measured.number(~np.isnan(x)),
-        _level_left_out(measured),
+        n=measured.number(~np.isnan(x)),
+        left_out=_level_left_out(measured),
     )
 
 
@@ -719,11 +742,11 @@ def _ac1(measured: _Measured) -> _Point | NotEstimable:
         return unlike
     x, y = _codes(measured)
     n_levels = max(2, len(measured.ratings.levels))
-    return _coefficient_point(
+    return _point(
+        agreement_intervals.ac1(x, y, measured.counts, n_levels=n_levels),
         agreement.gwet_ac1(np.column_stack([x, y])[measured.row], n_categories=n_levels),
-        lambda: agreement_intervals.ac1(x, y, measured.counts, n_levels=n_levels),
-        measured.number(~np.isnan(x)),
-        _level_left_out(measured),
+        n=measured.number(~np.isnan(x)),
+        left_out=_level_left_out(measured),
     )
 
 
@@ -734,11 +757,11 @@ def _quadratic(measured: _Measured) -> _Point | NotEstimable:
     if ratings.kind == "nominal":
         return NotEstimable(reason="labels have no order: give `scale`", statistic="value")
     x, y = measured.reference, measured.judge
-    return _coefficient_point(
+    return _point(
+        agreement_intervals.mean_quadratic_kappa(x[:, None], y[:, None], measured.counts),
         agreement.concordance(x[measured.row], y[measured.row]),
-        lambda: agreement_intervals.mean_quadratic_kappa(x[:, None], y[:, None], measured.counts),
-        measured.number(~(np.isnan(x) | np.isnan(y))),
-        measured.left_out(),
+        n=measured.number(~(np.isnan(x) | np.isnan(y))),
+        left_out=measured.left_out(),
     )
 
 
@@ -767,52 +790,28 @@ def _averaged(measured: _Measured, own: Array) -> _Point | NotEstimable:
     """Agreement of `own` (rows × people) with the reference of the others, averaged over people."""
     both = ~(np.isnan(own) | np.isnan(measured.others))
     n = measured.number(np.asarray(both.any(axis=1)))
-    left_out = {"no reference of the others": measured.number(measured.rated) - n}
-    left_out = {reason: number for reason, number in left_out.items() if number}
-    if measured.ratings.kind == "nominal":
+    share = measured.ratings.kind == "nominal"
+    if share:
         hits = np.where(both, own == measured.others, np.nan)
         coefficient = agreement_intervals.mean_share(hits, measured.counts)
     else:
         coefficient = agreement_intervals.mean_quadratic_kappa(own, measured.others, measured.counts)
-    value = float(coefficient.score((measured.counts @ coefficient.sums)[None])[0]) if n else np.nan
-    if np.isnan(value):
-        reason = "no variation: all labels are the same" if n else "no item has the labels of two people"
-        return NotEstimable(reason=reason, n=n, excluded=sum(left_out.values()), statistic=_ceiling_statistic(measured))
-    return _Point(
-        value=value,
-        n=n,
-        excluded=sum(left_out.values()),
-        coefficient=coefficient,
-        left_out=left_out,
-        share=measured.ratings.kind == "nominal",
-    )
+    left_out = {"no reference of the others": measured.number(measured.rated) - n}
+    return _point(coefficient, coefficient.value if n else None, n=n, left_out=left_out, share=share)
 
 
 _ALPHA_LEVELS: dict[LabelKind, agreement.Level] = {"nominal": "nominal", "ordinal": "ordinal", "numeric": "interval"}
 
 
 def _alpha(measured: _Measured) -> _Point | NotEstimable:
-    ratings = measured.ratings
-    level = _ALPHA_LEVELS[ratings.kind]
     paired = (~np.isnan(measured.values)).sum(axis=1) >= 2
-    n = measured.number(paired)
-    if not n:
+    if not paired.any():
         return NotEstimable(reason="no item has the labels of two people", statistic="value")
-    left_out = {"one person's label": measured.number(measured.rated & ~paired)}
+    level = _ALPHA_LEVELS[measured.ratings.kind]
+    # Numbers that are all different would need a table of all pairs; sums do not.
     coefficient = agreement_intervals.alpha(measured.values, measured.counts, level=level)
-    value = float(coefficient.score((measured.counts @ coefficient.sums)[None])[0])
-    return _coefficient_point(
-        None if np.isnan(value) else value,
-        lambda: coefficient,
-        n,
-        {reason: number for reason, number in left_out.items() if number},
-    )
-
-
-def _test(measured: _Measured, settings: _Settings) -> AnnotatorTest:
-    ratings = measured.ratings
-    likeness: Literal["same", "distance"] = "same" if ratings.kind == "nominal" else "distance"
-    return annotator_test(ratings.values, ratings.judge_values, likeness=likeness, epsilon=settings.epsilon)
+    left_out = {"one person's label": measured.number(measured.rated & ~paired)}
+    return _point(coefficient, coefficient.value, n=measured.number(paired), left_out=left_out)
 
 
 def _annotator_readings(measured: _Measured, settings: _Settings) -> dict[str, Reading | _Point]:
@@ -820,9 +819,9 @@ def _annotator_readings(measured: _Measured, settings: _Settings) -> dict[str, R
     ratings = measured.ratings
     if ratings.judge is None:
         return dict.fromkeys(names, NotEstimable(reason=_PEOPLE_ALONE))
-    if len(ratings.people) < 2:
+    test = measured.test
+    if test is None:
         return dict.fromkeys(names, NotEstimable(reason="one person: the test needs two, better three"))
-    test = _test(measured, settings)
     if not test.tested.any():
         reason = f"no person has {FEWEST_ITEMS} items with labels of another person and of the judge"
         return dict.fromkeys(names, NotEstimable(reason=reason, n=0, excluded=len(ratings.people)))
@@ -908,12 +907,11 @@ def _disagreements(measured: _Measured) -> pd.DataFrame:
 
 def _people(measured: _Measured, settings: _Settings) -> pd.DataFrame:
     ratings = measured.ratings
-    test = _test(measured, settings) if ratings.judge is not None and len(ratings.people) > 1 else None
     rows = []
     for j, name in enumerate(ratings.people):
         row: dict[str, Any] = {"person": name, "n": int((~np.isnan(ratings.values[:, j])).sum())}
         row |= _against_others(measured, settings, j)
-        rows.append(row | _test_row(test, j, settings))
+        rows.append(row | _test_row(measured.test, j, settings))
     table: pd.DataFrame = pd.DataFrame(rows)
     return table
 
@@ -924,13 +922,11 @@ def _against_others(measured: _Measured, settings: _Settings, j: int) -> dict[st
     others = measured.others[:, j]
     for prefix, own in (("", measured.values[:, j]), ("judge_", measured.judge)):
         both = ~(np.isnan(own) | np.isnan(others))
-        hits = np.where(both, own == others, np.nan)
-        reading = _share(hits, measured, settings, {}, "nothing to compare with")
-        found = reading if isinstance(reading, Estimate) and measured.ratings.levels else None
-        cells[f"{prefix}n_compared"] = measured.number(both)
-        cells[f"{prefix}accuracy"] = found.value if found else None
-        cells[f"{prefix}accuracy_low"] = found.ci_low if found else None
-        cells[f"{prefix}accuracy_high"] = found.ci_high if found else None
+        n, right = measured.number(both), measured.number(both & (own == others))
+        share = right / n if n and measured.ratings.levels else None
+        low, high = (None, None) if share is None else proportions.wilson(right, n, level=settings.level)
+        cells |= {f"{prefix}n_compared": n, f"{prefix}accuracy": share}
+        cells |= {f"{prefix}accuracy_low": low, f"{prefix}accuracy_high": high}
     return cells
 
 
