@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -17,16 +17,30 @@ from jrh_mlflow.cli.printing import print_table
 from jrh_mlflow.outputs import check_free
 
 if TYPE_CHECKING:
+    from jrh_mlflow.alignment.validate_alignment import SplitCheck
     from jrh_mlflow.evaluation.validate import Check, Map
+    from jrh_mlflow.evaluation.validate_corrected import CorrectionCheck
     from jrh_mlflow.stats.coverage import Cell
+    from jrh_mlflow.suites import Suite
 
 _COLUMNS = {"axis": "", "design": "", "interval": "", "truth": ".3f", "bias": "+.4f", "coverage": ".3f", "verdict": ""}
 """Field of a check to how it is printed; the axis is called its estimator."""
+_CORRECTED = {"scenario": "", "bias": "+.4f", "coverage": ".3f", "width": ".3f", "naive_coverage": ".3f"}
+_CORRECTED |= {"people_coverage": ".3f", "people_width": ".3f", "refused": ".3f", "verdict": ""}
+_PARTS = ("judges", "intervals", "corrected", "alignment")
+"""What is simulated; all but the second by seeds."""
+_DRAWS_PER_SEED = 20
+"""Corrected rates are quick to draw: so many for one simulated judge."""
+_SPLITS = 400
 
 
 @click.command()
 @click.option(
-    "--seeds", type=click.IntRange(0), default=500, show_default=True, help="Simulated judges per design; 0: none."
+    "--seeds",
+    type=click.IntRange(0),
+    default=500,
+    show_default=True,
+    help="Simulated judges per design, a twentieth of the corrected rates; 0: none.",
 )
 @click.option(
     "--draws",
@@ -35,6 +49,7 @@ _COLUMNS = {"axis": "", "design": "", "interval": "", "truth": ".3f", "bias": "+
     show_default=True,
     help="Simulations per cell of 12 calls per task; 0: none.",
 )
+@click.option("--only", "parts", multiple=True, type=click.Choice(_PARTS), help="This part, or these [all].")
 @click.option("--icc", "iccs", multiple=True, type=click.FloatRange(0, 1, max_open=True), help="ICCs [0, .1, .3, .6].")
 @click.option("--seed", default=0, show_default=True, help="Of all simulations.")
 @click.option("--workers", type=click.IntRange(1), help="Processes [all cores; 1 with --quick].")
@@ -45,6 +60,7 @@ _COLUMNS = {"axis": "", "design": "", "interval": "", "truth": ".3f", "bias": "+
 def validate(
     seeds: int,
     draws: int,
+    parts: tuple[str, ...],
     iccs: tuple[float, ...],
     seed: int,
     workers: int | None,
@@ -60,6 +76,9 @@ def validate(
     (those over .5 are their mirror) and tasks that differ by an intraclass correlation of 0 to .6; 2 and 4 calls by
     exact sums, 12 by simulation. Replicates: a judge without noise, asked five times, must read the same.
 
+    Corrected: bias, coverage and width of corrected rates, beside the judge's own mean. Alignment: what is said of
+    optimisers of known worth.
+
     Fails (exit code 1) when a 95 % interval covers the truth less than 93 % of the time, or a plain one more than
     97.5 %, by three standard errors of the simulation. The result depends on the seed, never on the workers.
 
@@ -67,38 +86,130 @@ def validate(
     """
     from jrh_mlflow.errors import GateError
     from jrh_mlflow.evaluation import validate as validation
-    from jrh_mlflow.stats import coverage
-    from jrh_mlflow.suites import datasheet_suite
 
     if output:
         check_free(output, force=force)
     seeds, draws = (min(seeds, 20), min(draws, 5)) if quick else (seeds, draws)
     if 0 < seeds < 20:
         raise click.UsageError("--seeds must be at least 20: coverage from fewer says nothing.")
-    suite = datasheet_suite(n_tasks=10, depth=3) if quick else datasheet_suite()
     with validation.worker_map(workers or (1 if quick else os.cpu_count() or 1)) as apply:
-        checks = validation.validate(n_seeds=seeds, suite=suite, seed=seed, apply=_shown(apply, "judges"))
-        cells = validation.check_intervals(
-            n_tasks=coverage.N_TASKS[:1] if quick else coverage.N_TASKS,
-            iccs=iccs or coverage.ICCS,
-            draws=draws,
-            seed=seed,
-            apply=_shown(apply, "intervals"),
-        )
-    moved = validation.moved_by_replicates(suite)
-    facts = {"seed": seed, "estimators": checks, "intervals": cells, "moved_by_replicates": moved}
+        asked = tuple(part for part in parts or _PARTS if seeds or part == "intervals")
+        found = _run(_Size(seeds=seeds, draws=draws, iccs=iccs, seed=seed, quick=quick, parts=asked), apply)
+    facts = {"seed": seed, **found.facts}
     text = json.dumps(facts, default=asdict)
     if output:
         output.write_text(text + "\n", encoding="utf-8")
     if as_json:
         click.echo(text)
     else:
-        _print_checks(checks)
-        _print_cells(cells)
-        click.echo(f"Five replicates of one answer: {sum(moved.values())} of {len(moved)} clustered intervals move.")
-    failures = validation.failures(checks, cells, moved)
-    if failures:
-        raise GateError(f"{len(failures)} interval(s) miss their promise, first {failures[0]}.")
+        found.show()
+    if found.failures:
+        raise GateError(f"{len(found.failures)} promise(s) missed, first {found.failures[0]}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Size:
+    """How much is simulated."""
+
+    seeds: int
+    draws: int
+    iccs: tuple[float, ...]
+    seed: int
+    quick: bool
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """All rows by part, empty where it did not run."""
+
+    checks: Sequence[Check] = ()
+    cells: Sequence[Cell] = ()
+    moved: Mapping[str, bool] = field(default_factory=dict)
+    corrected: Sequence[CorrectionCheck] = ()
+    alignment: Sequence[SplitCheck] = ()
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What is written as JSON."""
+        return {
+            "estimators": self.checks,
+            "intervals": self.cells,
+            "moved_by_replicates": self.moved,
+            "corrected": self.corrected,
+            "alignment": self.alignment,
+        }
+
+    @property
+    def failures(self) -> list[str]:
+        """What misses its promise."""
+        from jrh_mlflow.evaluation.validate import failures
+
+        people = [f"{check.scenario}: {check.verdict}" for check in self.corrected if check.fails]
+        people += [str(check) for check in self.alignment if check.fails]
+        return failures(self.checks, self.cells, self.moved) + people
+
+    def show(self) -> None:
+        """Print a table per part."""
+        _print_checks(self.checks, "judges")
+        if self.cells:
+            _print_cells(self.cells)
+        if self.moved:
+            moved = sum(self.moved.values())
+            click.echo(f"Five replicates of one answer: {moved} of {len(self.moved)} clustered intervals move.\n")
+        _print_corrected(self.corrected)
+        _print_alignment(self.alignment)
+
+
+def _run(size: _Size, apply: Map) -> _Found:
+    found: dict[str, Any] = {}
+    for part in size.parts:
+        found |= _RUN[part](size, _shown(apply, part))
+    return _Found(**found)
+
+
+def _judges(size: _Size, apply: Map) -> dict[str, Any]:
+    from jrh_mlflow.evaluation.validate import validate
+
+    return {"checks": validate(n_seeds=size.seeds, suite=_suite(size), seed=size.seed, apply=apply)}
+
+
+def _intervals(size: _Size, apply: Map) -> dict[str, Any]:
+    from jrh_mlflow.evaluation.validate import check_intervals, moved_by_replicates
+    from jrh_mlflow.stats import coverage
+
+    n_tasks = coverage.N_TASKS[:1] if size.quick else coverage.N_TASKS
+    iccs = size.iccs or coverage.ICCS
+    cells = check_intervals(n_tasks=n_tasks, iccs=iccs, draws=size.draws, seed=size.seed, apply=apply)
+    return {"cells": cells, "moved": moved_by_replicates(_suite(size))}
+
+
+def _suite(size: _Size) -> Suite:
+    from jrh_mlflow.suites import datasheet_suite
+
+    return datasheet_suite(n_tasks=10, depth=3) if size.quick else datasheet_suite()
+
+
+def _corrected(size: _Size, apply: Map) -> dict[str, Any]:
+    from jrh_mlflow.evaluation.validate_corrected import SCENARIOS, STATED, validate_corrected
+
+    n_draws = size.seeds * (_DRAWS_PER_SEED // 4 if size.quick else _DRAWS_PER_SEED)
+    scenarios = STATED if size.quick else SCENARIOS
+    return {"corrected": validate_corrected(n_draws=n_draws, scenarios=scenarios, seed=size.seed, apply=apply)}
+
+
+def _alignment(size: _Size, _: Map) -> dict[str, Any]:
+    from jrh_mlflow.alignment.validate_alignment import check_alignment
+
+    return {"alignment": check_alignment(splits=_SPLITS, seed=size.seed)}
+
+
+_RUN: dict[str, Callable[[_Size, Map], dict[str, Any]]] = {
+    "judges": _judges,
+    "intervals": _intervals,
+    "corrected": _corrected,
+    "alignment": _alignment,
+}
 
 
 def _shown(apply: Map, unit: str) -> Map:
@@ -112,14 +223,52 @@ def _shown(apply: Map, unit: str) -> Map:
     return shown
 
 
-def _print_checks(checks: Sequence[Check]) -> None:
+def _print_checks(checks: Sequence[Check], drawn: str) -> None:
     from jrh_mlflow.evaluation.validate import summary
 
     if not checks:
         return
     rows = [[format(getattr(check, name), how) for name, how in _COLUMNS.items()] for check in checks]
     print_table(["estimator", *list(_COLUMNS)[1:]], rows)
-    click.echo(f"\n{checks[0].n_seeds} simulated judges per design: {summary(checks)}\n")
+    click.echo(f"\n{checks[0].n_seeds} simulated {drawn} per design: {summary(checks)}\n")
+
+
+def _print_corrected(checks: Sequence[CorrectionCheck]) -> None:
+    if not checks:
+        return
+    rows = [
+        ["" if (value := getattr(check, name)) is None else format(value, how) for name, how in _CORRECTED.items()]
+        for check in checks
+    ]
+    print_table([name.replace("_", " ") for name in _CORRECTED], rows)
+    click.echo(_CORRECTED_LEGEND.format(n=checks[0].n_draws))
+
+
+_CORRECTED_LEGEND = """
+Corrected rates, {n:,} draws per scenario. naive: the judge's own mean; people: the labels alone, where they are a random
+sample. Labels are taken out of the items unless they are from elsewhere, which the estimate is not told. refused: share
+of draws in which the judge may know nothing, so that people alone are read, or nothing.
+"""
+
+
+def _print_alignment(checks: Sequence[SplitCheck]) -> None:
+    if not checks:
+        return
+    said = list(checks[0].shares)
+    rows = [
+        [
+            check.optimiser,
+            f"{check.accuracy:g}",
+            str(check.held_out),
+            f"{check.in_training:+.3f}",
+            f"{check.truth:+.3f}",
+            *(f"{check.shares[word]:.3f}" for word in said),
+            "FAILS" if check.fails else "ok",
+        ]
+        for check in checks
+    ]
+    print_table(["optimiser", "judge", "held out", "in training", "held-out truth", *said, "verdict"], rows)
+    click.echo(f"\n{checks[0].splits} simulated splits per row: how often each was said.\n")
 
 
 def _print_cells(cells: Sequence[Cell]) -> None:

@@ -121,12 +121,22 @@ class _Data:
         """The judge's values on all items, as far as it is known which these are; the first gives the estimate.
 
         Labels drawn at random leave a rest that is like the whole. Others do not: where the labelled items were taken
-        out, they belong to the whole, and where they come from elsewhere they do not.
+        out, they belong to the whole, and where they come from elsewhere they do not. Known probabilities are those of
+        being taken out, and so are all verdicts of a kind that the rest has no more of.
         """
-        whole = np.concatenate([self.verdicts, self.judge])
         if self.method == "PPI++" or self.labelled_apart:
             return (self.verdicts,)
-        return (whole,) if self.labelled_apart is False else (self.verdicts, whole)
+        whole = np.concatenate([self.verdicts, self.judge])
+        if self.labelled_apart is False:
+            return (whole,)
+        taken = self.weights is not None or len(np.setdiff1d(self.judge, self.verdicts)) > 0
+        return (whole, self.verdicts) if taken and self.sampling != "stratified" else (self.verdicts, whole)
+
+    @property
+    def only_verdict(self) -> float | None:
+        """What the judge says of every item; None where it says two things."""
+        said = np.unique(self.populations[0])
+        return float(said[0]) if len(said) == 1 else None
 
 
 def correct_rate(
@@ -236,8 +246,8 @@ def _useless(data: _Data) -> str | None:
     if data.method == "two strata":
         # se + sp > 1 exactly where people pass more of what the judge passes: no shares are needed.
         found = rates.youden(data.human, data.judge, level=data.level)
-        if len(np.unique(data.verdicts)) == 1:
-            return f"the judge says {_said(float(data.verdicts[0]))} of every item, so it tells nothing"
+        if data.only_verdict is not None:
+            return f"the judge says {_said(data.only_verdict)} of every item, so it tells nothing"
     else:
         found = rates.youden(data.judge, data.human, data.weights, level=data.level)
     if found is None:
@@ -261,10 +271,9 @@ def _refused(data: _Data, reason: str) -> CorrectedRate:
 
 
 def _people_only(data: _Data) -> Reading:
-    one_verdict = data.sampling == "by_verdict" and len(np.unique(data.verdicts)) == 1
-    if one_verdict and data.weights is None:
+    if data.method == "two strata" and data.only_verdict is not None:
         # All items are one stratum, and its labels a random sample of it.
-        data = replace(data, human=data.human[data.judge == data.verdicts[0]])
+        data = replace(data, human=data.human[data.judge == data.only_verdict])
     elif not data.people_alone:
         return NotEstimable(reason=_DRAWN[data.sampling], n=len(data.human))
     if not len(data.human):
@@ -290,7 +299,7 @@ def _error_rates(data: _Data) -> tuple[Mean, Mean]:
         weights = np.ones(len(data.judge))
         for value in np.unique(data.judge):
             here = data.judge == value
-            weights[here] = (data.verdicts == value).sum() / here.sum()
+            weights[here] = (data.populations[0] == value).sum() / here.sum()
     parts = [_part(data.judge, weights, data.human == value) for value in (1.0, 0.0)]
     yes, no = (bounded_mean(*part, level=data.level) for part in parts)
     return yes, no
@@ -363,7 +372,7 @@ def _shown_error_rates(data: _Data) -> tuple[Reading, Reading]:
     if not data.binary:
         missing = NotEstimable(reason="values are not all yes or no")
         return missing, missing
-    known = np.isin(data.judge, data.verdicts) if data.method == "two strata" else np.ones(len(data.judge), bool)
+    known = np.isin(data.judge, data.populations[0]) if data.method == "two strata" else np.ones(len(data.judge), bool)
     n_yes, n_no = int((data.human[known] == 1).sum()), int((data.human[known] == 0).sum())
     if not n_yes or not n_no:
         missing = NotEstimable(reason="people gave all labelled items the same label")
