@@ -25,8 +25,18 @@ if TYPE_CHECKING:
 
 _COLUMNS = {"axis": "", "design": "", "interval": "", "truth": ".3f", "bias": "+.4f", "coverage": ".3f", "verdict": ""}
 """Field of a check to how it is printed; the axis is called its estimator."""
-_CORRECTED = {"scenario": "", "bias": "+.4f", "coverage": ".3f", "width": ".3f", "naive_coverage": ".3f"}
-_CORRECTED |= {"people_coverage": ".3f", "people_width": ".3f", "refused": ".3f", "verdict": ""}
+_CORRECTED = {
+    "scenario": ("scenario", ""),
+    "bias": ("bias", "+.4f"),
+    "coverage": ("coverage", ".3f"),
+    "width": ("width", ".3f"),
+    "naive_coverage": ("naive", ".3f"),
+    "people_coverage": ("people", ".3f"),
+    "people_width": ("their width", ".3f"),
+    "refused": ("refused", ".3f"),
+    "verdict": ("verdict", ""),
+}
+"""Field of a check to its heading, and to how it is printed."""
 _PARTS = ("judges", "intervals", "corrected", "alignment")
 """What is simulated; all but the second by seeds."""
 _DRAWS_PER_SEED = 20
@@ -104,7 +114,7 @@ def validate(
     else:
         found.show()
     if found.failures:
-        raise GateError(f"{len(found.failures)} promise(s) missed, first {found.failures[0]}.")
+        raise GateError(f"{len(found.failures)} check(s) miss their promise, first {found.failures[0]}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,17 +247,17 @@ def _print_corrected(checks: Sequence[CorrectionCheck]) -> None:
     if not checks:
         return
     rows = [
-        ["" if (value := getattr(check, name)) is None else format(value, how) for name, how in _CORRECTED.items()]
+        ["" if (value := getattr(check, name)) is None else format(value, how) for name, (_, how) in _CORRECTED.items()]
         for check in checks
     ]
-    print_table([name.replace("_", " ") for name in _CORRECTED], rows)
+    print_table([heading for heading, _ in _CORRECTED.values()], rows)
     click.echo(_CORRECTED_LEGEND.format(n=checks[0].n_draws))
 
 
 _CORRECTED_LEGEND = """
-Corrected rates, {n:,} draws per scenario. naive: the judge's own mean; people: the labels alone, where they are a random
-sample. Labels are taken out of the items unless they are from elsewhere, which the estimate is not told. refused: share
-of draws in which the judge may know nothing, so that people alone are read, or nothing.
+Corrected rates, {n:,} draws per scenario. naive: coverage of the judge's own mean; people: of the labels alone,
+where they are a random sample. Labels are taken out of the items unless they are from elsewhere, which the estimate is
+not told. refused: share of draws in which the judge may know nothing, so that people alone are read, or nothing.
 """
 
 

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from jrh_mlflow.stats import Array, Codes
 
 Rng = np.random.Generator
 Design = Literal["random", "stratified", "by_verdict", "weighted"]
+DESIGNS: tuple[Design, ...] = get_args(Design)
 MOST_USED = 0.05
 """Share of draws in which a judge that knows nothing may be used."""
 _CHUNK = 100
@@ -90,7 +91,7 @@ STATED = (
     replace(_STRATIFIED, apart=True),
     _BY_VERDICT,
     replace(_BY_VERDICT, apart=True),
-    *(replace(_USELESS, design=design) for design in ("random", "stratified", "by_verdict")),
+    *(replace(_USELESS, design=design) for design in DESIGNS[:3]),
 )
 """Those that the promise names, and a judge that knows nothing."""
 _EDGES = tuple(
@@ -98,17 +99,17 @@ _EDGES = tuple(
     for (theta, n, total), (se, sp), design in product(
         ((0.01, 60, 400), (0.99, 60, 400), (0.95, 30, 200), (0.5, 30, 200), (0.97, 400, 10_000)),
         ((0.97, 0.9), (1.0, 1.0)),
-        ("random", "stratified", "by_verdict", "weighted"),
+        DESIGNS,
     )
 )
 SCENARIOS = (
     *STATED,
     replace(STATED[0], design="weighted"),
-    *(Scenario(theta=0.6, se=0.9, sp=0.8, ties=True, design=design) for design in ("random", "by_verdict")),
+    *(Scenario(theta=0.6, se=0.9, sp=0.8, ties=True, design=design) for design in (DESIGNS[0], DESIGNS[2])),
     _DIFFERENT,
     replace(_DIFFERENT, design="by_verdict"),
     replace(_DIFFERENT, second=0.7, n=200),
-    *(replace(_DIFFERENT, shared=True, apart=True, design=each) for each in ("random", "stratified", "by_verdict")),
+    *(replace(_DIFFERENT, shared=True, apart=True, design=each) for each in DESIGNS[:3]),
     replace(_DIFFERENT, theta=0.97, second=0.99, shared=True, apart=True, design="stratified"),
     *_EDGES,
 )
@@ -311,4 +312,3 @@ def _verdict(coverage: float | None, n: int, refused: float | None, total: int) 
     if coverage > HIGH:
         return "conservative"
     return "ok" if coverage >= LOW else "ok within the error of the draws"
-
