@@ -20,6 +20,7 @@ from jrh_mlflow.evaluation.agree import Agreement
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.records import choices, normalise
 from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
+from jrh_mlflow.schema.label_words import label_key, label_text, number_text
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table, refuse_rows
 from jrh_mlflow.text import hashed
@@ -342,10 +343,9 @@ def _which_are_a_pass(levels: frozenset[str], scale: Scale, where: str) -> str:
 
 
 def _text(cell: object) -> str:
-    """Write an answer so that 1, 1.0 and "1", and True and "true", are one."""
-    if isinstance(cell, float | np.floating) and float(cell).is_integer():
-        return str(int(cell))
-    return str(cell).strip().casefold()
+    """Write an answer so that 1, 1.0, "1" and "1.0", and True and "true", are one."""
+    key = label_key(label_text(cell) or str(cell).strip())
+    return key if isinstance(key, str) else number_text(key)
 
 
 def _is_number(text: str) -> bool:

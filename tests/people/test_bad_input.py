@@ -195,3 +195,77 @@ def test_a_deleted_label_is_none_and_the_one_before_it_counts_again(
     assert accuracy() == (pytest.approx(2 / 3), 3)
     mlflow.delete_assessment(trace_id=traces[0], assessment_id=deleted.assessment_id)
     assert accuracy() == (1.0, 3)
+
+
+PASSES = [True, False] * 20
+CALIBRATION = {"item": [f"c{n}" for n in range(40)], "judge": PASSES, "human": PASSES}
+
+
+def correcting(tmp_path: Path, verdicts: object, calibration: object) -> tuple[Path, Path]:
+    paths = tmp_path / "verdicts.csv", tmp_path / "labelled.csv"
+    for path, columns in zip(paths, (verdicts, calibration), strict=True):
+        pd.DataFrame(columns).to_csv(path, index=False)
+    return paths
+
+
+UNCORRECTED: dict[str, tuple[dict[str, list[Any]], dict[str, list[Any]], tuple[str, ...], str]] = {
+    "calibration items that are not in the population": (
+        {"item": [*CALIBRATION["item"][:9], *(f"v{n}" for n in range(91))], "judge": [True] * 100},
+        CALIBRATION,
+        (),
+        "c9",
+    ),
+    "no verdicts": ({"judge": []}, CALIBRATION, (), "verdicts"),
+    "no labels": ({"judge": PASSES}, {"judge": [], "human": []}, (), "labelled.csv has no rows"),
+    "all labels missing": (
+        {"judge": PASSES},
+        {"judge": PASSES, "human": [None] * 40},
+        (),
+        "No calibration item has both labels",
+    ),
+    "all verdicts missing": ({"judge": [None] * 3, "item": ["a", "b", "c"]}, CALIBRATION, (), "verdict"),
+    "a missing column": ({"judge": PASSES}, {"judge": PASSES, "humann": PASSES}, (), "Did you mean 'humann'"),
+    "neither pass nor fail": ({"judge": ["perhaps", "yes"] * 9}, CALIBRATION, (), "perhaps"),
+    "another scale": ({"judge": [1, 2, 3, 4, 5] * 9}, CALIBRATION, (), "positive"),
+    "two verdicts on one item": ({"judge": [True, False], "item": ["a", "a"]}, CALIBRATION, (), "'a'"),
+    "a weight that is none": (
+        {"judge": PASSES},
+        {**CALIBRATION, "weight": [-1.0] * 40},
+        ("--weights", "weight"),
+        "must be positive and finite",
+    ),
+    "a level that is none": ({"judge": PASSES}, CALIBRATION, ("--level", "95"), "level"),
+}
+
+
+@pytest.mark.parametrize("case", UNCORRECTED)
+def test_rates_that_cannot_be_corrected_are_refused_in_one_line(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts, calibration, options, said = UNCORRECTED[case]
+    done = jrh("correct", *correcting(tmp_path, verdicts, calibration), *options, capsys=capsys)
+    assert said in refused(done)
+
+
+@pytest.mark.parametrize("spelled", [["True", "False"], ["yes", "no"], [1, 0], ["1.0", "0.0"], [" PASS ", "fail"]])
+def test_verdicts_in_another_spelling_are_the_same(
+    spelled: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    errs = {**CALIBRATION, "human": [*PASSES[:38], False, True]}
+    plain = jrh("correct", *correcting(tmp_path, {"judge": PASSES}, errs), "--json", capsys=capsys)
+    other = jrh("correct", *correcting(tmp_path, {"judge": spelled * 20}, errs), "--json", capsys=capsys)
+    assert read(plain)["estimate"] == read(other)["estimate"]
+
+
+def test_a_judge_that_tells_nothing_apart_leaves_the_people_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calibration = {"judge": [True, True, False, False] * 10, "human": PASSES}
+    paths = correcting(tmp_path, {"judge": PASSES}, calibration)
+    found = read(jrh("correct", *paths, "--json", capsys=capsys))
+    assert (found["method"], found["estimate"]["n"]) == ("people only", 40)
+    assert found["estimate"]["value"] == pytest.approx(0.5)
+    assert found["note"]
+    refused_rate = read(jrh("correct", *paths, "--sampling", "stratified", "--json", capsys=capsys))["estimate"]
+    assert refused_rate["reason"]
+    assert "value" not in refused_rate
