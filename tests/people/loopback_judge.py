@@ -41,9 +41,14 @@ def judging(rated: RatedStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat
 def _answer(body: dict[str, Any], truth: dict[str, bool]) -> str:
     text = json.dumps(body["messages"])
     number = next(found for found in re.findall(r"\d+", text) if found in truth)
-    aligned = GUIDELINE in text
-    right = _draw(number, "aligned" if aligned else "lenient") < (0.95 if aligned else 0.9 if truth[number] else 0.3)
-    return verdict(truth[number] == right, rationale=f"Read {number}.")
+    said = answer(number, truth[number], aligned=GUIDELINE in text)
+    return verdict(said, rationale=f"Read {number}.")
+
+
+def answer(number: str, truth: bool, *, aligned: bool) -> bool:
+    """What the model says about the trace with this number."""
+    accuracy = 0.95 if aligned else 0.9 if truth else 0.3
+    return truth if _draw(number, "aligned" if aligned else "lenient") < accuracy else not truth
 
 
 def _draw(*parts: str) -> float:

@@ -12,25 +12,28 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from mlflow.entities import Trace
 from sklearn.metrics import cohen_kappa_score
 
 import jrh_mlflow as jrh
 from jrh_mlflow.schema.estimates import Estimate
 from tests.people import command
+from tests.people.loopback_judge import GUIDELINE, AddsGuideline, answer, judging, lenient_judge
 from tests.people.rated_store import JUDGE, RatedStore
 
 HUMAN_SIDE = ("agreement/human_ceiling", "agreement/human_alpha")
 
 
 @pytest.fixture(scope="module")
-def agreement(rated: RatedStore) -> jrh.Agreement:
+def agreement(rated: RatedStore) -> Any:
     return jrh.agree(rated.source, tracking_uri=rated.uri, group="category")
 
 
-def value_of(result: jrh.Agreement, axis: str) -> float:
+def value_of(result: Any, axis: str) -> float:
     estimate = result.estimates[axis]
     assert isinstance(estimate, Estimate), (axis, estimate)
     assert estimate.n > 0
@@ -43,9 +46,7 @@ def compared(rated: RatedStore) -> pd.DataFrame:
     return pd.DataFrame({"people": rated.majority, "judge": rated.judge}).dropna().astype(bool)
 
 
-def test_the_judges_numbers_are_those_of_the_labels_that_were_written(
-    rated: RatedStore, agreement: jrh.Agreement
-) -> None:
+def test_the_judges_numbers_are_those_of_the_labels_that_were_written(rated: RatedStore, agreement: Any) -> None:
     both = compared(rated)
     assert agreement.estimates["agreement/accuracy"].n == len(both) < 300
     assert value_of(agreement, "agreement/accuracy") == pytest.approx((both["people"] == both["judge"]).mean())
@@ -57,7 +58,7 @@ def test_the_judges_numbers_are_those_of_the_labels_that_were_written(
     assert agreement.confusion.to_numpy().sum() == len(both)
 
 
-def test_the_ceiling_is_each_person_against_the_others(rated: RatedStore, agreement: jrh.Agreement) -> None:
+def test_the_ceiling_is_each_person_against_the_others(rated: RatedStore, agreement: Any) -> None:
     shares, judges = [], []
     for who in rated.people:
         others = rated.people.drop(columns=who)
@@ -71,7 +72,7 @@ def test_the_ceiling_is_each_person_against_the_others(rated: RatedStore, agreem
     assert value_of(agreement, "agreement/judge_on_ceiling") == pytest.approx(sum(judges) / len(judges))
 
 
-def test_alpha_is_one_minus_observed_over_expected_disagreement(rated: RatedStore, agreement: jrh.Agreement) -> None:
+def test_alpha_is_one_minus_observed_over_expected_disagreement(rated: RatedStore, agreement: Any) -> None:
     labels = [row.dropna().tolist() for _, row in rated.people.iterrows()]
     units = [unit for unit in labels if len(unit) > 1]
     pairs = [(a != b, len(unit) - 1) for unit in units for a, b in permutations(unit, 2)]
@@ -82,7 +83,7 @@ def test_alpha_is_one_minus_observed_over_expected_disagreement(rated: RatedStor
     assert value_of(agreement, "agreement/human_alpha") == pytest.approx(1 - observed / expected)
 
 
-def test_each_category_is_read_by_itself(rated: RatedStore, agreement: jrh.Agreement) -> None:
+def test_each_category_is_read_by_itself(rated: RatedStore, agreement: Any) -> None:
     both = compared(rated)
     category = rated.traces.set_index("item")["category"][both.index]
     assert set(agreement.groups) == set(category)
@@ -92,7 +93,7 @@ def test_each_category_is_read_by_itself(rated: RatedStore, agreement: jrh.Agree
         assert (read.n, read.value) == (len(group), pytest.approx((group["people"] == group["judge"]).mean()))
 
 
-def test_the_run_holds_the_numbers_and_links_to_the_traces(rated: RatedStore, agreement: jrh.Agreement) -> None:
+def test_the_run_holds_the_numbers_and_links_to_the_traces(rated: RatedStore, agreement: Any) -> None:
     client = MlflowClient(tracking_uri=rated.uri)
     run = client.get_run(agreement.run_id)
     assert run.data.tags["jrh.kind"] == "agree"
@@ -106,7 +107,7 @@ def test_the_run_holds_the_numbers_and_links_to_the_traces(rated: RatedStore, ag
 
 
 def test_the_command_prints_what_the_function_returns(
-    rated: RatedStore, agreement: jrh.Agreement, capsys: pytest.CaptureFixture[str]
+    rated: RatedStore, agreement: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = command.jrh("agree", rated.source, "--tracking-uri", rated.uri, "--no-log", "--json", capsys=capsys)
     assert done.code == 0, done
@@ -119,7 +120,7 @@ def test_the_command_prints_what_the_function_returns(
 
 
 def test_what_judge_and_code_say_changes_nothing_that_is_read_of_people(
-    rated: RatedStore, agreement: jrh.Agreement, tmp_path: Path
+    rated: RatedStore, agreement: Any, tmp_path: Path
 ) -> None:
     """Every verdict of the judge and of code is turned into its opposite, in a copy of the store."""
     copy = tmp_path / "mlflow.db"
@@ -138,3 +139,79 @@ def test_what_judge_and_code_say_changes_nothing_that_is_read_of_people(
     assert agreement.confusion.sum(axis=1).tolist() == flipped.confusion.sum(axis=1).tolist()
     assert value_of(flipped, "agreement/accuracy") == pytest.approx(1 - value_of(agreement, "agreement/accuracy"))
     assert JUDGE in agreement.judge.values()
+
+
+def fetched(rated: RatedStore, most: int = 300) -> list[Trace]:
+    client = MlflowClient(tracking_uri=rated.uri)
+    return list(client.search_traces(locations=[rated.experiment_id], max_results=most))
+
+
+def test_an_optimiser_that_helps_is_believed_on_traces_that_it_has_not_seen(
+    rated: RatedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = AddsGuideline()
+    optimizer = jrh.CheckedOptimizer(inner, tracking_uri=rated.uri)
+    with judging(rated, monkeypatch) as server:
+        judge = lenient_judge()
+        aligned = judge.align(fetched(rated), optimizer=optimizer)
+        asked = [json.dumps(body["messages"]) for body in server.bodies]
+    result = optimizer.result
+    assert result is not None
+    assert result.decision == "better"
+    assert GUIDELINE in aligned.instructions
+    assert not any("example.com" in text for text in asked)  # what people said is not shown to the judge
+    run = MlflowClient(tracking_uri=rated.uri).get_run(result.run_id)
+    assert run.data.tags["jrh.kind"] == "align"
+    # Before and after, from the labels of people and the answers of the loopback model on traces that were held out.
+    people, number = rated.majority.astype(bool), rated.traces.set_index("item")["question"].str.extract(r"(\d+)")[0]
+    held_out = people.index.difference(inner.seen)
+    truth = rated.traces.set_index("item")["truth"]
+    gains = [
+        (answer(number[item], truth[item], aligned=True) == people[item]) * 1.0
+        - (answer(number[item], truth[item], aligned=False) == people[item])
+        for item in held_out
+    ]
+    assert sum(gains) / len(gains) == pytest.approx(result.difference.value)
+
+
+def calibration(rated: RatedStore) -> pd.DataFrame:
+    return compared(rated).rename(columns={"people": "human"}).rename_axis("item").reset_index()
+
+
+def test_rates_are_corrected_as_the_formulas_say(rated: RatedStore) -> None:
+    labelled = calibration(rated)
+    verdicts = [True] * 520 + [False] * 180
+    p, judge, human = 520 / 700, labelled["judge"].astype(float), labelled["human"].astype(float)
+    sensitivity, specificity = judge[human == 1].mean(), 1 - judge[human == 0].mean()
+    by_hand = {
+        "stratified": (p + specificity - 1) / (sensitivity + specificity - 1),
+        "by_verdict": p * human[judge == 1].mean() + (1 - p) * human[judge == 0].mean(),
+    }
+    weight = judge.cov(human, ddof=0) / ((1 + len(labelled) / 700) * judge.var(ddof=0))
+    by_hand["random"] = human.mean() + weight * (p - judge.mean())
+    for sampling, expected in by_hand.items():
+        done = jrh.correct(verdicts, labelled[["judge", "human"]], sampling=sampling)
+        assert isinstance(done.estimate, Estimate)
+        assert done.estimate.value == pytest.approx(expected, abs=2e-3 if sampling != "random" else 1e-9), sampling
+        assert done.estimate.ci_low < expected < done.estimate.ci_high
+        assert done.naive.value == pytest.approx(p)
+
+
+def test_the_corrected_rate_stands_beside_mlflows_mean_in_its_run(
+    rated: RatedStore, agreement: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", rated.uri)
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "2")
+    rows = [{"inputs": {"question": row.question}, "outputs": row.answer} for row in rated.traces[:20].itertuples()]
+    with judging(rated, monkeypatch):
+        result = mlflow.genai.evaluate(data=rows, scorers=[lenient_judge()])
+    done = jrh.correct(result, agreement, log=True)
+    metrics = MlflowClient(tracking_uri=rated.uri).get_run(result.run_id).data.metrics
+    assert done.naive.value == pytest.approx(metrics["correct/mean"])
+    assert isinstance(done.estimate, Estimate)
+    assert metrics["correct/corrected/value"] == done.estimate.value
+    assert metrics["correct/corrected/ci_low"] <= done.estimate.value <= metrics["correct/corrected/ci_high"]
+    labelled = calibration(rated)
+    judge, human = labelled["judge"].astype(float), labelled["human"].astype(float)
+    weight = judge.cov(human, ddof=0) / ((1 + len(labelled) / len(rows)) * judge.var(ddof=0))
+    assert done.estimate.value == pytest.approx(human.mean() + weight * (metrics["correct/mean"] - judge.mean()))
