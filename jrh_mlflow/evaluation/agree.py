@@ -269,6 +269,8 @@ def agree(
     )
     if positive is None and rated.positive in ratings.levels:
         positive = rated.positive
+    if ratings.judge is not None and not rated.facts:
+        rated = replace(rated, facts={"name": ratings.judge})
     report = measure_agreement(ratings, positive=positive, epsilon=epsilon, seed=seed)
     done = Agreement(report=report, source=rated, seed=seed)
     if not log:

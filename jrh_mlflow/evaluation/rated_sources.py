@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.evaluation.compare import run_id_of
 from jrh_mlflow.evaluation.evaluate import Evaluation
+from jrh_mlflow.measures.agreement import IS_JUDGE
 from jrh_mlflow.reports.agreement import LINK
 from jrh_mlflow.schema.items import BASELINE, is_scale
 from jrh_mlflow.schema.label_words import label_text
@@ -144,7 +145,8 @@ def _from_table(
     for role, column in named.items():
         if column not in table:
             raise RecipeError(f"The table has no column {column!r}.{present(table, column)}{_melted(role, named)}")
-    frame = _safe(pd.DataFrame({column: table.cells(column) for column in named.values()}, dtype=object))
+    marks = [IS_JUDGE] if IS_JUDGE in table else []
+    frame = _safe(pd.DataFrame({column: table.cells(column) for column in (*named.values(), *marks)}, dtype=object))
     items = map(label_text, frame[named["item"]])
     links = dict(zip(items, table.cells(LINK), strict=True)) if LINK in table else {}
     return RatedSource(

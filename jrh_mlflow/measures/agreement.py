@@ -6,6 +6,7 @@ together, or a median between two levels, are no reference: such items are left 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -156,7 +157,7 @@ def read_ratings(
     if not len(rows):
         raise RecipeError(f"No row has a label in column {label!r}: give a table with one row per item and rater.")
     raters, items = _names(rows[rater], rater), _names(rows[item], item)
-    judge = _find_judge(raters, judge, rows[IS_JUDGE].to_numpy(dtype=bool) if IS_JUDGE in rows else None)
+    judge = _find_judge(raters, judge, _marks(rows[IS_JUDGE]) if IS_JUDGE in rows else None)
     labels = _Labels.read(_Column.read(rows[label]), scale)
     table = _pivot(items, raters, labels, judge=judge)
     people = tuple(name for name in raters.texts if name != judge)
@@ -196,7 +197,7 @@ class _Column:
         first = np.zeros(len(uniques), dtype=np.intp)
         given = np.flatnonzero(codes >= 0)[::-1]
         first[codes[given]] = given
-        return cls._of_texts(codes, [label_text(plain[place]) for place in first])
+        return cls._of_texts(codes, [_text(plain[place]) for place in first])
 
     @classmethod
     def _of_texts(cls, codes: Codes, texts: Sequence[str | None]) -> _Column:
@@ -206,6 +207,12 @@ class _Column:
                 places.setdefault(text, len(places))
         merged = np.array([*(-1 if text is None else places[text] for text in texts), -1], dtype=np.intp)
         return cls(codes=merged[codes], texts=tuple(places))
+
+
+def _text(cell: object) -> str | None:
+    """Return the text of a cell; accents, which are typed in two ways that look alike, in one of them."""
+    text = label_text(cell)
+    return None if text is None else unicodedata.normalize("NFC", text)
 
 
 _ONE_TYPE = ("string", "integer", "floating", "boolean")
@@ -240,6 +247,11 @@ def _names(cells: pd.Series[Any], column: str) -> _Column:
     return names
 
 
+def _marks(cells: pd.Series[Any]) -> Mask:
+    """Read the marks of the judge's rows; in a file they are words."""
+    return np.array([label_key(_text(cell) or "") in ("true", "yes", 1.0) for cell in cells], dtype=bool)
+
+
 def _find_judge(raters: _Column, judge: str | None, is_judge: Mask | None) -> str | None:
     """Return who the judge is; the marks of `is_judge` and the name given must agree."""
     marked: list[str] = []
@@ -249,7 +261,7 @@ def _find_judge(raters: _Column, judge: str | None, is_judge: Mask | None) -> st
         marked = [raters.texts[code] for code in codes]
     if judge is None and len(marked) > 1:
         raise RecipeError(f"The ratings hold {len(marked)} judges: {', '.join(marked)}. Name one with `judge`.")
-    name = (marked[0] if marked else None) if judge is None else label_text(judge) or ""
+    name = (marked[0] if marked else None) if judge is None else _text(judge) or ""
     if name is not None and name not in raters.texts:
         known = ", ".join(raters.texts[:12])
         raise RecipeError(f"No rater is called {name!r}.{suggest(name, raters.texts)} Raters: {known}.")

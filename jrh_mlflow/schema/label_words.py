@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Literal, NamedTuple
@@ -142,7 +143,7 @@ def label_text(cell: object) -> str | None:
 def label_key(text: str) -> float | str:
     """Return what two spellings of one label share."""
     number = label_number(text)
-    return text.casefold() if number is None else number
+    return unicodedata.normalize("NFC", text).casefold() if number is None else number
 
 
 def label_number(text: str) -> float | None:

@@ -79,7 +79,7 @@ def test_an_empty_table_a_missing_column_and_two_words_of_one_rater_are_refused(
     twice = [*rows({"ann": YES_NO, "gpt": YES_NO}), ("t1", "ann", "no")]
     cases = {
         "empty": (table(tmp_path / "empty.csv", []), "empty"),
-        "nothing": (tmp_path / "nothing.csv", "empty"),
+        "nothing": (tmp_path / "nothing.csv", "nothing.csv cannot be read"),
         "column": (table(tmp_path / "column.csv", [(1, "ann", "yes")], ("item", "rater", "lable")), "'label'"),
         "twice": (table(tmp_path / "twice.csv", twice, columns), "t1"),
         "judge": (
@@ -89,8 +89,16 @@ def test_an_empty_table_a_missing_column_and_two_words_of_one_rater_are_refused(
         "missing": (tmp_path / "missing.csv", "missing.csv"),
     }
     (tmp_path / "nothing.csv").write_text("", encoding="utf-8")
-    for path, said in cases.values():
-        assert said in refused(jrh("agree", path, "--judge", "gpt", "--no-log", capsys=capsys)), path
+    for case, (path, said) in cases.items():
+        judge = () if case == "judge" else ("--judge", "gpt")
+        assert said in refused(jrh("agree", path, *judge, "--no-log", capsys=capsys)), path
+
+
+def test_a_column_of_a_file_can_mark_the_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    marked = [(*row, row[1] == "gpt") for row in rows({"ann": YES_NO, "bob": YES_NO, "gpt": YES_NO[::-1]})]
+    path = table(tmp_path / "labels.csv", marked, ("item", "rater", "label", "is_judge"))
+    facts = read(jrh("agree", path, "--no-log", "--json", capsys=capsys))
+    assert facts["estimates"]["agreement/accuracy"]["n"] == 5
 
 
 def read(done: Done) -> dict[str, Any]:
@@ -108,6 +116,7 @@ ODD: dict[str, dict[object, list[object]]] = {
     "numbers, texts and halves": {"ann": [1, 0, 1], "bob": ["1", "0", "1"], "gpt": [1.0, 0.0, "1.0"]},
     "white space": {"ann": ["yes ", " no", "yes"], "bob": ["yes", "no\t", "yes"], " gpt ": ["yes", "no", "  yes"]},
     "unicode": {"ann": ["é", "e", "é"], "bob": ["e\u0301", "e", "é"], "gpt": ["é", "e", "e\u0301"]},
+    "names in unicode": {"José": YES_NO[:1], "Jose\u0301": [None, *YES_NO[1:3]], "gpt": YES_NO[:3]},
     "names that are numbers": {1: YES_NO[:3], 2: YES_NO[:3], "gpt": YES_NO[:3]},
     "capitals": {"ann": ["Pass", "fail", "pass"], "bob": ["PASS", "Fail", "pass"], "gpt": ["pass", "fail", "Pass"]},
 }

@@ -6,8 +6,12 @@ Every number is computed again here, from what was written into the store.
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import sqlite3
+import warnings
+from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -24,16 +28,48 @@ from jrh_mlflow.schema.estimates import Estimate
 from tests.people import command
 from tests.people.loopback_judge import GUIDELINE, AddsGuideline, answer, judging, lenient_judge
 from tests.people.rated_store import JUDGE, RatedStore
+from tests.tracking.trace_tools import logging_traces
 
+N = 12
+"""Answers that are evaluated anew: each takes MLflow a tenth of a second and more."""
 HUMAN_SIDE = ("agreement/human_ceiling", "agreement/human_alpha")
 
 
 @pytest.fixture(scope="module")
-def agreement(rated: RatedStore) -> Any:
-    return jrh.agree(rated.source, tracking_uri=rated.uri, group="category")
+def readme(rated: RatedStore) -> Iterator[dict[str, Any]]:
+    """Run the lines of Python in the README's section, as they are printed, and give the names that they make."""
+    rows = [{"inputs": {"question": row.question}, "outputs": row.answer} for row in rated.traces[:N].itertuples()]
+    with pytest.MonkeyPatch.context() as patch, judging(rated, patch) as server:
+        for name in ("MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION", "MLFLOW_GENAI_EVAL_MAX_WORKERS"):
+            patch.setenv(name, "1")
+        names: dict[str, Any] = {"mlflow": mlflow, "jrh": jrh, "answers": rows, "judge": lenient_judge()}
+        names |= {"traces": fetched(rated), "optimizer": AddsGuideline(), "server": server}
+        with logging_traces(rated.uri, "answers"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of MLflow's own imports
+            exec(section("python"), names)
+            yield names
 
 
-def value_of(result: Any, axis: str) -> float:
+def section(language: str) -> str:
+    """The code of one language in the README's section on judges and people."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^## Judges and people\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return "\n".join(re.findall(rf"```{language}\n(.*?)```", found[1], re.DOTALL))
+
+
+def fetched(rated: RatedStore) -> list[Trace]:
+    client = MlflowClient(tracking_uri=rated.uri)
+    return list(client.search_traces(locations=[rated.experiment_id], max_results=500))
+
+
+@pytest.fixture(scope="module")
+def agreement(readme: dict[str, Any]) -> jrh.Agreement:
+    made: jrh.Agreement = readme["agreement"]
+    return made
+
+
+def value_of(result: jrh.Agreement, axis: str) -> float:
     estimate = result.estimates[axis]
     assert isinstance(estimate, Estimate), (axis, estimate)
     assert estimate.n > 0
@@ -46,7 +82,9 @@ def compared(rated: RatedStore) -> pd.DataFrame:
     return pd.DataFrame({"people": rated.majority, "judge": rated.judge}).dropna().astype(bool)
 
 
-def test_the_judges_numbers_are_those_of_the_labels_that_were_written(rated: RatedStore, agreement: Any) -> None:
+def test_the_judges_numbers_are_those_of_the_labels_that_were_written(
+    rated: RatedStore, agreement: jrh.Agreement
+) -> None:
     both = compared(rated)
     assert agreement.estimates["agreement/accuracy"].n == len(both) < 300
     assert value_of(agreement, "agreement/accuracy") == pytest.approx((both["people"] == both["judge"]).mean())
@@ -58,21 +96,20 @@ def test_the_judges_numbers_are_those_of_the_labels_that_were_written(rated: Rat
     assert agreement.confusion.to_numpy().sum() == len(both)
 
 
-def test_the_ceiling_is_each_person_against_the_others(rated: RatedStore, agreement: Any) -> None:
+def test_the_ceiling_is_each_person_against_the_others(rated: RatedStore, agreement: jrh.Agreement) -> None:
     shares, judges = [], []
     for who in rated.people:
         others = rated.people.drop(columns=who)
         votes = pd.DataFrame({value: (others == value).sum(axis=1) for value in (False, True)})
         reference = (votes[True] > votes[False])[votes[True] != votes[False]]
         for said, found in ((rated.people[who], shares), (rated.judge, judges)):
-            own = said.dropna()
-            own = own[own.index.isin(reference.index)]
+            own = said[said.index.isin(reference.index) & said.index.isin(rated.people[who].dropna().index)].dropna()
             found.append((own.astype(bool) == reference[own.index]).mean())
     assert value_of(agreement, "agreement/human_ceiling") == pytest.approx(sum(shares) / len(shares))
     assert value_of(agreement, "agreement/judge_on_ceiling") == pytest.approx(sum(judges) / len(judges))
 
 
-def test_alpha_is_one_minus_observed_over_expected_disagreement(rated: RatedStore, agreement: Any) -> None:
+def test_alpha_is_one_minus_observed_over_expected_disagreement(rated: RatedStore, agreement: jrh.Agreement) -> None:
     labels = [row.dropna().tolist() for _, row in rated.people.iterrows()]
     units = [unit for unit in labels if len(unit) > 1]
     pairs = [(a != b, len(unit) - 1) for unit in units for a, b in permutations(unit, 2)]
@@ -83,7 +120,7 @@ def test_alpha_is_one_minus_observed_over_expected_disagreement(rated: RatedStor
     assert value_of(agreement, "agreement/human_alpha") == pytest.approx(1 - observed / expected)
 
 
-def test_each_category_is_read_by_itself(rated: RatedStore, agreement: Any) -> None:
+def test_each_category_is_read_by_itself(rated: RatedStore, agreement: jrh.Agreement) -> None:
     both = compared(rated)
     category = rated.traces.set_index("item")["category"][both.index]
     assert set(agreement.groups) == set(category)
@@ -93,7 +130,7 @@ def test_each_category_is_read_by_itself(rated: RatedStore, agreement: Any) -> N
         assert (read.n, read.value) == (len(group), pytest.approx((group["people"] == group["judge"]).mean()))
 
 
-def test_the_run_holds_the_numbers_and_links_to_the_traces(rated: RatedStore, agreement: Any) -> None:
+def test_the_run_holds_the_numbers_and_links_to_the_traces(rated: RatedStore, agreement: jrh.Agreement) -> None:
     client = MlflowClient(tracking_uri=rated.uri)
     run = client.get_run(agreement.run_id)
     assert run.data.tags["jrh.kind"] == "agree"
@@ -107,7 +144,7 @@ def test_the_run_holds_the_numbers_and_links_to_the_traces(rated: RatedStore, ag
 
 
 def test_the_command_prints_what_the_function_returns(
-    rated: RatedStore, agreement: Any, capsys: pytest.CaptureFixture[str]
+    rated: RatedStore, agreement: jrh.Agreement, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = command.jrh("agree", rated.source, "--tracking-uri", rated.uri, "--no-log", "--json", capsys=capsys)
     assert done.code == 0, done
@@ -120,7 +157,7 @@ def test_the_command_prints_what_the_function_returns(
 
 
 def test_what_judge_and_code_say_changes_nothing_that_is_read_of_people(
-    rated: RatedStore, agreement: Any, tmp_path: Path
+    rated: RatedStore, agreement: jrh.Agreement, tmp_path: Path
 ) -> None:
     """Every verdict of the judge and of code is turned into its opposite, in a copy of the store."""
     copy = tmp_path / "mlflow.db"
@@ -139,39 +176,6 @@ def test_what_judge_and_code_say_changes_nothing_that_is_read_of_people(
     assert agreement.confusion.sum(axis=1).tolist() == flipped.confusion.sum(axis=1).tolist()
     assert value_of(flipped, "agreement/accuracy") == pytest.approx(1 - value_of(agreement, "agreement/accuracy"))
     assert JUDGE in agreement.judge.values()
-
-
-def fetched(rated: RatedStore, most: int = 300) -> list[Trace]:
-    client = MlflowClient(tracking_uri=rated.uri)
-    return list(client.search_traces(locations=[rated.experiment_id], max_results=most))
-
-
-def test_an_optimiser_that_helps_is_believed_on_traces_that_it_has_not_seen(
-    rated: RatedStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inner = AddsGuideline()
-    optimizer = jrh.CheckedOptimizer(inner, tracking_uri=rated.uri)
-    with judging(rated, monkeypatch) as server:
-        judge = lenient_judge()
-        aligned = judge.align(fetched(rated), optimizer=optimizer)
-        asked = [json.dumps(body["messages"]) for body in server.bodies]
-    result = optimizer.result
-    assert result is not None
-    assert result.decision == "better"
-    assert GUIDELINE in aligned.instructions
-    assert not any("example.com" in text for text in asked)  # what people said is not shown to the judge
-    run = MlflowClient(tracking_uri=rated.uri).get_run(result.run_id)
-    assert run.data.tags["jrh.kind"] == "align"
-    # Before and after, from the labels of people and the answers of the loopback model on traces that were held out.
-    people, number = rated.majority.astype(bool), rated.traces.set_index("item")["question"].str.extract(r"(\d+)")[0]
-    held_out = people.index.difference(inner.seen)
-    truth = rated.traces.set_index("item")["truth"]
-    gains = [
-        (answer(number[item], truth[item], aligned=True) == people[item]) * 1.0
-        - (answer(number[item], truth[item], aligned=False) == people[item])
-        for item in held_out
-    ]
-    assert sum(gains) / len(gains) == pytest.approx(result.difference.value)
 
 
 def calibration(rated: RatedStore) -> pd.DataFrame:
@@ -197,21 +201,43 @@ def test_rates_are_corrected_as_the_formulas_say(rated: RatedStore) -> None:
         assert done.naive.value == pytest.approx(p)
 
 
-def test_the_corrected_rate_stands_beside_mlflows_mean_in_its_run(
-    rated: RatedStore, agreement: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", rated.uri)
-    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "2")
-    rows = [{"inputs": {"question": row.question}, "outputs": row.answer} for row in rated.traces[:20].itertuples()]
-    with judging(rated, monkeypatch):
-        result = mlflow.genai.evaluate(data=rows, scorers=[lenient_judge()])
-    done = jrh.correct(result, agreement, log=True)
-    metrics = MlflowClient(tracking_uri=rated.uri).get_run(result.run_id).data.metrics
-    assert done.naive.value == pytest.approx(metrics["correct/mean"])
-    assert isinstance(done.estimate, Estimate)
-    assert metrics["correct/corrected/value"] == done.estimate.value
-    assert metrics["correct/corrected/ci_low"] <= done.estimate.value <= metrics["correct/corrected/ci_high"]
+def test_the_corrected_rate_stands_beside_mlflows_mean_in_its_run(rated: RatedStore, readme: dict[str, Any]) -> None:
+    metrics = MlflowClient(tracking_uri=rated.uri).get_run(readme["result"].run_id).data.metrics
     labelled = calibration(rated)
     judge, human = labelled["judge"].astype(float), labelled["human"].astype(float)
-    weight = judge.cov(human, ddof=0) / ((1 + len(labelled) / len(rows)) * judge.var(ddof=0))
-    assert done.estimate.value == pytest.approx(human.mean() + weight * (metrics["correct/mean"] - judge.mean()))
+    weight = judge.cov(human, ddof=0) / ((1 + len(labelled) / N) * judge.var(ddof=0))
+    expected = human.mean() + weight * (metrics["correct/mean"] - judge.mean())
+    assert metrics["correct/corrected/value"] == pytest.approx(expected)
+    assert metrics["correct/corrected/ci_low"] < expected < metrics["correct/corrected/ci_high"]
+
+
+def test_an_optimiser_that_helps_is_believed_on_traces_that_it_has_not_seen(
+    rated: RatedStore, readme: dict[str, Any]
+) -> None:
+    result = readme["checked"].result
+    assert result.decision == "better"
+    assert GUIDELINE in readme["aligned"].instructions
+    asked = [json.dumps(body["messages"]) for body in readme["server"].bodies]
+    assert not any("example.com" in text for text in asked)  # what people said is not shown to the judge
+    run = MlflowClient(tracking_uri=rated.uri).get_run(result.run_id)
+    assert run.data.tags["jrh.kind"] == "align"
+    # From the labels of people and the answers of the model on loopback, on the traces that were held out.
+    people, truth = rated.majority.astype(bool), rated.traces.set_index("item")["truth"]
+    number = rated.traces.set_index("item")["question"].str.extract(r"(\d+)")[0]
+    held_out = people.index.difference(readme["optimizer"].seen)
+    before, after = (
+        [answer(number[item], truth[item], aligned=aligned) == people[item] for item in held_out]
+        for aligned in (False, True)
+    )
+    assert result.difference.value == pytest.approx((sum(after) - sum(before)) / len(held_out))
+
+
+def test_every_command_of_the_readme_runs(
+    rated: RatedStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", rated.uri)
+    lines = [shlex.split(line, comments=True) for line in section("sh").splitlines()]
+    assert {words[1] for words in lines} >= {"agree", "correct"}
+    for words in lines:
+        done = command.jrh(*words[1:], capsys=capsys)
+        assert (done.code, words[0]) == (0, "jrh"), done
