@@ -272,6 +272,9 @@ def agree(
     if ratings.judge is not None and not rated.facts:
         rated = replace(rated, facts={"name": ratings.judge})
     report = measure_agreement(ratings, positive=positive, epsilon=epsilon, seed=seed)
+    if queue is not None:
+        queued = rated.put_in_queue(report.disagreements["item"], queue)
+        rated = replace(rated, notes=[*rated.notes, queued])
     done = Agreement(report=report, source=rated, seed=seed)
     if not log:
         return done

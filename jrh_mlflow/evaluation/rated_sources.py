@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.errors import JrhWarning, RecipeError, TrackingError, suggest
 from jrh_mlflow.evaluation.compare import run_id_of
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.agreement import IS_JUDGE
@@ -22,6 +23,7 @@ from jrh_mlflow.text import blank_secrets, clean_text, environment_secrets
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.assessments import PREFIX, rated_traces
 from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
+from jrh_mlflow.tracking.review_queues import queue_disagreements
 from jrh_mlflow.tracking.store import Store
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class RatedSource:
     """Further groups of params."""
     links: Mapping[str, str] = field(default_factory=dict)
     """Item to where it can be looked at."""
+    experiments: Mapping[str, str] = field(default_factory=dict)
+    """Trace to the id of its experiment."""
     notes: Sequence[str] = ()
     simulated: bool = False
     scale: Sequence[str] | None = None
@@ -60,6 +64,24 @@ class RatedSource:
     """Store that a run about it belongs to."""
     experiment: str | None = None
     experiment_id: str | None = None
+
+    def put_in_queue(self, items: Iterable[str], queue: str) -> str:
+        """Put traces into a review queue, and say what became of them; a store that has none is a warning.
+
+        Raises:
+            RecipeError: when a queue of that name asks something else.
+        """
+        name, labels = str(self.told["name"]), self.frame["label"].unique()
+        traces = {item: self.experiments[item] for item in items}
+        if not traces:
+            return f"No trace was put into the review queue {queue!r}: judge and people differ on none."
+        try:
+            return (
+                f"{queue_disagreements(traces, queue=queue, name=name, labels=labels, tracking_uri=self.tracking_uri)}."
+            )
+        except TrackingError as error:
+            warnings.warn(str(error), JrhWarning, stacklevel=4)
+            return str(error)
 
     def store(self, experiment: str | None) -> Store:
         """Open the store for a run about the source: in its own experiment, unless another is named."""
@@ -123,6 +145,7 @@ def _from_traces(
         shown=traces if isinstance(traces, str) else f"{len(traces)} traces",
         told={"name": read.name, "group": group, "queue": options["queue"], "max_traces": most},
         links={trace: read.link(trace) for trace in read.experiments},
+        experiments=read.experiments,
         notes=[*read.notes, *([f"Assessments that are no label: {counted}."] if counted else [])],
         tracking_uri=read.uri,
         experiment_id=experiments.pop() if len(experiments) == 1 else None,

@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from mlflow import MlflowClient
+from mlflow.tracing.client import TracingClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.agree import agree as command
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import BASELINE, Item
 from tests.people.rated_store import JUDGE, NAME, rate_traces
@@ -255,9 +256,30 @@ def test_traces_are_read_by_who_said_it_with_links(store_uri):
     assert run.data.params["agree.name"] == NAME
     assert run.data.params["judge.source_id"] == JUDGE
     assert len(done.groups) > 1
-    ids = list(store.traces["item"][:40])
-    some = jrh.agree(ids, tracking_uri=store_uri, log=False)
-    assert some.report.counts["items"] <= 40
+    some = jrh.agree("traces:/agree-traces", tracking_uri=store_uri, max_traces=30, log=False)
+    traces = MlflowClient(tracking_uri=store_uri).search_traces(locations=[store.experiment_id], max_results=30)
+    assert some.report.counts["items"] <= 30
+    for source in (list(traces), [trace.info.trace_id for trace in traces]):
+        assert jrh.agree(source, tracking_uri=store_uri, log=False).metrics == some.metrics
+
+
+def test_disagreements_go_into_a_review_queue_where_the_store_has_one(store_uri, monkeypatch):
+    store = rate_traces(store_uri, "agree-queue", n=20, expectations=0, code=0)
+    options = {"tracking_uri": store_uri, "log": False, "queue": "second look"}
+    done = jrh.agree("traces:/agree-queue", **options)
+    tracing = TracingClient(store_uri).store
+    queue = tracing.get_review_queue_by_name(store.experiment_id, name="second look")
+    held = {item.item_id for item in tracing.list_review_queue_items(queue.queue_id)}
+    assert held == set(done.disagreements["item"])
+    assert held
+    assert f"{len(held)} traces added to the review queue 'second look'" in done.notes[-2]
+    again = jrh.agree("traces:/agree-queue", **options)
+    assert f"0 traces added to the review queue 'second look' ({len(held)} were there before)" in again.notes[-2]
+    monkeypatch.delattr(type(tracing), "get_review_queue_by_name")
+    with pytest.warns(JrhWarning, match="has no review queues"):
+        without = jrh.agree("traces:/agree-queue", **options)
+    assert "has no review queues" in without.to_markdown()
+    assert without.metrics == done.metrics
 
 
 # Evaluations.
