@@ -15,6 +15,7 @@ import jrh_mlflow as jrh
 HEAVY = ("mlflow", "litellm", "optuna", "matplotlib", "pandas", "numpy", "scipy", "aiohttp", "yaml")
 PROMISED = (
     "Answer",
+    "Corrected",
     "CriterionShift",
     "Datasheet",
     "Estimate",
@@ -24,6 +25,7 @@ PROMISED = (
     "NotEstimable",
     "Presentation",
     "Suite",
+    "correct",
     "criterion_shift",
     "datasheet_suite",
     "evaluate",

@@ -86,9 +86,10 @@ class Corrected:
     @property
     def title(self) -> str:
         """Names the judge, and the versions of a difference."""
-        what = "Win rate" if self.positional is not None else "Rate"
+        pairs = any(each.positional is not None for each in (self, *self.versions.values()))
+        what = "Win rate" if pairs else "Pass rate"
         names = " − ".join(reversed(list(self.versions)))
-        return f"{what} of {self.scorer}, corrected" + (f": {names}" if names else "")
+        return f"{what} by {self.scorer}, corrected" + (f": {names}" if names else "")
 
     @property
     def readings(self) -> dict[str, Reading]:
@@ -399,7 +400,7 @@ def _pair_shares(population: Judged, level: float) -> tuple[Estimate | None, Est
     if population.positional is None or population.ties is None:
         return None, None
     both = (population.positional, population.ties)
-    first, second = (_mean(each, level=level, method="share of pairs, Wilson", unit="pair") for each in both)
+    first, second = (_mean(each, level=level, method="share of pairs", unit="pair") for each in both)
     return first, second
 
 
@@ -483,6 +484,11 @@ def _graded(judged: Judged) -> Graded:
 
 def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _Correction) -> Corrected:
     """Correct by labels that tell the judge's errors on both versions alike."""
+    if calibration.scale == "pairs":
+        raise RecipeError(
+            "Labels that two versions share tell a judge's errors on passes and fails, not on ties. Give labels of "
+            "each version: a mapping, or a column `version`."
+        )
     check_population(versions, calibration)
     samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
     labelled = next(iter(samples.values())).labelled

@@ -352,7 +352,13 @@ def test_a_win_rate_is_corrected_with_the_positional_share_beside_it():
     assert found.positional.value == pytest.approx(0.2, abs=0.04)
     assert found.ties.value == 0
     assert f"same slot in both orders on {found.positional.value:.3f}" in found.note
-    assert found.title.startswith("Win rate")
+    assert found.title == "Win rate by judge, corrected"
+    both = {name: pairs(300, seed=seed, human=False) for name, seed in (("a", 5), ("b", 6))}
+    own = {name: pairs(200, seed=seed, human=True) for name, seed in (("a", 7), ("b", 8))}
+    difference = jrh.correct(both, own)
+    assert difference.estimate.ci_low < 0 < difference.estimate.ci_high
+    assert difference.title == "Win rate by judge, corrected: b − a"
+    assert "Give labels of each version: a mapping" in refusal(both, own["a"])
 
 
 def test_slots_contents_and_words_say_the_same_of_a_pair():
