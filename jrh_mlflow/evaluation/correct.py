@@ -15,7 +15,7 @@ from jrh_mlflow.evaluation.verdicts import Judged, Reader
 from jrh_mlflow.measures.corrected import (
     CorrectedDifference,
     Graded,
-    Labelled,
+    LabelledSample,
     Sampling,
     correct_difference,
     correct_rate,
@@ -455,7 +455,7 @@ def _by_own_labels(
     each = {name: _corrected(versions[name], own[name], settings) for name in versions}
     samples = {name: match(versions[name], own[name]) for name in versions}
     labelled = tuple(
-        Labelled(
+        LabelledSample(
             judge=one.labelled.judge,
             human=_people(one.labelled),
             weights=one.labelled.weights,
@@ -497,7 +497,7 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
     report = correct_difference(
         first,
         second,
-        Labelled(judge=labelled.judge, human=_people(labelled), weights=labelled.weights),
+        LabelledSample(judge=labelled.judge, human=_people(labelled), weights=labelled.weights),
         sampling=settings.sampling,
         level=settings.level,
     )

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from jrh_mlflow.evaluation.validate import HIGH, LOW, Map
-from jrh_mlflow.measures.corrected import Graded, Labelled, Sampling, correct_difference, correct_rate
+from jrh_mlflow.measures.corrected import Graded, LabelledSample, Sampling, correct_difference, correct_rate
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.stats import Array, Codes
 
@@ -117,7 +117,7 @@ SCENARIOS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sample:
+class DrawnSample:
     """What one draw gave."""
 
     estimate: Reading
@@ -173,19 +173,19 @@ def validate_corrected(
     ]
 
 
-def _samples(job: tuple[Scenario, Sequence[int], int]) -> list[Sample]:
+def _samples(job: tuple[Scenario, Sequence[int], int]) -> list[DrawnSample]:
     scenario, seed, size = job
     rng = np.random.default_rng([*seed, zlib.crc32(str(scenario).encode())])
     draw = _drawn_difference if scenario.second is not None else _drawn_rate
     return [draw(scenario, rng) for _ in range(size)]
 
 
-def _drawn_rate(scenario: Scenario, rng: Rng) -> Sample:
+def _drawn_rate(scenario: Scenario, rng: Rng) -> DrawnSample:
     verdicts, labelled = _drawn(scenario, rng)
     report = correct_rate(
         verdicts, labelled.judge, labelled.human, sampling=scenario.sampling, weights=labelled.weights
     )
-    return Sample(
+    return DrawnSample(
         estimate=report.estimate,
         naive=report.naive,
         people_only=report.people_only,
@@ -193,7 +193,7 @@ def _drawn_rate(scenario: Scenario, rng: Rng) -> Sample:
     )
 
 
-def _drawn(scenario: Scenario, rng: Rng) -> tuple[Array, Labelled]:
+def _drawn(scenario: Scenario, rng: Rng) -> tuple[Array, LabelledSample]:
     """Draw the items, choose those that people label, and take them out."""
     human, judge = _items(scenario, rng.random(scenario.total), rng)
     if scenario.apart:
@@ -216,7 +216,7 @@ def _items(scenario: Scenario, chances: Array, rng: Rng, *, theta: float | None 
     return people, judge
 
 
-def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple[Codes, Labelled]:
+def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple[Codes, LabelledSample]:
     weights = None
     if scenario.design == "weighted":
         chance = np.where(judge < 0.5, 3.0, 1.0)
@@ -229,12 +229,12 @@ def _labelled(scenario: Scenario, human: Array, judge: Array, rng: Rng) -> tuple
         by = human if scenario.design == "stratified" else judge
         kinds = [rng.permutation(np.flatnonzero(by == value)) for value in np.unique(by)]
         chosen = np.concatenate([kind[: scenario.n // len(kinds)] for kind in kinds])
-    return chosen, Labelled(
+    return chosen, LabelledSample(
         judge=judge[chosen], human=human[chosen], weights=weights, items=[str(at) for at in chosen.tolist()]
     )
 
 
-def _drawn_difference(scenario: Scenario, rng: Rng) -> Sample:
+def _drawn_difference(scenario: Scenario, rng: Rng) -> DrawnSample:
     """Two versions on the same items: on seven of ten what is easy for the one is easy for the other."""
     total = scenario.total + 40 * scenario.n if scenario.shared else scenario.total
     chances = rng.random(total)
@@ -243,7 +243,7 @@ def _drawn_difference(scenario: Scenario, rng: Rng) -> Sample:
         _items(scenario, drawn, rng, theta=theta)
         for drawn, theta in zip((chances, again), (scenario.theta, scenario.second), strict=True)
     ]
-    calibration: Labelled | tuple[Labelled, Labelled]
+    calibration: LabelledSample | tuple[LabelledSample, LabelledSample]
     if scenario.shared:
         pooled = [np.concatenate([version[at][scenario.total :] for version in both]) for at in (0, 1)]
         calibration = replace(_labelled(scenario, pooled[0], pooled[1], rng)[1], items=None)
@@ -253,7 +253,7 @@ def _drawn_difference(scenario: Scenario, rng: Rng) -> Sample:
         calibration = (own[0][1], own[1][1])
         graded = [_graded(judge, chosen) for (_, judge), (chosen, _) in zip(both, own, strict=True)]
     report = correct_difference(graded[0], graded[1], calibration, sampling=scenario.sampling)
-    return Sample(
+    return DrawnSample(
         estimate=report.estimate,
         naive=report.naive,
         people_only=report.people_only,
@@ -266,7 +266,7 @@ def _graded(judge: Array, without: Codes | list[int]) -> Graded:
     return Graded(verdicts=judge[kept], items=[str(at) for at in kept.tolist()])
 
 
-def _checked(scenario: Scenario, samples: Sequence[Sample]) -> CorrectionCheck:
+def _checked(scenario: Scenario, samples: Sequence[DrawnSample]) -> CorrectionCheck:
     truth, total = scenario.truth, len(samples)
     given = [sample.estimate for sample in samples if isinstance(sample.estimate, Estimate)]
     alone = [sample.people_only for sample in samples if isinstance(sample.people_only, Estimate)]

@@ -36,7 +36,7 @@ _DRAWN = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labelled:
+class LabelledSample:
     """Calibration: items that have the judge's value and a person's, both in 0 … 1."""
 
     judge: Array
@@ -409,7 +409,7 @@ def _reading(found: Mean, *, n: int, method: str, statistic: Statistic = "rate")
 def correct_difference(
     first: Graded,
     second: Graded,
-    calibration: Labelled | tuple[Labelled, Labelled],
+    calibration: LabelledSample | tuple[LabelledSample, LabelledSample],
     *,
     sampling: Sampling,
     labelled_apart: bool | None = None,
@@ -429,8 +429,8 @@ def correct_difference(
         labelled_apart: As in `correct_rate`.
         level: Of the interval.
     """
-    shared = isinstance(calibration, Labelled)
-    own = (calibration, calibration) if isinstance(calibration, Labelled) else calibration
+    shared = isinstance(calibration, LabelledSample)
+    own = (calibration, calibration) if isinstance(calibration, LabelledSample) else calibration
     one, other = (
         _Version(
             data=_checked(each.verdicts, its.judge, its.human, sampling, its.weights, labelled_apart, level),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.corrected import SAMPLINGS, Graded, Labelled, correct_difference, correct_rate
+from jrh_mlflow.measures.corrected import SAMPLINGS, Graded, LabelledSample, correct_difference, correct_rate
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.stats.test_corrected_rates import table, verdicts
 
@@ -198,8 +198,8 @@ def test_a_higher_level_is_a_wider_interval() -> None:
         assert widths[0] < widths[1]
 
 
-def labels(judge: np.ndarray, human: np.ndarray, start: int = 10_000) -> Labelled:
-    return Labelled(judge=judge, human=human, items=range(start, start + len(judge)))
+def labels(judge: np.ndarray, human: np.ndarray, start: int = 10_000) -> LabelledSample:
+    return LabelledSample(judge=judge, human=human, items=range(start, start + len(judge)))
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
