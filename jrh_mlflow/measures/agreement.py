@@ -6,6 +6,7 @@ together, or a median between two levels, are no reference: such items are left 
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -66,7 +67,7 @@ class Ratings:
 
         A reference of numeric labels may be a number that nobody gave.
         """
-        if np.isnan(value):
+        if math.isnan(value):
             return None
         return number_text(value) if self.kind == "numeric" else self.levels[int(value)]
 

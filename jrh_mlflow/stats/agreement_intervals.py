@@ -10,17 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.stats.agreement import Level
 from jrh_mlflow.stats.bootstrap import MAX_UNDEFINED
 
 N_DRAWS = 2000
-FEWEST_DRAWS = 500
-_MOST_WEIGHTS = 20_000_000
-"""Weights past which there are fewer draws: with so many items the ends hardly depend on them."""
-_BLOCK = 2_000_000
-"""Weights held in memory at a time."""
+_MOST_ROWS, _N_BUNDLES = 4000, 2000
+"""Of more rows than this the items are put into so many bundles, whose spread tells that of the items."""
 _HEAVY, _LIGHT = 0.9, 0.1
 """Weights of the imagined items: against agreement and in favour of it at the lower end, exchanged at the upper end."""
 _MOST_CROSSED = 12
@@ -76,10 +74,8 @@ def item_intervals(
     # Those with the same rows share the draws.
     for key in dict.fromkeys(id(one.counts) for one in coefficients):
         alike = [(place, one) for place, one in enumerate(coefficients) if id(one.counts) == key]
-        counts = alike[0][1].counts
-        n = min(n_draws, max(FEWEST_DRAWS, _MOST_WEIGHTS // max(1, len(counts))))
-        totals = _drawn_totals(np.hstack([one.sums for _, one in alike]), counts, n, rng)
-        heavy, light = (rng.standard_gamma(shape, size=(n, 1)) for shape in (_HEAVY, _LIGHT))
+        totals = _drawn_totals(np.hstack([one.sums for _, one in alike]), alike[0][1].counts, n_draws, rng)
+        heavy, light = (rng.standard_gamma(shape, size=(n_draws, 1)) for shape in (_HEAVY, _LIGHT))
         starts = np.cumsum([0, *(one.sums.shape[1] for _, one in alike)])
         for (place, one), start, stop in zip(alike, starts[:-1], starts[1:], strict=True):
             found[place] = _ends(one, totals[:, start:stop], heavy, light, level)
@@ -88,17 +84,20 @@ def item_intervals(
 
 def _drawn_totals(sums: Array, counts: Array, n_draws: int, rng: np.random.Generator) -> Array:
     """Totals of the features over weighted items, draws × features."""
-    rows = max(1, _BLOCK // max(1, len(counts)))
-    single = counts == 1
-    blocks = []
-    for start in range(0, n_draws, rows):
-        n = min(rows, n_draws - start)
-        weights = np.empty((n, len(counts)))
-        # Gamma(1) is the exponential, which is drawn several times faster.
-        weights[:, single] = rng.standard_exponential((n, int(single.sum())))
-        weights[:, ~single] = rng.standard_gamma(counts[~single], size=(n, int((~single).sum())))
-        blocks.append(weights @ sums)
-    return np.concatenate(blocks)
+    if len(counts) > _MOST_ROWS:
+        sums, counts = _bundled(sums, counts, rng), np.ones(_N_BUNDLES)
+    return np.asarray(rng.standard_gamma(counts, size=(n_draws, len(counts))) @ sums)
+
+
+def _bundled(sums: Array, counts: Array, rng: np.random.Generator) -> Array:
+    """Sums over bundles of items that are put together at random, as even as can be.
+
+    Weighting bundles is the same bootstrap with the spread estimated from 2,000 units, which is enough.
+    """
+    items = np.repeat(np.arange(len(counts)), counts.astype(int))
+    bundles = rng.permutation(len(items)) % _N_BUNDLES
+    together = sparse.coo_matrix((np.ones(len(items)), (bundles, items)), shape=(_N_BUNDLES, len(counts)))
+    return np.asarray(together.tocsr() @ sums)
 
 
 def _ends(one: Coefficient, totals: Array, heavy: Array, light: Array, level: float) -> Interval | None:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.inter_rater import cohens_kappa
 
 from jrh_mlflow.stats.agreement import (
+    cohen_kappa,
     concordance,
     disagreement,
     gwet_ac1,
@@ -261,3 +263,30 @@ def test_ratings_that_are_no_finite_matrix_are_a_programmers_mistake(ratings):
     for function in (disagreement, unanimous):
         with pytest.raises(ValueError, match="units × replicates"):
             function(ratings)
+
+
+def test_kappas_are_those_of_statsmodels_on_many_tables():
+    rng = np.random.default_rng(0)
+    compared = 0
+    for _ in range(200):
+        k = int(rng.integers(2, 6))
+        table = rng.multinomial(rng.integers(5, 80), rng.dirichlet(np.full(k * k, 0.4))).reshape(k, k)
+        x, y = crossed(table.tolist()).T
+        if len(np.unique([x, y])) < 2:
+            continue
+        assert cohen_kappa(x, y) == pytest.approx(cohens_kappa(table, return_results=False), abs=1e-12)
+        weighted = cohens_kappa(table, wt="quadratic", return_results=False)
+        assert quadratic_kappa(x, y, n_levels=k) == pytest.approx(weighted, abs=1e-12)
+        compared += 1
+    assert compared > 150
+
+
+def test_kappa_leaves_out_pairs_with_a_missing_label():
+    x, y = np.array([0.0, 1.0, 1.0, NA, 0.0]), np.array([0.0, 1.0, 0.0, 1.0, NA])
+    assert cohen_kappa(x, y) == pytest.approx(cohen_kappa_score([0, 1, 1], [0, 1, 0]))
+
+
+def test_kappa_of_one_label_throughout_or_of_nothing_is_undefined():
+    assert cohen_kappa(np.ones(5), np.ones(5)) is None
+    assert cohen_kappa(np.array([]), np.array([])) is None
+    assert cohen_kappa(np.zeros(5), np.ones(5)) == 0
