@@ -320,7 +320,7 @@ class _Labels:
 
     @classmethod
     def _ordinal(cls, codes: Codes, keys: Sequence[float | str], scale: Sequence[object]) -> _Labels:
-        levels = [label_text(level) for level in scale]
+        levels = [_text(level) for level in scale]
         if isinstance(scale, str) or len(levels) < 2 or None in levels:
             raise RecipeError(
                 f"`scale` must list two or more labels from low to high, or be `numeric`, but is {scale!r}."
@@ -472,7 +472,7 @@ def _positive(ratings: Ratings, positive: object) -> int | None:
     if positive is None:
         known = [key for pair in _PAIRS if {*keys} == {*pair} for key in pair[1:]]
         return keys.index(known[0]) if known else None
-    text = label_text(positive)
+    text = _text(positive)
     if text is None or label_key(text) not in keys:
         shown = ", ".join(ratings.levels[:12]) or "numbers without levels"
         raise RecipeError(

@@ -152,6 +152,8 @@ def _imagined(values: Array, weights: Array) -> tuple[Array, Array]:
 
     `values` are the numbers that were given, `weights` how often.
     """
+    if not len(values):
+        return np.zeros(5), np.zeros(5)
     numbers, codes = np.unique(values, return_inverse=True)
     rare = _rarely_given(np.bincount(codes.ravel(), weights=weights).astype(float))
     m, q, k = numbers.mean(), np.square(numbers).mean(), len(numbers)
