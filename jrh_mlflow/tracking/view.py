@@ -75,9 +75,11 @@ def trace_link(uri: str, experiment_id: str, trace_id: str) -> str:
 
     Example:
         >>> trace_link("http://mlflow:5000", "7", "tr-1")
-        'http://mlflow:5000/#/experiments/7/traces?selectedEvaluationId=tr-1'
+        'http://mlflow:5000/#/experiments/7/traces?selectedEvaluationId=tr-1&startTimeLabel=ALL'
     """
-    return f"{_address(uri, _PORT)}/#/experiments/{experiment_id}/traces?selectedEvaluationId={quote(trace_id)}"
+    # Behind the trace the page lists those of the last week only, unless it is told otherwise.
+    shown = f"selectedEvaluationId={quote(trace_id)}&startTimeLabel=ALL"
+    return f"{_address(uri, _PORT)}/#/experiments/{experiment_id}/traces?{shown}"
 
 
 def queue_link(uri: str, experiment_id: str) -> str:
