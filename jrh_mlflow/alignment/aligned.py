@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.alignment import SENT_BACK, AlignDecision, AlignmentReport, JudgeCost, PairedReadings
-from jrh_mlflow.reports.alignment import alignment_markdown, alignment_tables, difference_text
-from jrh_mlflow.reports.cards import brief_run
+from jrh_mlflow.reports.alignment import alignment_markdown, alignment_rows, alignment_tables, difference_text
+from jrh_mlflow.reports.cards import Card, CardTable, brief_run
+from jrh_mlflow.reports.figures.alignment import alignment_figures
+from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.suites.spreadsheets import guarded
 from jrh_mlflow.text import blank_secrets, brief_name
@@ -17,6 +19,8 @@ from jrh_mlflow.tracking.store import RunContent
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from jrh_mlflow.reports.figures.canvas import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +99,10 @@ class Alignment:
         """Return one row per held-out trace."""
         return alignment_tables(self.report)["held_out"]
 
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw what changed on the held-out traces."""
+        return plotted(alignment_figures(self.report, title=self.title), kind)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
         return {
@@ -109,6 +117,17 @@ class Alignment:
     def __repr__(self) -> str:
         read = difference_text(self.difference)
         return f"Alignment({brief_name(str(self.judge.name))}: {self.decision}, {read}, {brief_run(self.run_id)})"
+
+    def _repr_html_(self) -> str:
+        header, rows = alignment_rows(self.report)
+        return Card(
+            title=f"{self.title}: {self.decision}",
+            profile=self.reason,
+            tables=[CardTable(header=header, rows=rows)],
+            notes=self.report.notes,
+            facts={name: str(value) for name, value in self.settings.items()},
+            links=[self.link] if self.link else [],
+        ).to_html()
 
 
 def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunContent:
@@ -130,6 +149,7 @@ def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunCo
             keys.ALIGNMENT_MARKDOWN: markdown,
             # Labels and answers are other people's text, which a spreadsheet must not run.
             **{f"{keys.TABLES_FOLDER}/{name}.csv": frame.map(guarded) for name, frame in tables.items()},
+            **figure_files(alignment_figures(done.report, title=done.title)),
             **{f"judge/{side}.txt": blank_secrets(text) for side, text in instructions.items()},
         },
     )

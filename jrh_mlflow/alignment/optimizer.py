@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 import math
@@ -126,7 +127,7 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         """
         done = self.check(judge, traces)
         if done.decision == SENT_BACK:
-            warnings.warn(f"Sent back, the judge is as it was: {done.reason}", JrhWarning, stacklevel=2)
+            warnings.warn(f"Sent back, the judge is as it was: {done.reason}", JrhWarning, stacklevel=4)
         else:
             logger.info("Aligned, %s: %s", done.decision, done.reason)
         return done.judge
@@ -137,6 +138,8 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         if judge.is_session_level_scorer:
             raise RecipeError(f"{judge.name!r} judges sessions, and MLflow aligns judges of single traces only.")
         traces = list(traces)
+        if not all(isinstance(one, Trace) for one in traces):
+            raise RecipeError('Traces must be MLflow\'s own, as mlflow.search_traces(return_type="list") gives them.')
         labelled, left_out = labelled_traces(traces, judge.name, self.scale)
         split = split_traces(labelled, holdout=self.holdout, seed=self.seed, is_known=partial(_knows, judge))
         self._check_sizes(judge, split, n_given=len(traces))
@@ -187,9 +190,11 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
         self, judge: Judge, split: Split, held_out: _HeldOut, counts: Mapping[str, int], uri: str
     ) -> Alignment:
         """Ask the old judge, align, ask the new one, and compare."""
+        # Made before it is asked: a judge may remember what it was shown.
+        lent = _copied(judge)
         before = held_out.ask(judge, "before")
         _refuse_silent(judge, before)
-        aligned = self._aligned(judge, [one.trace for one in split.training])
+        aligned = self._aligned(judge, lent, [one.trace for one in split.training])
         after = held_out.ask(aligned, "after")
         probes = held_out.probes(judge, aligned, seed=self.seed) if self.suite else {}
         judged = [
@@ -217,14 +222,13 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
             facts={"before": _facts(judge), "after": _facts(aligned)},
         )
 
-    def _aligned(self, judge: Judge, training: list[Trace]) -> Judge:
-        # A copy: an optimiser that changes what it is given must not change the judge to go back to.
-        lent = judge.model_copy()
+    def _aligned(self, judge: Judge, lent: Judge, training: list[Trace]) -> Judge:
+        """Align a copy: an optimiser that changes what it is given must not change the judge to go back to."""
+        as_lent = _copied(lent)
         aligned = self.inner.align(lent, training)
         if not isinstance(aligned, Judge):
             raise RecipeError(f"{type(self.inner).__name__} returned no judge, but {type(aligned).__name__}.")
-        same = aligned is lent and vars(lent) == vars(judge) and _private(lent) == _private(judge)
-        return judge if same else aligned
+        return judge if aligned is lent and lent == as_lent else aligned
 
     def _store(self, traces: Sequence[LabelledTrace]) -> Store:
         """Open the store: the experiment is the one that was named, else that of the traces where they have one."""
@@ -309,8 +313,12 @@ def _facts(judge: Judge) -> dict[str, object]:
     }
 
 
-def _private(judge: Judge) -> object:
-    return getattr(judge, "__pydantic_private__", None)
+def _copied(judge: Judge) -> Judge:
+    """Return a whole copy, or one that shares what cannot be copied, such as a lock."""
+    try:
+        return copy.deepcopy(judge)
+    except Exception:  # What an object refuses to be copied with is its own affair.
+        return judge.model_copy()
 
 
 def _link(one: LabelledTrace, uri: str) -> str:

@@ -54,11 +54,6 @@ def _probe_row(one: JudgedTrace) -> dict[str, Any]:
 
 def alignment_markdown(report: AlignmentReport, *, title: str, settings: Mapping[str, object]) -> str:
     """Render the decision first, then both judges side by side, what they cost and what became of the traces."""
-    rows = [_paired_row("agrees with people", report.agreement)]
-    if report.kappa:
-        rows.append(["quadratic kappa with people", *(cell_text(report.kappa[side]) for side in _SIDES), "–", ""])
-    if report.suite is not None:
-        rows.append(_paired_row("same verdict when only the layout changes", report.suite))
     counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
     gains, losses = report.agreement.gains, report.agreement.losses
     told = "; ".join(f"{name} {value}" for name, value in settings.items())
@@ -69,7 +64,7 @@ def alignment_markdown(report: AlignmentReport, *, title: str, settings: Mapping
             report.reason,
             "",
             *(f"> {note}\n" for note in report.notes),
-            *table(["", *_SIDES, "difference", "n (left out)"], rows),
+            *table(*alignment_rows(report)),
             "",
             f"Verdicts that changed for the better: {gains}, for the worse: {losses}.",
             "",
@@ -81,6 +76,17 @@ def alignment_markdown(report: AlignmentReport, *, title: str, settings: Mapping
             "",
         ]
     )
+
+
+def alignment_rows(report: AlignmentReport) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of what was read before and after."""
+    rows = [_paired_row("agrees with people", report.agreement)]
+    if report.kappa:
+        kappas = [cell_text(report.kappa[side]) for side in _SIDES]
+        rows.append(["quadratic kappa with people", *kappas, "–", str(report.kappa["after"].n)])
+    if report.suite is not None:
+        rows.append(_paired_row("same verdict when only the layout changes", report.suite))
+    return ["", *_SIDES, "difference", "n (left out)"], rows
 
 
 def _paired_row(name: str, read: PairedReadings) -> list[str]:

@@ -144,8 +144,11 @@ def _reference(labels: Sequence[str], scale: LabelScale) -> str | None:
 
 
 def _content(trace: Trace) -> str:
-    inputs, outputs = shown_fields(trace)
-    whole = json.dumps([inputs, outputs], sort_keys=True, default=str)
+    fields: Any = shown_fields(trace)
+    if fields == (None, None):
+        # The root of a trace of OpenTelemetry may hold nothing; its other spans do.
+        fields = [(span.name, span.inputs, span.outputs) for span in trace.data.spans] or trace.info.trace_id
+    whole = json.dumps(fields, sort_keys=True, default=str)
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
 

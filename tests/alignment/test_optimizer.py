@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import copy
 import gc
+import threading
 import warnings
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
+import pandas as pd
 import pytest
 from mlflow.entities import Trace
 from mlflow.genai.judges import AlignmentOptimizer
 
 import jrh_mlflow as jrh
+from jrh_mlflow.alignment.aligned import alignment_content
 from jrh_mlflow.errors import JrhWarning, JudgeError, RecipeError
 from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.tracking.scorers import in_memory_trace
 from tests.alignment.align_tools import (
     NAME,
     CodeJudge,
@@ -70,7 +75,8 @@ def test_a_worse_judge_is_sent_back_and_the_old_one_returned_with_a_warning():
 def test_an_optimiser_that_does_nothing_is_not_worse_and_never_better():
     judge = right_on(lambda number: number % 4 != 0)
     returned, result = aligned_by(checked(does_nothing()), judge, labelled(160))
-    assert (returned, result.decision) == (judge, "not worse")
+    assert returned is judge
+    assert result.decision == "not worse"
     assert isinstance(result.difference, Estimate)
     assert (result.difference.value, result.report.agreement.gains) == (0, 0)
 
@@ -87,23 +93,36 @@ def test_an_optimiser_that_memorises_its_training_traces_is_sent_back():
     assert (returned, result.decision) == (judge, "sent back")
 
 
+def reachable(*roots: Any) -> set[str]:
+    """Ids of the traces that can be reached from objects, however deep; code is not followed."""
+    seen, ahead, found = set[int](), list(roots), set[str]()
+    while ahead:
+        one = ahead.pop()
+        if id(one) in seen or isinstance(one, type | ModuleType | FunctionType | FrameType):
+            continue
+        seen.add(id(one))
+        if isinstance(one, Trace):
+            found.add(one.info.trace_id)
+        ahead += gc.get_referents(one)
+    return found
+
+
 @pytest.mark.parametrize("holdout", [0.3, 0.5])
 def test_the_inner_optimiser_sees_each_training_trace_and_nothing_of_the_held_out_ones(holdout):
+    """Not through the judge either, which remembers what it was shown."""
     judge, traces, inner = right_on(lambda _: True), labelled(200), does_nothing()
     found: list[set[str]] = []
 
     def look_around(given: Any, training: Any) -> Any:
-        held = gc.get_referents(given, given.__pydantic_private__, training, inner.__dict__)
-        found.append({one.info.trace_id for one in held if isinstance(one, Trace)})
+        found.append(reachable(given, training, inner))
         return given
 
     inner.made = look_around
     _, result = aligned_by(checked(inner, holdout=holdout), judge, traces)
     held_out = {one.trace for one in result.report.traces}
     assert len(held_out) == round(200 * holdout)
-    assert ids(inner.traces).isdisjoint(held_out)
-    assert ids(inner.traces) | held_out == ids(traces)
-    assert found[0] & held_out == set()
+    assert held_out <= ids(judge.seen)
+    assert found == [ids(traces) - held_out] == [ids(inner.traces)]
     assert all(trace.info.assessments for trace in inner.traces), "it learns from what people said"
 
 
@@ -204,6 +223,36 @@ def test_an_optimiser_that_changes_the_judge_in_place_does_not_change_the_users(
     returned, result = aligned_by(checked(Returns(spoil)), judge, labelled(160))
     assert (returned, result.decision) == (judge, "sent back")
     assert judge._answer is not wrong._answer
+
+
+def test_a_judge_that_cannot_be_copied_whole_is_aligned_all_the_same():
+    judge = right_on(lambda _: True)
+    judge._lock = threading.Lock()
+    returned, result = aligned_by(checked(does_nothing()), judge, labelled(160))
+    assert (returned.name, result.decision) == (NAME, "not worse")
+
+
+def test_traces_whose_root_has_no_inputs_and_outputs_are_told_apart_by_their_spans():
+    """As OpenTelemetry writes them; they are not all of one content."""
+
+    def inner_span(number: int) -> Trace:
+        trace = trace_of(number, said(truth(f"Reply {number}")))
+        bare = in_memory_trace(None, None)
+        bare.info = trace.info
+        (span,) = trace.data.spans
+        bare.data.spans.append(span)
+        span._span._parent = span._span.context
+        return bare
+
+    judge = CodeJudge(lambda _, trace: truth(trace.data.spans[-1].outputs))
+    _, result = aligned_by(checked(does_nothing(), suite=None), judge, [inner_span(number) for number in range(160)])
+    assert len(result.report.traces) == 80
+
+
+@pytest.mark.parametrize("traces", [pd.DataFrame({"trace": ["tr-1"]}), ["tr-1"], []])
+def test_what_are_no_traces_is_told_with_how_to_get_some(traces):
+    with pytest.raises(RecipeError, match=r"return_type=\"list\"|None of 0 traces"):
+        checked(does_nothing()).align(right_on(lambda _: True), traces)
 
 
 def test_failed_and_unreadable_answers_are_no_verdicts_and_too_many_send_it_back():
@@ -374,3 +423,21 @@ def test_a_result_says_in_one_line_what_came_of_it():
     assert repr(result).startswith("Alignment('polite': not worse, +0.000 [-0.046, +0.046]")
     assert "| before | after |" in result.to_markdown()
     assert result.to_dict()["decision"] == "not worse"
+    assert len(result.to_frame()) == 80
+    assert {text.get_text() for text in result.plot().axes[0].texts} == {"1.000 → 1.000, n 80", "1.000 → 1.000, n 60"}
+    assert "Alignment of &#39;polite&#39;: not worse" in result._repr_html_()
+
+
+def test_labels_are_other_peoples_text_and_run_nowhere():
+    """A label may be a formula, HTML or Markdown: tables guard it, and the page does not repeat it."""
+    hostile, fine = '=HYPERLINK("http://evil")', "<img src=x onerror=alert(1)>|[x](http://evil)"
+    traces = labelled(160, label=lambda number: hostile if number % 2 else fine)
+    judge = CodeJudge(lambda outputs, _: hostile if number_of(outputs) % 2 else fine)
+    _, result = aligned_by(checked(does_nothing()), judge, traces)
+    assert isinstance(result.before, Estimate)
+    assert result.before.value == 1
+    artifacts = alignment_content(result, {"before": "Is it polite?"}).artifacts
+    table = artifacts["tables/held_out.csv"]
+    assert isinstance(table, pd.DataFrame)
+    assert {text[0] for column in ("people", "before", "after") for text in table[column]} == {"'", "<"}
+    assert "evil" not in result.to_markdown() + result._repr_html_()

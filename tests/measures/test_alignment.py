@@ -42,7 +42,7 @@ def judged(*rows: tuple[str, str | None, str | None], times: int = 1) -> list[Ju
 RIGHT, WRONG, GAIN, LOSS = ("yes", "yes", "yes"), ("yes", "no", "no"), ("yes", "no", "yes"), ("yes", "yes", "no")
 
 
-@given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 150), st.sampled_from([0.02, 0.05, 0.2]))
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(1, 80), st.sampled_from([0.02, 0.05, 0.2]))
 @PROPERTY
 def test_a_decision_is_the_lower_end_of_the_paired_difference_and_nothing_else(gains, losses, same, margin):
     report = measure_alignment(judged(*[GAIN] * gains, *[LOSS] * losses, *[RIGHT] * same), margin=margin)
