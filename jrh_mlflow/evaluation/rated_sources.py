@@ -229,7 +229,7 @@ def _from_evaluation(
         shown=f"{run.suite.name}, run {run.run_id[:8]}",
         told={"run": run.run_id, _GROUP: group},
         params={"suite": keys.suite_facts(run.suite)},
-        notes=[*run_notes([run]), *_lost_note(lost, people["item"].nunique())],
+        notes=[*run_notes([run]), *_replicates_note(run), *_lost_note(lost, people["item"].nunique())],
         simulated=run.simulated,
         tracking_uri=uri,
         experiment=run.experiment,
@@ -244,6 +244,11 @@ def _verdicts(run: LoggedRun, items: set[str]) -> tuple[dict[str, str], Counter[
     found = {item: ended.get(item, ("not asked", "")) for item in sorted(items)}
     lost = Counter(outcome for outcome, _ in found.values() if outcome != "verdict")
     return {item: answer for item, (outcome, answer) in found.items() if outcome == "verdict"}, lost
+
+
+def _replicates_note(run: LoggedRun) -> list[str]:
+    times = int(run.calls.loc[run.calls["condition"] == BASELINE, "replicate"].max()) + 1
+    return [f"The judge was asked {times} times about each item: its first answer counts."] if times > 1 else []
 
 
 def _lost_note(lost: Mapping[str, int], n: int) -> list[str]:

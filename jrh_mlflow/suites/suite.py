@@ -42,8 +42,8 @@ _HIDDEN = ("instruction", "rubric", "u", "v", "response")
 """Texts of an item; labels, ids and groups are names."""
 _NAMES = ("builder", "design", "generate_run_id", "half_of", "review")
 """What a suite without texts says of how it was made, besides numbers and hashes."""
-_TOLD_BY = ("group", "label_source", "rubric")
-"""What results are told by, of how an item was made."""
+_TOLD_BY = ("group", "label_source", "people", "rubric")
+"""What results are told by, of how an item was made: names and labels, no texts."""
 _FIELDS = tuple(field.name for field in fields(Item))
 _TEXTS = ("id", "task", "condition", "kind", "instruction", "rubric", "u", "v", "response", "better", "expected")
 

@@ -15,6 +15,7 @@ from mlflow.tracing.client import TracingClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.agree import agree as command
+from jrh_mlflow.cli.main import _run
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import BASELINE, Item
@@ -353,6 +354,23 @@ def test_a_simulated_judge_stays_simulated(store_uri):
     assert any("Simulated" in note for note in done.notes)
 
 
+def test_the_first_of_several_answers_counts_and_people_stay_in_a_run_without_texts(store_uri):
+    asked: dict[str, int] = {}
+
+    def wavering(presentation: jrh.Presentation) -> str:
+        text = str(presentation.response)
+        asked[text] = asked.get(text, -1) + 1
+        return ("no", "yes")[(int(text.split()[1]) % 3 > 0) ^ bool(asked[text])]
+
+    options = {"experiment": "graded", "tracking_uri": store_uri, "progress": False}
+    run = jrh.evaluate(wavering, people_suite(9), replicates=2, concurrency=1, texts=False, **options)
+    done = jrh.agree(run.run_id, tracking_uri=store_uri, log=False)
+    accuracy = done.estimates["agreement/accuracy"]
+    assert isinstance(accuracy, Estimate)
+    assert accuracy.value > 0.8
+    assert "The judge was asked 2 times about each item: its first answer counts." in done.notes
+
+
 def test_an_evaluation_without_peoples_labels_is_refused(store_uri, evaluation):
     suite = jrh.datasheet_suite(n_tasks=2, depth=1)
     pairs = jrh.evaluate(jrh.scripted.AlwaysTie(), suite, experiment="graded", tracking_uri=store_uri, progress=False)
@@ -398,6 +416,28 @@ def test_the_scale_is_read_from_the_command_line(scale, kind):
     labels(12, words=words).to_csv("labels.csv", index=False)
     done = run_command("labels.csv", "--judge", "gpt", "--no-log", "--json", *(["--scale", scale] if scale else []))
     assert json.loads(done.output)["kind"] == kind
+
+
+def test_bad_input_ends_with_one_line_and_code_2(monkeypatch, capsys):
+    labels(6).pivot(index="item", columns="rater", values="label").reset_index().to_csv("wide.csv", index=False)
+    labels(6).to_csv("labels.csv", index=False)
+    told = {
+        ("nowhere.csv",): "There is no file nowhere.csv",
+        ("wide.csv", "--judge", "gpt"): "melt(id_vars='item', var_name='rater', value_name='label')",
+        ("labels.csv", "--judge", "ann\x1b[31m"): "No rater is called",
+        ("labels.csv", "--judge", "gpt", "--scale", "bad,good"): "outside the scale",
+        ("labels.csv", "--queue", "again"): "`queue` is about traces",
+    }
+    for arguments, problem in told.items():
+        monkeypatch.setattr("sys.argv", ["jrh", "agree", *arguments, "--no-log"])
+        with pytest.raises(SystemExit) as stopped:
+            _run()
+        said = capsys.readouterr()
+        assert (stopped.value.code, said.out) == (2, "")
+        assert said.err.startswith("jrh: ")
+        assert problem in said.err
+        assert said.err.count("\n") == 1
+        assert "\x1b" not in said.err
 
 
 def test_the_help_has_an_example():
