@@ -124,8 +124,10 @@ def scores_of_result(
         RecipeError: when there is no such scorer, or several and none is named.
     """
     frame, run_id = result.result_df, str(result.run_id)
-    if fresh or frame is None or "assessments" not in frame:
+    if fresh or frame is None or "trace_id" not in frame:
         return scores_of_run(run_id, scorer=scorer, human=human, tracking_uri=tracking_uri)
+    if "assessments" not in frame:
+        return replace(_by_columns(frame, scorer), run_id=run_id, uri=tracking_uri or active_uri())
     ratings = {
         str(trace): _read_snapshot(str(trace), each, run_id)
         for trace, each in zip(frame["trace_id"], frame["assessments"], strict=True)
@@ -157,6 +159,22 @@ def scores_of_traces(source: str, *, scorer: str | None, human: str | None, trac
     infos = [trace.info for trace in find_traces(source, uri, None, spans=False)]
     found = _scored({info.trace_id: read_assessments(info) for info in infos}, scorer=scorer, human=human)
     return replace(found, experiment_id=str(infos[0].experiment_id), uri=uri)
+
+
+def _by_columns(frame: pd.DataFrame, scorer: str | None) -> ScoredTraces:
+    """Read a result that was cut down to its columns `<scorer>/value`: what failed has an `error_message` beside it."""
+    names = [str(name).removesuffix("/value") for name in frame.columns if str(name).endswith("/value")]
+    if scorer not in names and (scorer is not None or len(names) != 1):
+        known = ", ".join(names) or "none"
+        raise RecipeError(f"Say which scorer of the result is meant: scorer= (--scorer). There are: {known}.")
+    name = scorer or names[0]
+    errors = frame.get(f"{name}/error_message")
+    broken = [False] * len(frame) if errors is None else errors.notna().tolist()
+    traces = tuple(
+        ScoredTrace(trace_id=str(trace), verdict=None if failed else value, people=())
+        for trace, value, failed in zip(frame["trace_id"], frame[f"{name}/value"], broken, strict=True)
+    )
+    return ScoredTraces(scorer=name, traces=traces, judge={"name": name}, failed=sum(broken))
 
 
 def _page(uri: str, run: SourceRun, token: str | None) -> Any:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import jrh_mlflow
 from jrh_mlflow.cli.correct import correct
-from tests.cli.test_cli import jrh
+from tests.people.command import jrh
 
 LABELLED = pd.DataFrame({"judge": [True] * 60 + [False] * 40, "human": [True] * 57 + [False] * 41 + [True] * 2})
 VERDICTS = pd.DataFrame({"judge": [True] * 300 + [False] * 100})
@@ -62,9 +62,9 @@ def test_a_run_is_logged_and_its_place_printed(files, store_uri):
     assert "logged: run " in told
 
 
-def test_bad_input_is_one_line_and_exit_code_2(files, tmp_path):
+def test_bad_input_is_one_line_and_exit_code_2(files, tmp_path, capsys):
     pd.DataFrame({"judge": [3, 4]}).to_csv(tmp_path / "scores.csv", index=False)
-    done = jrh("correct", str(tmp_path / "scores.csv"), files[1], cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
+    done = jrh("correct", tmp_path / "scores.csv", files[1], capsys=capsys)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.splitlines()
     assert line.startswith("jrh: Column 'judge' of the verdicts holds scores (3, 4)")

@@ -87,6 +87,15 @@ def test_a_result_of_mlflow_is_read_without_the_errors_of_its_scorer(evaluated):
     assert "and a rate needs pass or fail" in refusal(evaluated.result, CALIBRATION, scorer="length")
 
 
+def test_a_result_without_its_assessments_is_read_by_its_columns(evaluated):
+    columns = ["trace_id", "polite/value", "polite/error_message", "length/value"]
+    result = SimpleNamespace(run_id=evaluated.result.run_id, result_df=evaluated.result.result_df[columns])
+    found = jrh.correct(result, CALIBRATION, scorer="polite")
+    assert found.estimate == jrh.correct(evaluated.result, CALIBRATION, scorer="polite").estimate
+    assert found.lost == {"verdicts that failed": FAILED}
+    assert "There are: polite, length" in refusal(result, CALIBRATION)
+
+
 def test_the_run_of_an_evaluation_is_read_back(evaluated):
     found = jrh.correct(f"runs:/{evaluated.result.run_id}", CALIBRATION, scorer="polite", tracking_uri=evaluated.uri)
     assert found.estimate == jrh.correct(evaluated.result, CALIBRATION, scorer="polite").estimate
