@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,6 +16,7 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, lay_out
 from jrh_mlflow.options import GenerationSettings
+from jrh_mlflow.recipe import load_generation
 from jrh_mlflow.suites.people import people_of
 from tests.tracking.trace_tools import answered, expect, judged, logging_traces, say
 
@@ -121,6 +124,11 @@ def test_only_baselines_carry_people_and_a_suite_gives_them_back(store_uri: str)
     }
     assert {item.condition for item in suite.items if "people" in item.meta} == {"baseline"}
     assert {item.expected for item in suite.items if item.task == "r2"} == {"no"}
+    recipe = {"dataset": "answers.csv", "rubric": RUBRIC, "labels": ["no", "yes"], "tests": "typos"}
+    Path("recipe.yaml").write_text(json.dumps({**recipe, "people": {"ann": "ann", "bob": "bob"}}))
+    given = load_generation("recipe.yaml")
+    written = lay_out(GenerationSettings.checked(given))
+    assert [item.meta.get("people") for item in written.baselines()] == [{"ann": "yes", "bob": "yes"}, {"ann": "no"}]
     bad = cli("generate", "answers.csv", *told, "--people", "ann=", "-o", "suite")
     assert "PERSON=COLUMN" in bad.output
 
