@@ -37,7 +37,7 @@ _CORRECTED = {
     "verdict": ("verdict", ""),
 }
 """Field of a check to its heading, and to how it is printed."""
-_PARTS = ("judges", "intervals", "corrected", "alignment")
+_PARTS = ("judges", "intervals", "agreement", "corrected", "alignment")
 """What is simulated; all but the second by seeds."""
 _DRAWS_PER_SEED = 20
 """Corrected rates are quick to draw: so many for one simulated judge."""
@@ -50,7 +50,7 @@ _SPLITS = 400
     type=click.IntRange(0),
     default=500,
     show_default=True,
-    help="Simulated judges per design, a twentieth of the corrected rates; 0: none.",
+    help="Simulated judges per design, samples of people's labels, and a twentieth of the corrected rates; 0: none.",
 )
 @click.option(
     "--draws",
@@ -86,8 +86,9 @@ def validate(
     (those over .5 are their mirror) and tasks that differ by an intraclass correlation of 0 to .6; 2 and 4 calls by
     exact sums, 12 by simulation. Replicates: a judge without noise, asked five times, must read the same.
 
-    Corrected: bias, coverage and width of corrected rates, beside the judge's own mean. Alignment: what is said of
-    optimisers of known worth.
+    Agreement: bias and coverage of agreement with people, and how often the alternative annotator test errs. Corrected:
+    bias, coverage and width of corrected rates, beside the judge's own mean. Alignment: what is said of optimisers of
+    known worth.
 
     Fails (exit code 1) when a 95 % interval covers the truth less than 93 % of the time, or a plain one more than
     97.5 %, by three standard errors of the simulation. The result depends on the seed, never on the workers.
@@ -136,6 +137,7 @@ class _Found:
     checks: Sequence[Check] = ()
     cells: Sequence[Cell] = ()
     moved: Mapping[str, bool] = field(default_factory=dict)
+    agreement: Sequence[Check] = ()
     corrected: Sequence[CorrectionCheck] = ()
     alignment: Sequence[SplitCheck] = ()
 
@@ -146,6 +148,7 @@ class _Found:
             "estimators": self.checks,
             "intervals": self.cells,
             "moved_by_replicates": self.moved,
+            "agreement": self.agreement,
             "corrected": self.corrected,
             "alignment": self.alignment,
         }
@@ -157,7 +160,7 @@ class _Found:
 
         people = [f"{check.scenario}: {check.verdict}" for check in self.corrected if check.fails]
         people += [str(check) for check in self.alignment if check.fails]
-        return failures(self.checks, self.cells, self.moved) + people
+        return failures([*self.checks, *self.agreement], self.cells, self.moved) + people
 
     def show(self) -> None:
         """Print a table per part."""
@@ -167,6 +170,7 @@ class _Found:
         if self.moved:
             moved = sum(self.moved.values())
             click.echo(f"Five replicates of one answer: {moved} of {len(self.moved)} clustered intervals move.\n")
+        _print_checks(self.agreement, "samples")
         _print_corrected(self.corrected)
         _print_alignment(self.alignment)
 
@@ -200,10 +204,17 @@ def _suite(size: _Size) -> Suite:
     return datasheet_suite(n_tasks=10, depth=3) if size.quick else datasheet_suite()
 
 
+def _agreement(size: _Size, apply: Map) -> dict[str, Any]:
+    from jrh_mlflow.evaluation.validate_agreement import DESIGNS, validate_agreement
+
+    designs = DESIGNS[:1] if size.quick else DESIGNS
+    return {"agreement": validate_agreement(n_seeds=size.seeds, designs=designs, seed=size.seed, apply=apply)}
+
+
 def _corrected(size: _Size, apply: Map) -> dict[str, Any]:
     from jrh_mlflow.evaluation.validate_corrected import SCENARIOS, STATED, validate_corrected
 
-    n_draws = size.seeds * (_DRAWS_PER_SEED // 4 if size.quick else _DRAWS_PER_SEED)
+    n_draws = size.seeds * (_DRAWS_PER_SEED // 5 if size.quick else _DRAWS_PER_SEED)
     scenarios = STATED if size.quick else SCENARIOS
     return {"corrected": validate_corrected(n_draws=n_draws, scenarios=scenarios, seed=size.seed, apply=apply)}
 
@@ -211,12 +222,14 @@ def _corrected(size: _Size, apply: Map) -> dict[str, Any]:
 def _alignment(size: _Size, _: Map) -> dict[str, Any]:
     from jrh_mlflow.alignment.validate_alignment import check_alignment
 
-    return {"alignment": check_alignment(splits=_SPLITS, seed=size.seed)}
+    traces = (200,) if size.quick else (100, 200, 400)
+    return {"alignment": check_alignment(splits=_SPLITS, traces=traces, seed=size.seed)}
 
 
 _RUN: dict[str, Callable[[_Size, Map], dict[str, Any]]] = {
     "judges": _judges,
     "intervals": _intervals,
+    "agreement": _agreement,
     "corrected": _corrected,
     "alignment": _alignment,
 }

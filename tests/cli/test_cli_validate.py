@@ -26,6 +26,37 @@ def test_the_quick_form_passes_and_shows_both_intervals(monkeypatch, capsys) -> 
         assert text in shown
 
 
+def test_parts_are_run_alone_and_say_what_they_found(monkeypatch, capsys) -> None:
+    options = ("--quick", "--only", "agreement", "--only", "corrected", "--only", "alignment")
+    assert run(*options, monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr().out
+    for text in (
+        "agreement/accuracy",
+        "alt_test/winning_rate",
+        "100 stratified of 1,000",
+        "naive",
+        "memorises its train",
+    ):
+        assert text in shown
+    assert "dark_current" not in shown
+    assert "tasks × calls" not in shown
+
+
+def test_corrected_rates_that_do_not_hold_end_with_1_and_are_named(monkeypatch, capsys) -> None:
+    from jrh_mlflow.stats import corrected_rates
+
+    def narrow(share: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
+        return share - 0.001, share + 0.001
+
+    monkeypatch.setattr(corrected_rates, "beta_share", narrow)
+    assert run("--quick", "--only", "corrected", "--json", monkeypatch=monkeypatch) == 1
+    shown = capsys.readouterr()
+    assert "miss their promise, first rate 0.85, se 0.9, sp 0.7: 100 random of 1,000: FAILS" in shown.err
+    facts = json.loads(shown.out)
+    assert facts["estimators"] == facts["intervals"] == facts["agreement"] == facts["alignment"] == []
+    assert {"scenario", "bias", "coverage", "width", "naive_coverage", "refused"} <= facts["corrected"][0].keys()
+
+
 def test_the_whole_grid_is_written_and_printed_as_json(monkeypatch, capsys, tmp_path) -> None:
     options = ("--quick", "--seeds", "0", "--draws", "0", "--icc", "0.3", "--json", "-o", str(tmp_path / "grid.json"))
     assert run(*options, monkeypatch=monkeypatch) == 0
