@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import permutations, product
@@ -29,7 +29,7 @@ _SHARES = ("agreement/accuracy", "agreement/sensitivity", "agreement/specificity
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Design:
+class RatingDesign:
     """People and a judge with known errors."""
 
     n_items: int
@@ -51,19 +51,19 @@ class Design:
 
 _MIXED, _RARE, _LEVELS = (0.5, 0.5), (0.9, 0.1), (0.2, 0.3, 0.3, 0.2)
 DESIGNS = (
-    Design(n_items=30),
-    Design(n_items=100),
-    Design(n_items=100, judge=0.97, people=0.97),
-    Design(n_items=300, judge=0.99, people=0.98),
-    Design(n_items=100, rates=_RARE),
-    Design(n_items=100, rates=_RARE, missing=0.3),
-    Design(n_items=200, rates=(0.97, 0.03), judge=0.95, people=0.95),
-    Design(n_items=200, rates=(0.03, 0.97), judge=0.95, people=0.95, missing=0.2),
-    Design(n_items=60, rates=(0.6, 0.3, 0.1), missing=0.2),
-    Design(n_items=40, rates=_LEVELS, kind="ordinal", people=0.8, judge=0.7),
-    Design(n_items=150, rates=_LEVELS, kind="ordinal", missing=0.3),
-    Design(n_items=100, rates=_LEVELS, kind="ordinal", people=0.97, judge=0.97),
-    Design(n_items=80, rates=_LEVELS, kind="numeric", people=0.8, judge=0.7, missing=0.2),
+    RatingDesign(n_items=30),
+    RatingDesign(n_items=100),
+    RatingDesign(n_items=100, judge=0.97, people=0.97),
+    RatingDesign(n_items=300, judge=0.99, people=0.98),
+    RatingDesign(n_items=100, rates=_RARE),
+    RatingDesign(n_items=100, rates=_RARE, missing=0.3),
+    RatingDesign(n_items=200, rates=(0.97, 0.03), judge=0.95, people=0.95),
+    RatingDesign(n_items=200, rates=(0.03, 0.97), judge=0.95, people=0.95, missing=0.2),
+    RatingDesign(n_items=60, rates=(0.6, 0.3, 0.1), missing=0.2),
+    RatingDesign(n_items=40, rates=_LEVELS, kind="ordinal", people=0.8, judge=0.7),
+    RatingDesign(n_items=150, rates=_LEVELS, kind="ordinal", missing=0.3),
+    RatingDesign(n_items=100, rates=_LEVELS, kind="ordinal", people=0.97, judge=0.97),
+    RatingDesign(n_items=80, rates=_LEVELS, kind="numeric", people=0.8, judge=0.7, missing=0.2),
 )
 
 Pattern = tuple[float, ...]
@@ -71,7 +71,7 @@ Pattern = tuple[float, ...]
 
 
 def validate_agreement(
-    *, n_seeds: int = 500, designs: Sequence[Design] = DESIGNS, seed: int = 0, apply: Map = map
+    *, n_seeds: int = 500, designs: Sequence[RatingDesign] = DESIGNS, seed: int = 0, apply: Map = map
 ) -> list[Check]:
     """Measure simulated ratings over many seeds, and compare every interval with the truth.
 
@@ -98,9 +98,9 @@ def validate_agreement(
 _SIZE = "alt_test/winning_rate"
 
 
-def _measured(seeds: Sequence[int], *, design: Design) -> list[dict[str, Estimate]]:
+def _measured(seeds: Sequence[int], *, design: RatingDesign) -> list[dict[str, Estimate]]:
     """Return the readings of simulated samples; the test is given the epsilon at which its null hypothesis holds."""
-    patterns, chances = _patterns(design)
+    patterns, chances = rating_patterns(design)
     epsilon = _null_epsilon(design) or 0.0
     found = []
     for seed in seeds:
@@ -115,11 +115,11 @@ def _measured(seeds: Sequence[int], *, design: Design) -> list[dict[str, Estimat
     return found
 
 
-def _positive(design: Design) -> str:
+def _positive(design: RatingDesign) -> str:
     return str(len(design.rates) - 1)
 
 
-def _ratings(design: Design, rows: Array) -> Ratings:
+def _ratings(design: RatingDesign, rows: Array) -> Ratings:
     return Ratings(
         items=tuple(map(str, range(len(rows)))),
         people=tuple(f"person {j}" for j in range(design.n_people)),
@@ -132,7 +132,7 @@ def _ratings(design: Design, rows: Array) -> Ratings:
 
 
 @cache
-def _patterns(design: Design) -> tuple[Array, Array]:
+def rating_patterns(design: RatingDesign) -> tuple[Array, Array]:
     """Return every way to rate an item, and its chance."""
     levels = range(len(design.rates))
     chances: dict[Pattern, float] = {}
@@ -147,7 +147,7 @@ def _patterns(design: Design) -> tuple[Array, Array]:
     return np.array(list(chances), float), shares / shares.sum()
 
 
-def _labels(design: Design, level: int, right: float) -> Iterator[tuple[float, float]]:
+def _labels(design: RatingDesign, level: int, right: float) -> Iterator[tuple[float, float]]:
     """Yield what a rater says of an item of a level, and the chance of that."""
     others = [other for other in range(len(design.rates)) if other != level]
     if design.kind != "nominal":
@@ -165,9 +165,9 @@ _NOTHING = math.nan
 # --- the truth, by the definitions
 
 
-def true_readings(design: Design) -> dict[str, float]:
+def true_readings(design: RatingDesign) -> dict[str, float]:
     """Return what each axis would read on infinitely many items."""
-    patterns, chances = _patterns(design)
+    patterns, chances = rating_patterns(design)
     items = [(list(row[:-1]), row[-1], chance) for row, chance in zip(patterns.tolist(), chances.tolist(), strict=True)]
     pairs = [(_reference(people, design.kind), judge, chance) for people, judge, chance in items]
     level_pairs = [pair for pair in pairs if not math.isnan(pair[0] + pair[1]) and float(pair[0]).is_integer()]
@@ -267,9 +267,9 @@ def _alpha(items: Sequence[tuple[list[float], float, float]], kind: LabelKind) -
 
 
 @cache
-def _wins(design: Design) -> tuple[float, float]:
+def _wins(design: RatingDesign) -> tuple[float, float]:
     """Return rho of judge and person, the same for every person: they are alike."""
-    patterns, chances = _patterns(design)
+    patterns, chances = rating_patterns(design)
     judge_wins: list[tuple[bool, float]] = []
     person_wins: list[tuple[bool, float]] = []
     for row, chance in zip(patterns.tolist(), chances.tolist(), strict=True):
@@ -289,7 +289,7 @@ def _likeness(label: float, others: Sequence[float], kind: LabelKind) -> float:
     return -math.sqrt(sum((label - other) ** 2 for other in others) / len(others))
 
 
-def _null_epsilon(design: Design) -> float | None:
+def _null_epsilon(design: RatingDesign) -> float | None:
     """Return the epsilon at which the judge is just not good enough; None where it is as good as the people."""
     rho_judge, rho_person = _wins(design)
     return rho_person - rho_judge if rho_person > rho_judge + 1e-9 else None
@@ -298,7 +298,7 @@ def _null_epsilon(design: Design) -> float | None:
 # --- the verdicts
 
 
-def _coverage_checks(axis: str, design: Design, truth: float, readings: Sequence[Estimate]) -> Iterator[Check]:
+def _coverage_checks(axis: str, design: RatingDesign, truth: float, readings: Sequence[Estimate]) -> Iterator[Check]:
     if len(readings) < 2:
         return
     bias = float(np.mean([reading.value for reading in readings])) - truth
@@ -313,14 +313,16 @@ def _coverage_checks(axis: str, design: Design, truth: float, readings: Sequence
         yield _check(axis, design, truth=truth, bias=bias, interval=name, coverage=float(np.mean(held)), n=len(held))
 
 
-def _size_check(design: Design, readings: Sequence[Estimate]) -> Check:
+def _size_check(design: RatingDesign, readings: Sequence[Estimate]) -> Check:
     """Share of samples in which nobody is rejected, at the edge of the null hypothesis."""
     silent = float(np.mean([reading.value == 0 for reading in readings]))
     bias = float(np.mean([reading.value for reading in readings]))
     return _check(_SIZE, design, truth=0.0, bias=bias, interval="size", coverage=silent, n=len(readings))
 
 
-def _check(axis: str, design: Design, *, truth: float, bias: float, interval: str, coverage: float, n: int) -> Check:
+def _check(
+    axis: str, design: RatingDesign, *, truth: float, bias: float, interval: str, coverage: float, n: int
+) -> Check:
     # Coverage from finitely many seeds is itself a share: it must miss the floor by more than three standard errors.
     slack = 3 * math.sqrt(0.95 * 0.05 / n)
     verdict = "ok" if coverage >= LOW else "ok within the error of the seeds"
@@ -330,5 +332,13 @@ def _check(axis: str, design: Design, *, truth: float, bias: float, interval: st
             verdict = "not judged: near 0 and 1 Wilson falls short in places; the interval by item holds"
     elif coverage > HIGH:
         verdict = "conservative: made to hold on few items and at high agreement"
-    facts: Mapping[str, object] = {"axis": axis, "design": str(design), "interval": interval, "verdict": verdict}
-    return Check(**facts, truth=truth, bias=bias, coverage=coverage, n_seeds=n)  # type: ignore[arg-type]
+    return Check(
+        axis=axis,
+        design=str(design),
+        truth=truth,
+        bias=bias,
+        interval=interval,
+        coverage=coverage,
+        n_seeds=n,
+        verdict=verdict,
+    )
