@@ -11,21 +11,55 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0")
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from tests import postgres, processes
+from tests import new_stores, postgres, processes
 
-processes.stores_without_fsync()
+new_stores.without_fsync()
+ROOT = Path(__file__).parent
+
+
+LONG = [
+    "engine/test_ray.py",
+    "engine/test_promises.py",
+    "test_predecessor.py",
+    "test_example.py",
+    "evaluation/test_replay_own.py",
+    "sweeps/test_money.py",
+    "sweeps/test_sweep.py",
+    "sweeps/test_postgres.py",
+    "sweeps/test_interrupted.py",
+    "models/local/test_real_model.py",
+    "tracking/test_traces.py",
+    "tracking/test_server.py",
+    "tracking/test_view_page.py",
+    "review/test_page.py",
+    "review/test_mlflow_app.py",
+    "test_notebooks.py",
+    "test_own_test.py",
+    "cli/test_cli.py",
+    "compatibility/test_files_of_the_version_before.py",
+]
+"""Files of the tests that take longest; whole files go to a worker, and a long one at the end leaves the other idle."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files."""
+    place = {ROOT / name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture(scope="session")
-def store_uri(_away_from_the_repository: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+def store_uri(_away_from_the_repository: None, _tables: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A SQLite tracking store with its tables made."""
     from jrh_mlflow.tracking.mlflow_server import artifacts_uri, folder_uri
     from jrh_mlflow.tracking.store import Store
 
+    import_module("mlflow.store.db.utils")
+    new_stores.with_copied_tables(_tables)
     folder = tmp_path_factory.mktemp("store")
     assert Store(folder_uri(folder), "tests", artifacts=artifacts_uri(folder)).experiment_id
     return folder_uri(folder)
@@ -49,9 +83,15 @@ def _no_server_left_behind() -> Iterator[None]:
     postgres.stop()
 
 
+@pytest.fixture(scope="session")
+def _tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tables")
+
+
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _tables: Path) -> None:
     """Each test works in a folder of its own and leaves nothing in the repository."""
+    new_stores.with_copied_tables(_tables)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JRH_HOME", str(tmp_path / ".jrh"))
     for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):

@@ -17,13 +17,14 @@ import os
 import select
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import threading
 import types
 from pathlib import Path
 from typing import Any
+
+from tests import new_stores
 
 JRH = "from jrh_mlflow.cli import main; main()"
 SCRIPT = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -37,19 +38,6 @@ _IMPORTED = """
     jrh_mlflow.cli.evaluate jrh_mlflow.cli.main jrh_mlflow.demo jrh_mlflow.engine.journal.sqlite
     jrh_mlflow.evaluation jrh_mlflow.generation jrh_mlflow.sweeps.sweep jrh_mlflow.tracking.store
 """
-
-
-def stores_without_fsync() -> None:
-    """Let MLflow's stores and Optuna's studies not wait for the disk: no test cuts the power.
-
-    Journals and decisions do not go through SQLAlchemy's engines: they wait for the disk as ever.
-    """
-    from sqlalchemy import Engine, event
-
-    @event.listens_for(Engine, "connect")
-    def connected(connection: Any, _: object) -> None:
-        if isinstance(connection, sqlite3.Connection):
-            connection.execute("PRAGMA synchronous = OFF")
 
 
 class Forked(subprocess.Popen[Any]):
@@ -141,7 +129,7 @@ def serve(control: int) -> None:
     """Import, then fork a process for every request until the other side is gone."""
     for name in _IMPORTED.split():
         importlib.import_module(name)
-    stores_without_fsync()
+    new_stores.without_fsync()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the watchers

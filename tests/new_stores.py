@@ -1,0 +1,51 @@
+"""MLflow stores of tests: their tables copied instead of migrated, their writes not waited for."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+def without_fsync() -> None:
+    """Let MLflow's stores and Optuna's studies not wait for the disk: no test cuts the power.
+
+    Journals and decisions do not go through SQLAlchemy's engines: they wait for the disk as ever.
+    """
+    from sqlalchemy import Engine, event
+
+    @event.listens_for(Engine, "connect")
+    def connected(connection: Any, _: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
+
+
+def with_copied_tables(folder: Path) -> None:
+    """Where MLflow is loaded, let this process run its migrations once; every further new SQLite store is a copy."""
+    utils = sys.modules.get("mlflow.store.db.utils")
+    if utils is not None and not hasattr(utils._initialize_tables, "template"):
+        utils._initialize_tables = _copying(utils._initialize_tables, folder / "tables.db")
+
+
+def _copying(migrate: Callable[[Any], None], file: Path) -> Callable[[Any], None]:
+    from sqlalchemy import create_engine, inspect
+
+    @cache
+    def template() -> Path:
+        engine = create_engine(f"sqlite:///{file}")
+        migrate(engine)
+        engine.dispose()
+        return file
+
+    def initialize(engine: Any) -> None:
+        if engine.url.get_backend_name() != "sqlite" or inspect(engine).get_table_names():
+            return migrate(engine)
+        with closing(sqlite3.connect(template())) as source, engine.connect() as connection:
+            source.backup(connection.connection.dbapi_connection)
+
+    initialize.template = template  # type: ignore[attr-defined]
+    return initialize
