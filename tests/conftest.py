@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -20,6 +21,9 @@ from tests import new_stores, postgres, processes
 
 new_stores.without_fsync()
 ROOT = Path(__file__).parent
+ONE_DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 LONG = [
@@ -73,6 +77,19 @@ def _away_from_the_repository(tmp_path_factory: pytest.TempPathFactory) -> Itera
     os.chdir(folder)
     yield
     os.chdir(home)
+
+
+@pytest.fixture(scope="module")
+def undrawn() -> Iterator[None]:
+    """Figures are made and never drawn, for tests of other things: drawing takes half of a run's time.
+
+    Drawing itself is tested in tests/reports, and with whole runs in the tests that do not ask for this.
+    """
+    from jrh_mlflow.reports.figures import canvas
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "png", lambda figure: ONE_DOT)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

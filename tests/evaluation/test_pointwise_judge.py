@@ -23,6 +23,8 @@ from jrh_mlflow.schema.items import CallRecord
 from tests.loopback import LoopbackServer
 from tests.tracking.mlflow_chat import chatting, verdict
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 MODEL = "openai/gpt-4o-mini"
 
 

@@ -22,6 +22,8 @@ from jrh_mlflow.tracking import keys, view
 from jrh_mlflow.tracking.store import Store, run_link
 from jrh_mlflow.tracking.view import view_links
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 _PLAIN = {"selectedColumns": ["metrics.`accuracy`"]}
 
 
