@@ -88,7 +88,7 @@ def headline(report: AgreementReport, *, named: Named = plain) -> str:
     if isinstance(ceiling, Estimate):
         people = f"people agree with each other on {_share(ceiling)}"
         if ceiling.statistic == "value":
-            people = f"a person against the others has a quadratic kappa of {_value(ceiling)}"
+            people = f"a person against the others has {_value(ceiling)}"
     else:
         people = f"how well people agree with each other is not known ({ceiling.reason})"
     if report.judge is None:
@@ -122,7 +122,7 @@ def _share(reading: Estimate, *, items: bool = False) -> str:
 
 
 def _value(reading: Estimate) -> str:
-    return cell_text(reading) if reading.statistic == "value" else _share(reading)
+    return f"a quadratic kappa of {cell_text(reading)}" if reading.statistic == "value" else _share(reading)
 
 
 def sentences(report: AgreementReport) -> list[str]:
@@ -170,6 +170,8 @@ class PageTable:
     how: Sequence[str] = ()
     more: str = ""
     """What the table leaves out, and where it is."""
+    labels: bool = False
+    """Whether its cells are labels, which may be long, and not numbers."""
 
 
 def agreement_tables(
@@ -396,7 +398,7 @@ def _disagreement_table(disagreements: pd.DataFrame, *, most: int = _MOST_ROWS) 
     n = len(disagreements)
     more = f"The first {most:,} of {n:,}; the table `disagreements` has all." if n > most else ""
     how = "Items on which the judge and the people's label differ, the worst first."
-    return PageTable(heading="Disagreements", header=names, rows=rows, how=[how], more=more)
+    return PageTable(heading="Disagreements", header=names, rows=rows, how=[how], more=more, labels=True)
 
 
 def _text(cell: object, *, missing: str = "–") -> str:
