@@ -69,7 +69,8 @@ def settle(
     split = [row for row, cell in enumerate(chosen) if cell is None and said[row]]
     names = [f"row {row + 1}" if ids is None else ids[row] for row in split]
     say_left_out(len(table), {NO_MAJORITY: names}, what="rows", field=PEOPLE)
-    kept = [row for row in range(len(table)) if row not in set(split)]
+    gone = set(split)
+    kept = [row for row in range(len(table)) if row not in gone]
     column = label or f"label of {PEOPLE}"
     if not is_given:
         labels, scale = (None, allowed.answers) if allowed.ordinal else (dict.fromkeys(allowed.answers), None)

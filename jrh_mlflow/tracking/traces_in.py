@@ -39,6 +39,8 @@ _QUESTIONS = (
 )
 _ANSWERS = ("answer", "response", "completion", "message", "output", "outputs", "result", "content", "text")
 """Keys under which applications keep what a user wrote, and what they answered."""
+_WRAPPERS = ("input", "inputs", "request")
+"""Keys under which messages may lie deeper."""
 
 
 def transcripts_from_traces(
@@ -178,6 +180,8 @@ def _text(value: Any, keys: Sequence[str]) -> str:
     """Return the text that somebody wrote: as it is, under a usual or the only key, or else all of it as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
+    if isinstance(value, list) and len(value) == 1:
+        return _text(value[0], keys)
     if isinstance(value, Mapping):
         found = next((text for key in keys if (text := _text(value.get(key), keys))), "")
         if found or len(value) < 2:
@@ -197,6 +201,8 @@ def _conversation(span: Span, trace_id: str) -> tuple[tuple[Message, ...], int]:
 
 
 def _asked(inputs: object) -> list[Any] | None:
+    if isinstance(inputs, Mapping) and "messages" not in inputs:
+        return next((found for key in _WRAPPERS if (found := _asked(inputs.get(key)))), None)
     messages = inputs.get("messages") if isinstance(inputs, Mapping) else inputs
     # LangChain traces a batch: a list of conversations.
     if isinstance(messages, list) and len(messages) == 1 and isinstance(messages[0], list):
@@ -220,7 +226,8 @@ def _answered(outputs: Any) -> list[Any]:
     for several in (outputs.get("choices"), *(outputs.get("generations") or ())):
         if isinstance(several, list) and several and isinstance(several[0], Mapping):
             return _answered(several[0].get("message"))
-    return _answered(outputs.get("messages", outputs.get("message")))
+    keys = ("messages", "message", "output", "outputs", "response")
+    return _answered(next((outputs[key] for key in keys if key in outputs), None))
 
 
 def _is_message(value: object) -> bool:

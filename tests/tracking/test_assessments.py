@@ -175,6 +175,16 @@ def test_mlflows_own_default_source_is_no_identity_that_two_share(experiment, st
     assert cells(rated) == {(trace, "default", "yes", False), (trace, "harm", "no", True)}
 
 
+def test_what_was_said_about_the_trace_goes_before_what_was_said_about_one_of_its_spans(experiment, store_uri):
+    trace = answered()
+    span = mlflow.get_trace(trace).data.spans[0].span_id
+    say(trace, "no", "bob", span_id=span)
+    say(trace, "no", "ann")
+    say(trace, "yes", "ann", span_id=span)
+    rated = rated_traces([trace], tracking_uri=store_uri)
+    assert cells(rated) == {(trace, "ann", "no", False), (trace, "bob", "no", False)}
+
+
 def test_people_without_a_judge_are_read_alone(experiment, store_uri):
     trace = answered()
     say(trace, 3, "ann")

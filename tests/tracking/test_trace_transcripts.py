@@ -140,6 +140,7 @@ def test_expectations_are_labels_unless_a_model_wrote_them(experiment, store_uri
         ({"inputs": {"question": "Due?"}}, {"outputs": {"text": "No."}}, ("Due?", "No.")),
         ({"a": 2, "b": [3]}, {"sum": 5, "unit": "€"}, ('{"a": 2, "b": [3]}', '{"sum": 5, "unit": "€"}')),
         ([1, 2], 3, ("[1, 2]", "3")),
+        (["Due?"], [{"answer": "No."}], ("Due?", "No.")),
         ({"topic": "tea"}, True, ("tea", "true")),
         ({"question": "Due?"}, completion(ANSWER), ("Due?", "Bistro has a table.")),
     ],
@@ -170,6 +171,20 @@ def test_answers_come_in_many_forms(experiment, store_uri, outputs):
     trace_id = agent(chats=[([ASK], outputs)])
     (one,) = transcripts_from_traces([trace_id], tracking_uri=store_uri)
     assert [m.content for m in one.messages] == ["A table for two.", "Bistro has a table."]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [
+        ({"input": [ASK], "model": "m"}, {"output": [{"type": "message", **ANSWER}]}),
+        ({"inputs": {"messages": [ASK]}}, {"output": ANSWER["content"]}),
+        ({"request": {"input": [ASK]}}, {"response": ANSWER}),
+    ],
+)
+def test_messages_that_lie_deeper_are_a_chat(experiment, store_uri, inputs, outputs):
+    (one,) = transcripts_from_traces([answered(inputs, outputs)], tracking_uri=store_uri)
+    assert [m.content for m in one.messages] == ["A table for two.", "Bistro has a table."]
+    assert "single_turn" not in one.source
 
 
 def test_messages_of_anthropic_and_langchain_are_understood(experiment, store_uri):

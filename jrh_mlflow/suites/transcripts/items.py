@@ -180,12 +180,13 @@ def response_rows(transcripts: Sequence[Transcript]) -> dict[str, dict[str, Any]
 
     Those with several turns, or without an answer in text, are left out with one line.
     """
-    several = [one.id for one in transcripts if sum(message.role == "user" for message in one.messages) != 1]
-    rows = {one.id: _response_row(one) for one in transcripts if one.id not in set(several)}
+    asked = {one.id: sum(message.role == "user" for message in one.messages) for one in transcripts}
+    several = [name for name, count in asked.items() if count != 1]
+    rows = {one.id: _response_row(one) for one in transcripts if asked[one.id] == 1}
     silent = [name for name, row in rows.items() if not row["response"].strip()]
     reasons = {"without exactly one message of the user": several, "without an answer in text": silent}
     say_left_out(len(transcripts), reasons, what="traces", field="response")
-    return {name: row for name, row in rows.items() if name not in set(silent)}
+    return {name: row for name, row in rows.items() if row["response"].strip()}
 
 
 def _response_row(transcript: Transcript) -> dict[str, Any]:
