@@ -150,6 +150,6 @@ def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunCo
             # Labels and answers are other people's text, which a spreadsheet must not run.
             **{f"{keys.TABLES_FOLDER}/{name}.csv": frame.map(guarded) for name, frame in tables.items()},
             **figure_files(alignment_figures(done.report, title=done.title)),
-            **{f"judge/{side}.txt": blank_secrets(text) for side, text in instructions.items()},
+            **{f"{keys.JUDGE_FOLDER}/{side}.txt": blank_secrets(text) for side, text in instructions.items()},
         },
     )

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.judges.parsing import Unread, read_answer
 from jrh_mlflow.measures.alignment import Order, Verdict
+from jrh_mlflow.schema.label_words import label_key, label_number, label_text, number_text
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Presentation
 from jrh_mlflow.tracking.assessments import HUMAN, _same, read_assessments
 from jrh_mlflow.tracking.feedback_types import asked_values, possible_values
-from jrh_mlflow.tracking.scorers import _as_word, answer_for, ask_scorer
+from jrh_mlflow.tracking.scorers import answer_for, ask_scorer
 
 if TYPE_CHECKING:
     from mlflow.entities import Trace
@@ -52,7 +53,7 @@ class LabelScale:
     levels: tuple[str, ...] = ()
     """Ordered labels, low to high; empty where they are not ordered, or numbers."""
     numeric: bool = False
-    """Any number is a label."""
+    """Every number is a label."""
 
     @property
     def order(self) -> Order | None:
@@ -63,11 +64,15 @@ class LabelScale:
         return places.__getitem__ if places else None
 
     def text(self, value: object) -> str | None:
-        """Spell a value as a label, so that equal ones are spelled alike; None for what is none."""
-        if self.numeric and not isinstance(value, bool):
-            with suppress(TypeError, ValueError):
-                value = float(value)  # type: ignore[arg-type]  # what is no number stays as it is
-        return _as_word(value)
+        """Spell a value as a label, so that equal ones are spelled alike; None for what is none.
+
+        Example:
+            >>> [LabelScale().text(value) for value in (True, "Yes ", 3.0, "3.0", "01", [1])]
+            ['true', 'yes', '3', '3', '01', None]
+        """
+        text = label_text(value)
+        key = None if text is None else label_key(text)
+        return number_text(key) if isinstance(key, float) else key
 
 
 def read_scale(scale: Sequence[object] | str | None) -> LabelScale:
@@ -81,7 +86,7 @@ def read_scale(scale: Sequence[object] | str | None) -> LabelScale:
     ends = not isinstance(scale, str) and len(scale) == 2 and all(type(one) in (int, float) for one in scale)
     if scale == NUMERIC or ends:
         return LabelScale(numeric=True)
-    levels = () if isinstance(scale, str) else tuple(_as_word(one) or "" for one in scale)
+    levels = () if isinstance(scale, str) else tuple(LabelScale().text(one) or "" for one in scale)
     if len(set(levels)) < 2 or len(set(levels)) < len(levels):
         raise RecipeError(f"A scale is two or more labels from low to high, or {NUMERIC!r}, but got {scale!r}.")
     return LabelScale(levels=levels)
@@ -219,19 +224,13 @@ def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: L
         return Verdict(outcome="error", error=f"{type(error).__name__}: {error}")
     outcome, answer, reason = read_answer(given, answers)
     value = given.value.value if isinstance(given.value, Unread) else given.value
-    if outcome == "unparsed" and scale.numeric and (number := _number(scale.text(value))) is not None:
-        outcome, answer, reason = "verdict", number, None
+    word = scale.text(value)
+    if outcome == "unparsed" and word and (word in answers or (scale.numeric and label_number(word) is not None)):
+        outcome, answer, reason = "verdict", word, None
     if outcome == "tie":
         outcome, answer = "verdict", "tie"
     paid = {name: getattr(given, name) for name in ("input_tokens", "output_tokens", "cost_usd")}
     return Verdict(outcome=outcome, answer=answer, error=reason or "", **paid)
-
-
-def _number(text: str | None) -> str | None:
-    with suppress(TypeError, ValueError):
-        float(text)  # type: ignore[arg-type]  # None is no number
-        return text
-    return None
 
 
 def _expectations(trace: Trace, name: str) -> Mapping[str, Any] | None:

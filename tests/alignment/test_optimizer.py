@@ -329,6 +329,12 @@ def test_labels_of_people_and_answers_of_judges_meet_whatever_their_type():
     _, result = aligned_by(checked(does_nothing()), judge, labelled(160))
     assert isinstance(result.before, Estimate)
     assert result.before.value == 1
+    typed = {"yes": "caf\u00e9 ", "no": "3.0"}
+    spelled = CodeJudge(lambda outputs, _: {"yes": "CAFE\u0301", "no": 3}[truth(outputs)])
+    people = labelled(160, label=lambda number: typed["yes" if number % 2 else "no"])
+    _, result = aligned_by(checked(does_nothing()), spelled, people)
+    assert isinstance(result.before, Estimate)
+    assert (result.before.value, result.before.n) == (1, 80)
     one_sided = labelled(160, label=lambda _: "yes")
     _, result = aligned_by(checked(does_nothing()), right_on(lambda _: True), one_sided)
     assert isinstance(result.before, Estimate)
