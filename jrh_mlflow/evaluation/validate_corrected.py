@@ -305,8 +305,11 @@ def _verdict(coverage: float | None, n: int, refused: float | None, total: int) 
     slack = 3 * math.sqrt(0.95 * 0.05 / max(1, n))
     if refused is not None and refused < 1 - MOST_USED - 3 * math.sqrt(MOST_USED * (1 - MOST_USED) / total):
         return f"FAILS: a judge that knows nothing is used in {1 - refused:.1%}"
-    if coverage is None or (refused is not None and n < total / 2):
+    if coverage is None:
         return "ok: refused"
+    if n < total / 2:
+        # The few that are given were lucky to pass as useful: what counts is how often anything false is said at all.
+        coverage = 1 - (1 - coverage) * n / total
     if coverage < LOW - slack:
         return f"FAILS: under {LOW:.0%}"
     if coverage > HIGH:

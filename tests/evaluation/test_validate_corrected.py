@@ -70,3 +70,11 @@ def test_the_wrong_estimate_for_the_sampling_would_be_seen_to_fail(monkeypatch) 
 def test_the_result_depends_on_the_seed_and_not_on_how_it_is_cut() -> None:
     once, again, other = (validate_corrected(n_draws=20, scenarios=STATED[:1], seed=seed) for seed in (0, 0, 1))
     assert once == again != other
+
+
+def test_where_most_is_refused_what_counts_is_how_often_anything_false_is_said() -> None:
+    """Of the few estimates that are given of such a judge many are off, as those with luck alone are given."""
+    rare = Scenario(theta=0.07, se=0.9, sp=0.7, n=30, total=1000, design="by_verdict", apart=True)
+    check = validate_corrected(n_draws=150, scenarios=[rare])[0]
+    assert check.refused > 0.7
+    assert not check.fails
