@@ -152,14 +152,14 @@ def read_ratings(
             or a label is outside the scale.
     """
     _check_columns(frame, [item, rater, label, *([group] if group else [])])
-    given = _Column.read(frame[label]).codes >= 0
+    given = _has_label(frame[label])
     _refuse_odd_labels(frame[label], given, label)
     rows = frame.loc[given]
     if not len(rows):
         raise RecipeError(f"No row has a label in column {label!r}: give a table with one row per item and rater.")
     raters, items = _names(rows[rater], rater), _names(rows[item], item)
     judge = _find_judge(raters, judge, _marks(rows[IS_JUDGE]) if IS_JUDGE in rows else None)
-    labels = _Labels.read(_Column.read(rows[label]), scale)
+    labels = _Labels.read(rows[label], scale)
     table = _pivot(items, raters, labels, judge=judge)
     people = tuple(name for name in raters.texts if name != judge)
     at = [raters.texts.index(name) for name in people]
@@ -229,6 +229,16 @@ def _check_columns(frame: pd.DataFrame, needed: Sequence[str]) -> None:
         raise RecipeError("The ratings are empty: give a table with one row per item and rater.")
 
 
+def _has_label(cells: pd.Series[Any]) -> Mask:
+    if _are_numbers(cells):
+        return np.asarray(np.isfinite(cells.to_numpy(dtype=float, na_value=np.nan)))
+    return np.asarray(_Column.read(cells).codes >= 0)
+
+
+def _are_numbers(cells: pd.Series[Any]) -> bool:
+    return pd.api.types.is_numeric_dtype(cells) and not pd.api.types.is_bool_dtype(cells)
+
+
 def _refuse_odd_labels(cells: pd.Series[Any], given: Mask, column: str) -> None:
     """Refuse cells that are neither a label nor empty."""
     for place in np.flatnonzero(~given):
@@ -291,7 +301,14 @@ class _Labels:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, labels: _Column, scale: GivenScale) -> _Labels:
+    def read(cls, cells: pd.Series[Any], scale: GivenScale) -> _Labels:
+        bounds = None if scale is None or isinstance(scale, str) else scale
+        numeric = scale == "numeric" or (bounds is not None and _is_range(bounds))
+        if numeric and _are_numbers(cells):
+            # Measurements may all differ: they need no texts.
+            numbers, order = np.unique(cells.to_numpy(dtype=float), return_inverse=True)
+            return cls._numeric(order.ravel(), numbers.tolist(), bounds)
+        labels = _Column.read(cells)
         read = [label_key(text) for text in labels.texts]
         spelled = dict(zip(reversed(read), reversed(labels.texts), strict=True))
         keys = list(dict.fromkeys(read))
@@ -299,8 +316,8 @@ class _Labels:
         codes = np.array([places[key] for key in read], dtype=np.intp)[labels.codes]
         if scale is None:
             return cls._nominal(codes, {key: spelled[key] for key in keys})
-        if scale == "numeric" or _is_range(scale):
-            return cls._numeric(codes, keys, None if isinstance(scale, str) else scale)
+        if numeric:
+            return cls._numeric(codes, keys, bounds)
         return cls._ordinal(codes, keys, scale)
 
     @classmethod
