@@ -297,7 +297,7 @@ def _missing(estimates: Mapping[str, Reading]) -> dict[str, list[str]]:
 
 
 def _reading_cells(reading: Estimate) -> list[str]:
-    return [cell_text(reading), _count(reading), page_row("", reading).left_out]
+    return [cell_text(reading), _count(reading), f"{reading.excluded:,}"]
 
 
 def _count(reading: Estimate) -> str:
