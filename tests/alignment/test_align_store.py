@@ -13,13 +13,14 @@ import mlflow
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from mlflow.genai import make_judge
 
 import jrh_mlflow as jrh
 from jrh_mlflow.alignment import optimizer as module
 from jrh_mlflow.errors import JrhWarning, TrackingError
 from jrh_mlflow.schema.estimates import Estimate
 from tests.alignment.align_tools import Returns, does_nothing
-from tests.people.loopback_judge import GUIDELINE, AddsGuideline, judging, lenient_judge
+from tests.people.loopback_judge import GUIDELINE, MODEL, AddsGuideline, judging, lenient_judge
 from tests.people.rated_store import NAME, RatedStore, rate_traces
 from tests.tracking.mlflow_chat import KEY, ChatServer
 
@@ -158,3 +159,30 @@ def test_answers_that_the_model_refuses_to_give_in_form_are_no_verdicts(rated, s
     assert sorted(set(outcomes)) == ["error", "unparsed", "verdict"]
     assert optimizer.result.decision == "sent back"
     assert KEY not in json.dumps(optimizer.result.to_dict())
+
+
+def test_a_judge_with_tools_that_looks_the_trace_up_finds_nothing_that_was_said_about_it(rated, server):
+    """A judge of {{ trace }} reads the trace through tools, one of which tells all that MLflow knows of it."""
+    whole = server.reply
+
+    def looks_first(body: dict[str, Any]) -> Any:
+        if any(message["role"] == "tool" for message in body["messages"]):
+            looked.append(json.dumps([message for message in body["messages"] if message["role"] == "tool"]))
+            return whole(body)
+        calls = [
+            {"id": f"c-{name}", "type": "function", "function": {"name": name, "arguments": "{}"}}
+            for name in ("get_trace_info", "get_root_span")
+        ]
+        return {"role": "assistant", "content": None, "tool_calls": calls}
+
+    looked: list[str] = []
+    server.reply = looks_first
+    judge = make_judge(name=NAME, instructions="Is {{ trace }} right?", model=MODEL, feedback_value_type=bool)
+    optimizer = jrh.CheckedOptimizer(does_nothing(), log=False, holdout=0.2)
+    with pytest.warns(JrhWarning, match="Sent back"):
+        judge.align(traces_of(rated), optimizer=optimizer)
+    assert optimizer.result is not None
+    held_out = optimizer.result.report.traces
+    assert len(looked) == 4 * len(held_out), "before and after, as they are and laid out otherwise"
+    assert all(any(one.trace in text for text in looked) for one in held_out)
+    assert not any("@example.com" in text or "HUMAN" in text or "LLM_JUDGE" in text for text in looked)
