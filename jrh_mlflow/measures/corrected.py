@@ -2,8 +2,8 @@
 
 θ is the rate that people would give, p the judge's. Which estimate is valid depends on how the labelled items were
 drawn (protocol, section 8). A judge that may be no better than chance (se + sp ≤ 1 within the interval of
-`stats.corrected_rates.youden`, so at 2.5 % one-sided) corrects nothing: then people alone are read where their labels
-are a random sample, and nothing elsewhere. `note` says so, one sentence each.
+`stats.corrected_rates.youden`: at 2.5 % one-sided where that of the estimate is of 95 %) corrects nothing: then people
+alone are read where their labels are a random sample, and nothing elsewhere. `note` says so, one sentence each.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class _Data:
         whole = np.concatenate([self.verdicts, self.judge])
         if self.labelled_apart is False:
             return (whole,)
-        taken = self.weights is not None or len(np.setdiff1d(self.judge, self.verdicts)) > 0
-        return (whole, self.verdicts) if taken and self.sampling != "stratified" else (self.verdicts, whole)
+        none_left = self.method == "two strata" and len(np.setdiff1d(self.judge, self.verdicts)) > 0
+        return (whole, self.verdicts) if none_left or self.weights is not None else (self.verdicts, whole)
 
     @property
     def only_verdict(self) -> float | None:
@@ -244,20 +244,32 @@ def _said(value: float) -> str:
 def _useless(data: _Data) -> str | None:
     """Why the judge cannot be told from one that knows nothing, if so."""
     if data.method == "two strata":
-        # se + sp > 1 exactly where people pass more of what the judge passes: no shares are needed.
-        found = rates.youden(data.human, data.judge, level=data.level)
-        if data.only_verdict is not None:
-            return f"the judge says {_said(data.only_verdict)} of every item, so it tells nothing"
-    else:
-        found = rates.youden(data.judge, data.human, data.weights, level=data.level)
+        return _useless_by_verdict(data)
+    found = rates.youden(data.judge, data.human, data.weights, level=data.level)
     if found is None:
         return "people gave all labelled items the same label, so it is unknown whether the judge tells them apart"
     if found.low > 0:
         return None
-    said = f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
-    if data.method == "two strata":
-        return f"the judge may be no better than chance: people pass no more of what it passes, difference {said}"
-    return f"the judge may be no better than chance: sensitivity + specificity - 1 is {said}"
+    return f"the judge may be no better than chance: sensitivity + specificity - 1 is {_shown(found)}"
+
+
+def _useless_by_verdict(data: _Data) -> str | None:
+    if data.only_verdict is not None:
+        return f"the judge says {_said(data.only_verdict)} of every item, so it tells nothing"
+    # se + sp > 1 exactly where people pass more of what the judge passes: the shares of verdicts do not matter.
+    found = rates.youden(data.human, data.judge, level=data.level)
+    if found is None:
+        return (
+            "no labelled item is one that the judge passed, or none one that it failed, so it is unknown what it tells"
+        )
+    if found.low > 0:
+        return None
+    what = "of what it passes people may pass no more than of what it fails"
+    return f"the judge may be no better than chance: {what}, difference {_shown(found)}"
+
+
+def _shown(found: Mean) -> str:
+    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def _refused(data: _Data, reason: str) -> CorrectedRate:
@@ -379,9 +391,8 @@ def _shown_error_rates(data: _Data) -> tuple[Reading, Reading]:
         return missing, missing
     se, false_passes = _error_rates(data)
     sp = Mean(1 - false_passes.value, 1 - false_passes.high, 1 - false_passes.low)
-    return _reading(se, n=n_yes, method="share of labelled items"), _reading(
-        sp, n=n_no, method="share of labelled items"
-    )
+    method = "share of labelled items"
+    return _reading(se, n=n_yes, method=method), _reading(sp, n=n_no, method=method)
 
 
 def _estimate(found: Mean, data: _Data, method: str) -> Estimate:

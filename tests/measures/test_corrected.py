@@ -52,6 +52,12 @@ def test_a_useless_judge_corrects_nothing_where_labels_are_no_random_sample(samp
     assert isinstance(report.naive, Estimate)
 
 
+def test_ties_on_one_side_only_do_not_tell_what_the_judge_knows() -> None:
+    found = correct_rate(np.repeat([1.0, 0.5], 50), np.repeat([1.0, 0.5], 10), np.ones(20), sampling="by_verdict")
+    assert isinstance(found.estimate, NotEstimable)
+    assert "unknown what it tells" in found.estimate.reason
+
+
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_a_judge_that_says_the_opposite_is_refused(sampling) -> None:
     judge, human = GOOD
@@ -151,6 +157,9 @@ def test_weights_undo_an_uneven_choice() -> None:
     assert report.method == "weighted PPI++"
     assert report.people_only.value == pytest.approx((72 * 2 + 4) / (80 * 2 + 40))
     assert report.people_only.value != pytest.approx(human.mean())
+    for sampling in SAMPLINGS:
+        again = correct_rate(verdicts(800, 200), judge, human, sampling=sampling, weights=weights)
+        assert again.estimate == report.estimate
 
 
 def test_wins_and_ties_are_corrected_for_random_labels_and_by_verdict_only() -> None:
