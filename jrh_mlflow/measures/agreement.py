@@ -616,6 +616,7 @@ class _Point:
 
 def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
     """Return every axis, in the order they are shown."""
+    alone = _Measured.of(_people_alone(measured.ratings), epsilon=settings.epsilon)
     points: dict[str, Reading | _Point] = {
         "agreement/accuracy": _accuracy(measured, settings),
         "agreement/kappa": _kappa(measured),
@@ -623,16 +624,32 @@ def _estimates(measured: _Measured, settings: _Settings) -> dict[str, Reading]:
         "agreement/ac1": _ac1(measured),
         "agreement/sensitivity": _given_reference(measured, settings, positive=True),
         "agreement/specificity": _given_reference(measured, settings, positive=False),
-        "agreement/human_ceiling": _ceiling(measured),
+        "agreement/human_ceiling": _ceiling(alone),
         "agreement/judge_on_ceiling": _judge_on_ceiling(measured),
-        "agreement/human_alpha": _alpha(measured),
+        "agreement/human_alpha": _alpha(alone),
         **_annotator_readings(measured, settings),
     }
-    pending = {axis: point for axis, point in points.items() if isinstance(point, _Point)}
-    coefficients = [point.coefficient for point in pending.values()]
-    ends = agreement_intervals.item_intervals(coefficients, level=settings.level, seed=settings.seed)
-    found = {axis: _with_interval(pending[axis], end) for axis, end in zip(pending, ends, strict=True)}
+    # Resampled apart: nothing that a judge says moves a number of the people, not even by the luck of a draw.
+    found: dict[str, Reading] = {}
+    for of_people in (True, False):
+        pending = {
+            axis: point
+            for axis, point in points.items()
+            if isinstance(point, _Point) and (axis in _OF_PEOPLE) == of_people
+        }
+        coefficients = [point.coefficient for point in pending.values()]
+        ends = agreement_intervals.item_intervals(coefficients, level=settings.level, seed=settings.seed)
+        found |= {axis: _with_interval(pending[axis], end) for axis, end in zip(pending, ends, strict=True)}
     return {axis: point if not isinstance(point, _Point) else found[axis] for axis, point in points.items()}
+
+
+_OF_PEOPLE = ("agreement/human_ceiling", "agreement/human_alpha")
+
+
+def _people_alone(ratings: Ratings) -> Ratings:
+    """Return the items that people rated, without the judge."""
+    rated = ratings.subset(np.asarray((~np.isnan(ratings.values)).any(axis=1)))
+    return replace(rated, judge=None, judge_values=np.full(len(rated.items), np.nan))
 
 
 _METHOD = "Bayesian bootstrap of items with an imagined item at each end"
@@ -983,6 +1000,8 @@ def _notes(measured: _Measured, settings: _Settings) -> list[str]:
     if ratings.judge is not None and len(ratings.people) == 2:
         notes.append("Two people: the alternative annotator test is less reliable than with three.")
     left_out = measured.left_out() if ratings.judge is not None else {}
+    if unrated := ratings.n_items - measured.number(measured.rated):
+        left_out = {"no person's label": unrated, **left_out}
     if left_out:
         reasons = ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
         notes.append(f"Left out of {ratings.n_items} items: {reasons}.")

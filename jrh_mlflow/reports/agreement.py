@@ -385,8 +385,11 @@ def _disagreement_lines(disagreements: pd.DataFrame) -> list[str]:
 
 
 def _address(link: str) -> str:
-    """Write where an item can be looked at: an address as it is, where nothing in it is Markdown."""
-    return link if _PLAIN_ADDRESS.fullmatch(link) else code(link)
+    """Write where an item can be looked at: a link, where nothing in the address is Markdown.
+
+    A short one: MLflow gives a column of long addresses the room of what stands beside the description.
+    """
+    return f"[open]({link})" if _PLAIN_ADDRESS.fullmatch(link) else code(link)
 
 
 def _disagreement_table(disagreements: pd.DataFrame, *, most: int = _MOST_ROWS) -> PageTable:

@@ -152,12 +152,13 @@ def test_missing_labels_are_no_labels(tmp_path: Path, capsys: pytest.CaptureFixt
     labels: dict[object, list[object]] = {
         "ann": ["yes", float("nan"), "no", "yes"],
         "bob": ["yes", "no", None, ""],
-        "gpt": ["yes", "no", "no", "yes"],
+        "gpt": ["yes", "no", "no", "yes", "yes"],
     }
     path = table(tmp_path / "labels.csv", rows(labels))
     facts = read(jrh("agree", path, "--judge", "gpt", "--no-log", "--json", capsys=capsys))
     accuracy = facts["estimates"]["agreement/accuracy"]
     assert (accuracy["value"], accuracy["n"]) == (1.0, 4)
+    assert "Left out of 5 items: 1 with no person's label." in facts["notes"]
 
 
 @pytest.fixture
