@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import types
 from pathlib import Path
@@ -172,6 +173,7 @@ def _become(job: dict[str, Any]) -> None:
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["environment"])
+    tempfile.tempdir = None  # as $TMPDIR says now
     sys.argv = job["arguments"]
     known = [path for path in job["environment"].get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:] = ["", *known, *(path for path in sys.path if path not in ("", *known))]

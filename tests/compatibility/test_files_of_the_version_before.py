@@ -29,6 +29,7 @@ import pytest
 from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
+from tests.processes import JRH, Forked
 
 HERE = Path(__file__).parent / "files"
 EXPECTED: dict[str, Any] = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
@@ -40,7 +41,6 @@ PRICES = {MODEL: (10.0, 20.0)}
 # Nothing listens there any more: a call that the journal does not answer fails, and cannot go unnoticed.
 ABOUT_JUDGE: dict[str, Any] = {"api_base": "http://127.0.0.1:18431/v1", "max_tokens": 64, "seed": 7}
 TOKEN = "a-token-for-tests-only"
-JRH = "from jrh_mlflow.cli import main; main()"
 """The console script; the one name below the top of the package that is used here."""
 CHANGING = ("time/", "calls/cached")
 """Metrics that say how a run went, not what it measured."""
@@ -396,12 +396,8 @@ def under_review(tmp_path: Path) -> Path:
 
 def test_decisions_of_then_stand_on_the_page(under_review: Path) -> None:
     options = [str(under_review), "--no-browser", "--no-log"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", JRH, "review", *options],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = Forked(JRH, "review", *options, stdout=subprocess.PIPE, text=True, env=unbuffered)
     assert process.stdout is not None
     try:
         link = urlsplit(process.stdout.readline().removeprefix("Review: ").strip())

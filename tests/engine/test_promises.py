@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import fcntl
 import itertools
 import json
 import os
@@ -14,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import termios
 import threading
 import zlib
 from collections.abc import Callable
@@ -730,17 +728,17 @@ def test_the_command_line_prints_what_is_there_and_how_to_continue(
     assert f"Stopped: {server.counts['requests']} of {SHORT_CALLS} calls; the same command continues." in printed.err
 
 
-JRH = "from jrh_mlflow.cli.main import main; main()"
+OWN_TERMINAL = f"""
+import fcntl, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv.pop(1) == "nohup" else signal.SIG_DFL)
+{processes.JRH}
+"""
 
 
 @pytest.mark.parametrize("nohup", [False, True])
 def test_a_terminal_that_is_gone_costs_nothing_and_nohup_goes_on(store_uri: str, nohup: bool) -> None:
     master, slave = os.openpty()
-
-    def own_terminal() -> None:
-        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
-
     asked = threading.Semaphore(0)
 
     def reply(_: Body) -> str:
@@ -750,14 +748,9 @@ def test_a_terminal_that_is_gone_costs_nothing_and_nohup_goes_on(store_uri: str,
     with LoopbackServer(reply=reply, latency=0.05) as server:
         options = f"--model {MODEL} --api-base {server.url} --suite datasheet-short --concurrency 4".split()
         where = ["--tracking-uri", store_uri, "--run-name", "hung up"]
-        child = subprocess.Popen(
-            [sys.executable, "-c", JRH, "evaluate", *options, *where],
-            stdin=slave,
-            stdout=subprocess.DEVNULL if nohup else slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=own_terminal,  # noqa: PLW1509 - the child has one thread
-        )
+        streams = {"stdin": slave, "stdout": subprocess.DEVNULL if nohup else slave, "stderr": slave}
+        command = [OWN_TERMINAL, "nohup" if nohup else "", "evaluate", *options, *where]
+        child = Forked(*command, start_new_session=True, **streams)
         os.close(slave)
         for _ in range(10):
             assert asked.acquire(timeout=60)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +14,8 @@ from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.tracking.mlflow_server import folder_uri, running_server, wait_until_up
 from jrh_mlflow.tracking.store import Store
+from tests.processes import JRH, Forked
 from tests.waiting import wait_until
-
-JRH = (sys.executable, "-c", "from jrh_mlflow.cli import main; main()")
 
 
 def _alive(group: int) -> bool:
@@ -36,11 +33,8 @@ def test_the_server_and_the_copy_end_with_the_command(ending: signal.Signals, tm
     (tmp_path / "copies").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [*JRH, "ui", str(tmp_path / "store"), "--copy", "--port", str(port)],
-        env={**os.environ, "TMPDIR": str(tmp_path / "copies")},
-        start_new_session=True,
-    )
+    command = [JRH, "ui", tmp_path / "store", "--copy", "--port", port]
+    process = Forked(*command, env={**os.environ, "TMPDIR": str(tmp_path / "copies")}, start_new_session=True)
     try:
         wait_until_up(f"http://127.0.0.1:{port}/health", process)
         assert list((tmp_path / "copies").glob("jrh-ui-*/store/mlflow.db"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from jrh_mlflow.options import GenerationSettings
 from jrh_mlflow.resolve import default_journal
 from tests.generation.tools import LABELS, RUBRIC, rows
 from tests.models.local.tools import MODEL, pairs, short_judge
+from tests.processes import Forked
 
 ROOT = Path(__file__).parents[3]
 
@@ -57,10 +56,8 @@ def answered() -> int:
 
 
 def test_killed_while_the_model_answers_and_started_again_no_call_is_repeated(smollm2: Path, store_uri: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", KILLED, store_uri]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as first:
-        until = time.monotonic() + 120
+    with Forked(KILLED, store_uri, stderr=subprocess.DEVNULL) as first:
+        until = time.monotonic() + 600
         while answered() < 2:
             assert first.poll() is None, "It ended before it could be killed."
             assert time.monotonic() < until
