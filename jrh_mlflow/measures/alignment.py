@@ -206,6 +206,8 @@ def measure_alignment(
         counts: Traces by what became of them.
         seed: Of the intervals of the kappas.
     """
+    if not traces:
+        raise ValueError("There must be held-out traces, but got none.")
     asked = [(one.before, one.after) for one in traces]
     right = [
         (pair[0].answer == one.label, pair[1].answer == one.label) for one, pair in zip(traces, asked, strict=True)
@@ -245,20 +247,27 @@ def _of_suite(traces: Sequence[JudgedTrace]) -> PairedReadings:
 
 
 def _paired(asked: Sequence[tuple[Verdict, ...]], right: Sequence[tuple[bool, ...]], *, what: str) -> PairedReadings:
-    given = np.array([all(one.given for one in pair) for pair in asked], bool)
-    before, after = np.array(right, bool).reshape(-1, 2)[given].T
+    given = np.array([[one.given for one in pair] for pair in asked], bool).reshape(-1, 2)
+    rights, both = np.array(right, bool).reshape(-1, 2) & given, given.all(axis=1)
+    before, after = rights[both].T
     gains, losses = int((after & ~before).sum()), int((before & ~after).sum())
     lost = [Counter(one.outcome for one in side if not one.given) for side in zip(*asked, strict=True)]
-    refused = _refused(lost, len(asked), gains - losses, what)
-    if refused is not None or not given.any():
-        missing = refused or NotEstimable(reason=f"no {what}")
-        return PairedReadings(before=missing, after=missing, difference=missing, gains=gains, losses=losses)
+    n, excluded, balance = int(both.sum()), int((~both).sum()), gains - losses
+    if (reason := _refusal(lost, len(asked), what)) or not n:
+        ends = [(hits, hits + one.total()) for hits, one in zip(rights.sum(axis=0), lost, strict=True)]
+        missing = [
+            _withheld(reason or f"no {what}", asked=len(asked), lost=outcomes, ends=end)
+            for outcomes, end in (
+                *zip(lost, ends, strict=True),
+                (sum(lost, Counter()), (balance - excluded, balance + excluded)),
+            )
+        ]
+        return PairedReadings(before=missing[0], after=missing[1], difference=missing[2], gains=gains, losses=losses)
     left_out = dict(sum(lost, Counter()))
-    n, excluded = int(given.sum()), int((~given).sum())
     shares = [_share(int(side.sum()), n, excluded=excluded, left_out=left_out) for side in (before, after)]
     low, high = paired_share_interval(gains, losses, n)
     difference = Estimate(
-        value=(gains - losses) / n,
+        value=balance / n,
         n=n,
         excluded=excluded,
         **intervals((float(low), float(high)), None),
@@ -267,34 +276,35 @@ def _paired(asked: Sequence[tuple[Verdict, ...]], right: Sequence[tuple[bool, ..
         unit="item",
         statistic="value",
         left_out=left_out,
-        bound_low=(gains - losses - excluded) / (n + excluded),
-        bound_high=(gains - losses + excluded) / (n + excluded),
+        bound_low=(balance - excluded) / (n + excluded),
+        bound_high=(balance + excluded) / (n + excluded),
     )
     return PairedReadings(before=shares[0], after=shares[1], difference=difference, gains=gains, losses=losses)
 
 
-def _refused(lost: Sequence[Counter[str]], n: int, balance: int, what: str) -> NotEstimable | None:
-    """Withhold where one of the judges has no verdict on too many traces: which it leaves out may flatter it."""
+def _refusal(lost: Sequence[Counter[str]], n: int, what: str) -> str | None:
+    """Say why nothing is read where one judge has no verdict on too many traces: which it leaves out may flatter it."""
     for who, outcomes in zip(("before", "after"), lost, strict=True):
-        missing = outcomes.total()
-        if n and missing / n > MAX_EXCLUDED:
+        if n and outcomes.total() / n > MAX_EXCLUDED:
             told = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
-            both = sum(each.total() for each in lost)
-            return NotEstimable(
-                reason=f"the judge {who} aligning gave no verdict on {missing} of {n} {what} ({told}), "
-                f"over the limit of {MAX_EXCLUDED:.0%}",
-                withheld=True,
-                n=n - missing,
-                excluded=missing,
-                left_out=dict(outcomes),
-                bounds=Bounds(
-                    low=max(-1.0, (balance - both) / n),
-                    high=min(1.0, (balance + both) / n),
-                    asked=n,
-                    lost=dict(outcomes),
-                ),
+            return (
+                f"the judge {who} aligning gave no verdict on {outcomes.total()} of {n} {what} ({told}), over the "
+                f"limit of {MAX_EXCLUDED:.0%}"
             )
     return None
+
+
+def _withheld(reason: str, *, asked: int, lost: Counter[str], ends: tuple[int, int]) -> NotEstimable:
+    """Give no number but the ends between which it lies, in counts of what was asked."""
+    low, high = (float(end) / asked for end in ends)
+    return NotEstimable(
+        reason=reason,
+        withheld=True,
+        n=asked - lost.total(),
+        excluded=lost.total(),
+        left_out=dict(lost),
+        bounds=Bounds(low=max(-1.0, low), high=min(1.0, high), asked=asked, lost=dict(lost)),
+    )
 
 
 def _share(k: int, n: int, *, excluded: int, left_out: Mapping[str, int]) -> Estimate:

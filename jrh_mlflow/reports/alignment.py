@@ -9,8 +9,8 @@ import pandas as pd
 
 from jrh_mlflow.measures.alignment import METHOD, AlignmentReport, JudgeCost, JudgedTrace, PairedReadings
 from jrh_mlflow.reports.markdown import table
-from jrh_mlflow.reports.numbers import at_least_text, cell_text, money_text
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.reports.numbers import at_least_text, cell_text, missing_text, money_text
+from jrh_mlflow.schema.estimates import NotEstimable, Reading
 
 _SIDES = ("before", "after")
 _HOW = (
@@ -95,8 +95,10 @@ def _paired_row(name: str, read: PairedReadings) -> list[str]:
 
 
 def difference_text(reading: Reading) -> str:
-    """Write a difference with its sign and interval, or `n/a`."""
-    if not isinstance(reading, Estimate) or reading.interval is None:
+    """Write a difference with its sign and interval, the bounds of a withheld one, or `n/a`."""
+    if isinstance(reading, NotEstimable):
+        return missing_text(reading)
+    if reading.interval is None:
         return "n/a"
     low, high = reading.interval
     return f"{reading.value:+.3f} [{low:+.3f}, {high:+.3f}]"

@@ -90,7 +90,11 @@ def test_a_judge_that_leaves_more_than_one_in_twenty_out_is_never_declared_bette
     assert isinstance(missing, NotEstimable)
     assert missing.withheld
     assert missing.bounds is not None
-    assert missing.bounds.low == pytest.approx(0.24)
+    assert (missing.bounds.low, missing.bounds.high) == (pytest.approx(0.24), pytest.approx(0.36))
+    whole = report.agreement.after if side == "before" else report.agreement.before
+    assert isinstance(whole, NotEstimable)
+    assert whole.bounds is not None
+    assert whole.bounds.low == whole.bounds.high == pytest.approx(1.0 if side == "before" else 0.7)
     assert json.loads(json.dumps(report.to_dict()))["agreement"]["difference"]["bounds"]["lost"] == {"error": 6}
 
 
