@@ -90,8 +90,9 @@ def validate_agreement(
         for axis, truth in truths.items():
             readings = [found[axis] for found in samples if axis in found]
             checks += _coverage_checks(axis, design, truth, readings)
-        if _null_epsilon(design) is not None:
-            checks.append(_size_check(design, [found[_SIZE] for found in samples if _SIZE in found]))
+        tested = [found[_SIZE] for found in samples if _SIZE in found]
+        if tested and _null_epsilon(design) is not None:
+            checks.append(_size_check(design, tested))
     return checks
 
 
@@ -308,7 +309,7 @@ def _coverage_checks(axis: str, design: RatingDesign, truth: float, readings: Se
     }
     for name, intervals in ends.items():
         held = [low <= truth <= high for low, high in (pair for pair in intervals if pair is not None)]
-        if name == "by item" and ends["plain"] == intervals:
+        if not held or (name == "by item" and ends["plain"] == intervals):
             continue
         yield _check(axis, design, truth=truth, bias=bias, interval=name, coverage=float(np.mean(held)), n=len(held))
 

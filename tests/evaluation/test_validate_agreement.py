@@ -47,6 +47,12 @@ def test_the_designs_hold_rates_near_0_and_1_missing_labels_and_every_kind_of_la
     assert max(design.judge for design in DESIGNS) > 0.98
 
 
+def test_people_with_too_few_items_for_the_test_have_no_size():
+    checks = validate_agreement(n_seeds=2, designs=[RatingDesign(n_items=20, judge=0.7)])
+    assert checks
+    assert "alt_test/winning_rate" not in {check.axis for check in checks}
+
+
 def test_truths_are_those_worked_out_by_hand():
     """One person who is never wrong is the reference; the judge is right in 80 % of both kinds."""
     sure = RatingDesign(n_items=1, rates=(0.9, 0.1), people=1.0, judge=0.8)
