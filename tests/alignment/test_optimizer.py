@@ -34,7 +34,7 @@ from tests.alignment.align_tools import (
 
 
 def checked(inner: Any, **settings: Any) -> jrh.CheckedOptimizer:
-    return jrh.CheckedOptimizer(inner, log=False, **{"concurrency": 1, **settings})
+    return jrh.CheckedOptimizer(inner, log=False, **{"concurrency": 1, "suite": None, **settings})
 
 
 def ids(traces: list[Trace]) -> set[str]:
@@ -129,7 +129,7 @@ def test_the_inner_optimiser_sees_each_training_trace_and_nothing_of_the_held_ou
 def test_the_judge_never_sees_what_was_said_about_the_trace_it_judges():
     judge, traces = right_on(lambda number: number % 4 != 0), labelled(160)
     after = right_on(lambda number: number % 4 != 0)
-    aligned_by(checked(Returns(lambda *_: after)), judge, traces)
+    aligned_by(checked(Returns(lambda *_: after), suite="short"), judge, traces)
     for one in (judge, after):
         assert len(one.seen) == 80 + 60
         assert not any(trace.info.assessments for trace in one.seen)
@@ -148,7 +148,7 @@ def test_an_expectation_under_the_judges_name_is_not_shown_to_it_and_others_are(
     human = AssessmentSource(source_type="HUMAN", source_id="ann")
     told = [Expectation(name=name, value=name, source=human) for name in (NAME.upper(), "facts")]
     traces = [trace_of(number, said(truth(f"Reply {number}")), *told) for number in range(40)]
-    aligned_by(checked(does_nothing(), suite=None), Expects(lambda *_: "yes"), traces)
+    aligned_by(checked(does_nothing()), Expects(lambda *_: "yes"), traces)
     assert shown == [{"facts": "facts"}] * 40
 
 
@@ -156,7 +156,7 @@ def test_the_split_is_by_label_and_the_same_for_the_same_seed_whatever_the_order
     judge, traces = right_on(lambda _: True), labelled(150, label=lambda number: "yes" if number % 5 == 0 else "no")
     runs = []
     for order, seed in ((traces, 0), (traces[::-1], 0), (traces, 1)):
-        optimizer = checked(does_nothing(), seed=seed, suite=None)
+        optimizer = checked(does_nothing(), seed=seed)
         _, result = aligned_by(optimizer, judge, order)
         runs.append({one.trace for one in result.report.traces})
         assert sum(one.label == "yes" for one in result.report.traces) == 15
@@ -245,7 +245,7 @@ def test_traces_whose_root_has_no_inputs_and_outputs_are_told_apart_by_their_spa
         return bare
 
     judge = CodeJudge(lambda _, trace: truth(trace.data.spans[-1].outputs))
-    _, result = aligned_by(checked(does_nothing(), suite=None), judge, [inner_span(number) for number in range(160)])
+    _, result = aligned_by(checked(does_nothing()), judge, [inner_span(number) for number in range(160)])
     assert len(result.report.traces) == 80
 
 
@@ -267,10 +267,10 @@ def test_failed_and_unreadable_answers_are_no_verdicts_and_too_many_send_it_back
             )
         )
 
-    _, result = aligned_by(checked(Returns(lambda *_: flattering(8)), suite=None), judge, labelled(200))
+    _, result = aligned_by(checked(Returns(lambda *_: flattering(8))), judge, labelled(200))
     assert result.decision == "sent back"
     assert "the judge after aligning gave no verdict on" in result.reason
-    _, result = aligned_by(checked(Returns(lambda *_: flattering(40)), suite=None), judge, labelled(200))
+    _, result = aligned_by(checked(Returns(lambda *_: flattering(40))), judge, labelled(200))
     assert result.decision == "better"
     assert isinstance(result.difference, Estimate)
     assert 0 < result.difference.excluded <= 5
@@ -370,7 +370,7 @@ def test_on_an_ordered_scale_several_people_count_by_their_median():
 def test_the_short_suite_lays_outputs_out_otherwise_and_changes_no_word():
     judge = right_on(lambda _: True)
     traces = labelled(160)
-    _, result = aligned_by(checked(does_nothing()), judge, traces)
+    _, result = aligned_by(checked(does_nothing(), suite="short"), judge, traces)
     by_id = {trace.info.trace_id: trace for trace in traces}
     shown = [(trace, by_id[trace.info.trace_id].data.spans[0].outputs) for trace in judge.seen]
     changed = [(trace.data.spans[0].outputs, plain) for trace, plain in shown if trace.data.spans[0].outputs != plain]
@@ -396,7 +396,7 @@ def test_outputs_that_are_data_are_reformatted_inside_and_what_has_no_words_is_l
     ]
     numbers = [trace_of(n, said("no"), outputs=n) for n in range(200, 240)]
     judge = CodeJudge(answer)
-    _, result = aligned_by(checked(does_nothing()), judge, [*chats, *numbers])
+    _, result = aligned_by(checked(does_nothing(), suite="short"), judge, [*chats, *numbers])
     rules = [one.probe.rule for one in result.report.traces if one.probe]
     assert len(rules) == 60
     assert "key_order" in rules
@@ -410,7 +410,7 @@ def test_outputs_that_are_data_are_reformatted_inside_and_what_has_no_words_is_l
 def test_a_judge_that_minds_the_layout_reads_as_inconsistent_and_the_reason_says_so():
     judge = right_on(lambda _: True)
     fussy = CodeJudge(lambda outputs, _: truth(outputs) if outputs == " ".join(outputs.split()) else "no")
-    returned, result = aligned_by(checked(Returns(lambda *_: fussy)), judge, labelled(200))
+    returned, result = aligned_by(checked(Returns(lambda *_: fussy), suite="short"), judge, labelled(200))
     assert (returned, result.decision) == (fussy, "not worse")
     assert "It is less consistent with itself when outputs are only laid out otherwise" in result.reason
 
@@ -418,14 +418,16 @@ def test_a_judge_that_minds_the_layout_reads_as_inconsistent_and_the_reason_says
 def test_many_at_once_read_what_one_after_the_other_does():
     judge, after = right_on(lambda number: number % 3 != 0), right_on(lambda _: True)
     reports = [
-        aligned_by(checked(Returns(lambda *_: after), concurrency=n), copy.copy(judge), labelled(120))[1].report
+        aligned_by(checked(Returns(lambda *_: after), concurrency=n, suite="short"), copy.copy(judge), labelled(120))[
+            1
+        ].report
         for n in (1, 8)
     ]
     assert reports[0] == reports[1]
 
 
 def test_a_result_says_in_one_line_what_came_of_it():
-    _, result = aligned_by(checked(does_nothing()), right_on(lambda _: True), labelled(160))
+    _, result = aligned_by(checked(does_nothing(), suite="short"), right_on(lambda _: True), labelled(160))
     assert repr(result).startswith("Alignment('polite': not worse, +0.000 [-0.046, +0.046]")
     assert "| before | after |" in result.to_markdown()
     assert result.to_dict()["decision"] == "not worse"
