@@ -75,10 +75,9 @@ class Ratings:
         """Return the places in `levels`; NaN for a number that is no level."""
         if self.kind != "numeric":
             return values
-        low = float(self.levels[0]) if self.levels else 0.0
-        return (
-            np.where(values == np.floor(values), values - low, np.nan) if self.levels else np.full_like(values, np.nan)
-        )
+        if not self.levels:
+            return np.full_like(values, np.nan)
+        return np.where(values == np.floor(values), values - float(self.levels[0]), np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -463,7 +462,7 @@ def measure_agreement(
         compared=_compared(measured),
         people=_people(measured, settings),
         groups={name: _estimates(_Measured.of(part, epsilon=epsilon), settings) for name, part in _parts(ratings)},
-        notes=(*ratings.notes, *_notes(measured, settings)),
+        notes=(*ratings.notes, *_notes(measured)),
         counts=measured.counts_by_reason(),
     )
 
@@ -995,10 +994,19 @@ def _test_row(test: AnnotatorTest | None, j: int, settings: _Settings) -> dict[s
     }
 
 
-def _notes(measured: _Measured, settings: _Settings) -> list[str]:
+def _notes(measured: _Measured) -> list[str]:
     ratings, notes = measured.ratings, []
     if ratings.judge is not None and len(ratings.people) == 2:
         notes.append("Two people: the alternative annotator test is less reliable than with three.")
+    tested = None if measured.test is None else measured.test.tested
+    # Where nobody is tested the reading itself says why.
+    if tested is not None and tested.any() and not tested.all():
+        untested = [name for name, within in zip(ratings.people, tested, strict=True) if not within]
+        shown = ", ".join(untested[:5]) + (f" and {len(untested) - 5} more" if len(untested) > 5 else "")
+        notes.append(
+            f"Not in the alternative annotator test, with fewer than {FEWEST_ITEMS} items: {shown}. "
+            "Their labels count as those of others."
+        )
     left_out = measured.left_out() if ratings.judge is not None else {}
     if unrated := ratings.n_items - measured.number(measured.rated):
         left_out = {"no person's label": unrated, **left_out}

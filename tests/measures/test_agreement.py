@@ -200,6 +200,17 @@ def test_one_person_has_no_ceiling_alpha_or_test():
         assert isinstance(report.estimates[axis], NotEstimable)
 
 
+def test_people_with_too_few_items_are_not_tested_and_named():
+    table = noisy(6, n=60, missing=0)
+    table["p1"] = [*table["p1"][:20], *[None] * 40]
+    report = measured(table)
+    assert any("fewer than 30 items: p1." in note for note in report.notes)
+    rate = report.estimates["alt_test/winning_rate"]
+    assert (rate.n, rate.excluded, rate.unit) == (2, 1, "person")
+    assert report.people.set_index("person")["n_tested"].to_dict() == {"p0": 60, "p1": 20, "p2": 60}
+    assert report.people.set_index("person")["p"].isna().to_dict() == {"p0": False, "p1": True, "p2": False}
+
+
 def test_each_group_has_the_estimates_of_its_items():
     table = noisy(4, n=60)
     groups = ["x" if item < 30 else "y" for item in range(60)]
