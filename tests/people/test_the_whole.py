@@ -202,6 +202,24 @@ def test_rates_are_corrected_as_the_formulas_say(rated: RatedStore) -> None:
         assert done.naive.value == pytest.approx(p)
 
 
+def test_the_wrong_sampling_reads_what_the_docs_say() -> None:
+    """θ .70, se .90, sp .80: 690 of 1,000 pass, of which 630 rightly; 70 of the others are good, too."""
+    verdicts = [True] * 690 + [False] * 310
+
+    def reads(sampling: str, *cells: tuple[bool, bool, float]) -> float:
+        drawn = [(judge, human) for judge, human, share in cells for _ in range(round(50 * share))]
+        done = jrh.correct(verdicts, pd.DataFrame(drawn, columns=["judge", "human"]), sampling=sampling)
+        assert isinstance(done.estimate, Estimate)
+        return done.estimate.value
+
+    by_verdict = [(True, True, 63 / 69), (True, False, 6 / 69), (False, True, 7 / 31), (False, False, 24 / 31)]
+    by_person = [(True, True, 0.9), (False, True, 0.1), (True, False, 0.2), (False, False, 0.8)]
+    assert reads("by_verdict", *by_verdict) == pytest.approx(0.70, abs=0.03)
+    assert reads("stratified", *by_verdict) == pytest.approx(0.84, abs=0.015)
+    assert reads("stratified", *by_person) == pytest.approx(0.70, abs=0.03)
+    assert reads("random", *by_person) == pytest.approx(0.59, abs=0.015)
+
+
 def test_the_corrected_rate_stands_beside_mlflows_mean_in_its_run(rated: RatedStore, readme: dict[str, Any]) -> None:
     metrics = MlflowClient(tracking_uri=rated.uri).get_run(readme["result"].run_id).data.metrics
     labelled = calibration(rated)
