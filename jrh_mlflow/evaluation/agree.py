@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.evaluation.rated_sources import RatedSource, read_source
-from jrh_mlflow.measures.agreement import AgreementReport, GivenScale, measure_agreement, read_ratings
+from jrh_mlflow.measures.agreement import AgreementReport, measure_agreement
+from jrh_mlflow.measures.ratings import GivenScale, read_ratings
 from jrh_mlflow.reports.agreement import (
     ACCURACY,
     CEILING,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import JrhWarning, RecipeError, TrackingError, suggest
 from jrh_mlflow.evaluation.compare import run_id_of
 from jrh_mlflow.evaluation.evaluate import Evaluation
-from jrh_mlflow.measures.agreement import IS_JUDGE
+from jrh_mlflow.measures.ratings import IS_JUDGE
 from jrh_mlflow.reports.agreement import LINK
 from jrh_mlflow.schema.items import BASELINE, is_scale
 from jrh_mlflow.schema.label_words import label_text

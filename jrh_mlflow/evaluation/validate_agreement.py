@@ -19,7 +19,8 @@ from typing import Literal
 import numpy as np
 
 from jrh_mlflow.evaluation.validate import EDGE, HIGH, LOW, Check, Map
-from jrh_mlflow.measures.agreement import LabelKind, Ratings, measure_agreement
+from jrh_mlflow.measures.agreement import measure_agreement
+from jrh_mlflow.measures.ratings import LabelKind, Ratings
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.stats import Array
 

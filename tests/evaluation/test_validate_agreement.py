@@ -14,7 +14,8 @@ from jrh_mlflow.evaluation.validate_agreement import (
     true_readings,
     validate_agreement,
 )
-from jrh_mlflow.measures.agreement import Ratings, measure_agreement
+from jrh_mlflow.measures.agreement import measure_agreement
+from jrh_mlflow.measures.ratings import Ratings
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.stats import agreement_intervals
 

@@ -11,7 +11,8 @@ import pytest
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.agreement import measure_agreement, read_ratings
+from jrh_mlflow.measures.agreement import measure_agreement
+from jrh_mlflow.measures.ratings import read_ratings
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.stats.agreement import gwet_ac1, krippendorff_alpha
 from jrh_mlflow.stats.proportions import wilson

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jrh_mlflow.measures.agreement import AgreementReport, measure_agreement, read_ratings
+from jrh_mlflow.measures.agreement import AgreementReport, measure_agreement
+from jrh_mlflow.measures.ratings import read_ratings
 from jrh_mlflow.reports.agreement import (
     agreement_cells,
     agreement_markdown,

@@ -1,0 +1,396 @@
+"""Labels of people and of a judge in long form, read as a table of items × raters."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.schema.label_words import label_key, label_text, number_text
+from jrh_mlflow.stats import Array, Codes, Mask
+
+LabelKind = Literal["nominal", "ordinal", "numeric"]
+GivenScale = Sequence[object] | Literal["numeric"] | None
+"""Ordered labels, low to high; `numeric`, or the pair (lowest, highest) of a numeric scale; None: nominal."""
+
+IS_JUDGE = "is_judge"
+"""Column that, where a table has it, tells the judge's rows from those of people."""
+MOST_LEVELS = 101
+"""A scale from 0 to 100; numbers over a wider range are measurements, not levels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratings:
+    """Labels of people, and of one judge, on the same items."""
+
+    items: tuple[str, ...]
+    people: tuple[str, ...]
+    judge: str | None
+    """None: people alone."""
+    values: Array
+    """Items × people: the place of the label in `levels`, for numeric labels the number itself; NaN: none given."""
+    judge_values: Array
+    """One per item, as `values`."""
+    levels: tuple[str, ...]
+    """Labels as text: ordinal from low to high. Numeric: the whole numbers of the scale; none where labels are not."""
+    kind: LabelKind
+    groups: tuple[str | None, ...] | None = None
+    """Group of each item; None: not asked for."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_items(self) -> int:
+        """Items with a label of anybody."""
+        return len(self.items)
+
+    def subset(self, kept: Mask) -> Ratings:
+        """Return the ratings of some items, with the same people and levels."""
+        groups = None if self.groups is None else tuple(np.array(self.groups, dtype=object)[kept])
+        items = tuple(np.array(self.items, dtype=object)[kept])
+        return replace(self, items=items, values=self.values[kept], judge_values=self.judge_values[kept], groups=groups)
+
+    def label(self, value: float) -> str | None:
+        """Write a value as its label; None for NaN.
+
+        A reference of numeric labels may be a number that nobody gave.
+        """
+        if math.isnan(value):
+            return None
+        return number_text(value) if self.kind == "numeric" else self.levels[int(value)]
+
+    def level_codes(self, values: Array) -> Array:
+        """Return the places in `levels`; NaN for a number that is no level."""
+        if self.kind != "numeric":
+            return values
+        if not self.levels:
+            return np.full_like(values, np.nan)
+        return np.where(values == np.floor(values), values - float(self.levels[0]), np.nan)
+
+
+def read_ratings(
+    frame: pd.DataFrame,
+    *,
+    judge: str | None = None,
+    item: str = "item",
+    rater: str = "rater",
+    label: str = "label",
+    scale: GivenScale = None,
+    group: str | None = None,
+) -> Ratings:
+    """Read a table in long form: one row per item and rater.
+
+    Labels are read as everywhere: 3, 3.0 and `3` are one label, `Yes` and `yes` too. Rows without a label are no
+    rating. A column `is_judge`, where there is one, marks the judge's rows.
+
+    Args:
+        frame: The table.
+        judge: The rater that is the judge; None: people alone, or the one rater that `is_judge` marks.
+        item: Column of the item.
+        rater: Column of the rater.
+        label: Column of the label.
+        scale: Ordered labels, low to high, for ordinal labels; `numeric` or (lowest, highest) for numbers.
+        group: Column with the group of the item.
+
+    Raises:
+        RecipeError: in one line, when columns are missing, a row has no item or rater, there are fewer than two
+            raters, the judge is unknown or also a person, nobody shares an item, a rater gave one item two labels,
+            or a label is outside the scale.
+    """
+    _check_columns(frame, [item, rater, label, *([group] if group else [])])
+    given = _has_label(frame[label])
+    _refuse_odd_labels(frame[label], given, label)
+    rows = frame.loc[given]
+    if not len(rows):
+        raise RecipeError(f"No row has a label in column {label!r}: give a table with one row per item and rater.")
+    raters, items = _names(rows[rater], rater), _names(rows[item], item)
+    judge = _find_judge(raters, judge, _marks(rows[IS_JUDGE]) if IS_JUDGE in rows else None)
+    labels = _Labels.read(rows[label], scale)
+    table = _pivot(items, raters, labels, judge=judge)
+    people = tuple(name for name in raters.texts if name != judge)
+    at = [raters.texts.index(name) for name in people]
+    ratings = Ratings(
+        items=items.texts,
+        people=people,
+        judge=judge,
+        values=table[:, at],
+        judge_values=table[:, raters.texts.index(judge)] if judge else np.full(len(table), np.nan),
+        levels=labels.levels,
+        kind=labels.kind,
+        groups=_groups(_Column.read(rows[group]), items, group) if group else None,
+        notes=(*labels.notes, *_row_notes(items, raters, n_empty=int((~given).sum()))),
+    )
+    _check_overlap(ratings)
+    return ratings
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Column:
+    """Cells as texts; every text once, in the order in which they come."""
+
+    codes: Codes
+    """Place of each cell in `texts`; -1: no text."""
+    texts: tuple[str, ...]
+
+    @classmethod
+    def read(cls, cells: pd.Series[Any]) -> _Column:
+        plain: list[Any] = cells.tolist()
+        alike: Any = cells
+        if pd.api.types.infer_dtype(cells, skipna=True) not in _ONE_TYPE:
+            # True and 1 are equal in Python but not one label; lists cannot be looked up at all.
+            alike = np.empty(len(plain), dtype=object)
+            alike[:] = [f"{type(cell).__name__} {cell!r}" for cell in plain]
+        codes, uniques = pd.factorize(alike)
+        first = np.zeros(len(uniques), dtype=np.intp)
+        given = np.flatnonzero(codes >= 0)[::-1]
+        first[codes[given]] = given
+        return cls._of_texts(codes, [_text(plain[place]) for place in first])
+
+    @classmethod
+    def _of_texts(cls, codes: Codes, texts: Sequence[str | None]) -> _Column:
+        places: dict[str, int] = {}
+        for text in texts:
+            if text is not None:
+                places.setdefault(text, len(places))
+        merged = np.array([*(-1 if text is None else places[text] for text in texts), -1], dtype=np.intp)
+        return cls(codes=merged[codes], texts=tuple(places))
+
+
+def _text(cell: object) -> str | None:
+    """Return the text of a cell; accents, which are typed in two ways that look alike, in one of them."""
+    text = label_text(cell)
+    return None if text is None else unicodedata.normalize("NFC", text)
+
+
+_ONE_TYPE = ("string", "integer", "floating", "boolean")
+
+
+def _check_columns(frame: pd.DataFrame, needed: Sequence[str]) -> None:
+    present = [str(name) for name in frame.columns]
+    for name in needed:
+        if name not in present:
+            known = ", ".join(present) or "none"
+            raise RecipeError(f"The ratings have no column {name!r}.{suggest(name, present)} Columns: {known}.")
+    if not len(frame):
+        raise RecipeError("The ratings are empty: give a table with one row per item and rater.")
+
+
+def _has_label(cells: pd.Series[Any]) -> Mask:
+    if _are_numbers(cells):
+        return np.asarray(np.isfinite(cells.to_numpy(dtype=float, na_value=np.nan)))
+    return np.asarray(_Column.read(cells).codes >= 0)
+
+
+def _are_numbers(cells: pd.Series[Any]) -> bool:
+    return pd.api.types.is_numeric_dtype(cells) and not pd.api.types.is_bool_dtype(cells)
+
+
+def _refuse_odd_labels(cells: pd.Series[Any], given: Mask, column: str) -> None:
+    """Refuse cells that are neither a label nor empty."""
+    for place in np.flatnonzero(~given):
+        cell = cells.iloc[place]
+        empty = isinstance(cell, str) or (np.ndim(cell) == 0 and bool(pd.isna(cell)))
+        if not empty:
+            raise RecipeError(
+                f"Row {place + 1}: column {column!r} must hold texts, finite numbers or booleans, but has {cell!r}."
+            )
+
+
+def _names(cells: pd.Series[Any], column: str) -> _Column:
+    names = _Column.read(cells)
+    empty = np.flatnonzero(names.codes < 0)
+    if len(empty):
+        raise RecipeError(f"Row {cells.index[empty[0]]}: column {column!r} is empty; every label needs its {column}.")
+    return names
+
+
+def _marks(cells: pd.Series[Any]) -> Mask:
+    """Read the marks of the judge's rows; in a file they are words."""
+    return np.array([label_key(_text(cell) or "") in ("true", "yes", 1.0) for cell in cells], dtype=bool)
+
+
+def _find_judge(raters: _Column, judge: str | None, is_judge: Mask | None) -> str | None:
+    """Return who the judge is; the marks of `is_judge` and the name given must agree."""
+    marked: list[str] = []
+    if is_judge is not None:
+        codes = dict.fromkeys(raters.codes[is_judge].tolist())
+        _refuse_both([raters.texts[code] for code in np.intersect1d(list(codes), raters.codes[~is_judge]).astype(int)])
+        marked = [raters.texts[code] for code in codes]
+    if judge is None and len(marked) > 1:
+        raise RecipeError(f"The ratings hold {len(marked)} judges: {', '.join(marked)}. Name one with `judge`.")
+    name = (marked[0] if marked else None) if judge is None else _text(judge) or ""
+    if name is not None and name not in raters.texts:
+        known = ", ".join(raters.texts[:12])
+        raise RecipeError(f"No rater is called {name!r}.{suggest(name, raters.texts)} Raters: {known}.")
+    if marked and name not in marked:
+        _refuse_both([str(name)])
+    if len(raters.texts) < 2:
+        only = raters.texts[0]
+        raise RecipeError(f"Agreement needs two raters, but {only!r} is the only one. Add the labels of another.")
+    return name
+
+
+def _refuse_both(names: Sequence[str]) -> None:
+    if names:
+        raise RecipeError(
+            f"{names[0]!r} is the judge and also a person: a judge cannot be its own reference. Give each its own name."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Labels:
+    """Labels as read: their kind, levels and values."""
+
+    kind: LabelKind
+    levels: tuple[str, ...]
+    values: Array
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, cells: pd.Series[Any], scale: GivenScale) -> _Labels:
+        bounds = None if scale is None or isinstance(scale, str) else scale
+        numeric = scale == "numeric" or (bounds is not None and _is_range(bounds))
+        if numeric and _are_numbers(cells):
+            # Measurements may all differ: they need no texts.
+            numbers, order = np.unique(cells.to_numpy(dtype=float), return_inverse=True)
+            return cls._numeric(order.ravel(), numbers.tolist(), bounds)
+        labels = _Column.read(cells)
+        read = [label_key(text) for text in labels.texts]
+        spelled = dict(zip(reversed(read), reversed(labels.texts), strict=True))
+        keys = list(dict.fromkeys(read))
+        places = {key: place for place, key in enumerate(keys)}
+        codes = np.array([places[key] for key in read], dtype=np.intp)[labels.codes]
+        if scale is None:
+            return cls._nominal(codes, {key: spelled[key] for key in keys})
+        if numeric:
+            return cls._numeric(codes, keys, bounds)
+        return cls._ordinal(codes, keys, scale)
+
+    @classmethod
+    def _nominal(cls, codes: Codes, spelled: Mapping[float | str, str]) -> _Labels:
+        if len(spelled) > MOST_LEVELS:
+            raise RecipeError(
+                f"{len(spelled):,} different labels are too many for names: is it the right column? "
+                "Give `scale` if they are numbers."
+            )
+        names: dict[float | str, str] = {key: key for pair in _PAIRS if {*spelled} <= {*pair} for key in pair}
+        names |= spelled
+        ordered = sorted(names, key=lambda key: (isinstance(key, str), key))
+        places = np.array([ordered.index(key) for key in spelled], float)
+        numbers = [key for key in spelled if not isinstance(key, str)]
+        notes = (_NUMBERS_NOTE,) if len(numbers) == len(spelled) > 2 else ()
+        return cls(kind="nominal", levels=tuple(names[key] for key in ordered), values=places[codes], notes=notes)
+
+    @classmethod
+    def _ordinal(cls, codes: Codes, keys: Sequence[float | str], scale: Sequence[object]) -> _Labels:
+        levels = [_text(level) for level in scale]
+        if isinstance(scale, str) or len(levels) < 2 or None in levels:
+            raise RecipeError(
+                f"`scale` must list two or more labels from low to high, or be `numeric`, but is {scale!r}."
+            )
+        places = {label_key(level or ""): place for place, level in enumerate(levels)}
+        if len(places) < len(levels):
+            raise RecipeError(f"`scale` names a label twice: {', '.join(map(str, levels))}.")
+        _refuse_outside([key for key in keys if key not in places], ", ".join(map(str, levels)))
+        values = np.array([places[key] for key in keys], float)[codes]
+        return cls(kind="ordinal", levels=tuple(map(str, levels)), values=values)
+
+    @classmethod
+    def _numeric(cls, codes: Codes, keys: Sequence[float | str], bounds: Sequence[object] | None) -> _Labels:
+        words = [key for key in keys if isinstance(key, str)]
+        if words:
+            raise RecipeError(f"A numeric scale needs numbers, but a label is {words[0]!r}.")
+        numbers = np.array(keys, float)
+        low, high = (float(str(end)) for end in bounds) if bounds else (numbers.min(), numbers.max())
+        outside = [key for key in keys if not low <= float(key) <= high]
+        _refuse_outside(outside, f"{number_text(float(low))} to {number_text(float(high))}")
+        whole = (numbers == np.floor(numbers)).all() and high - low < MOST_LEVELS and float(low).is_integer()
+        levels = tuple(str(level) for level in range(int(low), int(high) + 1)) if whole else ()
+        return cls(kind="numeric", levels=levels, values=numbers[codes])
+
+
+_PAIRS: tuple[tuple[str, str], ...] = (("false", "true"), ("no", "yes"))
+"""Answers of yes/no questions: both are levels, also where only one was given."""
+_NUMBERS_NOTE = (
+    "Labels are numbers but were read as names: give `scale` (the levels from low to high, or `numeric`) "
+    "if their distances count."
+)
+
+
+def _is_range(scale: Sequence[object]) -> bool:
+    numbers = [end for end in scale if isinstance(end, int | float) and not isinstance(end, bool)]
+    return len(scale) == len(numbers) == 2 and numbers[0] < numbers[1]
+
+
+def _refuse_outside(keys: Sequence[float | str], scale: str) -> None:
+    if keys:
+        shown = ", ".join(key if isinstance(key, str) else number_text(key) for key in keys[:5])
+        raise RecipeError(
+            f"{len(keys)} label(s) outside the scale {scale}: {shown}. Correct them, or give their scale."
+        )
+
+
+def _pivot(items: _Column, raters: _Column, labels: _Labels, *, judge: str | None) -> Array:
+    """Return items × raters; a rater with two different labels on one item is refused."""
+    cells = items.codes * len(raters.texts) + raters.codes
+    table = np.full(len(items.texts) * len(raters.texts), np.nan)
+    table[cells] = labels.values
+    clash = np.flatnonzero(table[cells] != labels.values)
+    if len(clash):
+        name, where = raters.texts[raters.codes[clash[0]]], items.texts[items.codes[clash[0]]]
+        hint = " Is the judge also a person here? Then give each a name of its own." if name == judge else ""
+        raise RecipeError(f"{name!r} gave item {where!r} two different labels: keep one of them.{hint}")
+    return table.reshape(len(items.texts), len(raters.texts))
+
+
+def _groups(groups: _Column, items: _Column, column: str) -> tuple[str | None, ...]:
+    """Return the group of each item; an item in two groups is refused."""
+    rows = np.flatnonzero(groups.codes >= 0)
+    found = np.full(len(items.texts), -1, dtype=np.intp)
+    found[items.codes[rows]] = groups.codes[rows]
+    clash = rows[found[items.codes[rows]] != groups.codes[rows]]
+    if len(clash):
+        item, first = items.texts[items.codes[clash[0]]], groups.texts[groups.codes[clash[0]]]
+        second = groups.texts[found[items.codes[clash[0]]]]
+        raise RecipeError(f"Item {item!r} is in two groups of column {column!r}: {first!r} and {second!r}. Keep one.")
+    return tuple(groups.texts[code] if code >= 0 else None for code in found)
+
+
+def _row_notes(items: _Column, raters: _Column, *, n_empty: int) -> list[str]:
+    n_repeated = len(items.codes) - len(np.unique(items.codes * len(raters.texts) + raters.codes))
+    notes = [f"{n_repeated} rating(s) were given twice and count once."] if n_repeated else []
+    return [*notes, f"{n_empty} row(s) without a label were left out."] if n_empty else notes
+
+
+def _check_overlap(ratings: Ratings) -> None:
+    given = ~np.isnan(ratings.values)
+    if ratings.judge is None:
+        if not (given.sum(axis=1) >= 2).any():
+            raise RecipeError("No item has labels of two people: agreement needs items that two of them labelled.")
+    elif not (given.any(axis=1) & ~np.isnan(ratings.judge_values)).any():
+        raise RecipeError(
+            f"The judge {ratings.judge!r} and the people share no item: check that both use the same item ids."
+        )
+
+
+# --- measuring
+
+
+def positive_level(ratings: Ratings, positive: object) -> int | None:
+    """Return the place of the positive label; None where none is known."""
+    keys = [label_key(text) for text in ratings.levels]
+    if positive is None:
+        known = [key for pair in _PAIRS if {*keys} == {*pair} for key in pair[1:]]
+        return keys.index(known[0]) if known else None
+    text = _text(positive)
+    if text is None or label_key(text) not in keys:
+        shown = ", ".join(ratings.levels[:12]) or "numbers without levels"
+        raise RecipeError(
+            f"Nobody gave the positive label {positive!r}.{suggest(str(text), ratings.levels)} Labels: {shown}."
+        )
+    return keys.index(label_key(text))
