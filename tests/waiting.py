@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(done: Callable[[], bool], *, seconds: float = 300) -> None:
+def wait_until(done: Callable[[], bool], *, seconds: float = 120) -> None:
     """Return as soon as something is so; fail when it never comes."""
     end = time.monotonic() + seconds
     while not done():
