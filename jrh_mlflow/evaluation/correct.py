@@ -463,12 +463,12 @@ def _by_own_labels(
         )
         for one in samples.values()
     )
-    apart = False if all(one.taken_out for one in samples.values()) else None
+    first, second = (False if one.taken_out else None for one in samples.values())
     subtract = partial(
         correct_difference,
         calibration=(labelled[0], labelled[1]),
         sampling=settings.sampling,
-        labelled_apart=apart,
+        labelled_apart=(first, second),
         level=settings.level,
     )
     report = subtract(*(_graded(one.unlabelled) for one in samples.values()))

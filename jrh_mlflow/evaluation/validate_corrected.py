@@ -47,6 +47,8 @@ class Scenario:
     weighted: those that the judge fails are three times as likely as the others."""
     apart: bool = False
     """Labelled items come from elsewhere; otherwise they are taken out of the items."""
+    ids: bool = False
+    """Ids tell that the labelled items were taken out."""
     ties: bool = False
     """Wins and ties: a third of all items is a tie to people, and another third to the judge."""
     second: float | None = None
@@ -58,7 +60,7 @@ class Scenario:
         """Name truth, judge and design."""
         rate = f"{self.theta:g}" if self.second is None else f"{self.theta:g} and {self.second:g}"
         taken = " from elsewhere" if self.apart else ""
-        more = (", ties" if self.ties else "") + (", shared" if self.shared else "")
+        more = "".join(f", {name}" for name in ("ids", "ties", "shared") if getattr(self, name))
         return f"rate {rate}, se {self.se:g}, sp {self.sp:g}: {self.n} {self.design}{taken} of {self.total:,}{more}"
 
     @property
@@ -105,6 +107,8 @@ _EDGES = tuple(
 SCENARIOS = (
     *STATED,
     replace(STATED[0], design="weighted"),
+    # Half of all items, some nine in ten of those that the judge fails: the rest is unlike the whole.
+    Scenario(theta=0.7, se=0.98, sp=0.98, n=500, design="weighted", ids=True),
     *(Scenario(theta=0.6, se=0.9, sp=0.8, ties=True, design=design) for design in (DESIGNS[0], DESIGNS[2])),
     _DIFFERENT,
     replace(_DIFFERENT, design="by_verdict"),
@@ -183,7 +187,12 @@ def _samples(job: tuple[Scenario, Sequence[int], int]) -> list[DrawnSample]:
 def _drawn_rate(scenario: Scenario, rng: Rng) -> DrawnSample:
     verdicts, labelled = _drawn(scenario, rng)
     report = correct_rate(
-        verdicts, labelled.judge, labelled.human, sampling=scenario.sampling, weights=labelled.weights
+        verdicts,
+        labelled.judge,
+        labelled.human,
+        sampling=scenario.sampling,
+        weights=labelled.weights,
+        labelled_apart=False if scenario.ids else None,
     )
     return DrawnSample(
         estimate=report.estimate,

@@ -19,7 +19,7 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, Statist
 from jrh_mlflow.stats import Array, Interval, Mask
 from jrh_mlflow.stats import corrected_rates as rates
 from jrh_mlflow.stats.corrected_rates import Mean, Method, bounded_mean
-from jrh_mlflow.stats.proportions import beta_share, newcombe
+from jrh_mlflow.stats.proportions import newcombe
 
 Sampling = Literal["random", "stratified", "by_verdict"]
 """How labelled items were drawn: of all items alike; within the person's labels; within the judge's verdicts."""
@@ -33,6 +33,8 @@ _DRAWN = {
     "stratified": "labels drawn within the person's labels are no random sample",
     "by_verdict": "labels drawn within the judge's verdicts are no random sample",
 }
+_LEAST_WIDER = 0.001
+"""What is worth a sentence: the last digit that is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +134,10 @@ class _Data:
         none_left = self.method == "two strata" and len(np.setdiff1d(self.judge, self.verdicts)) > 0
         return (whole, self.verdicts) if none_left or self.weights is not None else (self.verdicts, whole)
 
+    def within(self, population: Array) -> bool:
+        """Whether a population of `populations` holds the labelled items."""
+        return len(population) > len(self.verdicts)
+
     @property
     def only_verdict(self) -> float | None:
         """What the judge says of every item; None where it says two things."""
@@ -176,8 +182,7 @@ def _corrected(data: _Data) -> CorrectedRate:
     means = [_estimated(data, population) for population in data.populations]
     low, high = min(mean.low for mean in means), max(mean.high for mean in means)
     found = Mean(means[0].value, low, high)
-    people = _people_only(data)
-    notes = [_misfit(data), _nothing_added(data, found, people)]
+    notes = [_misfit(data), _nothing_added(data, means[0]), _widened(means[0], found)]
     return _report(data, _estimate(found, data, data.method), method=data.method, note=" ".join(filter(None, notes)))
 
 
@@ -219,7 +224,8 @@ def _checked_weights(weights: Array, n: int) -> Array:
         raise RecipeError(f"{given.size} weights for {n} labelled items: give one for each.")
     if not (np.isfinite(given) & (given > 0)).all():
         raise RecipeError("Weights are inverse inclusion probabilities: each must be positive and finite.")
-    return given
+    # Only their ratios count, and squares of very large or small ones are no numbers.
+    return given / float(given.max())
 
 
 def _missing(data: _Data) -> str | None:
@@ -300,7 +306,8 @@ def _estimated(data: _Data, population: Array) -> Mean:
     if data.method == "Rogan-Gladen":
         passed = bounded_mean(population, level=data.level)
         return rates.rogan_gladen(passed, *_error_rates(data))
-    return rates.ppi(population, data.judge, data.human, data.weights, level=data.level)
+    within = data.within(population)
+    return rates.ppi(population, data.judge, data.human, data.weights, within=within, level=data.level)
 
 
 def _error_rates(data: _Data) -> tuple[Mean, Mean]:
@@ -342,24 +349,26 @@ def _misfit(data: _Data) -> str:
     return ""
 
 
-def _nothing_added(data: _Data, found: Mean, people: Reading) -> str:
-    """A sentence where the interval is not shorter than people's alone would be."""
-    width = found.high - found.low
-    if isinstance(people, Estimate) and people.ci_low is not None and people.ci_high is not None:
-        alone = people.ci_high - people.ci_low
-        if width >= alone:
-            return (
-                f"The judge adds nothing: people's labels alone give an interval of {alone:.3f}, with it {width:.3f}."
-            )
+def _nothing_added(data: _Data, found: Mean) -> str:
+    """A sentence where the interval is not shorter than that of the people's labels alone, if these can be read so."""
+    if not data.people_alone:
         return ""
-    low, high = beta_share(found.value, len(data.human), level=data.level)
-    if width >= high - low:
-        n = len(data.human)
-        return (
-            f"The judge adds nothing: {n} labels drawn at random would give an interval of about {high - low:.3f} "
-            f"without it, here it is {width:.3f}."
-        )
-    return ""
+    people = bounded_mean(data.human, data.weights, level=data.level)
+    width, alone = found.high - found.low, people.high - people.low
+    if width < alone:
+        return ""
+    return f"The judge adds nothing: people's labels alone give an interval of {alone:.3f}, with it {width:.3f}."
+
+
+def _widened(found: Mean, reported: Mean) -> str:
+    """A sentence where the interval is longer because it must hold whether or not the labelled items were taken out."""
+    narrow, wide = found.high - found.low, reported.high - reported.low
+    if wide - narrow < _LEAST_WIDER:
+        return ""
+    return (
+        f"The interval is {wide:.3f} wide instead of {narrow:.3f} because it is not known whether the labelled items "
+        "were among the verdicts: give the verdicts on all items, with item ids on both sides."
+    )
 
 
 def _report(data: _Data, estimate: Reading, *, method: str, note: str) -> CorrectedRate:
@@ -423,7 +432,7 @@ def correct_difference(
     calibration: LabelledSample | tuple[LabelledSample, LabelledSample],
     *,
     sampling: Sampling,
-    labelled_apart: bool | None = None,
+    labelled_apart: bool | tuple[bool | None, bool | None] | None = None,
     level: float = 0.95,
 ) -> CorrectedDifference:
     """Correct the difference of two versions (second minus first) that one judge graded.
@@ -437,14 +446,15 @@ def correct_difference(
         second: On the other.
         calibration: Labels shared by both versions, or those of each.
         sampling: How the labelled items were drawn; shared ones from both versions together.
-        labelled_apart: As in `correct_rate`.
+        labelled_apart: As in `correct_rate`, for both versions or for each.
         level: Of the interval.
     """
     shared = isinstance(calibration, LabelledSample)
     own = (calibration, calibration) if isinstance(calibration, LabelledSample) else calibration
+    apart = labelled_apart if isinstance(labelled_apart, tuple) else (labelled_apart, labelled_apart)
     one, other = (
         _Version(
-            data=_checked(each.verdicts, its.judge, its.human, sampling, its.weights, labelled_apart, level),
+            data=_checked(each.verdicts, its.judge, its.human, sampling, its.weights, apart[at], level),
             graded=_ids(each.items, len(each.verdicts), f"verdicts {at}"),
             labelled=_ids(its.items, len(its.human), f"labels {at}"),
         )
@@ -465,7 +475,8 @@ class _Version:
         """What each item adds to the estimate of this method."""
         data = self.data
         population = data.verdicts if method == "naive" else data.populations[0]
-        parts = rates.influences(population, data.judge, data.human, data.weights, method=method)
+        within = data.within(population)
+        parts = rates.influences(population, data.judge, data.human, data.weights, method=method, within=within)
         found: dict[Hashable, float] = {}
         # Where the labelled items are part of the population, they stand at its end.
         for ids, values in (([*self.graded, *self.labelled], parts[0]), (self.labelled, parts[1])):

@@ -90,12 +90,17 @@ def strata(judge: Array, human: Array, weights: Array | None = None, *, level: f
     return Strata(values=values, shares=shares, means=tuple(bounded_mean(*part, level=level) for part in parts))
 
 
-def ppi_weight(unlabelled: Array, judge: Array, human: Array, weights: Array | None = None) -> float:
+def ppi_weight(
+    population: Array, judge: Array, human: Array, weights: Array | None = None, *, within: bool = False
+) -> float:
     """How much the judge counts in PPI++: `cov(human, judge) / ((1 + n/N) var(judge))`, clipped to 0 … 1.
 
-    n labelled, N unlabelled. Both are of the labelled items: with the variance of all of the judge's values instead
-    the weight follows the luck of the sample, and so the estimate is biased (by .008 for a judge without fault, θ = .9,
-    50 labels of 1,050; here by .0005). With weights n is Kish's effective number.
+    n labelled, N unlabelled. Where the labelled items lie within the population the regression coefficient
+    `cov(human, judge) / var(judge)`, at least 0: it multiplies a difference that is smaller by `1 + n/N`.
+
+    Both are of the labelled items: with the variance of all of the judge's values instead the weight follows the luck
+    of the sample, and so the estimate is biased (by .008 for a judge without fault, θ = .9, 50 labels of 1,050; here by
+    .0005). With weights n is Kish's effective number.
 
     Reference:
         Angelopoulos, Duchi & Zrnic (2023), PPI++, arXiv 2311.01453, example 6.1.
@@ -106,11 +111,21 @@ def ppi_weight(unlabelled: Array, judge: Array, human: Array, weights: Array | N
     shares = np.full(len(judge), 1 / len(judge)) if weights is None else weights / weights.sum()
     apart = judge - float(shares @ judge)
     covariance, spread = float(shares @ (apart * human)), float(shares @ np.square(apart))
-    n = effective_n(judge, weights)
-    return 0.0 if spread < 1e-12 else min(1.0, max(0.0, covariance / ((1 + n / len(unlabelled)) * spread)))
+    if spread < 1e-12:
+        return 0.0
+    slope = max(0.0, covariance / spread)
+    return slope if within else min(1.0, slope / (1 + effective_n(judge, weights) / len(population)))
 
 
-def ppi(unlabelled: Array, judge: Array, human: Array, weights: Array | None = None, *, level: float = 0.95) -> Mean:
+def ppi(
+    population: Array,
+    judge: Array,
+    human: Array,
+    weights: Array | None = None,
+    *,
+    within: bool = False,
+    level: float = 0.95,
+) -> Mean:
     """PPI++: `mean(human) + λ (mean(judge on unlabelled) - mean(judge on labelled))`, λ of `ppi_weight`.
 
     Over the classes k of the judge's value v_k, q_k their shares among the labelled and m_k the people's means in them,
@@ -118,29 +133,47 @@ def ppi(unlabelled: Array, judge: Array, human: Array, weights: Array | None = N
     and of the unlabelled mean. As λ comes from the m_k, they count by what the estimate changes with them, λ included:
     for verdicts that is the share of the class among all items, labelled or not. (By q_k alone, one labelled pass of 60
     where the judge passes one item in 20 would hardly count, and the interval cover .86.)
+
+    Labels drawn with unequal chances leave a rest that is unlike the whole. With `within` the population is the whole,
+    labelled items included, and the estimate the regression estimator of survey sampling: `λ mean(judge on all) +
+    mean(human - λ judge)`, the latter weighted. The two parts share the labelled items but do not go together, because
+    λ is the regression coefficient. With equal weights it is PPI++ on the rest, unless λ is clipped at 1 there, which
+    it never is for verdicts of yes or no.
+
+    Args:
+        population: The judge's values on the unlabelled items; with `within` on all.
+        judge: On the labelled.
+        human: People's values there.
+        weights: Inverse inclusion probabilities.
+        within: The labelled items are part of the population.
+        level: Of the interval.
+
+    Reference:
+        Särndal, Swensson & Wretman (1992), Model Assisted Survey Sampling, section 6.4.
     """
-    weight = ppi_weight(unlabelled, judge, human, weights)
+    weight = ppi_weight(population, judge, human, weights, within=within)
     if weight == 0:
         return bounded_mean(human, weights, level=level)
     by_class = strata(judge, human, weights, level=level)
     values, shares = by_class.values, by_class.shares
     means = np.array([mean.value for mean in by_class.means])
     rest = means - weight * values
-    population = bounded_mean(unlabelled, level=level)
+    judged = bounded_mean(population, level=level)
+    shrunk = 1.0 if within else 1 + effective_n(judge, weights) / len(population)
     terms = [
-        *zip(_factors(by_class, unlabelled, effective_n(judge, weights)), by_class.means, strict=True),
+        *zip(_factors(by_class, judged.value, shrunk), by_class.means, strict=True),
         _spread_term(rest[np.searchsorted(values, judge)], weights, level),
-        (weight, population),
+        (weight, judged),
     ]
-    return _clipped(float(shares @ rest) + weight * population.value, square_and_add(terms))
+    return _clipped(float(shares @ rest) + weight * judged.value, square_and_add(terms))
 
 
-def _factors(by_class: Strata, unlabelled: Array, n: float) -> list[float]:
+def _factors(by_class: Strata, judged: float, shrunk: float) -> list[float]:
     """What PPI++ changes by with the people's mean of each class."""
     values, shares = by_class.values, by_class.shares
     apart = values - float(shares @ values)
     spread = float(shares @ np.square(apart))
-    shift = (float(unlabelled.mean()) - float(shares @ values)) / ((1 + n / len(unlabelled)) * spread)
+    shift = (judged - float(shares @ values)) / (shrunk * spread)
     return [float(each) for each in shares * (1 + shift * apart)]
 
 
@@ -245,7 +278,13 @@ def _clipped(value: float, distances: Interval) -> Mean:
 
 
 def influences(
-    population: Array, judge: Array, human: Array, weights: Array | None = None, *, method: Method
+    population: Array,
+    judge: Array,
+    human: Array,
+    weights: Array | None = None,
+    *,
+    method: Method,
+    within: bool = False,
 ) -> tuple[Array, Array]:
     """What each item of the population, and each labelled item, adds to the estimate, to first order.
 
@@ -255,7 +294,7 @@ def influences(
     if method == "Rogan-Gladen":
         return _rogan_gladen_influences(population, judge, human)
     if method != "two strata":
-        return _mean_influences(population, judge, human, weights, method=method)
+        return _mean_influences(population, judge, human, weights, method=method, within=within)
     by_class = strata(judge, human)
     at = np.searchsorted(by_class.values, judge)
     means = np.array([mean.value for mean in by_class.means])
@@ -265,12 +304,12 @@ def influences(
 
 
 def _mean_influences(
-    population: Array, judge: Array, human: Array, weights: Array | None, *, method: Method
+    population: Array, judge: Array, human: Array, weights: Array | None, *, method: Method, within: bool
 ) -> tuple[Array, Array]:
     apart = (population - population.mean()) / len(population)
     if method == "naive":
         return apart, np.zeros(len(judge))
-    weight = 0.0 if method == "people only" else ppi_weight(population, judge, human, weights)
+    weight = 0.0 if method == "people only" else ppi_weight(population, judge, human, weights, within=within)
     shares = np.full(len(judge), 1 / len(judge)) if weights is None else weights / weights.sum()
     rest = human - weight * judge
     return weight * apart, shares * (rest - float(shares @ rest))

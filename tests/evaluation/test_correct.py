@@ -401,3 +401,20 @@ def test_a_result_is_shown_as_text_table_page_and_card(tmp_path):
     assert data["estimate"]["value"] == found.estimate.value
     assert data["people_only"]["n"] == 200
     found.plot().savefig(tmp_path / "a.png")
+
+
+def drawn_within(kind: str, *, seed: int, n: int = 100) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """All items, and those of them that were drawn half and half within a column."""
+    items = drawn(600, rate=0.7, se=0.9, sp=0.8, seed=seed)
+    chosen = pd.concat([items[items[kind] == value][: n // 2] for value in (True, False)])
+    return items, chosen
+
+
+@pytest.mark.parametrize("sampling", ["stratified", "by_verdict"])
+def test_a_difference_is_that_of_the_rates_beside_it_where_only_one_version_has_ids(sampling):
+    kind = {"stratified": "human", "by_verdict": "judge"}[sampling]
+    (first, ours), (second, theirs) = (drawn_within(kind, seed=seed, n=300) for seed in (1, 2))
+    verdicts = {"v1": first[["item", "judge"]], "v2": second.drop(theirs.index)[["judge"]]}
+    done = jrh.correct(verdicts, {"v1": ours, "v2": theirs[["judge", "human"]]}, sampling=sampling)
+    a, b = (number(each)[0] for each in done.versions.values())
+    assert number(done)[0] == pytest.approx(b - a, abs=1e-12)
