@@ -1,13 +1,14 @@
 """What people and judges said about MLflow traces: told apart by their source, as a long table with links.
 
 A label is a person's: feedback of a HUMAN source, or an expectation that no model wrote. Feedback of LLM_JUDGE and CODE
-sources is a judge's verdict and never a label, whoever spoke last.
+sources is a judge's verdict and never a label, whoever spoke last. Only a rater takes back what the same rater said: a
+person who overrides a judge's feedback gives a label, and the verdict stays the judge's.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -42,7 +43,7 @@ _FACTS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rating:
-    """The newest valid word of one rater on one trace, under one name."""
+    """The newest word of one rater on one trace, under one name."""
 
     trace_id: str
     name: str
@@ -103,7 +104,7 @@ def rated_traces(
 ) -> RatedTraces:
     """Read labels of people and verdicts of a judge from traces.
 
-    Of one rater on one trace the newest valid value counts; overridden and failed feedback is none.
+    Of one rater on one trace the newest value counts; failed feedback, and what its own rater overrode, is none.
 
     Args:
         source: An experiment by its name or as `traces:/<name>`, trace ids, or traces.
@@ -146,21 +147,39 @@ def rated_traces(
     )
 
 
-def read_assessments(info: TraceInfo, *, only_expectations: bool = False) -> TraceRatings:
-    """Tell apart who said what about a trace; of one rater under one name the newest valid value counts."""
+def read_assessments(
+    info: TraceInfo, *, only_expectations: bool = False, verdicts_of_run: str | None = None
+) -> TraceRatings:
+    """Tell apart who said what about a trace; of one rater under one name the newest value counts.
+
+    Args:
+        info: Of the trace.
+        only_expectations: Leave out feedback.
+        verdicts_of_run: Leave out what judges said in other runs than this: a trace may be evaluated many times. What
+            people said counts wherever they said it.
+    """
     newest: dict[tuple[str, bool, str], Rating] = {}
     left_out: Counter[tuple[str, str]] = Counter()
-    # What was said about the trace goes before what was said about one of its spans.
-    for one in sorted(info.assessments or (), key=lambda each: (each.span_id is None, _time(each))):
+    overriding = _overriding(info)
+    for one in _in_time(info):
         if one.expectation is None and (only_expectations or one.feedback is None):
             continue
-        if reason := _why_no_label(one):
+        if verdicts_of_run is not None and _is_verdict(one) and _run_of(one) not in (None, verdicts_of_run):
+            continue
+        if reason := _why_no_label(one, overriding):
             left_out[one.name, reason] += 1
             continue
         rating = _rating(info.trace_id, one)
         newest[rating.name, rating.is_judge, rating.rater] = rating
     people, judges = (tuple(one for one in newest.values() if one.is_judge is wanted) for wanted in (False, True))
     return TraceRatings(people=people, judges=judges, left_out=dict(left_out))
+
+
+def expectations_of(info: TraceInfo, *, sources: Sequence[str] = (HUMAN, CODE)) -> dict[str, Any]:
+    """Return the newest expectations of a trace by name, of whatever shape, that nobody took back."""
+    overriding = _overriding(info)
+    own = [one for one in _in_time(info) if one.expectation is not None and one.source.source_type in sources]
+    return {one.name: one.value for one in own if not _is_taken_back(one, overriding)}
 
 
 def find_traces(
@@ -207,9 +226,46 @@ def _time(one: Assessment) -> int:
     return int(one.last_update_time_ms or one.create_time_ms or 0)
 
 
-def _why_no_label(one: Assessment) -> str | None:
+def _in_time(info: TraceInfo) -> list[Assessment]:
+    """Return assessments, the newest last; those of the trace after those of its spans, which they go before."""
+    return sorted(info.assessments or (), key=lambda one: (one.span_id is None, _time(one)))
+
+
+def _overriding(info: TraceInfo) -> Mapping[str, Sequence[Assessment]]:
+    """Return what overrides each assessment, by its id."""
+    found: dict[str, list[Assessment]] = defaultdict(list)
+    for one in info.assessments or ():
+        if one.overrides:
+            found[one.overrides].append(one)
+    return found
+
+
+def _is_taken_back(one: Assessment, overriding: Mapping[str, Sequence[Assessment]]) -> bool:
+    """Whether its own rater overrode it, maybe after others had; what is invalid for no known reason is taken back."""
+    later = {each.assessment_id: each for each in overriding.get(one.assessment_id, ())}
+    if not later:
+        return one.valid is False
+    unread = list(later)
+    while unread:
+        more = {each.assessment_id: each for each in overriding.get(unread.pop(), ())}
+        unread += [name for name in more if name not in later]
+        later = {**more, **later}
+    own = (one.source.source_type, one.source.source_id)
+    return any((each.source.source_type, each.source.source_id) == own for each in later.values())
+
+
+def _is_verdict(one: Assessment) -> bool:
+    return one.feedback is not None and one.source.source_type != HUMAN
+
+
+def _run_of(one: Assessment) -> str | None:
+    found: str | None = (one.metadata or {}).get(_FACTS["run_id"])
+    return found
+
+
+def _why_no_label(one: Assessment, overriding: Mapping[str, Sequence[Assessment]]) -> str | None:
     kind = one.source.source_type
-    if one.valid is False:
+    if _is_taken_back(one, overriding):
         return "overridden"
     if one.feedback is not None and one.feedback.error is not None:
         return "failed"
@@ -224,7 +280,7 @@ def _why_no_label(one: Assessment) -> str | None:
 
 def _rating(trace_id: str, one: Assessment) -> Rating:
     kind, source = one.source.source_type, one.source.source_id
-    is_judge = one.feedback is not None and kind != HUMAN
+    is_judge = _is_verdict(one)
     if kind == HUMAN:
         rater = source or "default"
     else:

@@ -18,7 +18,7 @@ from jrh_mlflow.judges.parsing import Unread, read_answer
 from jrh_mlflow.measures.alignment import Order, Verdict
 from jrh_mlflow.schema.label_words import label_key, label_number, label_text, number_text
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Presentation
-from jrh_mlflow.tracking.assessments import HUMAN, _same, read_assessments
+from jrh_mlflow.tracking.assessments import HUMAN, _same, expectations_of, read_assessments
 from jrh_mlflow.tracking.feedback_types import asked_values, possible_values
 from jrh_mlflow.tracking.scorers import answer_for, ask_scorer
 
@@ -235,7 +235,5 @@ def ask_on_trace(judge: Any, trace: Trace, *, answers: tuple[str, ...], scale: L
 
 def _expectations(trace: Trace, name: str) -> Mapping[str, Any] | None:
     """Return what people expect of a trace; an expectation of the judge's name is its label."""
-    from mlflow.genai.utils.trace_utils import extract_expectations_from_trace
-
-    found = extract_expectations_from_trace(trace, source_type=HUMAN) or {}
+    found = expectations_of(trace.info, sources=(HUMAN,))
     return {key: value for key, value in found.items() if not _same(key, name)} or None

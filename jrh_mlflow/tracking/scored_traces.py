@@ -29,7 +29,6 @@ from jrh_mlflow.tracking.store import active_uri, paged, reading_client
 
 if TYPE_CHECKING:
     import pandas as pd
-    from mlflow.entities import TraceInfo
 
 _TRACES_AT_ONCE = 500
 
@@ -146,7 +145,7 @@ def scores_of_run(run_id: str, *, scorer: str | None, human: str | None, trackin
     uri = tracking_uri or active_uri()
     run = source_run(run_id, tracking_uri=uri)
     traces = paged(lambda token: _page(uri, run, token))
-    ratings = {trace.info.trace_id: _of_run(trace.info, run.run_id) for trace in traces}
+    ratings = {trace.info.trace_id: read_assessments(trace.info, verdicts_of_run=run.run_id) for trace in traces}
     if not ratings:
         raise RecipeError(f"Run {run.run_id} has no traces: it is no run of mlflow.genai.evaluate.")
     found = _scored(ratings, scorer=scorer, human=human)
@@ -196,13 +195,7 @@ def _read_snapshot(trace_id: str, cells: object, run_id: str) -> TraceRatings:
     found = [Assessment.from_dictionary(one) if isinstance(one, dict) else one for one in listed]
     where = TraceLocation.from_experiment_id("0")
     info = TraceInfo(trace_id=trace_id, trace_location=where, request_time=0, state=TraceState.OK, assessments=found)
-    return _of_run(info, run_id)
-
-
-def _of_run(info: TraceInfo, run_id: str) -> TraceRatings:
-    """Read a trace without what scorers said in other runs: a trace may be evaluated many times."""
-    own = [one for one in info.assessments or () if (one.metadata or {}).get(_FACTS["run_id"]) in (None, run_id)]
-    return read_assessments(replace(info, assessments=own))
+    return read_assessments(info, verdicts_of_run=run_id)
 
 
 def _scored(ratings: Mapping[str, TraceRatings], *, scorer: str | None, human: str | None) -> ScoredTraces:

@@ -15,8 +15,8 @@ from jrh_mlflow.suites.transcripts.transcript import JUDGE_SCORES, TRACE, Transc
 from jrh_mlflow.text import clean_data
 from jrh_mlflow.tracking.assessments import (
     EXPECTED_BY_MODEL,
-    LLM_JUDGE,
     TraceRatings,
+    expectations_of,
     find_traces,
     read_assessments,
 )
@@ -133,10 +133,8 @@ def _labels(ratings: TraceRatings, place: str) -> tuple[dict[str, Any], dict[str
 
 
 def _structured_expectations(info: TraceInfo) -> dict[str, Any]:
-    """Return the newest expectations that are lists or mappings: facts and texts of a right answer, no labels."""
-    found = [one for one in info.assessments or () if one.expectation is not None]
-    own = [one for one in found if one.source.source_type != LLM_JUDGE and isinstance(one.value, dict | list)]
-    return {one.name: one.value for one in sorted(own, key=lambda each: each.create_time_ms or 0)}
+    """Return expectations that are lists or mappings: facts and texts of a right answer, no labels."""
+    return {name: value for name, value in expectations_of(info).items() if isinstance(value, dict | list)}
 
 
 def _chat(trace: Trace) -> tuple[tuple[Message, ...], dict[str, Any]] | None:

@@ -125,24 +125,37 @@ def test_the_corrected_rate_is_logged_beside_the_mean_of_mlflow(evaluated):
     assert told["run_id"] == run.info.run_id
 
 
-def label(trace_id: str, value: object, who: str, *, name: str = "polite") -> None:
+def label(trace_id: str, value: object, who: str, *, name: str = "polite", **more: object) -> None:
     import mlflow
     from mlflow.entities import AssessmentSource
 
-    mlflow.log_feedback(trace_id=trace_id, name=name, value=value, source=AssessmentSource("HUMAN", who))
+    mlflow.log_feedback(trace_id=trace_id, name=name, value=value, source=AssessmentSource("HUMAN", who), **more)
+
+
+def override(trace_id: str, value: object, who: str, *, name: str = "polite") -> None:
+    """Give another value than the scorer's, as on the page of a trace."""
+    import mlflow
+    from mlflow.entities import AssessmentSource
+
+    (given,) = mlflow.get_trace(trace_id).search_assessments(name)
+    source = AssessmentSource("HUMAN", who)
+    mlflow.override_feedback(trace_id=trace_id, assessment_id=given.assessment_id, value=value, source=source)
 
 
 @pytest.fixture(scope="module")
 def labelled(evaluated: SimpleNamespace) -> SimpleNamespace:
-    """People have labelled 24 of the traces since; on one they are split, and one label is newer than the judge's."""
+    """People have labelled 24 of the traces since; on one they are split, some override what the scorer said, and
+    some spoke in another run."""
     import mlflow
 
     mlflow.set_tracking_uri(evaluated.uri)
     frame = evaluated.result.result_df
     place = {trace: int(request["n"]) for trace, request in zip(frame["trace_id"], frame["request"], strict=True)}
     traces = sorted(place, key=place.__getitem__)
-    for trace in traces[FAILED : FAILED + 24]:
-        label(trace, bool(HUMAN[place[trace]]), "ann")
+    for trace in traces[FAILED : FAILED + 16]:
+        label(trace, bool(HUMAN[place[trace]]), "ann", metadata={"mlflow.assessment.sourceRunId": "e" * 32})
+    for trace in traces[FAILED + 16 : FAILED + 24]:
+        override(trace, bool(HUMAN[place[trace]]), "ann")
     for who in ("bob", "cem"):
         label(traces[FAILED + 1], bool(HUMAN[FAILED + 1]), who)
     label(traces[FAILED], not HUMAN[FAILED], "bob")

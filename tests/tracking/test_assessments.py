@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import mlflow
 import pytest
+from mlflow.entities import AssessmentSource
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.tracking.assessments import RatedTraces, rated_traces
+from jrh_mlflow.tracking.assessments import RatedTraces, expectations_of, rated_traces, read_assessments
+from jrh_mlflow.tracking.traces_in import transcripts_from_traces
 from tests.tracking.trace_tools import answered, expect, judged, logging_traces, say
 
 
@@ -54,6 +57,63 @@ def test_one_persons_newest_valid_value_counts_and_errors_and_overridden_ones_do
     mlflow.update_assessment(trace_id=trace, assessment_id=kept.assessment_id, assessment=_value(kept, "e"))
     again = rated_traces([trace], name="harm", tracking_uri=store_uri)
     assert (trace, "ann", "e", False) in cells(again)
+
+
+def override(trace: str, given: Any, value: str, by: str, kind: str = "HUMAN") -> Any:
+    source = AssessmentSource(kind, by)
+    return mlflow.override_feedback(trace_id=trace, assessment_id=given.assessment_id, value=value, source=source)
+
+
+def test_only_a_rater_takes_back_what_the_same_rater_said(experiment, store_uri):
+    """A person who overrides a judge on the page of a trace gives a label: the verdict stays the judge's."""
+    trace = answered()
+    verdict = judged(trace, "a")
+    first = override(trace, verdict, "b", "ann")
+    mended = override(trace, first, "c", "ann")
+    override(trace, mended, "d", "bob")
+    rated = rated_traces([trace], tracking_uri=store_uri)
+    said = {(trace, "openai:/small", "a", True), (trace, "ann", "c", False), (trace, "bob", "d", False)}
+    assert cells(rated) == said
+    assert rated.counts == {"overridden": 1}
+    info = mlflow.get_trace(trace).info
+    assert {one.rater: one.label for one in read_assessments(info).judges} == {"openai:/small": "a"}
+    (one,) = transcripts_from_traces([trace], tracking_uri=store_uri)
+    assert one.people == {"scores.harm": {"ann": "c", "bob": "d"}}
+    assert one.metadata["judge_scores"] == {"harm": {"openai:/small": "a"}}
+    override(trace, verdict, "e", "openai:/small", kind="LLM_JUDGE")
+    assert cells(rated_traces([trace], tracking_uri=store_uri)) == {
+        *(said - {(trace, "openai:/small", "a", True)}),
+        (trace, "openai:/small", "e", True),
+    }
+
+
+def test_what_its_rater_took_back_through_somebody_elses_hands_is_taken_back(experiment, store_uri):
+    trace = answered()
+    first = say(trace, "a", "ann")
+    override(trace, override(trace, first, "b", "bob"), "c", "ann")
+    rated = rated_traces([trace], tracking_uri=store_uri)
+    assert cells(rated) == {(trace, "bob", "b", False), (trace, "ann", "c", False)}
+    assert rated.counts == {"overridden": 1}
+
+
+def test_people_count_whichever_run_they_spoke_in_and_judges_only_in_theirs(experiment, store_uri):
+    trace = answered()
+    where = {"metadata": {"mlflow.assessment.sourceRunId": "e" * 32}}
+    say(trace, "a", "ann", **where)
+    judged(trace, "b", **where)
+    judged(trace, "c", "openai:/large", metadata={"mlflow.assessment.sourceRunId": "f" * 32})
+    read = read_assessments(mlflow.get_trace(trace).info, verdicts_of_run="f" * 32)
+    assert [one.label for one in read.people] == ["a"]
+    assert [one.label for one in read.judges] == ["c"]
+
+
+def test_expectations_that_are_taken_back_or_of_a_model_are_shown_to_no_judge(experiment, store_uri):
+    trace = answered()
+    *_, expected = [expect(trace, value, "ann", name="facts") for value in (["old"], ["new"], ["wrong"])]
+    expect(trace, ["made up"], "openai:/small", name="facts", kind="LLM_JUDGE")
+    info = mlflow.get_trace(trace).info
+    next(one for one in info.assessments if one.assessment_id == expected.assessment_id).valid = False
+    assert expectations_of(info) == {"facts": ["new"]}
 
 
 def _value(feedback: object, value: str) -> object:
