@@ -20,7 +20,7 @@ from jrh_mlflow.evaluation.agree import Agreement
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.records import choices, normalise
 from jrh_mlflow.schema.items import NATURAL, REQUIRED_COLUMNS
-from jrh_mlflow.schema.label_words import label_key, label_text, number_text
+from jrh_mlflow.schema.label_words import BOOLEANS, label_key, label_text, number_text
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.suites.dataset import Table, is_missing, present, read_table, refuse_rows
 from jrh_mlflow.text import hashed
@@ -37,8 +37,6 @@ from jrh_mlflow.tracking.scored_traces import (
 
 Scale = Literal["booleans", "labels", "scores", "pairs"]
 Part = Literal["verdicts", "calibration"]
-_BOOLEANS = {"true": True, "yes": True, "pass": True, "passed": True, "1": True}
-_BOOLEANS |= {"false": False, "no": False, "fail": False, "failed": False, "0": False}
 _LONGEST_FACT = 120
 _NO_VERDICT = "unknown"
 """What MLflow's judges say when they cannot tell: MLflow's own mean leaves it out."""
@@ -153,6 +151,8 @@ class Reader:
 
     def _plain(self, source: object, part: Part) -> Judged:
         cells = _column(source)
+        if getattr(source, "ndim", 1) == 0:
+            raise RecipeError(f"The {part} must be a list, a table or a file, but got one value: {source!r}.")
         if cells is None:
             in_index = isinstance(source, pd.DataFrame) and source.index.name == self.item
             table = Table(source.reset_index() if isinstance(source, pd.DataFrame) and in_index else source)
@@ -161,7 +161,7 @@ class Reader:
             return replace(read, facts={**_attrs(source), **read.facts})
         if part == "calibration":
             raise RecipeError("A calibration has two labels of each item: give a table with `judge` and `human`.")
-        judge, scale, levels = read_values(cells, self.positive, f"The {part}")
+        judge, scale, levels = read_values(cells, self.positive, "The column of verdicts")
         named = isinstance(source, pd.Series) and source.index.name == self.item
         items = _ids(list(source.index), self.item) if isinstance(source, pd.Series) and named else None
         return Judged(judge=judge, scale=scale, levels=levels, items=items)
@@ -288,7 +288,7 @@ class Reader:
         Raises:
             RecipeError: with the nearest label.
         """
-        passes = {_text(one) for one in self.positive} - _BOOLEANS.keys()
+        passes = {_text(one) for one in self.positive} - BOOLEANS.keys()
         said = sorted({text for each in sources for text in (*each.levels, *each.labels)})
         if passes and passes.isdisjoint(said):
             name = min(passes)
@@ -318,8 +318,8 @@ def read_values(
 
 def _scale(levels: frozenset[str], passes: set[str]) -> Scale:
     """Tell booleans from scores and from other labels; with a pass such as 4 or 5, 1 and 0 are scores as well."""
-    scores = passes and all(_is_number(text) for text in passes) and not passes <= _BOOLEANS.keys()
-    if levels <= _BOOLEANS.keys() and not (scores and any(map(_is_number, levels))):
+    scores = passes and all(_is_number(text) for text in passes) and not passes <= BOOLEANS.keys()
+    if levels <= BOOLEANS.keys() and not (scores and any(map(_is_number, levels))):
         return "booleans"
     return "scores" if all(map(_is_number, levels)) else "labels"
 
@@ -328,8 +328,8 @@ def _is_pass(level: str, passes: set[str], scale: Scale) -> bool:
     if scale != "booleans":
         return level in passes
     # Words such as "good" say nothing about booleans; a boolean word turns them round where it is False.
-    senses = {_BOOLEANS[text] for text in passes if text in _BOOLEANS} or {True}
-    return _BOOLEANS[level] in senses
+    senses = {BOOLEANS[text] for text in passes if text in BOOLEANS} or {True}
+    return BOOLEANS[level] in senses
 
 
 def _which_are_a_pass(levels: frozenset[str], scale: Scale, where: str) -> str:
@@ -362,7 +362,7 @@ def _number(cell: object) -> float:
 
 def _are_booleans(cells: Sequence[object]) -> bool:
     texts = {_text(cell) for cell in cells if not is_missing(cell)}
-    return bool(texts) and texts <= _BOOLEANS.keys()
+    return bool(texts) and texts <= BOOLEANS.keys()
 
 
 def _share(values: Sequence[float]) -> float | None:
@@ -449,9 +449,9 @@ def _column(source: object) -> list[object] | None:
 
 
 def _ids(cells: Sequence[object], column: str, versions: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Return ids as text, each once (of each version)."""
+    """Return ids as text, each once (of each version): 1, 1.0 and "1" are one."""
     refuse_rows(column, "must not be empty", [is_missing(cell) for cell in cells])
-    ids = [str(cell) for cell in cells]
+    ids = [label_text(cell) or str(cell) for cell in cells]
     named = list(zip(ids, versions or [""] * len(ids), strict=True))
     counts = Counter(named)
     refuse_rows(column, "must name each item once", [counts[name] > 1 for name in named], shown=ids)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -77,7 +78,7 @@ def measure_agreement(
     Raises:
         RecipeError: when `positive` is not among the labels.
     """
-    if not 0 <= epsilon <= 1:
+    if not isinstance(epsilon, Real) or not 0 <= epsilon <= 1:
         raise RecipeError(f"`epsilon` must lie between 0 and 1, but is {epsilon}.")
     wanted = positive_level(ratings, positive)
     measured = _Measured.of(ratings, epsilon=epsilon)
@@ -149,6 +150,12 @@ class _Measured:
             others=np.where(np.isnan(values), np.nan, others),
             test=_test(ratings, epsilon),
         )
+
+    def on_levels(self, reference: Array) -> Array:
+        """References without medians between two levels; where there are no levels, all of them."""
+        if not self.ratings.levels:
+            return reference
+        return np.where(np.isnan(self.ratings.level_codes(reference)), np.nan, reference)
 
     @property
     def rated(self) -> Mask:
@@ -381,7 +388,11 @@ def _point(
     left_out = {reason: number for reason, number in left_out.items() if number}
     facts: dict[str, Any] = {"n": n, "excluded": sum(left_out.values()), "left_out": left_out}
     if value is None or n < 2:
-        reason = "no variation: all labels are the same" if n > 1 else f"{n} item(s) with both labels: needs two"
+        reason = (
+            "no variation: all labels are the same"
+            if n > 1
+            else f"{n} item{'' if n == 1 else 's'} with both labels: needs two"
+        )
         return NotEstimable(reason=reason, statistic="rate" if share else "value", **facts)
     return _Point(value=value, coefficient=coefficient, share=share, **facts)
 
@@ -532,25 +543,25 @@ def _confusion(measured: _Measured) -> pd.DataFrame:
 
 
 def _compared(measured: _Measured) -> pd.DataFrame:
-    ratings = measured.ratings
-    both = ~(np.isnan(measured.reference) | np.isnan(measured.judge))
+    ratings, reference = measured.ratings, measured.on_levels(measured.reference)
+    both = ~(np.isnan(reference) | np.isnan(measured.judge))
     items = np.flatnonzero(both[measured.row])
     rows = measured.row[items]
     columns: dict[str, Any] = {
         "item": [ratings.items[item] for item in items],
         "judge": [ratings.label(value) for value in measured.judge[rows].tolist()],
-        "reference": [ratings.label(value) for value in measured.reference[rows].tolist()],
+        "reference": [ratings.label(value) for value in reference[rows].tolist()],
     }
     frame: pd.DataFrame = pd.DataFrame(columns)
     return frame
 
 
 def _disagreements(measured: _Measured) -> pd.DataFrame:
-    ratings = measured.ratings
-    differ = (measured.judge != measured.reference) & ~np.isnan(measured.judge) & ~np.isnan(measured.reference)
+    ratings, reference = measured.ratings, measured.on_levels(measured.reference)
+    differ = (measured.judge != reference) & ~np.isnan(measured.judge) & ~np.isnan(reference)
     given = ~np.isnan(measured.values)
     against = ((measured.values != measured.judge[:, None]) & given).sum(axis=1) / np.maximum(1, given.sum(axis=1))
-    distance = against if ratings.kind == "nominal" else np.abs(measured.judge - measured.reference)
+    distance = against if ratings.kind == "nominal" else np.abs(measured.judge - reference)
     items = np.flatnonzero(differ[measured.row])
     rows = measured.row[items]
     order = np.lexsort((items, -against[rows], -distance[rows]))
@@ -558,7 +569,7 @@ def _disagreements(measured: _Measured) -> pd.DataFrame:
     columns: dict[str, Any] = {
         "item": [ratings.items[item] for item in items],
         "judge": [ratings.label(value) for value in measured.judge[rows].tolist()],
-        "reference": [ratings.label(value) for value in measured.reference[rows].tolist()],
+        "reference": [ratings.label(value) for value in reference[rows].tolist()],
     }
     taken = {*columns, "distance", "group"}
     for name, values in zip(ratings.people, measured.values[rows].T, strict=True):
@@ -583,7 +594,7 @@ def _people(measured: _Measured, settings: _Settings) -> pd.DataFrame:
 def _against_others(measured: _Measured, settings: _Settings, j: int) -> dict[str, Any]:
     """Accuracy of a person, and of the judge, against the reference of the other people."""
     cells: dict[str, Any] = {}
-    others = measured.others[:, j]
+    others = measured.on_levels(measured.others[:, j])
     for prefix, own in (("", measured.values[:, j]), ("judge_", measured.judge)):
         both = ~(np.isnan(own) | np.isnan(others))
         n, right = measured.number(both), measured.number(both & (own == others))
@@ -630,5 +641,6 @@ def _notes(measured: _Measured) -> list[str]:
         left_out = {"no person's label": unrated, **left_out}
     if left_out:
         reasons = ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
-        notes.append(f"Left out of {ratings.n_items} items: {reasons}.")
+        items = "1 item" if ratings.n_items == 1 else f"{ratings.n_items} items"
+        notes.append(f"Left out of {items}: {reasons}.")
     return notes

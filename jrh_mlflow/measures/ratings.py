@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.schema.label_words import label_key, label_text, number_text
+from jrh_mlflow.schema.label_words import BOOLEAN_PAIRS, BOOLEANS, label_key, label_text, number_text
 from jrh_mlflow.stats import Array, Codes, Mask
 
 LabelKind = Literal["nominal", "ordinal", "numeric"]
@@ -126,6 +126,7 @@ def read_ratings(
         notes=(*labels.notes, *_row_notes(items, raters, n_empty=int((~given).sum()))),
     )
     _check_overlap(ratings)
+    _check_labels(ratings)
     return ratings
 
 
@@ -253,8 +254,9 @@ class _Labels:
 
     @classmethod
     def read(cls, cells: pd.Series[Any], scale: GivenScale) -> _Labels:
+        scale = _plain_scale(scale)
         bounds = None if scale is None or isinstance(scale, str) else scale
-        numeric = scale == "numeric" or (bounds is not None and _is_range(bounds))
+        numeric = scale == "numeric" or (bounds is not None and _is_range(bounds, cells))
         if numeric and _are_numbers(cells):
             # Measurements may all differ: they need no texts.
             numbers, order = np.unique(cells.to_numpy(dtype=float), return_inverse=True)
@@ -278,6 +280,9 @@ class _Labels:
                 f"{len(spelled):,} different labels are too many for names: is it the right column? "
                 "Give `scale` if they are numbers."
             )
+        if _are_mixed_booleans(spelled):
+            values = np.array([_boolean(key) for key in spelled], float)[codes]
+            return cls(kind="nominal", levels=_PAIRS[0], values=values, notes=(_BOOLEANS_NOTE,))
         names: dict[float | str, str] = {key: key for pair in _PAIRS if {*spelled} <= {*pair} for key in pair}
         names |= spelled
         ordered = sorted(names, key=lambda key: (isinstance(key, str), key))
@@ -289,7 +294,7 @@ class _Labels:
     @classmethod
     def _ordinal(cls, codes: Codes, keys: Sequence[float | str], scale: Sequence[object]) -> _Labels:
         levels = [_text(level) for level in scale]
-        if isinstance(scale, str) or len(levels) < 2 or None in levels:
+        if len(levels) < 2 or None in levels:
             raise RecipeError(
                 f"`scale` must list two or more labels from low to high, or be `numeric`, but is {scale!r}."
             )
@@ -314,7 +319,7 @@ class _Labels:
         return cls(kind="numeric", levels=levels, values=numbers[codes])
 
 
-_PAIRS: tuple[tuple[str, str], ...] = (("false", "true"), ("no", "yes"))
+_PAIRS = BOOLEAN_PAIRS[:2]
 """Answers of yes/no questions: both are levels, also where only one was given."""
 _NUMBERS_NOTE = (
     "Labels are numbers but were read as names: give `scale` (the levels from low to high, or `numeric`) "
@@ -322,9 +327,44 @@ _NUMBERS_NOTE = (
 )
 
 
-def _is_range(scale: Sequence[object]) -> bool:
+_BOOLEANS_NOTE = "Labels such as yes, true, pass and 1 were read as one, and so were no, false, fail and 0."
+
+
+def _are_mixed_booleans(keys: Iterable[float | str]) -> bool:
+    """Whether every label is a word for True or False, and they are not all words of one pair."""
+    words = {_word(key) for key in keys}
+    return words <= BOOLEANS.keys() and not any(words <= {*pair} for pair in BOOLEAN_PAIRS)
+
+
+def _word(key: float | str) -> str:
+    return key if isinstance(key, str) else number_text(key)
+
+
+def _boolean(key: float | str) -> bool:
+    return BOOLEANS[_word(key)]
+
+
+def _plain_scale(scale: object) -> GivenScale:
+    """Return a scale as a list of plain values: arrays and Series are taken, too."""
+    if scale is None:
+        return None
+    if isinstance(scale, str) and scale == "numeric":
+        return "numeric"
+    convert = getattr(scale, "tolist", None)
+    plain = convert() if callable(convert) else scale
+    if isinstance(plain, str) or not isinstance(plain, Sequence):
+        raise RecipeError(f"`scale` must list two or more labels from low to high, or be `numeric`, but is {scale!r}.")
+    return [each.item() if hasattr(each, "item") else each for each in plain]
+
+
+def _is_range(scale: Sequence[object], cells: pd.Series[Any]) -> bool:
+    """Whether a scale is the two ends of a numeric one: two numbers that are not all the labels there are."""
     numbers = [end for end in scale if isinstance(end, int | float) and not isinstance(end, bool)]
-    return len(scale) == len(numbers) == 2 and numbers[0] < numbers[1]
+    if not len(scale) == len(numbers) == 2 or not numbers[0] < numbers[1]:
+        return False
+    # Measurements may all differ: they need no texts.
+    given = {*cells.unique()} if _are_numbers(cells) else {label_key(text) for text in _Column.read(cells).texts}
+    return not given <= {*map(float, numbers)}
 
 
 def _refuse_outside(keys: Sequence[float | str], scale: str) -> None:
@@ -378,6 +418,24 @@ def _check_overlap(ratings: Ratings) -> None:
         )
 
 
+def _check_labels(ratings: Ratings) -> None:
+    """Refuse a judge and people who never gave the same label: they answered something else, or in other words."""
+    if ratings.kind != "nominal" or ratings.judge is None:
+        return
+    judge, people = (
+        [ratings.levels[int(code)] for code in np.unique(values[~np.isnan(values)])]
+        for values in (ratings.judge_values, ratings.values)
+    )
+    # One label on each side may be plain disagreement, and so may be the two answers of one question.
+    one_question = {_word(label_key(label)) for label in (*judge, *people)} <= BOOLEANS.keys()
+    if set(judge) & set(people) or len(judge) == len(people) == 1 or one_question:
+        return
+    ours, theirs = (", ".join(labels[:5]) + (", …" if len(labels) > 5 else "") for labels in (judge, people))
+    raise RecipeError(
+        f"The judge says {ours}, the people say {theirs}: no label in common. Write both with the same labels."
+    )
+
+
 # --- measuring
 
 
@@ -388,6 +446,8 @@ def positive_level(ratings: Ratings, positive: object) -> int | None:
         known = [key for pair in _PAIRS if {*keys} == {*pair} for key in pair[1:]]
         return keys.index(known[0]) if known else None
     text = _text(positive)
+    if text is not None and {*keys} == {*_PAIRS[0]} and _word(label_key(text)) in BOOLEANS:
+        return keys.index(_PAIRS[0][_boolean(label_key(text))])
     if text is None or label_key(text) not in keys:
         shown = ", ".join(ratings.levels[:12]) or "numbers without levels"
         raise RecipeError(

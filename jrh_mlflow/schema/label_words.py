@@ -31,6 +31,11 @@ _EITHER = "no/yes n/y false/true f/t off/on negative/positive low/high"
 """The order is known, what it is about is not."""
 
 
+BOOLEAN_PAIRS = (("false", "true"), ("no", "yes"), ("fail", "pass"), ("failed", "passed"), ("0", "1"))
+"""How a judge, a person or a file writes False and True."""
+BOOLEANS = {word: bool(last) for pair in BOOLEAN_PAIRS for last, word in enumerate(pair)}
+
+
 class _Sense(NamedTuple):
     family: Family
     last: bool

@@ -418,3 +418,12 @@ def test_a_difference_is_that_of_the_rates_beside_it_where_only_one_version_has_
     done = jrh.correct(verdicts, {"v1": ours, "v2": theirs[["judge", "human"]]}, sampling=sampling)
     a, b = (number(each)[0] for each in done.versions.values())
     assert number(done)[0] == pytest.approx(b - a, abs=1e-12)
+
+
+def test_ids_that_are_numbers_in_one_table_and_texts_in_the_other_are_one():
+    rows = range(600)
+    wanted = jrh.correct(ALL.assign(item=rows), LABELLED.assign(item=list(rows)[:200]))
+    assert wanted.n_unlabelled == 400
+    for kind in (float, str):
+        done = jrh.correct(ALL.assign(item=rows), LABELLED.assign(item=[kind(row) for row in rows[:200]]))
+        assert (done.n_unlabelled, number(done)) == (400, number(wanted))

@@ -239,8 +239,8 @@ def test_spellings_of_one_label_are_one_label():
     ratings = read_ratings(long({"ann": [1, "No", True, "x"], "gpt": [1.0, "no", "true", " x "]}), judge="gpt")
     assert ratings.levels == ("1", "No", "true", "x")
     assert ratings.values[:, 0].tolist() == ratings.judge_values.tolist()
-    # Equal in Python, but not one answer.
-    assert len(read_ratings(long({"ann": [1, 0], "gpt": [True, False]}), judge="gpt").levels) == 4
+    # Beside other labels 1 and True are not one answer, though they are equal in Python.
+    assert len(read_ratings(long({"ann": [1, 0, 2], "gpt": [True, False, 2]}), judge="gpt").levels) == 5
 
 
 def test_rows_without_a_label_are_left_out_and_said():
@@ -322,3 +322,73 @@ def test_many_items_are_measured_by_how_they_are_rated():
     accuracy, kappa = estimates["agreement/accuracy"], estimates["agreement/kappa"]
     assert accuracy.n + accuracy.excluded == n
     assert 0.005 < kappa.ci_high - kappa.ci_low < 0.03
+
+
+def test_a_median_between_two_whole_numbers_is_no_reference_in_any_table():
+    table = {"ann": [1, 2, 4, 1], "bob": [2, 2, 4, 2], "cy": [None, 3, 4, 5], "gpt": [1, 2, 5, 2]}
+    report = measured(table, scale=(1, 5))
+    assert report.compared["item"].tolist() == ["i1", "i2", "i3"]
+    assert report.disagreements["item"].tolist() == ["i2"]
+    assert len(report.compared) == report.estimates["agreement/accuracy"].n
+    # Of the others of cy only those on i1 and i2 agree on a level; those of i3 lie between two.
+    assert report.people.set_index("person")["n_compared"].to_dict() == {"ann": 2, "bob": 3, "cy": 2}
+
+
+@pytest.mark.parametrize("labels", [(0, 1), ("0", "1"), (0.0, 1.0)])
+def test_a_scale_of_the_two_labels_that_there_are_is_no_range_of_numbers(labels):
+    low, high = labels
+    table = {"ann": [low, high, low], "bob": [high, high, low], "gpt": [low, high, high]}
+    report = measured(table, scale=[0, 1])
+    assert (report.kind, report.levels) == ("ordinal", ("0", "1"))
+    assert report.counts["median between two levels"] == 1
+    assert measured({"ann": [0, 0.5], "bob": [1, 0.5], "gpt": [1, 0]}, scale=[0, 1]).kind == "numeric"
+
+
+@pytest.mark.parametrize(
+    "give", [np.arange(1, 6), pd.Series(range(1, 6)), [1, 2, 3, 4, 5]], ids=lambda each: str(type(each))
+)
+def test_a_scale_is_a_list_an_array_or_a_series(give):
+    assert measured({"ann": [1, 2, 4], "gpt": [1, 3, 5]}, scale=give).levels == ("1", "2", "3", "4", "5")
+
+
+def test_ends_of_a_range_may_be_numbers_of_an_array():
+    assert measured({"ann": [1, 2, 4], "gpt": [1, 3, 5]}, scale=(np.int64(1), np.int64(5))).kind == "numeric"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"scale": 5}, "`scale`"),
+        ({"scale": "high"}, "`scale`"),
+        ({"scale": {1, 2}}, "`scale`"),
+        ({"epsilon": "x"}, "`epsilon`"),
+    ],
+)
+def test_settings_of_another_type_get_one_line(settings, said):
+    with pytest.raises(RecipeError, match=said) as found:
+        measured({"ann": [1, 2], "gpt": [1, 2]}, **settings)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("words", [("no", "yes"), (0, 1), ("fail", "pass"), ("NO", "Yes"), ("0", "1")])
+def test_booleans_of_people_and_words_of_a_judge_are_the_same_labels(words):
+    people = [True, False, True, True, False]
+    table = {"ann": people, "bob": people, "gpt": [words[label] for label in (True, False, True, False, False)]}
+    report = measured(table)
+    assert report.levels == ("false", "true")
+    assert report.estimates["agreement/accuracy"].value == pytest.approx(0.8)
+    assert report.estimates["agreement/sensitivity"].value == pytest.approx(2 / 3)
+    assert measured(table, positive=words[0]).positive == "false"
+
+
+def test_a_judge_and_people_without_a_label_in_common_are_refused():
+    with pytest.raises(RecipeError, match=r"The judge says A, B, the people say bad, good: no label in common"):
+        measured({"ann": ["good", "bad"], "gpt": ["A", "B"]})
+    assert measured({"ann": ["good", "good"], "gpt": ["bad", "bad"]}).estimates["agreement/accuracy"].value == 0
+
+
+def test_one_item_is_named_in_the_singular():
+    report = measured({"ann": ["a"], "bob": ["b"], "gpt": ["a"]})
+    assert "Left out of 1 item: 1 with no majority." in report.notes
+    reasons = [one.reason for one in report.estimates.values() if isinstance(one, NotEstimable)]
+    assert not any("item(s)" in reason for reason in reasons)
