@@ -562,15 +562,22 @@ def _points(done: Corrected) -> list[keys.Point]:
 
 
 def _log_beside(done: Corrected, run: str, uri: str | None) -> Corrected:
-    """Add the corrected rate to the run of an evaluation, beside the mean that MLflow logged there."""
+    """Add the corrected rate to the run of an evaluation, beside the mean that MLflow logged there.
+
+    Where it is not estimable, what an earlier correction logged there is made void.
+    """
     found = source_run(run, tracking_uri=uri)
     store = Store(uri, experiment_id=found.experiment_id)
     done = replace(done, run_id=found.run_id, link=store.link(found.run_id))
     name = f"{keys.CORRECTED_FOLDER}/{keys.category_names([done.scorer])[done.scorer]}"
+    ((axis, reading),) = _main(done).items()
+    key = keys.corrected_axis(done.scorer, axis)
+    told = f"not estimable: {reading.reason}" if isinstance(reading, NotEstimable) else reading_text(reading, places=2)
     add_to_run(
         store,
         found.run_id,
-        points=keys.corrected_points(done.scorer, _main(done)),
+        points=keys.corrected_points(done.scorer, {axis: reading}) or keys.void_points(key, found.metrics),
+        tags={keys.own_key(key): told},
         artifacts={f"{name}.json": done.to_dict(), f"{name}.md": done.to_markdown()},
         what_now="The run is as it was.",
     )

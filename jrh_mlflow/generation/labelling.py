@@ -16,7 +16,7 @@ from jrh_mlflow.generation.plan import AgentPlan, GenerationPlan, seed_id
 from jrh_mlflow.generation.session import Session, Stopped
 from jrh_mlflow.generation.writers import Validator
 from jrh_mlflow.schema.items import BASELINE, Item
-from jrh_mlflow.suites.spreadsheets import guarded
+from jrh_mlflow.suites.spreadsheets import guarded_frame
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,5 +146,4 @@ def label_table(plan: GenerationPlan) -> pd.DataFrame:
         row = rows.setdefault(seed.task, {"id": seed.task, **texts, **group})
         of = f"_{seed.rubric_id}" if seed.rubric_id else ""
         row |= {f"label{of}": seed.label, f"label_source{of}": seed.label_source}
-    frame: pd.DataFrame = pd.DataFrame(list(rows.values())).fillna("").map(guarded)
-    return frame
+    return guarded_frame(pd.DataFrame(list(rows.values())).fillna(""))

@@ -217,7 +217,7 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> list[str]:
         n_guarded += guarded(value) != value
         return clean_text(str(guarded(value)))
 
-    columns = {str(cell(name)): [cell(value) for value in frame[name].astype(object)] for name in frame.columns}
+    columns = {_header(cell(name)): [cell(value) for value in frame[name].astype(object)] for name in frame.columns}
     pd.DataFrame(columns, dtype=object).to_csv(path, index=False, encoding="utf-8")
     return [f"{n_guarded} cell(s) begin like a formula and have an apostrophe before them"] if n_guarded else []
 
@@ -226,6 +226,17 @@ def guarded(value: object) -> object:
     """Put an apostrophe before text that a spreadsheet would run as a formula."""
     runs = isinstance(value, str) and value.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(value)
     return f"'{value}" if runs else value
+
+
+def guarded_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose cells and headers no spreadsheet runs: people's names and labels come from anywhere."""
+    safe: pd.DataFrame = frame.map(guarded).set_axis([_header(name) for name in frame.columns], axis=1)
+    return safe
+
+
+def _header(name: object) -> str:
+    """Return the name of a column in one line, without control characters, and no formula."""
+    return _writable(re.sub(r"[\r\n\t]", " ", str(guarded(str(name)))))
 
 
 def unguarded(value: object) -> object:

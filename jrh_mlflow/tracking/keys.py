@@ -6,6 +6,7 @@ A test looks through the package for keys that are spelled anywhere else.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -435,8 +436,7 @@ def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[Point
         >>> corrected_points("polite", {})
         []
     """
-    name = scorer if _METRIC_NAME.fullmatch(scorer) else category_names([scorer])[scorer]
-    known = {f"{name}/{axis}": one for axis, one in readings.items() if isinstance(one, Estimate)}
+    known = {corrected_axis(scorer, axis): one for axis, one in readings.items() if isinstance(one, Estimate)}
     return [
         point
         for axis, one in known.items()
@@ -449,6 +449,22 @@ def corrected_points(scorer: str, readings: Mapping[str, Reading]) -> list[Point
             }
         )
     ]
+
+
+def corrected_axis(scorer: str, axis: str) -> str:
+    """Spell what the keys of a corrected rate begin with."""
+    name = scorer if _METRIC_NAME.fullmatch(scorer) else category_names([scorer])[scorer]
+    return f"{name}/{axis}"
+
+
+def void_points(axis: str, logged: Iterable[str]) -> list[Point]:
+    """Spell as NaN what a run says of an axis and nobody can say any more: MLflow forgets no metric.
+
+    Example:
+        >>> void_points("polite/corrected", ["polite/mean", "polite/corrected/n"])
+        [Point(key='polite/corrected/n', value=nan, step=0)]
+    """
+    return [Point(key=key, value=math.nan) for key in sorted(logged) if key.startswith(f"{axis}/")]
 
 
 def alignment_points(report: AlignmentReport) -> list[Point]:

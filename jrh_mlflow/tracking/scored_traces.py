@@ -6,6 +6,7 @@ the same name, or an expectation, may stand in the place of the scorer's.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from jrh_mlflow.tracking.store import active_uri, paged, reading_client
 
 if TYPE_CHECKING:
     import pandas as pd
+    from mlflow import MlflowClient
 
 _TRACES_AT_ONCE = 500
 
@@ -72,6 +74,8 @@ class SourceRun:
     """Its params `judge.*`, without that beginning."""
     labels: tuple[str, ...]
     """Of an agreement: what judge and people could say."""
+    metrics: frozenset[str]
+    """Names of those that it has."""
     simulated: bool
 
 
@@ -85,15 +89,24 @@ def source_run(text: str, *, tracking_uri: str | None) -> SourceRun:
     uri = tracking_uri or active_uri()
     with reading_client(uri) as client:
         run = _find(client, text, uri)
-    judge, told = (keys.param_group(run.data.params, group) for group in ("judge", "agree"))
+        kind = run.data.tags.get(keys.TAG_KIND)
+        labels = _labels_of(client, run.info.run_id) if kind == "agree" else ()
     return SourceRun(
         run_id=str(run.info.run_id),
-        kind=run.data.tags.get(keys.TAG_KIND),
+        kind=kind,
         experiment_id=str(run.info.experiment_id),
-        judge=judge,
-        labels=tuple(text for text in told.get("labels", "").split(", ") if text),
+        judge=keys.param_group(run.data.params, "judge"),
+        labels=labels,
+        metrics=frozenset(run.data.metrics),
         simulated=run.data.tags.get(keys.TAG_SIMULATED) == "true",
     )
+
+
+def _labels_of(client: MlflowClient, run_id: str) -> tuple[str, ...]:
+    """Read the labels of an agreement from its file: its param is cut, and labels may hold commas."""
+    with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        file = Path(client.download_artifacts(run_id, keys.AGREEMENT_JSON, folder))
+        return tuple(json.loads(file.read_text(encoding="utf-8"))["levels"])
 
 
 def calibration_table(

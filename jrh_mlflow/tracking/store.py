@@ -503,9 +503,15 @@ def publish(
 
 
 def add_to_run(
-    store: Store, run_id: str, *, points: Sequence[keys.Point], artifacts: Mapping[str, Artifact], what_now: str
+    store: Store,
+    run_id: str,
+    *,
+    points: Sequence[keys.Point],
+    artifacts: Mapping[str, Artifact],
+    tags: Mapping[str, str],
+    what_now: str,
 ) -> None:
-    """Add numbers and files to a run that somebody else made; all else of it stays as it is.
+    """Add numbers, tags and files to a run that somebody else made; all else of it stays as it is.
 
     Raises:
         TrackingError: when MLflow does not take them.
@@ -514,7 +520,7 @@ def add_to_run(
         for name, artifact in artifacts.items():
             _write_artifact(Path(folder) / name, artifact)
         store.client.log_artifacts(run_id, folder)
-        store.log_batch(run_id, points=points)
+        store.log_batch(run_id, points=points, tags=tags)
 
 
 def keep_failed(store: Store, run_id: str, content: RunContent) -> None:

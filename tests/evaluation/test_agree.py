@@ -231,6 +231,9 @@ def test_hostile_labels_stay_text(store_uri, tmp_path, monkeypatch):
     files = [path for path in folder.rglob("*") if path.suffix in (".json", ".md", ".html", ".csv")]
     assert len(files) == 9
     assert not [path for path in files if "sk-very-secret" in path.read_text(encoding="utf-8")]
+    headers = [path.read_text(encoding="utf-8").partition("\n")[0] for path in (folder / "tables").glob("*.csv")]
+    assert any(f"'{HOSTILE[1]}" in header for header in headers)
+    assert not [header for header in headers if "\x1b" in header or f",{HOSTILE[1]}" in header]
     people = pd.read_csv(folder / "tables" / "people.csv")
     assert f"'{HOSTILE[1]}" in set(people["person"])
     assert json.loads((folder / "agreement.json").read_text(encoding="utf-8"))["judge"]["name"] == HOSTILE[2]

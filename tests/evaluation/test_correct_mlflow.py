@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.evaluation.correct import Corrected
+from jrh_mlflow.schema.estimates import NotEstimable
 
 N, FAILED = 40, 2
 HUMAN = pd.Series([place % 4 != 0 for place in range(N)])
@@ -123,6 +125,30 @@ def test_the_corrected_rate_is_logged_beside_the_mean_of_mlflow(evaluated):
     told = json.loads(Path(client.download_artifacts(run.info.run_id, "corrected/polite.json")).read_text())
     assert told["estimate"]["value"] == estimate.value
     assert told["run_id"] == run.info.run_id
+
+
+def test_a_rate_that_can_no_longer_be_said_leaves_no_older_number_in_the_run(evaluated):
+    """MLflow forgets no metric: the newest value of each is none, and a tag says why."""
+    import mlflow
+
+    run_id = evaluated.result.run_id
+    shown = "jrh.polite/corrected"
+    useful = jrh.correct(evaluated.result, CALIBRATION, scorer="polite", log=True)
+    assert mlflow.get_run(run_id).data.tags[shown].startswith(f"{useful.estimate.value:.2f} [")
+    guessing = pd.DataFrame({"judge": [True, False] * 20, "human": [True, True, False, False] * 10})
+    refused = jrh.correct(evaluated.result, guessing, scorer="polite", sampling="by_verdict", log=True)
+    assert isinstance(refused.estimate, NotEstimable)
+    data = mlflow.get_run(run_id).data
+    ours = {name: value for name, value in data.metrics.items() if name.startswith("polite/corrected/")}
+    assert len(ours) == 4
+    assert all(math.isnan(value) for value in ours.values())
+    assert data.tags[shown] == f"not estimable: {refused.estimate.reason}"
+    found = mlflow.search_runs([evaluated.experiment_id], filter_string=f"attributes.run_id = '{run_id}'")
+    assert found["metrics.polite/corrected/value"].isna().all()
+    again = jrh.correct(evaluated.result, CALIBRATION, scorer="polite", log=True)
+    data = mlflow.get_run(run_id).data
+    assert data.metrics["polite/corrected/value"] == pytest.approx(again.estimate.value)
+    assert "not estimable" not in data.tags[shown]
 
 
 def label(trace_id: str, value: object, who: str, *, name: str = "polite", **more: object) -> None:
@@ -371,6 +397,18 @@ def test_an_agreement_on_other_labels_corrects_verdicts_on_them(store_uri):
     without = jrh.agree(rated(("bad", "good")), **told)
     assert "agreement has no calibration" in refusal(words, without, positive="good")
     assert "has no tables/calibration.csv" in refusal(words, without.run_id, positive="good", tracking_uri=store_uri)
+
+
+def test_labels_with_commas_are_read_back_from_the_run_of_an_agreement(store_uri):
+    words = ("no, it is not", "yes, it is")
+    told = {"judge": "judge", "positive": words[1], "tracking_uri": store_uri, "experiment": "agreed"}
+    agreement = jrh.agree(rated(words), **told)
+    verdicts = JUDGE.map({True: words[1], False: words[0]})
+    by_hand, by_run = (
+        jrh.correct(verdicts, calibration, positive=words[1], tracking_uri=store_uri)
+        for calibration in (agreement, agreement.run_id)
+    )
+    assert by_run.estimate == by_hand.estimate
 
 
 def test_labelled_traces_of_another_run_are_a_calibration(labelled):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import JrhError, RecipeError
 from jrh_mlflow.suites.dataset import read_table
-from jrh_mlflow.suites.spreadsheets import LONGEST_CELL, items_frame, unguarded, write_table
+from jrh_mlflow.suites.spreadsheets import LONGEST_CELL, guarded_frame, items_frame, unguarded, write_table
 
 HOSTILE = [
     "=1+1",
@@ -162,3 +162,10 @@ def test_missing_cells_of_every_kind_are_empty_and_are_no_formula(ending: str, t
     first, second = read_table(tmp_path / f"a.{ending}").to_dict("records")
     assert (first["text"] or None, first["x"] or None, second["n"] or None) == (None, None, None)
     assert (str(first["n"]), second["text"], float(second["x"])) == ("1", "a", 0.5)
+
+
+def test_the_text_of_people_in_a_header_is_no_formula_and_no_control_character() -> None:
+    frame = pd.DataFrame({"=cmd|' /C calc'!A0": ["-x"], "a\x1b[31mb\r\nc": ["1"], 3: [4]})
+    found = guarded_frame(frame)
+    assert list(found.columns) == ["'=cmd|' /C calc'!A0", "a\ufffd[31mb  c", "3"]
+    assert found.iloc[0].tolist() == ["'-x", "1", 4]
