@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.evaluation.matching import Samples, check_population, check_same_judge, check_same_scale, match
+from jrh_mlflow.evaluation.matching import (
+    Samples,
+    check_same_judge,
+    check_same_scale,
+    count_labelled,
+    match,
+    shared_labels,
+)
 from jrh_mlflow.evaluation.verdicts import Judged, Reader
 from jrh_mlflow.measures.corrected import (
     CorrectedDifference,
@@ -78,6 +85,8 @@ class Corrected:
     """What identifies the judge."""
     lost: Mapping[str, int] = field(default_factory=dict)
     """What was left out, by reason."""
+    weighted: bool = False
+    """Whether the labels were drawn with known chances; `sampling` then does not matter."""
     simulated: bool = False
     run_id: str | None = None
     """The run that holds it; None when it was not logged."""
@@ -113,7 +122,8 @@ class Corrected:
     @property
     def _facts(self) -> dict[str, str]:
         counts = f"{self.n_labelled:,} labelled, {self.n_unlabelled:,} without a label"
-        facts = {"method": self.method, "labels drawn": _DRAWN[self.sampling], "items": counts}
+        labels = "with known chances" if self.weighted else _DRAWN[self.sampling]
+        facts = {"method": self.method, "labels drawn": labels, "items": counts}
         if self.lost:
             facts["left out"] = ", ".join(f"{count:,} {reason}" for reason, count in self.lost.items())
         return facts | {f"judge, {key}": value for key, value in self.judge.items()}
@@ -235,12 +245,13 @@ def correct(
         scorer=scorer,
         tracking_uri=tracking_uri,
     )
-    numbers = None if weights is None or isinstance(weights, str) else np.asarray(list(weights), dtype=float)
-    settings = _Correction(reader=reader, sampling=sampling, level=level, weights=numbers)
+    settings = _Correction(reader=reader, sampling=sampling, level=level, weights=_numbers(weights))
     versions = _versions(verdicts, calibration, settings)
     if len(versions) == 1:
         ((_, graded),) = versions.items()
-        done = _corrected(graded, _calibration(calibration, settings), settings)
+        labelled = _calibration(calibration, settings)
+        _refuse_versions(labelled)
+        done = _corrected(graded, labelled, settings)
     else:
         graded = next(iter(versions.values()))
         done = _difference(versions, calibration, settings)
@@ -274,6 +285,19 @@ def _labels(positive: object) -> tuple[object, ...]:
     if positive is None:
         return ()
     return tuple(positive) if isinstance(positive, list | tuple | set | frozenset) else (positive,)
+
+
+def _numbers(weights: str | Sequence[float] | None) -> Array | None:
+    """Return weights that are given one for each row; None where they are a column, or not given."""
+    if weights is None or isinstance(weights, str):
+        return None
+    try:
+        return np.asarray(list(weights), dtype=float)
+    except (TypeError, ValueError):
+        raise RecipeError(
+            "`weights` must be a column of the calibration, or one number for each of its rows, but is no such list: "
+            f"{type(weights).__name__}."
+        ) from None
 
 
 def _versions(verdicts: object, calibration: object, settings: _Correction) -> dict[str, Judged]:
@@ -312,6 +336,16 @@ def _calibration(source: object, settings: _Correction) -> Judged | None:
     return replace(read, weights=settings.weights)
 
 
+def _refuse_versions(calibration: Judged | None) -> None:
+    """Refuse labels of several versions for the verdicts of one."""
+    found = [] if calibration is None else list(dict.fromkeys(calibration.versions or ()))
+    if len(found) > 1:
+        raise RecipeError(
+            f"The calibration is of {len(found)} versions ({', '.join(found[:5])}), the verdicts of one: keep its "
+            "labels, or give the verdicts of both versions for their difference."
+        )
+
+
 def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correction) -> Corrected:
     settings.reader.check_positive(verdicts, *([] if calibration is None else [calibration]))
     samples = match(verdicts, calibration)
@@ -345,6 +379,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         ties=ties,
         judge=verdicts.facts,
         lost=samples.lost,
+        weighted=labelled.weights is not None,
         simulated=verdicts.simulated or labelled.simulated,
     )
 
@@ -489,7 +524,7 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
             "Labels that two versions share tell a judge's errors on passes and fails, not on ties. Give labels of "
             "each version: a mapping, or a column `version`."
         )
-    check_population(versions, calibration)
+    calibration = shared_labels(versions, calibration)
     samples = {name: match(replace(judged, items=None), calibration) for name, judged in versions.items()}
     labelled = next(iter(samples.values())).labelled
     _check_weights(labelled, settings)
@@ -506,6 +541,7 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
             _corrected(replace(judged, items=None), calibration, settings),
             estimate=rate,
             people_only=_SHARED,
+            n_unlabelled=len(samples[name].population) - count_labelled(judged, labelled),
             method=report.method,
             note=report.note,
         )
@@ -539,6 +575,7 @@ def _of_difference(
         versions=dict(each),
         judge=first.judge,
         lost=lost,
+        weighted=first.weighted,
         simulated=first.simulated or second.simulated,
     )
 

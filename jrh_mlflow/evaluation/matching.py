@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -189,8 +189,45 @@ def _notes(verdicts: Judged, labelled: Judged, *, taken_out: bool) -> tuple[str,
     )
 
 
-def check_population(versions: Mapping[str, Judged], calibration: Judged) -> None:
-    """Refuse labels that two versions share when only some of them are on items of the versions."""
-    if calibration.items is not None and all(each.items is not None for each in versions.values()):
-        items = tuple(name for each in versions.values() for name in each.items or ())
-        _among(replace(next(iter(versions.values())), items=items), calibration)
+def shared_labels(versions: Mapping[str, Judged], calibration: Judged) -> Judged:
+    """Give labels that two versions share the verdict of the version whose item it is, where theirs is missing.
+
+    Raises:
+        RecipeError: when only some of the items are those of the versions, when the judge said something else about one
+            in either version, or when an item is of both and nothing tells which of its two verdicts was labelled.
+    """
+    if calibration.items is None or any(each.items is None for each in versions.values()):
+        return calibration
+    first, second = versions.values()
+    items = tuple(dict.fromkeys(name for each in versions.values() for name in each.items or ()))
+    both = [dict(zip(each.items or (), each.judge.tolist(), strict=True)) for each in (first, second)]
+    pooled = replace(first, items=items, judge=np.array([_verdict(both, name) for name in items]))
+    if not _among(pooled, calibration):
+        return calibration
+    given = dict(zip(calibration.items, calibration.judge.tolist(), strict=True))
+    # Where the calibration tells the verdict, either version may be the labelled one.
+    told = {name for name, said in given.items() if said in (of.get(name) for of in both)}
+    doubtful = [name for name, said in given.items() if np.isnan(said) and len(_said(both, name)) > 1]
+    if doubtful:
+        raise RecipeError(
+            f"{len(doubtful)} labelled items are of both versions, which differ on them ({', '.join(doubtful[:5])}): "
+            "say whose output was labelled, in a column `version` or with the judge's verdict."
+        )
+    judge = [given[name] if name in told else _verdict(both, name) for name in items]
+    return _with_verdicts(replace(pooled, judge=np.array(judge)), calibration)
+
+
+def _said(both: Sequence[Mapping[str, float]], name: str) -> set[float]:
+    """Return the verdicts that two versions have on an item."""
+    return {of[name] for of in both if name in of and not np.isnan(of[name])}
+
+
+def _verdict(both: Sequence[Mapping[str, float]], name: str) -> float:
+    return next(iter(_said(both, name)), np.nan)
+
+
+def count_labelled(verdicts: Judged, labelled: Judged) -> int:
+    """Count the items with a verdict that are labelled, as far as ids tell."""
+    inside = set(labelled.items or ())
+    known = zip(verdicts.items or (), _known(verdicts.judge), strict=False)
+    return sum(bool(given) and name in inside for name, given in known)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Literal, cast, get_args
 
 import numpy as np
@@ -196,8 +197,8 @@ def _checked(
     level: float,
 ) -> _Data:
     check_known("sampling", sampling, SAMPLINGS)
-    if not 0 < level < 1:
-        raise RecipeError(f"`level` must lie between 0 and 1, but is {level}.")
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise RecipeError(f"`level` must lie between 0 and 1, but is {level!r}.")
     verdicts, judged, people = (np.asarray(each, float) for each in (unlabelled, judge, human))
     for name, values in (("verdicts", verdicts), ("the judge's labels", judged), ("the people's labels", people)):
         if not len(values):

@@ -427,3 +427,49 @@ def test_ids_that_are_numbers_in_one_table_and_texts_in_the_other_are_one():
     for kind in (float, str):
         done = jrh.correct(ALL.assign(item=rows), LABELLED.assign(item=[kind(row) for row in rows[:200]]))
         assert (done.n_unlabelled, number(done)) == (400, number(wanted))
+
+
+def test_the_page_says_that_weighted_labels_were_drawn_with_known_chances():
+    done = jrh.correct(REST["judge"], PLAIN, weights=[2.0] * 200)
+    assert "with known chances" in done.to_markdown()
+    assert "at random" not in done.to_markdown()
+
+
+def test_shared_labels_with_ids_are_told_from_the_other_verdicts():
+    first, second = drawn(400, seed=1), drawn(400, seed=2)
+    second = second.assign(item=[f"other {place}" for place in range(400)])
+    both = {"v1": first[["item", "judge"]], "v2": second[["item", "judge"]]}
+    labels = pd.concat([first[:100], second[:60]])
+    done = jrh.correct(both, labels)
+    assert (done.n_labelled, done.n_unlabelled) == (160, 640)
+    assert [each.n_unlabelled for each in done.versions.values()] == [300, 340]
+    alone = jrh.correct(both, labels[["item", "human"]])
+    assert (number(alone), alone.n_unlabelled) == (number(done), 640)
+    assert "verdict differs between verdicts and calibration on 160 items" in refusal(
+        both, labels.assign(judge=~labels["judge"])
+    )
+
+
+def test_labels_of_items_that_both_versions_have_must_tell_whose_they_are():
+    first, second = drawn(400, seed=1), drawn(400, seed=2)
+    both = {"v1": first[["item", "judge"]], "v2": second[["item", "judge"]]}
+    differ = int((first["judge"] != second["judge"])[:100].sum())
+    assert f"{differ} labelled items are of both versions" in refusal(both, first[:100][["item", "human"]])
+    done = jrh.correct(both, first[:100])
+    assert (done.n_labelled, done.n_unlabelled) == (100, 600)
+
+
+@pytest.mark.parametrize(
+    ("args", "settings", "said"),
+    [
+        ((REST["judge"], PLAIN), {"weights": 3}, "`weights`"),
+        ((REST["judge"], PLAIN), {"weights": ["a"] * 200}, "`weights`"),
+        ((REST["judge"], PLAIN), {"level": "0.9"}, "`level`"),
+        ((REST["judge"], PLAIN), {"level": None}, "`level`"),
+        ((np.array(True), PLAIN), {}, "one value"),
+        ((np.arange(1, 6), PLAIN), {}, "column of verdicts holds scores"),
+        ((REST["judge"], PLAIN.assign(version=["a", "b"] * 100)), {}, "The calibration is of 2 versions (a, b)"),
+    ],
+)
+def test_settings_and_sources_of_another_kind_get_one_line(args, settings, said):
+    assert said in refusal(*args, **settings)
