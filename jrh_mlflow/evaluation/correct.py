@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.corrected import corrected_figures
 from jrh_mlflow.reports.frames import readings_frame
 from jrh_mlflow.reports.numbers import interval_text, reading_text
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
+from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.corrected_rates import bounded_mean
@@ -115,7 +115,9 @@ class Corrected:
     @property
     def _headline(self) -> str:
         if isinstance(self.estimate, NotEstimable):
-            return f"Not estimable: {self.estimate.reason}."
+            held = self.estimate.withheld and self.estimate.bounds is not None
+            ends = f" It lies {reading_text(self.estimate)}." if held else ""
+            return f"{'Withheld' if self.estimate.withheld else 'Not estimable'}: {self.estimate.reason}.{ends}"
         corrected, naive = (reading_text(each) for each in (self.estimate, self.naive))
         return f"{corrected} ({level_text(self.level)}), where the judge alone says {naive}."
 
@@ -351,15 +353,20 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
     samples = match(verdicts, calibration)
     labelled = samples.labelled
     _check_weights(labelled, settings)
-    report = correct_rate(
-        samples.unlabelled.judge,
-        labelled.judge,
-        _people(labelled),
+    correct_by = partial(
+        correct_rate,
+        judge_labelled=labelled.judge,
+        human=_people(labelled),
         sampling=settings.sampling,
         weights=labelled.weights,
         labelled_apart=False if samples.taken_out else None,
         level=settings.level,
     )
+    seen = samples.unlabelled.judge
+    report = correct_by(seen)
+    if report.method != "people only":
+        ends = (correct_by(np.append(seen, np.full(_missing(verdicts), said))).estimate for said in (0.0, 1.0))
+        report = replace(report, estimate=_withhold(verdicts, report.estimate, ends))
     positional, ties = _pair_shares(samples.population, settings.level)
     counted = _Counted(lost=samples.lost, pairs=positional is not None)
     return Corrected(
@@ -367,7 +374,7 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         naive=_judge_mean(verdicts, settings.level),
         people_only=counted(report.people_only),
         method=report.method,
-        note=_note(report.note, samples, verdicts, positional, ties),
+        note=_note(report.note, samples, positional, ties),
         sampling=settings.sampling,
         level=settings.level,
         scorer=_name(verdicts, settings),
@@ -382,6 +389,49 @@ def _corrected(verdicts: Judged, calibration: Judged | None, settings: _Correcti
         weighted=labelled.weights is not None,
         simulated=verdicts.simulated or labelled.simulated,
     )
+
+
+def _withhold(verdicts: Judged, reading: Reading, ends: Iterable[Reading]) -> Reading:
+    """Give no number but its bounds where too many verdicts are missing.
+
+    Args:
+        verdicts: What the judge said.
+        reading: Without the missing verdicts.
+        ends: With all of them fails, and with all of them passes.
+    """
+    if isinstance(reading, NotEstimable) or verdicts.lost_share <= MAX_EXCLUDED:
+        return reading
+    values = [one.value for one in ends if isinstance(one, Estimate)]
+    known, lost = len(values) == 2, {"no verdict": _missing(verdicts)}
+    return NotEstimable(
+        reason=f"{verdicts.lost_share:.1%} of the judge's verdicts are missing, over the limit of {MAX_EXCLUDED:.0%}",
+        withheld=True,
+        n=reading.n,
+        statistic=reading.statistic,
+        bounds=Bounds(low=min(values), high=max(values), asked=len(verdicts), lost=lost) if known else None,
+    )
+
+
+def _withheld_difference(each: Mapping[str, Corrected]) -> NotEstimable | None:
+    """Return why the difference of two versions is withheld; None where neither rate is."""
+    held = [(name, one.estimate) for name, one in each.items() if isinstance(one.estimate, NotEstimable)]
+    if not any(reading.withheld for _, reading in held):
+        return None
+    ends = [_value_ends(one.estimate) for one in each.values()]
+    asked = sum(reading.bounds.asked for _, reading in held if reading.bounds is not None)
+    bounds = None
+    if ends[0] is not None and ends[1] is not None:
+        lost = {f"{name}: no verdict": sum(one.bounds.lost.values()) for name, one in held if one.bounds is not None}
+        low, high = ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]
+        bounds = Bounds(low=low, high=high, asked=asked, lost=lost)
+    reason = "; ".join(f"{name}: {reading.reason}" for name, reading in held)
+    return NotEstimable(reason=reason, withheld=True, statistic="value", bounds=bounds)
+
+
+def _value_ends(reading: Reading) -> tuple[float, float] | None:
+    if isinstance(reading, Estimate):
+        return reading.value, reading.value
+    return None if reading.bounds is None else (reading.bounds.low, reading.bounds.high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -439,12 +489,9 @@ def _pair_shares(population: Judged, level: float) -> tuple[Estimate | None, Est
     return first, second
 
 
-def _note(note: str, samples: Samples, verdicts: Judged, positional: Estimate | None, ties: Estimate | None) -> str:
+def _note(note: str, samples: Samples, positional: Estimate | None, ties: Estimate | None) -> str:
     """Join what a reader must know: of the method, of items left out, of pairs."""
     told = [note, *samples.notes]
-    missing = float(np.isnan(verdicts.judge).mean())
-    if missing > MAX_EXCLUDED:
-        told.append(f"{missing:.0%} of the items have no verdict: the rate is of the others.")
     if positional is not None and ties is not None:
         told.append(
             f"The judge chose the same slot in both orders on {_share(positional)} of the pairs and saw a tie on "
@@ -513,6 +560,10 @@ def _by_own_labels(
     return _of_difference(versions, each, replace(report, naive=naive), " ".join(filter(None, notes)), settings)
 
 
+def _filled(judged: Judged, said: float) -> Judged:
+    return replace(judged, judge=np.where(np.isnan(judged.judge), said, judged.judge))
+
+
 def _graded(judged: Judged) -> Graded:
     return Graded(verdicts=judged.judge, items=judged.items)
 
@@ -529,23 +580,24 @@ def _by_shared(versions: Mapping[str, Judged], calibration: Judged, settings: _C
     labelled = next(iter(samples.values())).labelled
     _check_weights(labelled, settings)
     first, second = (_graded(judged.take(~np.isnan(judged.judge))) for judged in versions.values())
-    report = correct_difference(
-        first,
-        second,
-        LabelledSample(judge=labelled.judge, human=_people(labelled), weights=labelled.weights),
+    subtract = partial(
+        correct_difference,
+        calibration=LabelledSample(judge=labelled.judge, human=_people(labelled), weights=labelled.weights),
         sampling=settings.sampling,
         level=settings.level,
     )
+    report = subtract(first, second)
+    ends = [subtract(*(_graded(_filled(judged, said)) for judged in versions.values())).rates for said in (0.0, 1.0)]
     each = {
         name: replace(
             _corrected(replace(judged, items=None), calibration, settings),
-            estimate=rate,
+            estimate=_withhold(judged, rate, (end[at] for end in ends)),
             people_only=_SHARED,
             n_unlabelled=len(samples[name].population) - count_labelled(judged, labelled),
             method=report.method,
             note=report.note,
         )
-        for (name, judged), rate in zip(versions.items(), report.rates, strict=True)
+        for at, ((name, judged), rate) in enumerate(zip(versions.items(), report.rates, strict=True))
     }
     return _of_difference(versions, each, report, report.note, settings)
 
@@ -562,7 +614,7 @@ def _of_difference(
     counted = _Counted(lost=lost, pairs=first.positional is not None)
     shared = first.people_only is _SHARED
     return Corrected(
-        estimate=counted(report.estimate),
+        estimate=counted(_withheld_difference(each) or report.estimate),
         naive=replace(report.naive, excluded=sum(_missing(one) for one in versions.values())),
         people_only=counted(report.people_only),
         method=report.method,

@@ -47,6 +47,7 @@ _WINS = {"a": 1.0, "u": 1.0, "1": 1.0, "first": 1.0, "b": 0.0, "v": 0.0, "2": 0.
 _WINS |= dict.fromkeys(_TIES, 0.5)
 _RUN = re.compile(r"runs:/.+|[0-9a-f]{32}")
 VERSION = "version"
+_OF_ITEMS = ("judge", "human", "weights", "positional", "ties", "lost_calls")
 _OWN_COLUMNS = ("item", "human", "configuration", VERSION)
 """Columns of a table of verdicts that are never the verdict itself."""
 
@@ -73,6 +74,8 @@ class Judged:
     """Of pairs: share of its replicates in which both orders choose the same slot."""
     ties: Array | None = None
     """Of pairs: share in which an order chooses neither."""
+    lost_calls: Array | None = None
+    """Of pairs: share of its calls that gave no answer."""
     failed: int = 0
     """Items on which the judge failed; NaN in `judge`."""
     split: int = 0
@@ -88,9 +91,15 @@ class Judged:
     def __len__(self) -> int:
         return len(self.judge)
 
+    @property
+    def lost_share(self) -> float:
+        """Share of the judge's calls without a verdict."""
+        lost = np.isnan(self.judge) if self.lost_calls is None else self.lost_calls
+        return float(lost.mean()) if len(lost) else 0.0
+
     def take(self, rows: Mask) -> Judged:
         """Return the items at which `rows` is true."""
-        arrays = {name: getattr(self, name) for name in ("judge", "human", "weights", "positional", "ties")}
+        arrays = {name: getattr(self, name) for name in _OF_ITEMS}
         texts = {name: getattr(self, name) for name in ("items", "versions")}
         kept: dict[str, Any] = {name: None if each is None else each[rows] for name, each in arrays.items()}
         kept |= {
@@ -216,7 +225,8 @@ class Reader:
         chosen = [_chosen(table.cells(order), order) for order in ("uv", "vu")]
         value, positional, ties = pair_values(*chosen)
         human = _preferred(table.cells(self.human), self.human) if self.human in table else None
-        return Judged(judge=value, scale="pairs", human=human, positional=positional, ties=ties)
+        lost = _lost_calls(*chosen)
+        return Judged(judge=value, scale="pairs", human=human, positional=positional, ties=ties, lost_calls=lost)
 
     def _agreement(self, source: Agreement) -> Judged:
         if source.calibration is None:
@@ -391,6 +401,10 @@ def pair_values(uv: Sequence[str], vu: Sequence[str]) -> tuple[Array, Array, Arr
     return tuple(np.where(lost, np.nan, each) for each in (value, positional, ties))  # type: ignore[return-value]
 
 
+def _lost_calls(uv: Sequence[str], vu: Sequence[str]) -> Array:
+    return np.array([((not first) + (not second)) / 2 for first, second in zip(uv, vu, strict=True)])
+
+
 def _chosen(cells: Sequence[object], order: str) -> list[str]:
     """Read what was chosen in one order: a slot (1, 2, A, B, first, second), a content (u, v), or a tie."""
     texts = ["" if is_missing(cell) else _text(cell) for cell in cells]
@@ -420,8 +434,9 @@ def _of_calls(calls: pd.DataFrame) -> Judged:
     if frame.empty:
         raise RecipeError("The call records hold no natural pairs (`jrh.natural_suite`): a win rate is of real pairs.")
     both = frame.pivot(index=["suite_item", "replicate"], columns="order", values="choice")
-    values = pair_values(both["uv"].tolist(), both["vu"].tolist())
-    read = pd.DataFrame(dict(zip(("value", "positional", "ties"), values, strict=True)), index=both.index)
+    orders = both["uv"].tolist(), both["vu"].tolist()
+    values = (*pair_values(*orders), _lost_calls(*orders))
+    read = pd.DataFrame(dict(zip(("value", "positional", "ties", "lost"), values, strict=True)), index=both.index)
     # Replicates of a pair are no pairs of their own.
     means = read.groupby(level="suite_item", sort=False).mean()
     better = frame.drop_duplicates("suite_item").set_index("suite_item")["better"].reindex(means.index)
@@ -432,6 +447,7 @@ def _of_calls(calls: pd.DataFrame) -> Judged:
         items=tuple(map(str, means.index)),
         positional=means["positional"].to_numpy(float),
         ties=means["ties"].to_numpy(float),
+        lost_calls=means["lost"].to_numpy(float),
     )
 
 

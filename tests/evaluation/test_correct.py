@@ -121,8 +121,6 @@ def test_what_is_missing_is_left_out_and_counted_and_never_a_fail():
     passed = REST["judge"].sum()
     assert (naive.bound_low, naive.bound_high) == (pytest.approx(passed / 403), pytest.approx((passed + 3) / 403))
     assert "have no verdict" not in found.note
-    many = jrh.correct([*REST["judge"].tolist(), *[None] * 100], PLAIN)
-    assert "20% of the items have no verdict: the rate is of the others." in many.note
 
 
 def test_calibration_items_among_the_verdicts_are_taken_out_and_said():
@@ -473,3 +471,39 @@ def test_labels_of_items_that_both_versions_have_must_tell_whose_they_are():
 )
 def test_settings_and_sources_of_another_kind_get_one_line(args, settings, said):
     assert said in refusal(*args, **settings)
+
+
+def test_a_rate_with_too_many_verdicts_missing_is_withheld_and_shows_its_bounds():
+    rest = REST["judge"].tolist()
+    ends = [number(jrh.correct([*rest, *[said] * 100], PLAIN))[0] for said in (False, True)]
+    done = jrh.correct([*rest, *[None] * 100], PLAIN)
+    assert isinstance(done.estimate, jrh.NotEstimable)
+    assert done.estimate.withheld
+    assert (done.estimate.bounds.low, done.estimate.bounds.high) == pytest.approx(tuple(ends))
+    assert not any("corrected" in key for key in done.metrics)
+    assert "Withheld: 20.0% of the judge's verdicts are missing, over the limit of 5%. It lies" in done.to_markdown()
+    assert done._repr_html_()
+    assert done.plot() is not None
+    enough = jrh.correct([*rest, *[None] * 21], PLAIN)
+    assert number(enough) == number(jrh.correct(rest, PLAIN))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_difference_is_withheld_with_the_rate_of_a_version(shared):
+    first, second = drawn(400, seed=1)["judge"].tolist(), drawn(400, seed=2)["judge"].tolist()
+    labels = PLAIN if shared else {"v1": PLAIN, "v2": PLAIN}
+    done = jrh.correct({"v1": first, "v2": [*second[:-40], *[None] * 40]}, labels)
+    assert isinstance(done.versions["v1"].estimate, jrh.Estimate)
+    assert done.versions["v2"].estimate.withheld
+    assert done.estimate.withheld
+    assert done.estimate.reason.startswith("v2: 10.0% of the judge's verdicts are missing")
+    a, held = done.versions["v1"].estimate.value, done.versions["v2"].estimate.bounds
+    assert (done.estimate.bounds.low, done.estimate.bounds.high) == pytest.approx((held.low - a, held.high - a))
+
+
+def test_of_pairs_lost_calls_count_and_not_lost_pairs():
+    """One order in twelve pairs of a hundred is lost: 6 % of the calls are more than the limit, 4 % are not."""
+    table, labels = pairs(100, seed=1, human=False), pairs(100, seed=2, human=True)
+    for n, withheld in ((12, True), (8, False)):
+        lost = table.assign(uv=[None if place < n else said for place, said in enumerate(table["uv"])])
+        assert getattr(jrh.correct(lost, labels).estimate, "withheld", False) == withheld
