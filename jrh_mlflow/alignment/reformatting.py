@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from jrh_mlflow.perturb import NotApplicable
@@ -27,7 +28,7 @@ def reformatted(outputs: object, number: int, *, seed: int) -> tuple[str, object
     """
     place, text = max(_texts(outputs), key=lambda found: len(found[1]), default=((), ""))
     rules: dict[str, Callable[[], object]] = {
-        rule.name: lambda rule=rule: _put(outputs, place, _laid_out(rule, text, f"{seed} {number}"))  # type: ignore[misc]
+        rule.name: partial(_laid_out, rule, outputs, place, text, f"{seed} {number}")
         for rule in _LAYOUTS
         if text.strip()
     }
@@ -49,8 +50,9 @@ def longest_text(outputs: object) -> str:
     return max((text for _, text in _texts(outputs)), key=len, default="")
 
 
-def _laid_out(rule: Any, text: str, seed: str) -> str:
-    return apply(text, rule.additions(text, random.Random(seed)))  # noqa: S311 - a layout, not a secret
+def _laid_out(rule: Any, outputs: object, place: Place, text: str, seed: str) -> object:
+    additions = rule.additions(text, random.Random(seed))  # noqa: S311 - a layout, not a secret
+    return _put(outputs, place, apply(text, additions))
 
 
 def _texts(value: object, place: Place = ()) -> Iterator[tuple[Place, str]]:

@@ -398,7 +398,8 @@ def pair_values(uv: Sequence[str], vu: Sequence[str]) -> tuple[Array, Array, Arr
     # The same slot twice is another content each time.
     positional = np.array([float(set(pair) == {"u", "v"}) for pair in pairs])
     ties = np.array([float(not set(pair) <= {"u", "v"}) for pair in pairs])
-    return tuple(np.where(lost, np.nan, each) for each in (value, positional, ties))  # type: ignore[return-value]
+    value[lost] = positional[lost] = ties[lost] = np.nan
+    return value, positional, ties
 
 
 def _lost_calls(uv: Sequence[str], vu: Sequence[str]) -> Array:

@@ -43,7 +43,6 @@ def evaluated(store_uri: str) -> Iterator[SimpleNamespace]:
     patch = pytest.MonkeyPatch()
     patch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "1")
     patch.setenv("MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION", "true")
-    before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(store_uri)
     experiment = mlflow.set_experiment("politeness")
     texts = ["broken" if place < FAILED else "please" if JUDGE[place] else "no" for place in range(N)]
@@ -52,7 +51,8 @@ def evaluated(store_uri: str) -> Iterator[SimpleNamespace]:
         warnings.simplefilter("ignore")  # of MLflow's own imports
         result = mlflow.genai.evaluate(data=rows, scorers=[polite, length])
     yield SimpleNamespace(result=result, uri=store_uri, experiment_id=experiment.experiment_id)
-    mlflow.set_tracking_uri(before)
+    # Not what `get_tracking_uri` said before: a store that is set outranks the environment of every later test.
+    mlflow.set_tracking_uri(None)
     for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):
         patch.delenv(name, raising=False)
     patch.undo()
