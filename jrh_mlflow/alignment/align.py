@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import JrhError, JudgeError, RecipeError
+from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.plugins import function_from_text
-from jrh_mlflow.text import blank_secrets
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.assessments import PREFIX, find_traces
-from jrh_mlflow.tracking.judge_registry import active_store, named_optimizer, register_judge, registered_judge
+from jrh_mlflow.tracking.judge_registry import (
+    active_store,
+    check_registrable,
+    named_optimizer,
+    register_judge,
+    registered_judge,
+)
 from jrh_mlflow.tracking.scorers import is_mlflow_judge
 from jrh_mlflow.tracking.store import active_uri
 
@@ -23,7 +30,7 @@ def align(
     optimizer: str,
     optimizer_model: str | None = None,
     max_traces: int | None = None,
-    register: str | None = None,
+    register: bool = False,
     tracking_uri: str | None = None,
     **settings: Any,
 ) -> Alignment:
@@ -35,7 +42,7 @@ def align(
         optimizer: `simba`, `gepa`, `memalign`, or `module:object`, an optimiser or a class that needs no argument.
         optimizer_model: Model that the optimiser itself asks.
         max_traces: The newest so many; None takes all.
-        register: Name to register the judge under, unless it is sent back.
+        register: Whether it is to be registered: that it can be is checked before anything is asked.
         tracking_uri: MLflow store; the active one when None.
         settings: As for `CheckedOptimizer`.
 
@@ -50,10 +57,26 @@ def align(
         uri, experiment = active_uri(), traces.removeprefix(PREFIX)
         inner = _optimizer(optimizer, optimizer_model)
         found = _judge(judge, experiment, uri)
-        done = _checked(inner, found, list(find_traces(traces, uri, max_traces, spans=True)), settings)
-        if register and done.returned:
-            register_judge(done.judge, register, experiment=experiment, uri=uri)
-        return done
+        if register:
+            check_registrable(found, experiment=experiment, uri=uri)
+        return _checked(inner, found, list(find_traces(traces, uri, max_traces, spans=True)), settings)
+
+
+def register_aligned(done: Alignment, name: str, *, traces: str, tracking_uri: str | None) -> None:
+    """Register the judge that was returned with the experiment of the traces.
+
+    Raises:
+        TrackingError: when MLflow does not take it; where it is then to be found.
+    """
+    kept = f"Its instructions are in run {done.run_id} ({keys.JUDGE_FOLDER}/after.txt)."
+    with active_store(tracking_uri):
+        register_judge(
+            done.judge,
+            name,
+            experiment=traces.removeprefix(PREFIX),
+            uri=active_uri(),
+            what_now=kept if done.run_id else "No run was logged: keep the instructions above.",
+        )
 
 
 def _checked(inner: Any, judge: Any, traces: list[Any], settings: dict[str, Any]) -> Alignment:
@@ -65,8 +88,7 @@ def _checked(inner: Any, judge: Any, traces: list[Any], settings: dict[str, Any]
     except JrhError:
         raise
     except Exception as error:  # An optimiser is code of anybody's, and asks services of its own.
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise JudgeError(f"{type(inner).__name__} failed: {blank_secrets(said)}") from error
+        raise JudgeError(f"{type(inner).__name__} failed: {safe_text(f'{type(error).__name__}: {error}')}") from error
 
 
 def _judge(text: str, experiment: str, uri: str) -> Any:
@@ -85,4 +107,10 @@ def _optimizer(text: str, model: str | None) -> Any:
     if model is not None:
         raise RecipeError(f"--optimizer-model is for MLflow's own optimizers; {text!r} is set up in its code.")
     found = function_from_text(text)
-    return found() if isinstance(found, type) else found
+    if not isinstance(found, type):
+        return found
+    try:
+        return found()
+    except Exception as error:  # A class of anybody's.
+        told = safe_text(f"{type(error).__name__}: {error}")
+        raise RecipeError(f"{text!r} cannot be made without arguments: {told}. Give an object.") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +128,26 @@ class Alignment:
             facts={name: str(value) for name, value in self.settings.items()},
             links=[self.link] if self.link else [],
         ).to_html()
+
+
+def failed_content(
+    reason: str,
+    *,
+    settings: Mapping[str, object],
+    judge: Mapping[str, object],
+    asked: Sequence[Mapping[str, object]],
+) -> RunContent:
+    """Return what the run of an alignment holds that came to nothing: why, and what judges said until then."""
+    import pandas as pd
+
+    tables = {f"{keys.TABLES_FOLDER}/held_out.csv": guarded_frame(pd.DataFrame(asked))} if asked else {}
+    return RunContent(
+        points=[],
+        params={"align": settings, "judge": judge},
+        description=reason,
+        described_in=keys.FAILURE_FILE,
+        artifacts={keys.FAILURE_FILE: reason, **tables},
+    )
 
 
 def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunContent:

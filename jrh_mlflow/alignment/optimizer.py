@@ -10,16 +10,16 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mlflow.entities import Trace
 from mlflow.genai.judges import AlignmentOptimizer, Judge
 
-from jrh_mlflow.alignment.aligned import Alignment, alignment_content
+from jrh_mlflow.alignment.aligned import Alignment, alignment_content, failed_content
 from jrh_mlflow.alignment.reformatting import longest_text, reformatted
 from jrh_mlflow.alignment.split import Split, split_traces
-from jrh_mlflow.errors import JrhWarning, JudgeError, RecipeError, TrackingError
+from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError, TrackingError
 from jrh_mlflow.measures.alignment import (
     SENT_BACK,
     JudgedTrace,
@@ -30,6 +30,7 @@ from jrh_mlflow.measures.alignment import (
     needed_traces,
     size_note,
 )
+from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.progress import progress_bar
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.tracking.judged_traces import (
@@ -42,7 +43,7 @@ from jrh_mlflow.tracking.judged_traces import (
     shown_fields,
     with_outputs,
 )
-from jrh_mlflow.tracking.store import Store, active_uri, open_run, publish
+from jrh_mlflow.tracking.store import Store, active_uri, keep_failed, open_run, publish
 from jrh_mlflow.tracking.view import trace_link
 
 SUITES = ("short",)
@@ -106,8 +107,10 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
             tracking_uri: MLflow store; the active one when None.
             tags: More tags for the run.
         """
-        if not callable(getattr(inner, "align", None)):
-            raise RecipeError(f"An inner optimiser has an align method, but got {type(inner).__name__}.")
+        # A judge has a method of that name, too, and takes something else.
+        if isinstance(inner, type | Judge) or not callable(getattr(inner, "align", None)):
+            told = "has the method align(judge, traces)"
+            raise RecipeError(f"An inner optimiser {told}, but got {type(inner).__name__}.")
         if not 0 < holdout < 1 or not 0 < margin < 1:
             raise ValueError(f"`0 < holdout < 1` and `0 < margin < 1` must hold, but got {holdout=}, {margin=}.")
         if concurrency < 1 or suite not in (*SUITES, None):
@@ -156,7 +159,11 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
             return self.result
         store = self._store(split.held_out)
         with open_run(store, "align", self.run_name or f"align {judge.name}", tags=self.tags) as run_id:
-            done = self._measured(judge, split, held_out, counts, uri=store.uri)
+            try:
+                done = self._measured(judge, split, held_out, counts, uri=store.uri)
+            except Exception as error:
+                self._keep_failed(store, run_id, judge, held_out, error)
+                raise
             done = replace(done, run_id=run_id, link=store.link(run_id))
             self.result = done
             texts = {"before": str(judge.instructions), "after": str(done.aligned.instructions)}
@@ -215,12 +222,14 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
             report=report,
             judge=judge if report.decision == SENT_BACK else aligned,
             aligned=aligned,
-            settings={
-                "optimizer": type(self.inner).__name__,
-                **{name: getattr(self, name) for name in ("holdout", "margin", "seed", "suite")},
-            },
+            settings=self._settings,
             facts={"before": _facts(judge), "after": _facts(aligned)},
         )
+
+    @property
+    def _settings(self) -> dict[str, object]:
+        own = {name: getattr(self, name) for name in ("holdout", "margin", "seed", "suite")}
+        return {"optimizer": type(self.inner).__name__, **own}
 
     def _aligned(self, judge: Judge, lent: Judge, training: list[Trace]) -> Judge:
         """Align a copy: an optimiser that changes what it is given must not change the judge to go back to."""
@@ -238,6 +247,17 @@ class CheckedOptimizer(AlignmentOptimizer):  # type: ignore[misc]  # MLflow has 
             return Store(uri, self.experiment)
         return Store(uri, experiment_id=found.pop(), saves_view=False)
 
+    def _keep_failed(self, store: Store, run_id: str, judge: Judge, held_out: _HeldOut, error: Exception) -> None:
+        """Leave on a run that is about to fail why, and what was paid for; never instead of the reason."""
+        told = str(error) if isinstance(error, JrhError) else f"{type(error).__name__}: {error}"
+        facts = {"name": judge.name, **_facts(judge)}
+        asked = held_out.rows(store.uri)
+        content = failed_content(safe_text(told), settings=self._settings, judge=facts, asked=asked)
+        try:
+            keep_failed(store, run_id, content)
+        except TrackingError as problem:
+            warnings.warn(str(problem), JrhWarning, stacklevel=4)
+
     def _publish(self, store: Store, run_id: str, done: Alignment, texts: Mapping[str, str]) -> None:
         """Log what came of it; a store that is gone by now must not take a paid alignment with it."""
         try:
@@ -254,10 +274,25 @@ class _HeldOut:
     answers: tuple[str, ...]
     scale: LabelScale
     concurrency: int
+    verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
+    """What judges said so far, `before` and `after`."""
 
     def ask(self, judge: Judge, name: str) -> list[Verdict]:
         """Ask about every trace, in order."""
-        return self._asked(judge, [one.trace for one in self.traces], name)
+        self.verdicts[name] = self._asked(judge, [one.trace for one in self.traces], name)
+        return self.verdicts[name]
+
+    def rows(self, uri: str) -> list[dict[str, object]]:
+        """Return what judges said so far, one row per trace."""
+        found: list[dict[str, object]] = []
+        for place, one in enumerate(self.traces):
+            row: dict[str, object] = {"trace": one.id, "people": one.label}
+            for side, verdicts in self.verdicts.items():
+                said = verdicts[place]
+                row |= {side: said.answer or None, f"{side}_outcome": said.outcome}
+                row |= {f"{side}_error": safe_text(said.error) or None}
+            found.append({**row, "link": _link(one, uri)})
+        return found if self.verdicts else []
 
     def probes(self, before: Judge, after: Judge, *, seed: int) -> dict[int, Probe]:
         """Ask both judges about traces that are laid out otherwise, one rule each in turn; place to what they said."""
@@ -293,7 +328,7 @@ def _refuse_silent(judge: Judge, verdicts: Sequence[Verdict]) -> None:
     if len(lost) > MAX_EXCLUDED * len(verdicts):
         raise JudgeError(
             f"{judge.name!r} gave no verdict on {len(lost)} of {len(verdicts)} held-out traces ({lost[0].outcome}: "
-            f"{lost[0].error}). Nothing can be decided, and nothing was aligned."
+            f"{safe_text(lost[0].error)}). Nothing can be decided, and nothing was aligned."
         )
 
 

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from html import unescape
 from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, tracking
+from jrh_mlflow.cli.options import as_json, as_markdown, read_scale, tracking
 from jrh_mlflow.cli.printing import print_lines
 
 _DETAILS = ("Confusion matrix", "Disagreements", "Judge")
 """Sections that only the whole page has."""
-_RANGE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*-\s*(-?\d+(?:\.\d+)?)\s*")
-
-
-def _read_scale(_context: click.Context, _parameter: click.Parameter, text: str | None) -> object:
-    """Read `numeric`, `0-100` as the ends of a numeric scale, and anything else as labels from low to high."""
-    from jrh_mlflow.suites.labels import labels_from_text
-
-    if text is None or text == "numeric":
-        return text
-    if ends := _RANGE.fullmatch(text):
-        return float(ends[1]), float(ends[2])
-    return list(labels_from_text(text, option="--scale"))
 
 
 @click.command()
@@ -38,7 +25,7 @@ def _read_scale(_context: click.Context, _parameter: click.Parameter, text: str 
 @click.option(
     "--scale",
     metavar="LOW,…,HIGH",
-    callback=_read_scale,
+    callback=read_scale,
     help="Labels from low to high; numeric, or 0-100, for numbers. Without it labels have no order.",
 )
 @click.option("--positive", metavar="LABEL", help="Label that sensitivity and specificity are of.")

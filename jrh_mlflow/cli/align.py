@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, as_markdown, tracking
+from jrh_mlflow.cli.options import as_json, as_markdown, read_scale, tracking
 from jrh_mlflow.cli.printing import print_lines
+from jrh_mlflow.errors import TrackingError
 
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -26,7 +27,12 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.option("--optimizer-model", metavar="MODEL", help="That the optimizer itself asks, as openai:/gpt-4o-mini.")
 @click.option("--holdout", type=_SHARE, default=0.5, show_default=True, help="Share of labelled traces to measure on.")
 @click.option("--margin", type=_SHARE, default=0.05, show_default=True, help="Loss of agreement to be excluded.")
-@click.option("--scale", metavar="LOW,…,HIGH|numeric", help="Where labels are ordered: kappas are given beside.")
+@click.option(
+    "--scale",
+    metavar="LOW,…,HIGH",
+    callback=read_scale,
+    help="Labels from low to high; numeric, or 0-100, for numbers: kappas are given beside.",
+)
 @click.option("--no-suite", is_flag=True, help="Leave out the reformatted traces, which cost up to 60 calls a judge.")
 @click.option("--register", metavar="NAME", help="Register the judge with the experiment, unless it is sent back.")
 @click.option("--max-traces", type=click.IntRange(1), help="The newest so many.")
@@ -38,7 +44,8 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @as_markdown
 def align(
     judge: str,
-    scale: str | None,
+    traces: str,
+    tracking_uri: str | None,
     register: str | None,
     no_suite: bool,
     no_log: bool,
@@ -58,11 +65,12 @@ def align(
              jrh align polite --traces traces:/support --optimizer my_package:optimizer --holdout 0.4
     """
     from jrh_mlflow.alignment.align import align as run
+    from jrh_mlflow.alignment.align import register_aligned
     from jrh_mlflow.reports.terminal import text_of
 
-    ordered = scale.split(",") if scale and scale != "numeric" else scale
-    options |= {"scale": ordered, "suite": None if no_suite else "short", "log": not no_log, "register": register}
-    result = run(judge, **options)
+    where: dict[str, Any] = {"traces": traces, "tracking_uri": tracking_uri}
+    options |= {"suite": None if no_suite else "short", "log": not no_log, "register": register is not None}
+    result = run(judge, **where, **options)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
     else:
@@ -71,6 +79,12 @@ def align(
         if result.link is not None:
             click.echo(f"logged: {result.link}")
     if register and result.returned:
+        try:
+            register_aligned(result, register, **where)
+        except TrackingError:
+            if result.run_id is None:
+                print_lines(["", "Instructions of the aligned judge:", str(result.judge.instructions)])
+            raise
         click.echo(f"registered: {register}", err=as_json)
     elif register:
         click.echo("Not registered: it was sent back.", err=as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -13,6 +14,7 @@ from jrh_mlflow.options import Options, RunOptions
 F = TypeVar("F", bound=Callable[..., Any])
 N = TypeVar("N", int, float)
 
+_RANGE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*-\s*(-?\d+(?:\.\d+)?)\s*")
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 as_markdown = click.option("--markdown", is_flag=True, help="Print the whole page as Markdown.")
@@ -30,6 +32,17 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
         return function
 
     return add
+
+
+def read_scale(_context: click.Context, _parameter: click.Parameter, text: str | None) -> object:
+    """Read `numeric`, `0-100` as the ends of a numeric scale, and anything else as labels from low to high."""
+    from jrh_mlflow.suites.labels import labels_from_text
+
+    if text is None or text == "numeric":
+        return text
+    if ends := _RANGE.fullmatch(text):
+        return float(ends[1]), float(ends[2])
+    return list(labels_from_text(text, option="--scale"))
 
 
 def or_none(number: Callable[[str], N]) -> Callable[[str], N | None]:

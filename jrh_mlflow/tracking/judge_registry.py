@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, check_known, suggest
-from jrh_mlflow.tracking.store import mlflow_errors, reading_client
+from jrh_mlflow.tracking.store import mlflow_errors, reading_client, reason
 
 OPTIMIZERS = {"simba": "SIMBAAlignmentOptimizer", "gepa": "GEPAAlignmentOptimizer", "memalign": "MemAlignOptimizer"}
 """Name to class in `mlflow.genai.judges.optimizers`."""
@@ -69,10 +69,33 @@ def registered_judge(name: str, *, experiment: str, uri: str) -> Any:
     )
 
 
-def register_judge(judge: Any, name: str, *, experiment: str, uri: str) -> None:
-    """Register a judge with an experiment, as a new version where there is one of this name."""
+def check_registrable(judge: Any, *, experiment: str, uri: str) -> None:
+    """Check before anything is paid that MLflow registers judges of this kind, and the store judges at all.
+
+    Raises:
+        RecipeError: when it does not take this one.
+        TrackingError: when the store keeps none.
+    """
+    from mlflow.exceptions import MlflowException
+    from mlflow.genai.scorers import list_scorers
+
+    try:
+        judge._check_can_be_registered()
+    except MlflowException as error:
+        raise RecipeError(f"{judge.name!r} cannot be registered with MLflow: {reason(error, uri)}.") from error
     experiment_id = experiment_id_of(experiment, uri)
-    with mlflow_errors(uri, problem=f"did not register {name!r}", what_now="The judge is in the run all the same."):
+    with mlflow_errors(uri, problem="keeps no registered judges", what_now="Nothing was asked yet."):
+        list_scorers(experiment_id=experiment_id)
+
+
+def register_judge(judge: Any, name: str, *, experiment: str, uri: str, what_now: str) -> None:
+    """Register a judge with an experiment, as a new version where there is one of this name.
+
+    Raises:
+        TrackingError: when MLflow does not take it; it ends with `what_now`.
+    """
+    experiment_id = experiment_id_of(experiment, uri)
+    with mlflow_errors(uri, problem=f"did not register {name!r}", what_now=what_now):
         judge.register(name=name, experiment_id=experiment_id)
 
 

@@ -17,7 +17,7 @@ from mlflow.genai import make_judge
 
 import jrh_mlflow as jrh
 from jrh_mlflow.alignment import optimizer as module
-from jrh_mlflow.errors import JrhWarning, TrackingError
+from jrh_mlflow.errors import JrhWarning, JudgeError, TrackingError
 from jrh_mlflow.schema.estimates import Estimate
 from tests.alignment.align_tools import Returns, does_nothing
 from tests.people.loopback_judge import GUIDELINE, MODEL, AddsGuideline, judging, lenient_judge
@@ -126,6 +126,26 @@ def test_a_run_whose_optimiser_fails_is_marked_as_failed(rated, server):
     assert optimizer.result is None
     (run,) = MlflowClient(rated.uri).search_runs([rated.experiment_id], "attributes.run_name = 'it fails'")
     assert run.info.status == "FAILED"
+    assert "RuntimeError: no more credit" in run.data.tags["mlflow.note.content"]
+    assert (run.data.params["judge.name"], run.data.params["align.optimizer"]) == (NAME, "Returns")
+    assert "no more credit" in read(rated, run.info.run_id, "failure.txt")
+    # What the judge said before was paid for.
+    table = pd.read_csv(StringIO(read(rated, run.info.run_id, "tables/held_out.csv")))
+    assert len(table) == len(server.bodies)
+    assert set(table["before_outcome"]) == {"verdict"}
+    assert "after_outcome" not in table
+
+
+def test_a_judge_that_hardly_answers_is_one_line_in_the_error_and_in_the_run(rated, server):
+    server.reply = lambda _: 400
+    optimizer = jrh.CheckedOptimizer(does_nothing(), tracking_uri=rated.uri, run_name="silent", suite=None)
+    with pytest.raises(JudgeError) as found:
+        lenient_judge().align(traces_of(rated), optimizer=optimizer)
+    assert "\n" not in str(found.value)
+    (run,) = MlflowClient(rated.uri).search_runs([rated.experiment_id], "attributes.run_name = 'silent'")
+    assert str(found.value) in run.data.tags["mlflow.note.content"]
+    table = pd.read_csv(StringIO(read(rated, run.info.run_id, "tables/held_out.csv")))
+    assert set(table["before_outcome"]) == {"error"}
 
 
 def test_an_alignment_that_was_paid_for_is_not_lost_with_the_store(rated, server, monkeypatch):

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from mlflow.exceptions import MlflowException
 from mlflow.genai.scorers import list_scorers
 
 from jrh_mlflow.cli.align import align
 from jrh_mlflow.errors import JrhError
 from jrh_mlflow.tracking.judge_registry import active_store
-from tests.people.loopback_judge import judging
+from tests.people.loopback_judge import GUIDELINE, judging
 from tests.people.rated_store import NAME, RatedStore, rate_traces
 from tests.tracking.mlflow_chat import ChatServer
 
@@ -47,6 +48,11 @@ def judges(tmp_path: Path) -> Path:
         "class Nothing(AddsGuideline):\n"
         "    def align(self, judge, traces):\n"
         "        return judge\n"
+        "class Choosy(AddsGuideline):\n"
+        "    def __init__(self, model):\n"
+        "        pass\n"
+        "from tests.alignment.align_tools import CodeJudge\n"
+        f"own = CodeJudge(lambda *_: True, name={NAME!r})\n"
     )
     return path
 
@@ -105,6 +111,9 @@ def test_a_registered_judge_is_found_by_its_name(rated, server, judges):
         ("judge", ["--optimizer", INNER, "--max-traces", "6"], "held-out traces can decide nothing"),
         ("judge", ["--optimizer", INNER, "--optimizer-model", "openai:/x"], "is set up in its code"),
         ("judge", ["--optimizer", INNER, "--scale", "good"], "A scale is two or more labels"),
+        ("judge", ["--optimizer", INNER, "--scale", "a,'b"], "outside the scale: it must be one of a, 'b"),
+        ("judge", ["--optimizer", INNER, "--scale", "0-100"], "outside the scale: it must be a number"),
+        ("own", ["--optimizer", INNER, "--register", "kind"], "cannot be registered with MLflow"),
     ],
 )
 def test_bad_input_is_one_line_with_exit_code_2_before_anything_is_asked(rated, server, judges, judge, options, said):
@@ -112,6 +121,38 @@ def test_bad_input_is_one_line_with_exit_code_2_before_anything_is_asked(rated, 
     assert (code, "\n" in line) == (2, False)
     assert said in line
     assert server.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "said"),
+    [
+        ("judge", "has the method align(judge, traces), but got InstructionsJudge"),
+        ("name", "has the method align(judge, traces), but got str"),
+        ("lenient_judge", "has the method align(judge, traces), but got function"),
+        ("Choosy", "cannot be made without arguments: TypeError"),
+    ],
+)
+def test_what_is_no_optimiser_is_one_line_with_exit_code_2(rated, server, judges, optimizer, said):
+    code, line = refused(run(rated, f"{judges}:judge", "--optimizer", f"{judges}:{optimizer}"))
+    assert (code, "\n" in line) == (2, False)
+    assert said in line
+    assert server.bodies == []
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_registration_that_fails_is_told_after_the_result(rated, server, judges, monkeypatch, logged):
+    def full(*_: Any, **__: Any) -> None:
+        raise MlflowException("no room for\none more")
+
+    monkeypatch.setattr("mlflow.genai.judges.instructions_judge.InstructionsJudge.register", full)
+    options = ["--no-suite", "--register", "kind", *([] if logged else ["--no-log"])]
+    done = run(rated, f"{judges}:judge", "--optimizer", INNER, *options)
+    code, said = refused(done)
+    assert code == 4
+    assert "did not register 'kind': no room for one more" in said
+    assert f"Alignment of '{NAME}': better" in done.stdout
+    assert ("judge/after.txt" in said, "No run was logged" in said) == (logged, not logged)
+    assert (GUIDELINE in done.output) is not logged
 
 
 @pytest.mark.parametrize("name", ["simba", "gepa", "memalign"])
