@@ -265,16 +265,15 @@ def agree(
     options = {"name": name, "max_traces": max_traces, "queue": queue}
     columns = {"item": item, "rater": rater, "label": label, "group": group}
     rated = read_source(source, columns=columns, judge=judge, tracking_uri=tracking_uri, of_traces=options)
-    ratings = read_ratings(
-        rated.frame, judge=rated.judge, scale=rated.scale if scale is None else scale, **rated.columns
-    )
+    scale = rated.scale if scale is None else scale
+    ratings = read_ratings(rated.frame, judge=rated.judge, scale=scale, **rated.columns)
     if positive is None and rated.positive in ratings.levels:
         positive = rated.positive
     if ratings.judge is not None and not rated.facts:
         rated = replace(rated, facts={"name": ratings.judge})
     report = measure_agreement(ratings, positive=positive, epsilon=epsilon, seed=seed)
     if queue is not None:
-        queued = rated.put_in_queue(report.disagreements["item"], queue)
+        queued = rated.put_in_queue(report.disagreements["item"], queue, scale=scale)
         rated = replace(rated, notes=[*rated.notes, queued])
     done = Agreement(report=report, source=rated, seed=seed)
     if not log:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.errors import JrhWarning, RecipeError, TrackingError, suggest
 from jrh_mlflow.evaluation.compare import run_id_of
 from jrh_mlflow.evaluation.evaluate import Evaluation
-from jrh_mlflow.measures.ratings import IS_JUDGE
+from jrh_mlflow.measures.ratings import IS_JUDGE, GivenScale
 from jrh_mlflow.reports.agreement import LINK
 from jrh_mlflow.schema.items import BASELINE, is_scale
 from jrh_mlflow.schema.label_words import label_text
@@ -65,13 +65,16 @@ class RatedSource:
     experiment: str | None = None
     experiment_id: str | None = None
 
-    def put_in_queue(self, items: Iterable[str], queue: str) -> str:
+    def put_in_queue(self, items: Iterable[str], queue: str, *, scale: GivenScale = None) -> str:
         """Put traces into a review queue, and say what became of them; a store that has none is a warning.
+
+        What may be answered there is the whole scale, in its order, or else the labels that were given.
 
         Raises:
             RecipeError: when a queue of that name asks something else.
         """
-        name, labels = str(self.told["name"]), self.frame["label"].unique()
+        name, seen = str(self.told["name"]), sorted(self.frame["label"].unique(), key=str)
+        labels = seen if scale is None or isinstance(scale, str) else list(scale)
         traces = {item: self.experiments[item] for item in items}
         if not traces:
             return f"No trace was put into the review queue {queue!r}: judge and people differ on none."

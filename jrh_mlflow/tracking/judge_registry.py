@@ -81,6 +81,8 @@ def check_registrable(judge: Any, *, experiment: str, uri: str) -> None:
 
     try:
         judge._check_can_be_registered()
+        # What MLflow keeps of a judge; one of a class of one's own cannot be written down.
+        judge.model_dump()
     except MlflowException as error:
         raise RecipeError(f"{judge.name!r} cannot be registered with MLflow: {reason(error, uri)}.") from error
     experiment_id = experiment_id_of(experiment, uri)

@@ -60,7 +60,7 @@ def queue_disagreements(
         experiments: Trace id to the id of its experiment, the traces in the order they are to be seen.
         queue: Name of the queue; one of that name is made in each experiment.
         name: The assessment.
-        labels: What may be answered; seen labels, or the whole scale.
+        labels: What may be answered, in the order it is offered; of numbers the lowest and the highest count.
         tracking_uri: Of the store; None takes MLflow's own setting.
 
     Raises:
@@ -126,7 +126,7 @@ def _input(labels: Sequence[object]) -> Any:
 
     if labels and all(isinstance(label, bool) for label in labels):
         return InputPassFail(positive_label="Yes", negative_label="No")
-    texts = sorted({text for label in labels if (text := label_text(label)) is not None})
+    texts = list(dict.fromkeys(text for label in labels if (text := label_text(label)) is not None))
     numbers = [number for text in texts if (number := label_number(text)) is not None]
     if len(numbers) == len(texts) > 1:
         return InputNumeric(min_value=min(numbers), max_value=max(numbers))

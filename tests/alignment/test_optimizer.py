@@ -319,7 +319,7 @@ def test_what_is_no_judge_is_refused(made):
 def test_settings_that_make_no_sense_are_refused_at_once(settings):
     with pytest.raises(ValueError, match="must"):
         jrh.CheckedOptimizer(does_nothing(), **settings)
-    with pytest.raises(RecipeError, match="An inner optimiser has an align method, but got str"):
+    with pytest.raises(RecipeError, match="An inner optimiser has the method align"):
         jrh.CheckedOptimizer("simba")
 
 

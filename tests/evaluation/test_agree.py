@@ -267,6 +267,19 @@ def test_traces_are_read_by_who_said_it_with_links(store_uri):
         assert jrh.agree(source, tracking_uri=store_uri, log=False).metrics == some.metrics
 
 
+def test_a_review_queue_offers_the_whole_scale_in_its_order(store_uri):
+    for name, values, scale, asked in [
+        ("words", ("ok", "bad"), ["great", "ok", "bad"], {"options": ["great", "ok", "bad"]}),
+        ("numbers", (2, 4), (1, 5), {"min_value": 1, "max_value": 5}),
+        ("seen", ("ok", "bad"), None, {"options": ["bad", "ok"]}),
+    ]:
+        store = rate_traces(store_uri, f"queue-{name}", n=20, expectations=0, code=0, values=values)
+        jrh.agree(f"traces:/queue-{name}", tracking_uri=store_uri, log=False, queue="second look", scale=scale)
+        known = TracingClient(store_uri).store.list_label_schemas(store.experiment_id)
+        (schema,) = [each for each in known if each.name == NAME]
+        assert asked.items() <= vars(schema.input).items()
+
+
 def test_disagreements_go_into_a_review_queue_where_the_store_has_one(store_uri, monkeypatch):
     store = rate_traces(store_uri, "agree-queue", n=20, expectations=0, code=0)
     options = {"tracking_uri": store_uri, "log": False, "queue": "second look"}
