@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import sys
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("MLFLOW_MODEL_CATALOG_URI", "")
@@ -77,6 +78,16 @@ def _away_from_the_repository(tmp_path_factory: pytest.TempPathFactory) -> Itera
     os.chdir(folder)
     yield
     os.chdir(home)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_store_left_active() -> Iterator[None]:
+    """What a file makes MLflow's active store and experiment would outrank the environment of every later file."""
+    yield
+    if "mlflow.tracking.fluent" in sys.modules:
+        fluent = import_module("mlflow.tracking.fluent")
+        fluent._active_experiment_id = None
+        import_module("mlflow").set_tracking_uri(None)
 
 
 @pytest.fixture(scope="module")
