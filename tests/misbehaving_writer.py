@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.perturb import TESTS, NotApplicable, Target
-from jrh_mlflow.perturb.rules import reworded_or_same
+from jrh_mlflow.perturb.rewording import reworded_or_same
 from jrh_mlflow.schema.items import MEANINGS, Item, Labels, Seed
 from jrh_mlflow.suites.suite import read_suite
 from tests.loopback import LoopbackServer

@@ -10,7 +10,7 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.evaluation.compare import load_together, run_id_of
 from jrh_mlflow.evaluation.evaluate import Evaluation
 from jrh_mlflow.measures.jury.jury import JuryReport, jury_report
-from jrh_mlflow.measures.jury.panels import Rule
+from jrh_mlflow.measures.jury.panels import VotingRule
 from jrh_mlflow.reports.cards import Card, brief_run
 from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.jury import jury_figures
@@ -141,7 +141,7 @@ def jury(
     loaded, tracking_uri = load_together(runs, "A jury", tracking_uri=tracking_uri, log=log)
     report = jury_report(
         {run.judge: run.calls for run in loaded},
-        rule=Rule(vote=rule, ties=ties, min_votes=min_votes, seed=seed),
+        rule=VotingRule(vote=rule, ties=ties, min_votes=min_votes, seed=seed),
         size=size,
         max_usd=max_usd,
         steps=_steps(cascade, loaded),

@@ -20,7 +20,7 @@ from jrh_mlflow.perturb.checks import (
     not_empty,
 )
 from jrh_mlflow.perturb.english import words
-from jrh_mlflow.perturb.rules import lengthened, reworded, reworded_or_same, shortened
+from jrh_mlflow.perturb.rewording import lengthened, reworded, reworded_or_same, shortened
 from jrh_mlflow.schema.items import Labels, Seed
 
 _QUESTION = re.compile(r"[^.?!\n]+\?")

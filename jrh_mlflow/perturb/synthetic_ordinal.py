@@ -15,7 +15,7 @@ from jrh_mlflow.perturb.bands import LEAST_ALIKE, MOST_ALIKE, check_band
 from jrh_mlflow.perturb.checks import not_empty, similar, unlike_earlier
 from jrh_mlflow.perturb.english import sentences, words
 from jrh_mlflow.perturb.few_shot import HOW, FewShot
-from jrh_mlflow.perturb.rules import lengthened, reworded_or_same
+from jrh_mlflow.perturb.rewording import lengthened, reworded_or_same
 from jrh_mlflow.perturb.words import ELABORATIONS, VAGUENESS
 from jrh_mlflow.schema.items import Labels, Seed
 from jrh_mlflow.scoring.expectations import ExpectedLabel

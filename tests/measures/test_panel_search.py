@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jrh_mlflow.errors import CallsError, RecipeError
-from jrh_mlflow.measures.jury.panels import BestPanel, Rule, best_panel
+from jrh_mlflow.measures.jury.panels import BestPanel, VotingRule, best_panel
 from jrh_mlflow.measures.jury.votes import VoteTable, votes
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from tests.measures.jury_tools import erring, error_table
@@ -36,7 +36,7 @@ def value(best: BestPanel) -> float:
 def test_of_equal_judges_the_chosen_trio_looks_too_good_and_the_report_does_not(vote):
     p, n_tables = 0.7, 60
     tables = [error_table(np.random.default_rng(seed).random((60, 7)) > p) for seed in range(n_tables)]
-    bests = [found(table, rule=Rule(vote=vote), seed=seed) for seed, table in enumerate(tables)]
+    bests = [found(table, rule=VotingRule(vote=vote), seed=seed) for seed, table in enumerate(tables)]
     reported = np.array([value(best) for best in bests])
     optimism = np.array([best.optimism for best in bests])
     assert optimism.mean() > 0.05

@@ -11,7 +11,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.jury.panels import (
-    Rule,
+    VotingRule,
     condition_readings,
     panel_answer,
     panel_calls,
@@ -30,7 +30,7 @@ def number(reading: Reading) -> float:
 
 
 def answers(table: VoteTable, panel: list[str] | None = None, **rule: Any) -> list[str]:
-    given = panel_answer(table, panel or table.judges, Rule(**rule)).answer
+    given = panel_answer(table, panel or table.judges, VotingRule(**rule)).answer
     texts = [*table.scale.labels, "no decision"]
     return ["unusable" if code == MISSING else texts[code] for code in given]
 
@@ -148,7 +148,7 @@ def test_weights_let_one_good_judge_outvote_two_poor_ones_and_do_not_turn_a_bad_
     assert weights["poor"] == pytest.approx(0.405, abs=0.15)
     assert weights["inverse"] == 0.0
     trio = ["good", "poor", "other"]
-    weighted = panel_readings(table, panel_answer(table, trio, Rule(vote="weighted")))["accuracy"]
+    weighted = panel_readings(table, panel_answer(table, trio, VotingRule(vote="weighted")))["accuracy"]
     alone = panel_readings(table, panel_answer(table, ["good"]))["accuracy"]
     majority = panel_readings(table, panel_answer(table, trio))["accuracy"]
     assert number(weighted) == number(alone) > number(majority)
@@ -157,11 +157,11 @@ def test_weights_let_one_good_judge_outvote_two_poor_ones_and_do_not_turn_a_bad_
 def test_weights_of_a_half_come_from_the_other_half():
     rng = np.random.default_rng(5)
     table = votes({f"j{judge}": erring(rng.random(60) < 0.3) for judge in range(3)})
-    given = panel_answer(table, table.judges, Rule(vote="weighted", seed=1))
+    given = panel_answer(table, table.judges, VotingRule(vote="weighted", seed=1))
     first, second = halves(table, seed=1)
     for learnt, used in ((first, second), (second, first)):
         weights = vote_weights(table.where(learnt), table.judges)
-        again = panel_answer(table.where(used), table.judges, Rule(vote="weighted"), weights=weights)
+        again = panel_answer(table.where(used), table.judges, VotingRule(vote="weighted"), weights=weights)
         assert given.answer[used].tolist() == again.answer.tolist()
 
 
@@ -207,10 +207,10 @@ def test_accuracy_by_condition_has_the_baseline_too():
 def test_a_rule_that_cannot_be_used_is_refused(rule, text):
     table = table_of({"a": ["no"], "b": ["yes"]}, ["no"])
     with pytest.raises(RecipeError, match=text.replace("?", r"\?")):
-        panel_answer(table, table.judges, Rule(**rule))
+        panel_answer(table, table.judges, VotingRule(**rule))
 
 
 def test_labels_without_an_order_have_no_lowest_one():
     table = table_of({"a": ["red"], "b": ["blue"]}, ["red"])
     with pytest.raises(RecipeError, match="needs labels with a known order"):
-        panel_answer(table, table.judges, Rule(ties="lowest"))
+        panel_answer(table, table.judges, VotingRule(ties="lowest"))

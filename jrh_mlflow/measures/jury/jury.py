@@ -27,7 +27,7 @@ from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.measures.jury.panels import (
     BestPanel,
     PanelAnswers,
-    Rule,
+    VotingRule,
     best_panel,
     check_limit,
     condition_readings,
@@ -284,7 +284,7 @@ class JuryReport:
     """What a jury reads, beside its judges."""
 
     judges: tuple[str, ...]
-    rule: Rule
+    rule: VotingRule
     readings: Mapping[str, Reading]
     """Of the jury of all judges: accuracy, error_rate, no_decision, and fpr and fnr of two labels."""
     by_condition: Mapping[str, Reading]
@@ -320,7 +320,7 @@ class JuryReport:
 def jury_report(
     calls: Mapping[str, pd.DataFrame],
     *,
-    rule: Rule | None = None,
+    rule: VotingRule | None = None,
     size: int | None = None,
     max_usd: float | None = None,
     steps: Sequence[str] = (),
@@ -349,7 +349,7 @@ def jury_report(
         RecipeError: when a name is not known, or no panel costs so little.
     """
     _check_settings(len(calls), size=size, max_usd=max_usd, steps=steps, unsure=unsure)
-    rule = rule or Rule(seed=seed)
+    rule = rule or VotingRule(seed=seed)
     table = votes(calls, labels=labels, max_excluded=max_excluded)
     answers = panel_answer(table, table.judges, rule)
     effective = effective_votes(table, resampling=Resampling(seed=seed, n_resamples=n_resamples))
@@ -394,7 +394,7 @@ def _over_limit(cascaded: Cascade | NotEstimable | None, max_usd: float | None) 
     return (f"{cost}: the signal {cascaded.unsure} has no threshold to lower.",)
 
 
-def _seats(table: VoteTable, rule: Rule) -> dict[str, Seat]:
+def _seats(table: VoteTable, rule: VotingRule) -> dict[str, Seat]:
     weights = vote_weights(table, table.judges) if rule.vote == "weighted" else {}
     seats = {}
     for column, name in enumerate(table.judges):
@@ -410,7 +410,7 @@ def _seats(table: VoteTable, rule: Rule) -> dict[str, Seat]:
 
 
 def _best(
-    table: VoteTable, rule: Rule, *, size: int | None, max_usd: float | None, seed: int
+    table: VoteTable, rule: VotingRule, *, size: int | None, max_usd: float | None, seed: int
 ) -> BestPanel | NotEstimable | None:
     if size is None and len(table.judges) <= TRIO:
         return None
@@ -423,7 +423,7 @@ def _best(
     return best_panel(table, TRIO if size is None else size, max_usd=max_usd, rule=rule, seed=seed)
 
 
-def _notes(table: VoteTable, answers: PanelAnswers, rule: Rule, seats: Mapping[str, Seat]) -> tuple[str, ...]:
+def _notes(table: VoteTable, answers: PanelAnswers, rule: VotingRule, seats: Mapping[str, Seat]) -> tuple[str, ...]:
     notes = []
     short = [name for name, seat in seats.items() if seat.not_asked]
     if short:

@@ -68,7 +68,7 @@ class PanelAnswers:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
+class VotingRule:
     """How a panel votes."""
 
     vote: str = "majority"
@@ -100,7 +100,11 @@ class Rule:
 
 
 def panel_answer(
-    table: VoteTable, panel: Sequence[str], rule: Rule | None = None, *, weights: Mapping[str, float] | None = None
+    table: VoteTable,
+    panel: Sequence[str],
+    rule: VotingRule | None = None,
+    *,
+    weights: Mapping[str, float] | None = None,
 ) -> PanelAnswers:
     """Let a panel vote on every unit of the table.
 
@@ -115,7 +119,7 @@ def panel_answer(
         RecipeError: when a judge or rule is not known, or the tie rule does not suit the labels.
         CallsError: when there are too few sources to cross-fit weights.
     """
-    rule = rule or Rule()
+    rule = rule or VotingRule()
     rule.check(table)
     columns = table.columns(panel)
     if rule.vote == "weighted" and weights is None:
@@ -158,7 +162,7 @@ def vote_weights(table: VoteTable, panel: Sequence[str]) -> dict[str, float]:
     return {name: max(0.0, float(weight)) for name, weight in zip(panel, odds, strict=True)}
 
 
-def _cross_fitted(table: VoteTable, panel: Sequence[str], rule: Rule) -> PanelAnswers:
+def _cross_fitted(table: VoteTable, panel: Sequence[str], rule: VotingRule) -> PanelAnswers:
     answer = np.full(len(table.item), MISSING, dtype=np.intp)
     split = np.zeros(len(table.item), dtype=bool)
     first, second = halves(table, seed=rule.seed)
@@ -340,7 +344,7 @@ def best_panel(
     size: int,
     *,
     max_usd: float | None = None,
-    rule: Rule | None = None,
+    rule: VotingRule | None = None,
     seed: int = 0,
     most_panels: int = MOST_PANELS,
 ) -> BestPanel | NotEstimable:
@@ -363,7 +367,7 @@ def best_panel(
         RecipeError: when there are too few judges, or no panel costs so little.
         CallsError: when there are too few sources to split.
     """
-    rule = rule or Rule()
+    rule = rule or VotingRule()
     rule.check(table)
     judged = table.where(table.judged)
     search = _Search(table=table, size=size, max_usd=max_usd, most_panels=most_panels)
@@ -490,7 +494,7 @@ def check_limit(max_usd: float | None) -> None:
         raise RecipeError(f"A limit is an amount of more than $0 per 1,000 judgments, but got {max_usd:g}.")
 
 
-def _scorer(part: VoteTable, rule: Rule) -> Score:
+def _scorer(part: VoteTable, rule: VotingRule) -> Score:
     return lambda panel: _accuracy(part, panel_answer(part, panel, rule).answer)
 
 

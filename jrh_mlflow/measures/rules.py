@@ -1,0 +1,191 @@
+"""Rules over readings: their grammar, and what an interval decides about one.
+
+    AXIS OP NUMBER              dark_current <= 0.1
+    excluded/AXIS OP NUMBER     excluded/dark_current <= 0.02
+    cost/… OP NUMBER            cost/usd <= 2        (tokens/…, time/… and calls/… too)
+    AXIS - baseline OP NUMBER   dark_current - baseline <= 0.05
+
+A rule holds or fails only where the whole interval lies on one side of the limit; else it is undecided.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from jrh_mlflow.errors import RecipeError, suggest
+
+Kind = Literal["axis", "excluded", "cost", "baseline"]
+Op = Literal["<=", "<", ">=", ">"]
+State = Literal["holds", "fails", "undecided"]
+
+EXCLUDED = "excluded/"
+COSTS = ("cost/", "tokens/", "time/", "calls/")
+"""What the keys of a run's facts begin with: known numbers, without an interval."""
+_MIRRORED: dict[Op, Op] = {"<=": ">=", "<": ">", ">=": "<=", ">": "<"}
+_SPELLED: dict[str, Op] = {"≤": "<=", "≥": ">=", **{op: op for op in _MIRRORED}}
+_COMPARISON = re.compile("[<>=!≤≥≠]+")
+_DIFFERENCE = re.compile(r"(.*?)\s*-\s*baseline")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_FORM = "Write AXIS OP NUMBER, such as 'dark_current <= 0.1'"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """What a reading must be."""
+
+    text: str
+    """As normalised: rules that say the same have the same text."""
+    kind: Kind
+    """`axis` and `baseline` have intervals; `excluded` and `cost` are facts of a run."""
+    axis: str
+    """The axis, also of `excluded/AXIS` and `AXIS - baseline`; of a cost its whole key."""
+    op: Op
+    limit: float
+
+
+def parse_rule(text: str | Rule) -> Rule:
+    """Read one rule.
+
+    Raises:
+        RecipeError: when it is none, saying what to write.
+
+    Example:
+        >>> parse_rule("dark_current-baseline<=.05").text
+        'dark_current - baseline <= 0.05'
+    """
+    if isinstance(text, Rule):
+        return text
+    if not isinstance(text, str):
+        raise RecipeError(f"A rule is a text, but got {text!r}. {_FORM}.")
+    written = " ".join(text.replace("−", "-").split())
+    if not written:
+        raise RecipeError(f"A rule is empty. {_FORM}.")
+    left, op, right = _parts(written)
+    limit = _limit(written, left, op, right)
+    return _rule(written, left, op, limit)
+
+
+def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
+    """Read one rule or several, in their order, each once.
+
+    Raises:
+        RecipeError: when one is no rule.
+    """
+    several = [rules] if isinstance(rules, str | Rule) else rules
+    return tuple(dict.fromkeys(parse_rule(each) for each in several))
+
+
+def known(rule: Rule, axes: Collection[str], *, costs: Collection[str] | None = None) -> None:
+    """Refuse a rule about an axis that does not exist; about a cost only where the `costs` are given.
+
+    Raises:
+        RecipeError: with the nearest name, and all that are known.
+    """
+    among = axes if rule.kind != "cost" else costs
+    if among is None or rule.axis in among:
+        return
+    names = [*axes, *(costs or ())]
+    name = f"{EXCLUDED}{rule.axis}" if rule.kind == "excluded" else rule.axis
+    near = suggest(name, [*names, *(f"{EXCLUDED}{axis}" for axis in axes)])
+    raise RecipeError(f"Unknown axis {name!r} in the rule {rule.text!r}.{near} Known: {', '.join(names)}.")
+
+
+def decide(rule: Rule, low: float | None, high: float | None) -> State:
+    """Say what an interval decides; an end that is missing decides nothing on its side.
+
+    `x <= limit` holds when `high <= limit` and fails when `low > limit`.
+
+    Example:
+        >>> decide(parse_rule("dark_current <= 0.1"), 0.02, 0.15)
+        'undecided'
+    """
+    if rule.op in (">=", ">"):
+        rule, low, high = _negated(rule), None if high is None else -high, None if low is None else -low
+    strict = rule.op == "<"
+    if high is not None and (high < rule.limit or (high == rule.limit and not strict)):
+        return "holds"
+    if low is not None and (low > rule.limit or (low == rule.limit and strict)):
+        return "fails"
+    return "undecided"
+
+
+def overall(states: Collection[State]) -> bool | None:
+    """Say whether all rules together hold: False when one fails, else None when one is undecided, else True.
+
+    Raises:
+        RecipeError: when there is no rule at all: nothing required is nothing passed.
+    """
+    if not states:
+        raise RecipeError(f"No rule is given. {_FORM}.")
+    if "fails" in states:
+        return False
+    return None if "undecided" in states else True
+
+
+def _parts(text: str) -> tuple[str, Op, str]:
+    found = _COMPARISON.findall(text)
+    if not found:
+        raise RecipeError(f"The rule {text!r} compares nothing. {_FORM}.")
+    if len(found) > 1:
+        raise RecipeError(f"The rule {text!r} has {len(found)} comparisons. Write one rule each, as a list.")
+    left, right = (part.strip() for part in _COMPARISON.split(text))
+    op = _SPELLED.get(found[0])
+    if op is None:
+        meant = ">=" if ">" in found[0] else "<="
+        advice = f"Write <=, <, >= or >, such as '{left} {meant} {right}'"
+        raise RecipeError(f"The rule {text!r} compares with {found[0]!r}, which no measured number can be. {advice}.")
+    return left, op, right
+
+
+def _limit(text: str, left: str, op: Op, right: str) -> float:
+    if _NUMBER.fullmatch(right):
+        limit = float(right) + 0.0  # Minus nothing is nothing.
+        if math.isfinite(limit):
+            return limit
+    raise RecipeError(f"The rule {text!r} {_wrong_limit(left, op, right)}.")
+
+
+def _wrong_limit(left: str, op: Op, right: str) -> str:
+    """Say what is wrong with the limit of a rule and what to write."""
+    if _NOT_FINITE.fullmatch(right) or _NUMBER.fullmatch(right):
+        return "has a limit that is not finite. Write a number"
+    if _NUMBER.fullmatch(percent := right.removesuffix("%").strip()) and right.endswith("%"):
+        return f"has a percent sign. Write '{left} {op} {_number(float(f'{float(percent) / 100:.12g}'))}'"
+    if _NUMBER.fullmatch(point := right.replace(",", ".", 1)):
+        return f"has a comma in its number. Write '{left} {op} {point}'"
+    if _NUMBER.fullmatch(left) and right:
+        return f"begins with its number. Write '{right} {_MIRRORED[op]} {left}'"
+    return f"has no number after {op}. {_FORM}"
+
+
+def _rule(text: str, left: str, op: Op, limit: float) -> Rule:
+    kind: Kind
+    difference = _DIFFERENCE.fullmatch(left)
+    kind, name = ("baseline", difference[1]) if difference else _kind(left)
+    if kind == "baseline" and (not name or _kind(name)[0] != "axis"):
+        raise RecipeError(f"The rule {text!r} has no axis before '- baseline'. Write AXIS - baseline {op} NUMBER.")
+    if not name:
+        raise RecipeError(f"The rule {text!r} names no axis. {_FORM}, excluded/AXIS or cost/usd.")
+    shown = {"excluded": f"{EXCLUDED}{name}", "baseline": f"{name} - baseline"}.get(kind, name)
+    return Rule(text=f"{shown} {op} {_number(limit)}", kind=kind, axis=name, op=op, limit=limit)
+
+
+def _kind(name: str) -> tuple[Kind, str]:
+    if name.startswith(EXCLUDED):
+        return "excluded", name.removeprefix(EXCLUDED)
+    if name.startswith(COSTS):
+        return "cost", "" if name in COSTS else name
+    return "axis", name
+
+
+def _number(value: float) -> str:
+    return repr(value).removesuffix(".0")
+
+
+def _negated(rule: Rule) -> Rule:
+    return Rule(text=rule.text, kind=rule.kind, axis=rule.axis, op=_MIRRORED[rule.op], limit=-rule.limit)
