@@ -18,6 +18,7 @@ from jrh_mlflow.outputs import check_free
 
 if TYPE_CHECKING:
     from jrh_mlflow.alignment.validate_alignment import SplitCheck
+    from jrh_mlflow.evaluation.decision_checks import DecisionCheck
     from jrh_mlflow.evaluation.validate import Check, Map
     from jrh_mlflow.evaluation.validate_corrected import CorrectionCheck
     from jrh_mlflow.stats.coverage import Cell
@@ -37,10 +38,10 @@ _CORRECTED = {
     "verdict": ("verdict", ""),
 }
 """Field of a check to its heading, and to how it is printed."""
-_PARTS = ("judges", "intervals", "agreement", "corrected", "alignment")
+_PARTS = ("judges", "intervals", "agreement", "corrected", "alignment", "decisions")
 """What is simulated; all but the second by seeds."""
 _DRAWS_PER_SEED = 20
-"""Corrected rates are quick to draw: so many for one simulated judge."""
+"""Corrected rates and decisions are quick to draw: so many for one simulated judge."""
 _SPLITS = 400
 
 
@@ -88,10 +89,11 @@ def validate(
 
     Agreement: bias and coverage of agreement with people, and how often the alternative annotator test errs. Corrected:
     bias, coverage and width of corrected rates, beside the judge's own mean. Alignment: what is said of optimisers of
-    known worth.
+    known worth. Decisions: how often judges are told apart, gated, passed or stopped falsely, and how often rightly.
 
     Fails (exit code 1) when a 95 % interval covers the truth less than 93 % of the time, or a plain one more than
-    97.5 %, by three standard errors of the simulation. The result depends on the seed, never on the workers.
+    97.5 %, or a decision errs more often than promised, by three standard errors of the simulation. The result depends
+    on the seed, never on the workers.
 
     Example: jrh validate --quick
     """
@@ -140,6 +142,7 @@ class _Found:
     agreement: Sequence[Check] = ()
     corrected: Sequence[CorrectionCheck] = ()
     alignment: Sequence[SplitCheck] = ()
+    decisions: Sequence[DecisionCheck] = ()
 
     @property
     def facts(self) -> dict[str, object]:
@@ -151,6 +154,7 @@ class _Found:
             "agreement": self.agreement,
             "corrected": self.corrected,
             "alignment": self.alignment,
+            "decisions": self.decisions,
         }
 
     @property
@@ -160,6 +164,7 @@ class _Found:
 
         people = [f"{check.scenario}: {check.verdict}" for check in self.corrected if check.fails]
         people += [str(check) for check in self.alignment if check.fails]
+        people += [str(check) for check in self.decisions if check.fails]
         return failures([*self.checks, *self.agreement], self.cells, self.moved) + people
 
     def show(self) -> None:
@@ -173,6 +178,7 @@ class _Found:
         _print_checks(self.agreement, "samples")
         _print_corrected(self.corrected)
         _print_alignment(self.alignment)
+        _print_decisions(self.decisions)
 
 
 def _run(size: _Size, apply: Map) -> _Found:
@@ -226,12 +232,20 @@ def _alignment(size: _Size, _: Map) -> dict[str, Any]:
     return {"alignment": check_alignment(splits=_SPLITS, traces=traces, seed=size.seed)}
 
 
+def _decisions(size: _Size, apply: Map) -> dict[str, Any]:
+    from jrh_mlflow.evaluation.validate_decisions import validate_decisions
+
+    n = size.seeds * (_DRAWS_PER_SEED // 2 if size.quick else _DRAWS_PER_SEED)
+    return {"decisions": validate_decisions(n=n, seed=size.seed, quick=size.quick, apply=apply)}
+
+
 _RUN: dict[str, Callable[[_Size, Map], dict[str, Any]]] = {
     "judges": _judges,
     "intervals": _intervals,
     "agreement": _agreement,
     "corrected": _corrected,
     "alignment": _alignment,
+    "decisions": _decisions,
 }
 
 
@@ -292,6 +306,29 @@ def _print_alignment(checks: Sequence[SplitCheck]) -> None:
     ]
     print_table(["optimiser", "judge", "held out", "in training", "held-out truth", *said, "verdict"], rows)
     click.echo(f"\n{checks[0].splits} simulated splits per row: how often each was said.\n")
+
+
+def _print_decisions(checks: Sequence[DecisionCheck]) -> None:
+    """Print a table per kind of decision, with a column for every number beside."""
+    kinds: dict[str, list[DecisionCheck]] = {}
+    for check in checks:
+        kinds.setdefault(check.name, []).append(check)
+    for name, own in kinds.items():
+        beside = list(dict.fromkeys(key for check in own for key in check.beside))
+        rows = [
+            [
+                check.design,
+                f"{check.measured:.3f}",
+                f"{check.error:.3f}",
+                *(f"{check.beside[key]:.3f}" if key in check.beside else "" for key in beside),
+                check.promise,
+                f"{check.n:,}",
+                check.verdict,
+            ]
+            for check in own
+        ]
+        print_table([name, "measured", "± s.e.", *beside, "promise", "runs", "verdict"], rows)
+        click.echo("")
 
 
 def _print_cells(cells: Sequence[Cell]) -> None:
