@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from jrh_mlflow.measures.axes import EXPECTED, by_section, find, step_of
 from jrh_mlflow.measures.reliability import WorstItem
+from jrh_mlflow.reports.decisions import DecisionSection, with_section
 from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, short_interval, source_ends, threshold_text
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
@@ -59,6 +61,7 @@ def datasheet_page(
     figures: Mapping[str, bytes] | None = None,
     worst: Sequence[WorstItem] = (),
     notes: Sequence[str] = (),
+    decisions: Sequence[DecisionSection] = (),
 ) -> str:
     """Render everything that was measured, and what was not with its reason.
 
@@ -74,12 +77,13 @@ def datasheet_page(
         figures: Caption to PNG.
         worst: Items that were judged furthest off.
         notes: What to know first.
+        decisions: What was decided while it was measured; `with_section` adds what is decided later.
     """
     missing: dict[str, list[str]] = {}
     for axis, reading in estimates.items():
         if isinstance(reading, NotEstimable):
             missing.setdefault(reading.reason, []).append(axis)
-    return render(
+    page = render(
         "datasheet.html",
         title=title,
         facts=facts,
@@ -95,6 +99,7 @@ def datasheet_page(
         max_excluded=max_excluded,
         bounds_note=bounds_note(estimates.values()),
     )
+    return reduce(with_section, decisions, page)
 
 
 def axis_sections(estimates: Mapping[str, Reading]) -> list[PageSection]:

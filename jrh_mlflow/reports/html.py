@@ -9,7 +9,15 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.reports.numbers import missing_text, money_text, number_text, p_text, short_interval, source_ends
+from jrh_mlflow.reports.numbers import (
+    amount_text,
+    missing_text,
+    money_text,
+    number_text,
+    p_text,
+    short_interval,
+    source_ends,
+)
 from jrh_mlflow.schema.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -45,6 +53,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "amount": amount_text,
         "interval": lambda reading: short_interval(*source_ends(reading)) if isinstance(reading, Estimate) else "",
         "missing": missing_text,
         "money": money_text,

@@ -18,6 +18,18 @@ def number_text(value: float | None, *, places: int = 3) -> str:
     return "–" if value is None else f"{value:.{places}f}"
 
 
+def amount_text(value: float | None) -> str:
+    """Write a number of any size: a share to three places, a large one in whole units, a small one to two digits.
+
+    Example:
+        >>> amount_text(0.25), amount_text(1064.0), amount_text(0.00042), amount_text(None)
+        ('0.250', '1,064', '0.00042', '–')
+    """
+    if value is None or (abs(value) < 1000 and (value == 0 or abs(value) >= 0.0005)):
+        return number_text(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2g}"
+
+
 def missing_text(reading: NotEstimable | None) -> str:
     """Write what stands where a number would: the bounds of a withheld one, or `n/a`."""
     return "n/a" if reading is None or reading.bounds is None else bounds_text(reading.bounds)

@@ -167,9 +167,13 @@ def datasheet_html(tracking_uri: str, run_id: str) -> bytes | None:
         ValueError: when `run_id` cannot be one.
         TrackingError: when MLflow cannot be reached, or the page is too large to be one of ours.
     """
+    return run_file(tracking_uri, run_id, keys.DATASHEET_PAGE)
+
+
+def run_file(tracking_uri: str, run_id: str, name: str) -> bytes | None:
+    """Return a file of a run, not in a folder; None and errors as for `datasheet_html`."""
     if not _RUN_ID.fullmatch(run_id):
         raise ValueError(f"A run id has 32 hexadecimal digits, but got {run_id!r}.")
-    name = keys.DATASHEET_PAGE
     with reading_client(tracking_uri) as client:
         size = _size(client, run_id, name)
         if size is None:

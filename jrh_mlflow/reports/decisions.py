@@ -1,0 +1,152 @@
+"""Decisions about a judge as a section of its page and description: each rule, its state, what would decide it.
+
+A page has at most one section of each kind, the newest; `with_section` and `with_markdown_section` put it there, into
+pages of earlier versions too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jrh_mlflow.measures.rules import State
+from jrh_mlflow.reports.html import render
+from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.numbers import amount_text
+from jrh_mlflow.reports.reliability import code, literal
+
+DecisionKind = Literal["gate", "until"]
+ANCHOR = "<!-- decisions -->"
+"""Where a page has its decisions; pages of earlier versions have none, and get them below their header."""
+_HEADER_END = "</header>\n"
+_HEADER = ["rule", "state", "reading", "from", "to", "n", "what would decide it"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecidedRule:
+    """One rule and what became of it."""
+
+    rule: str
+    state: State
+    estimate: float | None
+    low: float | None
+    """Ends of the interval that decided; None where there is none."""
+    high: float | None
+    n: str = ""
+    """On how much it stands, such as `120 calls, 10 tasks`."""
+    advice: str = ""
+    """What would decide it, or why nothing does; empty when it is decided."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecisionSection:
+    """What was decided about a judge at one time, by rules."""
+
+    kind: DecisionKind
+    heading: str
+    """Such as `Gate`."""
+    reason: str
+    """In one line: `failed: 1 of 3 rules fails`."""
+    rules: Sequence[DecidedRule]
+    notes: Sequence[str] = ()
+    when: str = ""
+    """Date and time with its zone."""
+    link: str = ""
+    """Where the run of the decision can be looked at: an address, or words where no server shows it."""
+
+
+def decided_rules(checks: Sequence[Mapping[str, Any]]) -> list[DecidedRule]:
+    """Spell the rows of `Gate.checks`: `rule, state, estimate, low, high, further_tasks`, and `n, n_clusters, reason`.
+
+    Example:
+        >>> row = {"rule": "x <= 1", "state": "undecided", "estimate": 0.9, "low": 0.7, "high": 1.1}
+        >>> decided_rules([{**row, "further_tasks": 14}])[0].advice
+        '14 further tasks like these would decide it'
+    """
+    return [
+        DecidedRule(
+            rule=str(row["rule"]),
+            state=row["state"],
+            estimate=row["estimate"],
+            low=row["low"],
+            high=row["high"],
+            n=_size_text(row),
+            advice=advice_text(row["state"], row.get("further_tasks"), row.get("reason")),
+        )
+        for row in checks
+    ]
+
+
+def advice_text(state: State, further_tasks: float | None, reason: str | None = None) -> str:
+    """Say what would decide an undecided rule, or why nothing does; of a decided one nothing but its reason.
+
+    Example:
+        >>> advice_text("undecided", 1), advice_text("undecided", None), advice_text("holds", 0)
+        ('1 further task like these would decide it', 'no number of further tasks like these would decide it', '')
+    """
+    told = (reason or "").strip().rstrip(".")
+    if state != "undecided":
+        return told
+    if further_tasks:
+        tasks = f"{int(further_tasks):,} further task{'' if further_tasks == 1 else 's'}"
+        return "; ".join(part for part in (told, f"{tasks} like these would decide it") if part)
+    return told or "no number of further tasks like these would decide it"
+
+
+def _size_text(row: Mapping[str, Any]) -> str:
+    n, clusters = row.get("n"), row.get("n_clusters")
+    parts = ([f"{int(n):,}"] if n is not None else []) + ([f"in {int(clusters):,} tasks"] if clusters else [])
+    return " ".join(parts)
+
+
+def section_html(section: DecisionSection) -> str:
+    """Render a section between the two comments by which it is found again; every text is escaped."""
+    begin, end = _marks(section.kind)
+    return f"{begin}\n{render('_decision.html', section=section)}{end}\n"
+
+
+def with_section(page: str, section: DecisionSection) -> str:
+    """Return a page with the section, in place of an older one of its kind; a page that is not ours as it is."""
+    begin, end = _marks(section.kind)
+    without = re.sub(rf"{re.escape(begin)}.*?{re.escape(end)}\n?", "", page, count=1, flags=re.DOTALL)
+    place = next((mark for mark in (f"{ANCHOR}\n", _HEADER_END) if mark in without), None)
+    if place is None:
+        return page
+    head, _, tail = without.partition(place)
+    return f"{head}{place}{section_html(section)}{tail}"
+
+
+def _marks(kind: DecisionKind) -> tuple[str, str]:
+    return f"<!-- {kind} -->", f"<!-- /{kind} -->"
+
+
+def section_markdown(section: DecisionSection) -> list[str]:
+    """Render a section; no heading of another section can be inside it."""
+    rows = []
+    for one in section.rules:
+        numbers = map(amount_text, (one.estimate, one.low, one.high))
+        rows.append([code(one.rule), one.state, *numbers, literal(one.n), literal(one.advice)])
+    lines = [_markdown_heading(section.kind), "", f"**{_line(section.reason)}.**", ""]
+    lines += [f"> {_line(note)}" for note in section.notes] + [""] * bool(section.notes)
+    seen = ", ".join(part for part in (section.when, section.link) if part)
+    return [*lines, *table(_HEADER, rows), "", *([f"Decided {_line(seen)}.", ""] if seen else [])]
+
+
+def with_markdown_section(markdown: str, section: DecisionSection) -> str:
+    """Return a datasheet with the section before all others, in place of an older one of its kind."""
+    head = re.escape(_markdown_heading(section.kind))
+    without = re.sub(rf"^{head}\n.*?(?=^### |\Z)", "", markdown, count=1, flags=re.DOTALL | re.MULTILINE)
+    first = re.search("^### ", without, flags=re.MULTILINE)
+    place = first.start() if first else len(without)
+    lines = "\n".join(section_markdown(section))
+    return f"{without[:place]}{lines}\n{without[place:]}"
+
+
+def _markdown_heading(kind: DecisionKind) -> str:
+    return {"gate": "### Gate", "until": "### Stopped when decided"}[kind]
+
+
+def _line(text: str) -> str:
+    return literal(" ".join(text.split()).rstrip("."))

@@ -1,0 +1,135 @@
+"""Decisions on a judge's page and in its description: the newest of each kind, in plain words, hostile text as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from jrh_mlflow.reports.decisions import (
+    ANCHOR,
+    DecidedRule,
+    DecisionSection,
+    decided_rules,
+    section_html,
+    section_markdown,
+    with_markdown_section,
+    with_section,
+)
+from tests.reports.test_comparison_page import HOSTILE, read
+
+CHECKS = [
+    {"rule": "dark_current <= 0.1", "state": "holds", "estimate": 0.02, "low": 0.0, "high": 0.08, "further_tasks": 0},
+    {"rule": "a >= 0.8", "state": "undecided", "estimate": 0.83, "low": 0.71, "high": 0.9, "further_tasks": 14},
+    {"rule": "b <= 0.2", "state": "fails", "estimate": 0.5, "low": 0.41, "high": 0.6, "further_tasks": 0},
+    {
+        "rule": "c <= 0.2",
+        "state": "undecided",
+        "estimate": None,
+        "low": 0.1,
+        "high": 0.7,
+        "further_tasks": None,
+        "reason": "withheld: 18 % of its calls were lost.",
+    },
+]
+
+ONE_SIDED = (("a <= 0.1", 0.03, None), ("cost/usd <= 1", 0.00042, 0.00042), ("b <= 1", None, None))
+
+
+def gate(**changes) -> DecisionSection:
+    facts = {
+        "kind": "gate",
+        "heading": "Gate",
+        "reason": "failed: 1 of 4 rules fails, 2 are undecided",
+        "rules": decided_rules(CHECKS),
+        "when": "2026-11-16 10:00 UTC",
+        "link": "https://mlflow.example/#/experiments/1/runs/2",
+    }
+    return DecisionSection(**{**facts, **changes})
+
+
+def words(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html))
+
+
+def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> None:
+    holds, open_one, fails, withheld = decided_rules(CHECKS)
+    assert (holds.advice, fails.advice) == ("", "")
+    assert open_one.advice == "14 further tasks like these would decide it"
+    assert withheld.advice == "withheld: 18 % of its calls were lost"
+    html = words(section_html(gate()))
+    assert "undecided: 14 further tasks like these would decide it" in html
+    assert "undecided: withheld: 18 % of its calls were lost" in html
+    assert "2026-11-16 10:00 UTC" in html
+
+
+def test_a_page_has_the_newest_gate_once_and_keeps_what_else_was_decided() -> None:
+    page = f"<header>\n</header>\n{ANCHOR}\n<p>rest</p>"
+    stopped = gate(kind="until", heading="Stopped when decided", reason="stopped early")
+    first = with_section(with_section(page, stopped), gate(reason="the first gate"))
+    second = with_section(first, gate(reason="the second gate"))
+    assert second.count("the second gate") == second.count("stopped early") == 1
+    assert "the first gate" not in second
+    assert second.endswith("<p>rest</p>")
+    assert with_section(second, gate(reason="the second gate")) == second
+
+
+def test_a_page_of_an_earlier_version_gets_its_gate_below_the_header() -> None:
+    page = "<header>\n<h1>old</h1>\n</header>\n<section>\nnumbers</section>"
+    shown = with_section(page, gate())
+    assert shown.index("</header>") < shown.index("failed: 1 of 4") < shown.index("numbers")
+
+
+def test_a_page_that_is_not_ours_stays_as_it_is() -> None:
+    assert with_section("<p>no header</p>", gate()) == "<p>no header</p>"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_of_rules_reasons_and_links_is_text(text: str) -> None:
+    rule = DecidedRule(rule=text, state="fails", estimate=0.5, low=None, high=None, n=text, advice=text)
+    section = gate(rules=[rule], reason=text, notes=[text], heading=text, when=text, link=f"https://{text}")
+    made = {tag for tag, _ in read(section_html(section)).tags}
+    assert made <= {tag for tag, _ in read(section_html(gate(notes=["a note"]))).tags}
+    assert text in "".join(read(section_html(section)).text)
+    assert with_section(with_section(f"{ANCHOR}\n", section), section).count("<section>") == 1
+    markdown = section_markdown(section)
+    assert sum(line.startswith("### ") for line in markdown) == 1
+    # What is left outside code spans cannot come to life.
+    assert "<" not in re.sub("`[^`]*`", "", "".join(markdown))
+
+
+def test_a_link_that_is_no_address_is_words() -> None:
+    assert "<a " not in section_html(gate(link="javascript:alert(1)"))
+    assert "run 12 in sqlite:///x.db" in section_html(gate(link="run 12 in sqlite:///x.db"))
+
+
+def test_a_bound_on_one_side_and_a_price_are_written_as_they_are() -> None:
+    rules = [replace(gate().rules[0], rule=name, low=low, high=high) for name, low, high in ONE_SIDED]
+    html = section_html(gate(rules=rules))
+    assert "[0.030, –]" in html
+    assert "[0.00042, 0.00042]" in html
+    assert "[–, –]" not in html
+
+
+def test_the_description_has_the_newest_gate_before_all_other_sections() -> None:
+    markdown = "# Judge\n\n**Profile:** calm.\n\n### Vacuum\n\n| a |\n| --- |\n\n### Rest\n\nend\n"
+    first = with_markdown_section(markdown, gate(reason="the first gate"))
+    second = with_markdown_section(first, gate(reason="the second gate"))
+    assert second.count("### Gate") == 1
+    assert "the first gate" not in second
+    assert second.index("calm") < second.index("the second gate") < second.index("### Vacuum")
+    assert second.endswith("### Rest\n\nend\n")
+    assert with_markdown_section(second, gate(reason="the second gate")) == second
+
+
+def test_a_description_without_sections_gets_its_gate_at_the_end() -> None:
+    shown = with_markdown_section("# Short\n", gate())
+    assert shown.startswith("# Short\n### Gate")
+    assert with_markdown_section(shown, gate()) == shown
+
+
+def test_a_gate_without_a_run_of_its_own_says_no_time_and_no_link() -> None:
+    plain = replace(gate(), when="", link="")
+    assert "Decided" not in section_html(plain)
+    assert not any("Decided" in line for line in section_markdown(plain))
