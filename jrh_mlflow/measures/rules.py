@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from jrh_mlflow.errors import RecipeError, suggest
 
@@ -46,6 +46,30 @@ class Rule:
     """The axis, also of `excluded/AXIS` and `AXIS - baseline`; of a cost its whole key."""
     op: Op
     limit: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RuleCheck:
+    """What one rule came to."""
+
+    rule: Rule
+    state: State
+    estimate: float | None
+    """None where there is no number: withheld, or not measured."""
+    low: float | None
+    """The interval that decided, or the bounds of a withheld axis; None: open, or not known."""
+    high: float | None
+    reason: str
+    """Why the state is what it is, in one line."""
+    further_tasks: int | None = None
+    """0 when decided; else after how many more tasks like these it would be; None where no number helps."""
+    n: int | None = None
+    """Units behind the estimate; None of facts that are no share."""
+    n_clusters: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data; the rule as its text."""
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"rule": self.rule.text}
 
 
 def parse_rule(text: str | Rule) -> Rule:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.comparison import Difference
+from jrh_mlflow.measures.rules import RuleCheck
 from jrh_mlflow.reports.numbers import withheld_text
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
@@ -51,6 +52,17 @@ def differences_frame(differences: Sequence[Difference]) -> pd.DataFrame:
     heads = [_DIFFERENCE.get(name, name) for name in _DIFFERENCES]
     rows = [[getattr(one, name) for name in _DIFFERENCES] for one in differences]
     return _frame([dict(zip(heads, row, strict=True)) for row in rows], columns=heads)
+
+
+_CHECK = {"rule": "str", "state": "str", **dict.fromkeys(("estimate", "low", "high"), "float64")}
+_CHECK |= {**dict.fromkeys(("further_tasks", "n", "n_clusters"), "Int64"), "reason": "str"}
+"""Columns of the checks of a gate and their types: a count that is missing is no NaN."""
+
+
+def checks_frame(checks: Sequence[RuleCheck]) -> pd.DataFrame:
+    """Return one row per rule of a gate: its state, what decided it, and what would."""
+    frame: pd.DataFrame = _frame([check.to_dict() for check in checks], columns=list(_CHECK)).astype(_CHECK)
+    return frame
 
 
 def frame_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

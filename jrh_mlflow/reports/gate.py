@@ -1,0 +1,93 @@
+"""A gate for people: its outcome in one line, and one row per rule in Markdown and on cards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from jrh_mlflow.measures.rules import RuleCheck, overall
+from jrh_mlflow.reports.cards import CardTable
+from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.reliability import literal
+from jrh_mlflow.reports.terminal import plain
+
+_SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
+_HEAD = ("", "rule", "state", "measured", "interval", "n", "tasks", "further tasks", "why")
+_MOST_NAMED = 3
+"""Rules that the line of the outcome names."""
+
+
+def gate_reason(checks: Sequence[RuleCheck], *, spelled: Callable[[str], str] = str) -> str:
+    """Say in one line what the rules came to; `spelled` writes the text of a rule."""
+    passed = overall([each.state for each in checks])
+    if passed:
+        return f"passed: {len(checks)} of {len(checks)} rules hold"
+    state = "undecided" if passed is None else "fails"
+    those = [each for each in checks if each.state == state]
+    named = "; ".join(
+        f"{spelled(each.rule.text)} ({measured_text(each)}{_needs(each)})" for each in those[:_MOST_NAMED]
+    )
+    more = f"; and {len(those) - _MOST_NAMED} more" if len(those) > _MOST_NAMED else ""
+    verb = "undecided" if passed is None else "failed"
+    return f"{verb}: {len(those)} of {len(checks)} rules: {named}{more}"
+
+
+def check_cells(checks: Sequence[RuleCheck]) -> CardTable:
+    """Show every rule with its state and what it was decided on."""
+    return CardTable(header=_HEAD, rows=[_row(each) for each in checks])
+
+
+def gate_markdown(checks: Sequence[RuleCheck], *, subject: str, notes: Sequence[str], facts: Mapping[str, str]) -> str:
+    """Render the outcome, what a reader must know, one row per rule, and what was read."""
+    state, _, told = gate_reason(checks, spelled=_code).partition(": ")
+    lines = [f"# Gate: {_line(subject)}", "", f"**{state.capitalize()}**: {told}", ""]
+    lines += [line for note in notes for line in (f"> {_line(note)}", "")]
+    rows = [[sign, _code(rule), *map(_line, others)] for sign, rule, *others in map(_row, checks)]
+    lines += table(_HEAD, rows)
+    lines += ["", *(f"- {_line(key)}: {_line(value)}" for key, value in facts.items())]
+    return "\n".join([*lines, ""])
+
+
+def measured_text(check: RuleCheck) -> str:
+    """Write what a rule was decided on: `0.12 [0.04, 0.27]`, a plain fact, or that there is no number."""
+    number = "no number" if check.estimate is None else f"{check.estimate:.4g}"
+    return f"{number} {_ends(check)}".strip()
+
+
+def _ends(check: RuleCheck) -> str:
+    if check.low is None and check.high is None:
+        return ""
+    if check.low == check.high == check.estimate:
+        return ""
+    low, high = ("–" if end is None else f"{end:.4g}" for end in (check.low, check.high))
+    return f"[{low}, {high}]"
+
+
+def _row(check: RuleCheck) -> list[str]:
+    counts = ["–" if count is None else f"{count:,}" for count in (check.n, check.n_clusters)]
+    number = "n/a" if check.estimate is None else f"{check.estimate:.4g}"
+    further = "–" if check.state != "undecided" or check.further_tasks is None else f"{check.further_tasks:,}"
+    return [
+        _SIGNS[check.state],
+        check.rule.text,
+        check.state,
+        number,
+        _ends(check) or "–",
+        *counts,
+        further,
+        check.reason,
+    ]
+
+
+def _needs(check: RuleCheck) -> str:
+    if check.state != "undecided" or check.further_tasks is None:
+        return ""
+    return f", decided after some {check.further_tasks:,} further tasks like these"
+
+
+def _line(text: str) -> str:
+    return literal(plain(text))
+
+
+def _code(text: str) -> str:
+    """Write a rule as code, so that its comparison stays readable; nothing in it can end the code."""
+    return f"`{plain(text).replace('`', chr(39))}`"
