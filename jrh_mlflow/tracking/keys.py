@@ -12,7 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from jrh_mlflow.measures.alignment import AlignmentReport
 from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.jury.jury import Cascade, JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
+from jrh_mlflow.measures.rules import State
 from jrh_mlflow.results import Datasheet, ReliabilityReport
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import OUTCOMES
@@ -57,6 +58,10 @@ TAG_TRIAL = "jrh.trial"
 TAG_CONFIGURATION = "jrh.configuration"
 TAG_ANSWERED_BY = "jrh.answered_by"
 """Models and systems that answered, where there was more than one."""
+TAG_GATE = "jrh.gate"
+"""Of a run that was gated: what its newest gate came to."""
+TAG_GATE_RUN = "jrh.gate_run"
+"""Of a run that was gated: the run of its newest gate."""
 TAG_NOTE = "mlflow.note.content"
 TAG_RUN_NAME = "mlflow.runName"
 TAG_PARENT = "mlflow.parentRunId"
@@ -131,6 +136,8 @@ CORRECTED_FOLDER = "corrected"
 """Of the run of an evaluation that is not ours: one file for each scorer that was corrected there."""
 ALIGNMENT_JSON = "alignment.json"
 ALIGNMENT_MARKDOWN = "alignment.md"
+GATE_JSON = "gate.json"
+GATE_MARKDOWN = "gate.md"
 JUDGE_FOLDER = "judge"
 """Of an alignment: the instructions of the judge before and after."""
 TABLES_FOLDER = "tables"
@@ -394,6 +401,17 @@ def comparison_points(contrasts: Contrasts) -> list[Point]:
             "compare/n_different": len(contrasts.different),
         }
     )
+
+
+def gate_points(states: Sequence[State], *, passed: bool | None) -> list[Point]:
+    """Spell a gate: how many rules hold, fail and are undecided, and 1 or 0 where it is decided.
+
+    Example:
+        >>> [point.key for point in gate_points(["holds", "undecided"], passed=None)]
+        ['gate/holds', 'gate/fails', 'gate/undecided']
+    """
+    counts = {f"gate/{state}": float(states.count(state)) for state in get_args(State)}
+    return known_points({**counts, "gate/passed": passed})
 
 
 def jury_points(report: JuryReport) -> list[Point]:

@@ -23,7 +23,7 @@ from jrh_mlflow.measures import axes
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.mlflow_server import DATABASE
 
-VERSION = 2
+VERSION = 3
 """Of the view below: raised with every change of it, so that experiments with an earlier one get the new one."""
 NAME = "Judges"
 KIND = "custom_model_development"
@@ -177,6 +177,7 @@ def _state() -> dict[str, Any]:
         "runDateAndNestInfo": 140,
         **{f"tags.`{keys.own_key(axis)}`": width for axis, width in READINGS.items()},
         f"tags.`{keys.own_key(keys.RELIABILITY_MEAN)}`": 135,
+        f"tags.`{keys.TAG_GATE}`": 200,
         f"metrics.`{keys.COST}`": 90,
         f"tags.`{keys.TAG_PROFILE}`": 420,
         f"params.`{keys.PARAM_CRITERION}`": 120,
@@ -241,6 +242,7 @@ def _description(experiment_id: str) -> str:
         "",
         *meanings,
         f"- `{keys.own_key(keys.RELIABILITY_MEAN)}`: mean accuracy over the tests of a reliability suite; 1 is right.",
+        f"- `{keys.TAG_GATE}`: what the newest `jrh gate` of the run came to.",
         "",
         "In brackets: the 95 % interval over tasks.",
     ]
