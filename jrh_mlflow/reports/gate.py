@@ -1,4 +1,4 @@
-"""A gate for people: its outcome in one line, and one row per rule in Markdown and on cards."""
+"""A gate for people: its outcome in one line, and one row per rule in Markdown, on cards and on a terminal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from jrh_mlflow.measures.rules import RuleCheck, overall
 from jrh_mlflow.reports.cards import CardTable
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.reliability import literal
-from jrh_mlflow.reports.terminal import plain
+from jrh_mlflow.reports.terminal import columns, plain, wrapped
 
+MARKDOWN_HEAD = "# Gate: "
+"""How the Markdown of a gate begins."""
 _SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 _HEAD = ("", "rule", "state", "measured", "interval", "n", "tasks", "further tasks", "why")
+_TERMINAL_HEAD = ("rule", "state", "measured [95 % by task]", "n", "tasks", "further tasks")
 _MOST_NAMED = 3
 """Rules that the line of the outcome names."""
 
@@ -39,12 +42,20 @@ def check_cells(checks: Sequence[RuleCheck]) -> CardTable:
 def gate_markdown(checks: Sequence[RuleCheck], *, subject: str, notes: Sequence[str], facts: Mapping[str, str]) -> str:
     """Render the outcome, what a reader must know, one row per rule, and what was read."""
     state, _, told = gate_reason(checks, spelled=_code).partition(": ")
-    lines = [f"# Gate: {_line(subject)}", "", f"**{state.capitalize()}**: {told}", ""]
+    lines = [f"{MARKDOWN_HEAD}{_line(subject)}", "", f"**{state.capitalize()}**: {told}", ""]
     lines += [line for note in notes for line in (f"> {_line(note)}", "")]
     rows = [[sign, _code(rule), *map(_line, others)] for sign, rule, *others in map(_row, checks)]
     lines += table(_HEAD, rows)
     lines += ["", *(f"- {_line(key)}: {_line(value)}" for key, value in facts.items())]
     return "\n".join([*lines, ""])
+
+
+def gate_lines(checks: Sequence[RuleCheck]) -> list[str]:
+    """Show a row for each rule, and below them why those that do not hold do not."""
+    rows = [[each.rule.text, each.state, measured_text(each), *_row(each)[5:8]] for each in checks]
+    open_ones = [each for each in checks if each.state != "holds"]
+    why = [line for each in open_ones for line in wrapped(each.state, f"{each.rule.text}: {each.reason}")]
+    return [*columns(_TERMINAL_HEAD, rows, left=2), "", *why]
 
 
 def measured_text(check: RuleCheck) -> str:

@@ -10,6 +10,7 @@ from jrh_mlflow.measures.rules import RuleCheck, overall
 from jrh_mlflow.reports.cards import Card, brief_run
 from jrh_mlflow.reports.frames import checks_frame
 from jrh_mlflow.reports.gate import check_cells, gate_markdown, gate_reason
+from jrh_mlflow.reports.junit import gate_junit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,10 +76,16 @@ class Gate:
 
     def to_markdown(self) -> str:
         """Return the outcome and one row per rule, as a pull request or a build shows them."""
-        return gate_markdown(self.results, subject=self.subject, notes=self._notes, facts=self.facts)
+        return gate_markdown(self.results, subject=self.subject, notes=self.shown_notes, facts=self.facts)
+
+    def to_junit(self) -> str:
+        """Return JUnit XML with one test case per rule; one that is undecided fails, or is skipped with `pass`."""
+        facts = {**self.facts, "outcome": self.reason, **({"logged": self.link} if self.link else {})}
+        return gate_junit(self.results, subject=self.subject, facts=facts, undecided_fails=self.undecided == "fail")
 
     @property
-    def _notes(self) -> list[str]:
+    def shown_notes(self) -> list[str]:
+        """What a reader must know first, and that an undecided gate is taken as passed."""
         taken = self.passed is None and self.undecided == "pass"
         return [*self.notes, *(["Undecided is taken as passed, as the policy says."] if taken else [])]
 
@@ -90,7 +97,7 @@ class Gate:
             title=f"Gate: {self.subject}",
             profile=self.reason,
             tables=[check_cells(self.results)],
-            notes=self._notes,
+            notes=self.shown_notes,
             facts=self.facts,
             links=[self.link] if self.link else [],
         ).to_html()
