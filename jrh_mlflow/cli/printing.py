@@ -85,12 +85,15 @@ def _title(one: Evaluation) -> str:
 
 
 def _about(one: Evaluation) -> list[str]:
-    """Return what stands below the numbers: profile, cost, what is withheld, what to know, where it is."""
+    """Return what stands below the numbers: profile, biases, cost, what is withheld, what to know, where it is."""
+    from jrh_mlflow.reports.findings import finding_lines
     from jrh_mlflow.reports.terminal import withheld_lines, wrapped
 
     notes = [line for note in _notes(one) for line in wrapped("note", note)]
+    found = finding_lines(one.sheet.estimates)
     return [
         *wrapped("profile", f"{one.sheet.profile}."),
+        *(line for state, told in found.items() for line in wrapped(f"bias {state}", f"{told}.")),
         *wrapped("cost", one.cost_text),
         *withheld_lines(one.sheet.withheld_readings),
         *notes,

@@ -176,6 +176,8 @@ class Axis:
     statistic: Statistic = "rate"
     direction: Literal["lower", "higher"] | None = None
     """Which is better, where one is."""
+    neutral: float | None = None
+    """What a judge without this bias reads; None where the number is no bias."""
     by_step: bool = False
     """A family over ladder steps."""
     step: Literal["delta", "level"] = "delta"
@@ -549,6 +551,7 @@ AXES: tuple[Axis, ...] = (
         hits=takes_side,
         meaning="Share of calls with nothing to judge that prefer a side all the same; 0 is right.",
         direction="lower",
+        neutral=0.0,
         headline=True,
         expected=True,
         shifted=True,
@@ -571,6 +574,7 @@ AXES: tuple[Axis, ...] = (
         hits=is_no_tie,
         meaning="Share of calls between two that meet the same requirements and are not called a tie; 0 is right.",
         direction="lower",
+        neutral=0.0,
         headline=True,
         expected=True,
         shifted=True,
@@ -584,6 +588,7 @@ AXES: tuple[Axis, ...] = (
         hits=same_content,
         meaning="Share of equal pairs in which one content wins in both orders: wording moves the judge; 0 is right.",
         direction="lower",
+        neutral=0.0,
         headline=True,
         column="stable",
         figure="stable\n(same content twice)",
@@ -594,6 +599,7 @@ AXES: tuple[Axis, ...] = (
         hits=same_slot,
         meaning="Share of equal pairs in which one slot wins in both orders: the place moves the judge; 0 is right.",
         direction="lower",
+        neutral=0.0,
         headline=True,
         column="positional",
         figure="positional\n(same slot twice)",
@@ -604,6 +610,7 @@ AXES: tuple[Axis, ...] = (
         hits=one_order,
         meaning="Share of equal pairs in which exactly one order is a preference; 0 is right.",
         direction="lower",
+        neutral=0.0,
         column="one-sided",
     ),
     _equal_pairs(
@@ -720,6 +727,7 @@ AXES: tuple[Axis, ...] = (
         statistic="value",
         meaning="How much more often the better is chosen where its words tell it; 0 is a judge that reads.",
         direction="lower",
+        neutral=0.0,
         column="reading gap δ=1",
     ),
     Axis(
@@ -740,6 +748,7 @@ AXES: tuple[Axis, ...] = (
         hits=chooses_padded,
         meaning="Share of calls that prefer the content with padding over the same content without; 0 is right.",
         direction="lower",
+        neutral=0.0,
         headline=True,
         figure="prefers padding",
     ),
@@ -796,6 +805,7 @@ AXES: tuple[Axis, ...] = (
         hits=same_slot,
         meaning="Share of real pairs in which one slot wins in both orders; 0 is right.",
         direction="lower",
+        neutral=0.0,
         column="positional",
         figure="natural pairs: positional",
     ),
@@ -831,6 +841,7 @@ AXES: tuple[Axis, ...] = (
         counting=levels.dark_current,
         meaning="Share of empty or blank responses that are passed: yes, or a score above the lowest; 0 is right.",
         direction="lower",
+        neutral=0.0,
         headline=True,
         column="dark current",
         figure="dark current\n(passes nothing)",
@@ -880,6 +891,7 @@ AXES: tuple[Axis, ...] = (
         statistic="value",
         meaning="How much better levels are separated where their words tell them; 0 is a judge that reads.",
         direction="lower",
+        neutral=0.0,
         column="reading gap δ=5",
     ),
     Axis(
@@ -912,6 +924,7 @@ AXES: tuple[Axis, ...] = (
         unit="pair",
         meaning="Share of contents that have a better answer with padding than without; 0 is right.",
         direction="lower",
+        neutral=0.0,
         headline=True,
         column="rewards padding",
         figure="rewards padding",
@@ -956,6 +969,7 @@ AXES: tuple[Axis, ...] = (
         name="confidence/accuracy_gap",
         label="mean confidence − accuracy",
         meaning="How much surer than right the judge is; 0 is calibrated, above 0 overconfident.",
+        neutral=0.0,
     ),
 )
 """In the order in which they are measured and shown."""

@@ -13,6 +13,7 @@ from jrh_mlflow.measures.axes import AXES, declared
 from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.reports.comparison import cell_rows, difference_cells
 from jrh_mlflow.reports.datasheet_page import PageRow, axis_row, page_row
+from jrh_mlflow.reports.findings import finding_lines
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import axes_by_reason
 from jrh_mlflow.reports.numbers import (
@@ -83,13 +84,13 @@ def datasheet_table(estimates: Mapping[str, Reading]) -> CardTable:
     for key, reading in main_readings(estimates).items():
         label, *cells = _cells(axis_row(key, reading), reading)
         rows.append([label, declared(key).stimuli.name.replace("_", " "), *cells])
-    return CardTable(header=["axis", "on", "reading", "95 % by task", "", "n", "left out"], rows=rows)
+    return CardTable(header=["axis", "on", "reading", "95 % by task", "", "detectable", "n", "left out"], rows=rows)
 
 
 def scores_table(scores: Mapping[str, Reading]) -> CardTable:
     """Show the score of each reliability test."""
     rows = [_cells(page_row(test, reading), reading) for test, reading in scores.items()]
-    return CardTable(header=["test", "score", "95 % by source", "", "n", "left out"], rows=rows)
+    return CardTable(header=["test", "score", "95 % by source", "", "detectable", "n", "left out"], rows=rows)
 
 
 def _cells(row: PageRow, reading: Reading) -> list[str | Whisker | None]:
@@ -97,7 +98,7 @@ def _cells(row: PageRow, reading: Reading) -> list[str | Whisker | None]:
     value, interval = row.value, row.interval
     if isinstance(reading, NotEstimable) and reading.bounds is not None:
         value, interval = "withheld", f"between {bounds_ends(reading.bounds)}"
-    return [row.label, value, interval, _whisker(reading), row.n, row.left_out]
+    return [row.label, value, interval, _whisker(reading), row.detectable, row.n, row.left_out]
 
 
 def main_readings(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
@@ -105,6 +106,11 @@ def main_readings(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
     keys = [axis.main_key for axis in AXES if axis.column or axis.figure]
     found = {key: estimates[key] for key in keys if key in estimates}
     return {key: one for key, one in found.items() if is_shown(one) or declared(key).unit == "curve"}
+
+
+def finding_notes(estimates: Mapping[str, Reading]) -> list[str]:
+    """Say which biases were found, and which would have been."""
+    return [f"Bias {state}: {line}." for state, line in finding_lines(estimates).items()]
 
 
 def missing_notes(estimates: Mapping[str, Reading]) -> list[str]:

@@ -7,10 +7,20 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from jrh_mlflow.measures.axes import EXPECTED, by_section, find, step_of
+from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.decisions import DecisionSection, with_section
+from jrh_mlflow.reports.findings import DETECTABLE_NOTE, finding_lines
 from jrh_mlflow.reports.html import data_uri, render
-from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, short_interval, source_ends, threshold_text
+from jrh_mlflow.reports.numbers import (
+    bounds_note,
+    is_shown,
+    missing_text,
+    number_text,
+    short_interval,
+    source_ends,
+    threshold_text,
+)
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.metric import DEFAULT
@@ -30,6 +40,8 @@ class PageRow:
     interval: str = ""
     """95 %, tasks as clusters where that is known; bounds have none."""
     n: str = ""
+    detectable: str = ""
+    """What a run like this would find in four of five cases."""
     bar: tuple[float, float] | None = None
     """From where to where the bar runs, for what lies between 0 and 1."""
     bounds: bool = False
@@ -98,6 +110,8 @@ def datasheet_page(
         worst=worst,
         max_excluded=max_excluded,
         bounds_note=bounds_note(estimates.values()),
+        findings=finding_lines(estimates),
+        detectable_note=DETECTABLE_NOTE,
     )
     return reduce(with_section, decisions, page)
 
@@ -129,23 +143,20 @@ def report_sections(
     base = estimates.get(f"{BASELINE}/{metric}")
     first: dict[str, Reading] = {"baseline (unperturbed)": base} if base is not None else {}
     scored = "Scores" if metric == DEFAULT else f"Scores (labelled tests: {metric})"
-    groups = {scored: first | {_words(test): reading for test, reading in scores.items()}, NO_ACCURACY: {}}
+    by_test = first | {_words(test): reading for test, reading in scores.items()}
+    groups = {scored: [page_row(label, one) for label, one in by_test.items() if is_shown(one)], NO_ACCURACY: []}
     for axis, reading in estimates.items():
         test, _, name = axis.partition("/")
+        heading, label = _words(test).capitalize(), _words(name or test)
         if name.startswith(AGREEMENT):
-            groups[NO_ACCURACY][f"{_words(test)} ({name.removeprefix(AGREEMENT)})"] = reading
-        else:
-            groups.setdefault(_words(test).capitalize(), {})[_words(name or test)] = reading
+            heading, label = NO_ACCURACY, f"{_words(test)} ({name.removeprefix(AGREEMENT)})"
+        groups.setdefault(heading, []).extend([page_row(label, reading, key=axis)] if is_shown(reading) else [])
     for kind, named in (("Rubric", rubrics or {}), ("Category", categories)):
         for name, readings in named.items():
-            groups[f"{kind} {name}"] = {_words(axis): reading for axis, reading in readings.items()}
+            groups[f"{kind} {name}"] = [page_row(_words(axis), one) for axis, one in readings.items() if is_shown(one)]
     return [
-        PageSection(
-            heading=heading,
-            rows=[page_row(label, one) for label, one in readings.items() if is_shown(one)],
-            folded=heading not in (scored, NO_ACCURACY),
-        )
-        for heading, readings in groups.items()
+        PageSection(heading=heading, rows=rows, folded=heading not in (scored, NO_ACCURACY))
+        for heading, rows in groups.items()
     ]
 
 
@@ -153,14 +164,14 @@ def axis_row(key: str, reading: Reading) -> PageRow:
     """Spell a reading of a datasheet under the name of its axis, a step of a family with its step."""
     axis = find(key)
     if axis is None or key.startswith(EXPECTED):
-        return page_row(_words(key), reading)
+        return page_row(_words(key), reading, key=key)
     name = _words(axis.name.removeprefix("pointwise/"))
     label = f"{axis.step} {step_of(key):g}: {name}" if axis.by_step else axis.label
-    return replace(page_row(label, reading), meaning=axis.meaning)
+    return replace(page_row(label, reading, key=key), meaning=axis.meaning)
 
 
-def page_row(label: str, reading: Reading) -> PageRow:
-    """Spell a reading under a label."""
+def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:
+    """Spell a reading under a label; the key of its axis says whether it is a bias."""
     lost = ", ".join(f"{name} {count}" for name, count in reading.left_out.items() if count)
     left_out = f"{reading.excluded:,} ({lost})" if lost else f"{reading.excluded:,}"
     if isinstance(reading, NotEstimable):
@@ -174,6 +185,7 @@ def page_row(label: str, reading: Reading) -> PageRow:
         interval=short_interval(*source_ends(reading)),
         n=f"{reading.n:,} {unit}{'' if reading.n == 1 else 's'}",
         left_out=left_out,
+        detectable=number_text(detectable(key, reading)),
         bar=(0.0, reading.value) if reading.statistic == "rate" and reading.numerator is not None else None,
     )
 

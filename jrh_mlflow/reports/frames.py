@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.comparison import Difference
+from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.rules import RuleCheck
 from jrh_mlflow.reports.numbers import withheld_text
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -19,21 +20,25 @@ _DIFFERENCE = {"value": "difference", "p_cluster": "p", "p_holm": "p_adjusted", 
 _DIFFERENCES = ("axis", "a", "b", "value", "low", "high", "n", "n_clusters", "p_cluster", "p_holm", "different")
 
 
-def reading_columns(reading: Reading) -> dict[str, Any]:
-    """Spell a reading as columns: value, n, what was left out, both intervals and the method; or why there is none."""
+def reading_columns(reading: Reading, *, axis: str = "") -> dict[str, Any]:
+    """Spell a reading as columns: value, n, what was left out, both intervals and the method; or why there is none.
+
+    Under the name of its axis a bias says how large it must be to be found; see `measures.findings.detectable`.
+    """
     known = reading if isinstance(reading, Estimate) else None
     return {
         "value": known and known.value,
         "n": reading.n,
         "excluded": reading.excluded,
         **{name: known and getattr(known, name) for name in _ENDS},
+        "detectable": detectable(axis, reading),
         "reason": None if isinstance(reading, Estimate) else withheld_text(reading),
     }
 
 
 def readings_frame(readings: Mapping[str, Reading]) -> pd.DataFrame:
     """Return one row per axis, in the order of the readings."""
-    return _frame([{"axis": axis, **reading_columns(reading)} for axis, reading in readings.items()])
+    return _frame([{"axis": axis, **reading_columns(reading, axis=axis)} for axis, reading in readings.items()])
 
 
 def shifts_frame(shifts: Mapping[str, Mapping[str, Reading]]) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Axis, by_section, by_step, declared
+from jrh_mlflow.reports.findings import finding_lines
 from jrh_mlflow.reports.numbers import (
     bounds_note,
     interval_text,
@@ -35,7 +36,7 @@ def datasheet_markdown(
     if note:
         lines += [f"> {note}", ""]
     # First, because a description that is too long is cut at its end.
-    lines += [f"**Profile:** {profile}.", "", *bounds_note(estimates.values())]
+    lines += [f"**Profile:** {profile}.", "", *bias_lines(estimates), *bounds_note(estimates.values())]
     for heading, keys in by_section(estimates).items():
         if heading != CONFIDENCE.section:
             lines += _section(heading, {key: estimates[key] for key in keys})
@@ -51,6 +52,12 @@ def datasheet_markdown(
         "",
     ]
     return "\n".join(lines)
+
+
+def bias_lines(estimates: Mapping[str, Reading]) -> list[str]:
+    """Say which biases were found, and how large the others would have had to be; names of tests are not escaped."""
+    found = finding_lines(estimates)
+    return [part for state, line in found.items() for part in (f"**Bias {state}:** {line}.", "")]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
 from jrh_mlflow.perturb import expectation_of, score_name
-from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, axes_by_reason, confidence_lines, table
-from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, short_interval, with_interval
+from jrh_mlflow.reports.findings import DETECTABLE_NOTE
+from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, axes_by_reason, bias_lines, confidence_lines, table
+from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, number_text, short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
 from jrh_mlflow.scoring.expectations import USUAL
@@ -45,7 +47,8 @@ def report_markdown(
     head = [f"# {title}", ""]
     if note:
         head += [f"> {note}", ""]
-    head += [f"**Profile:** {literal(report.profile)}.", "", *_headline(report), *_across(report)]
+    head += [f"**Profile:** {literal(report.profile)}.", ""]
+    head += [*map(literal, bias_lines(report.estimates)), *_headline(report), *_across(report)]
     tail = [*_missing(report.estimates), *_ending(report)]
     room = MAX_DESCRIPTION - _length([*head, *tail])
     body = _fitting(_details(report), room=room)
@@ -103,9 +106,21 @@ def _headline(report: ReliabilityReadings) -> list[str]:
             continue
         others = [_value(report.estimates.get(f"{test}/{axis}")) for axis in ("consistency", "moved", "pass")]
         chosen = [_metric_cell(report.estimates.get(f"{test}/{metric}"))] if metric != DEFAULT else []
-        rows.append([code(test), *chosen, with_interval(accuracy), *others, str(accuracy.n), str(accuracy.excluded)])
+        found = number_text(detectable(f"{test}/accuracy", accuracy))
+        counts = [found, str(accuracy.n), str(accuracy.excluded)]
+        rows.append([code(test), *chosen, with_interval(accuracy), *others, *counts])
     chosen = [f"{report.metric_text} [95 % by source], n"] if metric != DEFAULT else []
-    header = ["test", *chosen, "accuracy [95 % by source]", "consistent", "moved", "pass", "n calls", "left out"]
+    header = [
+        "test",
+        *chosen,
+        "accuracy [95 % by source]",
+        "consistent",
+        "moved",
+        "pass",
+        "detectable",
+        "n calls",
+        "left out",
+    ]
     return [*table(header, rows), ""] if rows else []
 
 
@@ -248,7 +263,7 @@ def _ending(report: ReliabilityReadings) -> list[str]:
         f"Calls: {sum(report.outcomes.values())} ({ended}). Labels: {labels}.",
         "",
         "Consistent and moved compare with the judge's own answer to the unperturbed item. Intervals are 95 % with "
-        "sources as clusters. Unparsed and failed calls are in no denominator.",
+        f"sources as clusters. Unparsed and failed calls are in no denominator. {DETECTABLE_NOTE}",
         "",
         *bounds_note(report.estimates.values()),
     ]

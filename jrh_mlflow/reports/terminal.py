@@ -9,6 +9,7 @@ from typing import Any
 
 from jrh_mlflow.measures.axes import AXES, Axis, by_step
 from jrh_mlflow.measures.comparison import Contrasts
+from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import ReliabilityReadings
 from jrh_mlflow.reports.comparison import axis_text
 from jrh_mlflow.reports.numbers import (
@@ -119,8 +120,11 @@ def report_lines(report: ReliabilityReadings) -> list[str]:
     """Show a row for each reliability test, and the mean over them."""
     accuracy = report.estimates.get(f"{BASELINE}/{report.metric}")
     scores = {**({} if accuracy is None else {BASELINE: accuracy}), **report.scores}
-    rows = [[name, *_cells(reading)] for name, reading in scores.items()]
-    table = columns(["test", "score [95 % by source]", "n", "left out"], rows) if rows else []
+    rows = []
+    for name, reading in scores.items():
+        score, *counts = _cells(reading)
+        rows.append([name, score, number_text(detectable(name, reading)), *counts])
+    table = columns(["test", "score [95 % by source]", "detectable", "n", "left out"], rows) if rows else []
     mean, least, most = (report.summary[name] for name in ("mean", "min", "max"))
     if mean is None:
         return [*table, "", "Mean over tests: n/a, no test has a number."]

@@ -12,6 +12,7 @@ import pandas as pd
 from jrh_mlflow.measures.axes import headline_axes
 from jrh_mlflow.measures.confidence import confidence_axes
 from jrh_mlflow.measures.datasheet import datasheet_axes
+from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.levels import level_table
 from jrh_mlflow.measures.pointwise_datasheet import level_axes, level_profile
 from jrh_mlflow.measures.profile import preference_kinds, profile_line
@@ -29,6 +30,7 @@ from jrh_mlflow.reports.cards import (
     brief_readings,
     brief_sheet,
     datasheet_table,
+    finding_notes,
     missing_notes,
     scores_table,
 )
@@ -104,8 +106,8 @@ class Datasheet:
         return datasheet_markdown(self.estimates, profile=self.profile, outcomes=self.outcomes, title=title, note=note)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        return plain_fields(self)
+        """Return plain JSON-ready data; each estimate says what would have been found."""
+        return _with_detectable(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,14 +173,23 @@ class ReliabilityReport(ReliabilityReadings):
         return report_markdown(self, title=title, note=note, worst=worst)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready data."""
-        data = plain_fields(self)
+        """Return plain JSON-ready data; each estimate says what would have been found."""
+        data = _with_detectable(self)
         by_accuracy = ("metric", "lower_is_better") if self.metric == DEFAULT else ()
         left_out = {*by_accuracy, *(name for name in ("categories", "rubrics") if not data[name])}
         return {name: value for name, value in data.items() if name not in left_out}
 
 
 Report = Datasheet | ReliabilityReport
+
+
+def _with_detectable(sheet: Report) -> dict[str, Any]:
+    """Return the fields of a sheet, each of its estimates with what it would have taken to be found."""
+    data = plain_fields(sheet)
+    for axis, reading in sheet.estimates.items():
+        if isinstance(reading, Estimate):
+            data["estimates"][axis]["detectable"] = detectable(axis, reading)
+    return data
 
 
 def _numbers(estimates: Mapping[str, Reading], wanted: Iterable[str]) -> dict[str, Estimate]:
@@ -202,7 +213,7 @@ def sheet_card(
         title=title,
         profile=sheet.profile,
         tables=tables,
-        notes=[*notes, *missing_notes(sheet.estimates)],
+        notes=[*notes, *finding_notes(sheet.estimates), *missing_notes(sheet.estimates)],
         facts={"calls": f"{sum(sheet.outcomes.values()):,} ({ended})", **facts},
         links=links,
     )

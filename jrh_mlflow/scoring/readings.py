@@ -27,6 +27,8 @@ from jrh_mlflow.stats.agreement import (
 
 AGREEMENT = "agreement_"
 """Before the source of a label, in the name of an axis: agreement with it is no accuracy."""
+CONSISTENCY = "consistency"
+"""Of a test that must not change an answer: share of answers that it did not change; 1 is right."""
 
 
 def accuracy(calls: PointTable, name: str) -> Counted:
@@ -69,9 +71,9 @@ def baseline_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     other = paired.where(
         np.asarray((paired.label != paired.base_label) & (paired.label != "") & (paired.base_label != ""))
     )
-    both = {"consistency": kept, "moved": other} if len(other.test) else {"consistency": kept}
+    both = {CONSISTENCY: kept, "moved": other} if len(other.test) else {CONSISTENCY: kept}
     if len(other.test) and not len(kept.test):
-        del both["consistency"]
+        del both[CONSISTENCY]
     several = calls.n_bases > 1
     if several.any():
         reason = f"{int(several.sum())} {name} calls have several baseline items: which is the original is not known"
@@ -82,7 +84,7 @@ def baseline_axes(calls: PointTable, name: str) -> dict[str, Reading]:
 def _compared(calls: PointTable, what: str, axis: str) -> Reading:
     units, verdicts = calls.paired(what), (calls.outcome == "verdict") & (calls.base_outcome == "verdict")
     same = calls.answer == calls.base_answer
-    hits = np.asarray(verdicts & (same if axis == "consistency" else ~same))
+    hits = np.asarray(verdicts & (same if axis == CONSISTENCY else ~same))
     abstains = (calls.outcome == "abstain") | (calls.base_outcome == "abstain")
     return Counted(units=units, hits=hits, can_hit=np.where(units.usable, hits, ~abstains)).reading
 

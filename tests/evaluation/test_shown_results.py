@@ -212,7 +212,7 @@ def test_a_frame_has_one_row_per_axis_with_all_that_belongs_to_a_number(results,
     frame = result.to_frame()
     assert list(frame["axis"]) == list(sheet.estimates)
     columns = ["value", "n", "excluded", "ci_low", "ci_high", "cluster_low", "cluster_high", "n_clusters", "method"]
-    assert list(frame.columns) == ["axis", *columns, "reason"]
+    assert list(frame.columns) == ["axis", *columns, "detectable", "reason"]
     for row in frame.to_dict("records"):
         reading = sheet.estimates[row["axis"]]
         known = isinstance(reading, jrh.Estimate)

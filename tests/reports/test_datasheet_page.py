@@ -59,7 +59,7 @@ def cells(html: str) -> dict[str, list[str]]:
 
 def test_a_number_stands_beside_its_interval_by_task_its_n_and_what_was_left_out() -> None:
     html = page(sheet(dark_current=estimate()))
-    assert cells(html)["dark current"] == ["0.250", "[0.11, 0.42]", "120 calls", "7 (unparsed 5, error 2)"]
+    assert cells(html)["dark current"] == ["0.250", "[0.11, 0.42]", "0.126", "120 calls", "7 (unparsed 5, error 2)"]
     assert 'style="width:25.0%"' in html
     assert "$0.12" in html
     assert cells(html)["error"] == ["7", "7.0&nbsp;%"]
