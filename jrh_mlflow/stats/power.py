@@ -49,7 +49,7 @@ def detectable_share(n_clusters: int, *, power: float = POWER) -> float:
     """
     if n_clusters < 1:
         raise ValueError(f"There must be a cluster, but got {n_clusters=}.")
-    return 1 - (1 - _share(power, "power")) ** (1 / n_clusters)
+    return 1 - math.pow(1 - _share(power, "power"), 1 / n_clusters)
 
 
 def detectable_difference(
