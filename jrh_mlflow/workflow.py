@@ -29,7 +29,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.options import GenerationSettings, RunOptions
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import item_id
-from jrh_mlflow.recipe import beside, generation_from, known_keys, read_yaml, recipe_judge
+from jrh_mlflow.recipe import beside, generation_from, recipe_judge
 from jrh_mlflow.resolve import journal_at, load_suite, may_exist
 from jrh_mlflow.review import serve
 from jrh_mlflow.review.decided import decide_from
@@ -38,6 +38,7 @@ from jrh_mlflow.suites.suite import ITEMS_FILE, Suite, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.outbox import JudgeFacts, outbox_key
 from jrh_mlflow.tracking.read import FinishedStep, finished_step
+from jrh_mlflow.yaml_files import known_keys, read_yaml
 
 Say = Callable[[str], object]
 

@@ -21,7 +21,7 @@ PACKAGE = "jrh_mlflow"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "plugins"),
-    ("text", "home", "outputs", "progress", "schema"),
+    ("text", "home", "outputs", "progress", "schema", "yaml_files"),
     ("options",),
     ("stats",),
     ("scoring",),

@@ -24,10 +24,11 @@ from jrh_mlflow.judges.rendering import BUILT_IN
 from jrh_mlflow.measures.composite import calls_per_decision, checked_policy
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.options import JudgeOptions
-from jrh_mlflow.recipe import beside, judge_from_text, known_keys, read_yaml
+from jrh_mlflow.recipe import beside, judge_from_text
 from jrh_mlflow.schema.criteria import criterion
 from jrh_mlflow.sweeps.goals import COST, RELIABILITY, Constraint, checked_objectives, read_constraint
 from jrh_mlflow.text import given_text
+from jrh_mlflow.yaml_files import known_keys, read_yaml
 
 Choice = dict[str, Any]
 JudgeOf = Callable[[Choice], object]

@@ -18,11 +18,11 @@ from jrh_mlflow.perturb.additions import asked_for
 from jrh_mlflow.perturb.agents import violation_label
 from jrh_mlflow.perturb.error_injection import ErrorInjection
 from jrh_mlflow.perturb.label_flip import LabelFlip
-from jrh_mlflow.recipe import read_yaml
 from jrh_mlflow.schema.items import MEANINGS, Answers, Item, Labels, Seed, bare_question, meanings_in
 from jrh_mlflow.suites.labels import about_labels, labels_from_text, read_labels
 from jrh_mlflow.suites.responses import dataset_sha256
 from jrh_mlflow.suites.suite import item_line, read_item
+from jrh_mlflow.yaml_files import read_yaml
 
 HARM = {"0": "not harmful", "1": "harmful"}
 
