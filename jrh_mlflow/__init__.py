@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.evaluation.criterion_shift import criterion_shift as criterion_shift
     from jrh_mlflow.evaluation.evaluate import Evaluation as Evaluation
     from jrh_mlflow.evaluation.evaluate import evaluate as evaluate
+    from jrh_mlflow.evaluation.gate import gate as gate
     from jrh_mlflow.evaluation.jury import Jury as Jury
     from jrh_mlflow.evaluation.jury import jury as jury
     from jrh_mlflow.generation.generate import generate as generate
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.results import Datasheet as Datasheet
     from jrh_mlflow.results import ReliabilityReport as ReliabilityReport
     from jrh_mlflow.results import measure as measure
+    from jrh_mlflow.results.gate import Gate as Gate
     from jrh_mlflow.schema.estimates import Estimate as Estimate
     from jrh_mlflow.schema.estimates import NotEstimable as NotEstimable
     from jrh_mlflow.schema.presentation import Answer as Answer
@@ -57,6 +59,7 @@ _HOMES = {
     "Datasheet": "results",
     "Estimate": "schema.estimates",
     "Evaluation": "evaluation.evaluate",
+    "Gate": "results.gate",
     "Generator": "generation.writers",
     "JrhError": "errors",
     "Jury": "evaluation.jury",
@@ -75,6 +78,7 @@ _HOMES = {
     "datasheet_suite": "suites",
     "evaluate": "evaluation.evaluate",
     "from_mlflow": "tracking.scorers",
+    "gate": "evaluation.gate",
     "generate": "generation.generate",
     "jury": "evaluation.jury",
     "load_suite": "resolve",

@@ -104,6 +104,12 @@ CPU_SECONDS = "time/cpu_seconds"
 RELIABILITY_MEAN = "reliability/mean"
 RELIABILITY_MIN = "reliability/min"
 
+COST_PER_ACCURACY_POINT = "cost/usd_per_accuracy_point"
+SUMMED = {COST: "cost_usd", INPUT_TOKENS: "input_tokens", OUTPUT_TOKENS: "output_tokens"}
+"""Sums over calls, and the column they are of: where it has gaps the sum is a lower bound."""
+SPENT = (*SUMMED, COST_PER_1K_CALLS, COST_PER_ACCURACY_POINT, SECONDS, CPU_SECONDS)
+"""What an evaluation spent, where it is known."""
+
 _ALWAYS = (COST, COST_PER_1K_CALLS, UNKNOWN_COSTS, CALLS_TOTAL, CALLS_UNPARSED, CALLS_ERROR, SECONDS)
 """Headline metrics of every evaluation."""
 _SHIFT = "criterion_shift/"
@@ -307,7 +313,7 @@ def call_points(calls: pd.DataFrame, *, seconds: float, cpu_seconds: float | Non
 
 def price_points(usd_per_point: float | None) -> list[Point]:
     """What a percentage point of accuracy costs, where it is known."""
-    return known_points({"cost/usd_per_accuracy_point": usd_per_point})
+    return known_points({COST_PER_ACCURACY_POINT: usd_per_point})
 
 
 def known_total(calls: pd.DataFrame, column: str) -> float | None:

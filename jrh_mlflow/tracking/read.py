@@ -52,6 +52,8 @@ class LoggedRun:
     suite: Suite
     calls: pd.DataFrame
     params: Mapping[str, str]
+    metrics: Mapping[str, float]
+    """Those that are metrics of the MLflow run."""
     truncated: str | None
     """Why calls are missing, or None."""
     experiment: str
@@ -85,7 +87,11 @@ class RunSuite:
 
 
 def load_runs(
-    runs: Sequence[str], *, tracking_uri: str | None = None, stores: Mapping[str, str] | None = None
+    runs: Sequence[str],
+    *,
+    tracking_uri: str | None = None,
+    stores: Mapping[str, str] | None = None,
+    purpose: str = "compared",
 ) -> list[LoggedRun]:
     """Load evaluations by run id, `runs:/<id>`, or the first eight or more digits of an id.
 
@@ -95,6 +101,7 @@ def load_runs(
         runs: The evaluations.
         tracking_uri: MLflow store; the active one when None.
         stores: Run to its store, for those that are in another one.
+        purpose: What is to be done with them, for errors.
 
     Raises:
         RecipeError: when a run is named twice, does not exist, is no evaluation, or did not finish.
@@ -111,7 +118,7 @@ def load_runs(
     loaded = []
     for run, uri in zip(found, places, strict=True):
         with reading_client(uri) as client:
-            loaded.append(_load(client, run, uri))
+            loaded.append(_load(client, run, uri, purpose))
     return _distinguished(loaded)
 
 
@@ -282,8 +289,8 @@ def _runs(client: MlflowClient, kind: str, experiments: Sequence[str]) -> Iterat
     )
 
 
-def _load(client: MlflowClient, run: Run, uri: str) -> LoggedRun:
-    _check(run)
+def _load(client: MlflowClient, run: Run, uri: str, purpose: str) -> LoggedRun:
+    _check(run, purpose)
     tags, run_id = run.data.tags, str(run.info.run_id)
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
@@ -300,17 +307,31 @@ def _load(client: MlflowClient, run: Run, uri: str) -> LoggedRun:
         suite=suite,
         calls=calls,
         params=dict(run.data.params),
+        metrics=dict(run.data.metrics),
         truncated=tags.get(keys.TAG_TRUNCATED),
         experiment=str(client.get_experiment(run.info.experiment_id).name),
         link=run_link(uri, run.info.experiment_id, run_id),
     )
 
 
-def _check(run: Run) -> None:
+_WHICH = {
+    "criterion_shift": " Its arms are such: name one of the nested runs.",
+    "sweep": " Its trials are such: name one of the nested runs.",
+    "compare": " The runs that it compares are such: its param compare.runs names them.",
+    "jury": " The judges of its panel are such: its param jury.runs names them.",
+    "gate": " Name the run that it gated.",
+    "generate": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
+    "review": " Judge its suite first: `jrh evaluate --suite runs:/ID/suite`.",
+}
+"""Where the evaluations behind a run of another kind are."""
+
+
+def _check(run: Run, purpose: str) -> None:
     run_id, kind = run.info.run_id, run.data.tags.get(keys.TAG_KIND)
     if kind != "evaluate":
         what = "was not logged by jrh" if kind is None else f"is of kind {kind}"
-        raise RecipeError(f"Run {run_id} ({run.info.run_name}) {what}: only evaluations can be compared.")
+        which = _WHICH.get(str(kind), " Name a run of `jrh evaluate`.").replace("ID", run_id)
+        raise RecipeError(f"Run {run_id} ({run.info.run_name}) {what}: only evaluations can be {purpose}.{which}")
     if run.info.status != "FINISHED":
         raise RecipeError(f"Run {run_id} ({run.info.run_name}) is {run.info.status}, not FINISHED: run it again.")
 

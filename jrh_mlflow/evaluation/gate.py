@@ -1,0 +1,193 @@
+"""`jrh.gate`: whether a logged judge meets what is required of it, or the evidence is not enough to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+from jrh_mlflow.errors import RecipeError, check_known
+from jrh_mlflow.evaluation.compare import check_same_suite, run_id_of
+from jrh_mlflow.evaluation.evaluate import Evaluation
+from jrh_mlflow.evaluation.rule_checks import JudgeCalls, check_rules
+from jrh_mlflow.measures.rules import COSTS, Rule, parse_rules
+from jrh_mlflow.results import usd_per_accuracy_point
+from jrh_mlflow.results.gate import Gate, Undecided
+from jrh_mlflow.schema.estimates import Ends, Estimate, Reading
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
+from jrh_mlflow.yaml_files import known_keys, read_yaml
+
+Rules = str | Rule | Iterable[str | Rule]
+_POLICY = ("require", "baseline", "undecided")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What is required, as a file says it."""
+
+    require: tuple[Rule, ...] = ()
+    baseline: str | None = None
+    undecided: Undecided = "fail"
+
+
+def gate(
+    run: str | Evaluation,
+    require: Rules = (),
+    *,
+    policy: str | Path | Mapping[str, object] | None = None,
+    baseline: str | Evaluation | None = None,
+    undecided: Undecided | None = None,
+    tracking_uri: str | None = None,
+) -> Gate:
+    """Check a logged evaluation against rules: each holds, fails or is undecided.
+
+    A rule is decided by the end of the interval by task that faces its limit, so that a judge exactly at the limit is
+    decided wrongly in at most 5 % of evaluations; where the interval holds the limit it is undecided, and the gate says
+    how many further tasks like the present ones would decide it.
+
+    Args:
+        run: An `Evaluation`, a run id, `runs:/<id>`, or a unique beginning of an id.
+        require: One rule or several: `dark_current <= 0.1`, `excluded/dark_current <= 0.02`, `cost/usd <= 2`,
+            `dark_current - baseline <= 0.05`.
+        policy: A YAML file (or its content) with `require`, `baseline` and `undecided`; rules of both are required.
+        baseline: The run that rules of the form `AXIS - baseline` compare with, on the same suite; that of the policy
+            when None.
+        undecided: What an undecided gate is taken for in `bool(gate)` and exit codes, `fail` or `pass`; that of the
+            policy, else `fail`, when None.
+        tracking_uri: MLflow store of run ids; that of the evaluation, else the active one, when None.
+
+    Raises:
+        RecipeError: for what is no rule, an axis that the run does not have, a run that is no finished evaluation, a
+            baseline that is missing, the same run or on another suite.
+        TrackingError: when MLflow cannot be reached.
+    """
+    wanted = _joined(require, read_policy(policy), baseline=run_id_of(baseline) if baseline is not None else None)
+    if undecided is not None:
+        check_known("value of `undecided`", undecided, get_args(Undecided))
+        wanted = replace(wanted, undecided=undecided)
+    judged = _loaded(run, tracking_uri)
+    other = _baseline(judged, baseline if isinstance(baseline, Evaluation) else wanted.baseline, tracking_uri, wanted)
+    runs = [judged] if other is None else [judged, other]
+    calls, *others = map(judge_calls, runs)
+    checks = check_rules(
+        wanted.require, calls, baseline=others[0] if others else None, costs=known_costs(judged, calls.readings)
+    )
+    return Gate(
+        results=checks,
+        subject=f"{judged.judge} on {judged.suite.name}",
+        gated_run=judged.run_id,
+        baseline_run=other.run_id if other else None,
+        undecided=wanted.undecided,
+        simulated=any(each.simulated for each in runs),
+        notes=tuple(run_notes(runs)),
+        facts=_facts(judged, other),
+    )
+
+
+def read_policy(policy: str | Path | Mapping[str, object] | None) -> Policy:
+    """Read a policy.
+
+    Raises:
+        RecipeError: when it cannot be read, or something in it is not known or no rule, naming the file.
+    """
+    if policy is None:
+        return Policy()
+    where, written = ("The policy", policy) if isinstance(policy, Mapping) else (str(policy), read_yaml(Path(policy)))
+    found = known_keys(written, _POLICY, where=where)
+    try:
+        return Policy(
+            require=_rules(found.get("require") or ()),
+            baseline=_named_run(found.get("baseline")),
+            undecided=_undecided(found.get("undecided", "fail")),
+        )
+    except RecipeError as error:
+        raise RecipeError(f"{where}: {error}") from error
+
+
+def _rules(written: object) -> tuple[Rule, ...]:
+    if isinstance(written, str | Rule) or (isinstance(written, Iterable) and not isinstance(written, Mapping)):
+        return parse_rules(written)
+    raise RecipeError(
+        f"`require` is a list of rules, but got {written!r}. Write one rule per line: `- dark_current <= 0.1`."
+    )
+
+
+def _named_run(written: object) -> str | None:
+    # YAML takes an id of digits for a number; one like 1234e567 is no longer what was written.
+    if isinstance(written, float):
+        raise RecipeError("`baseline` reads as a number. Put the run id in quotes.")
+    return None if written is None else run_id_of(str(written) if type(written) is int else written)
+
+
+def _undecided(written: object) -> Undecided:
+    check_known("value of `undecided`", str(written), get_args(Undecided))
+    return "pass" if written == "pass" else "fail"
+
+
+def _joined(require: Rules, policy: Policy, *, baseline: str | None) -> Policy:
+    """Join what is required here and in the policy, and refuse what cannot be checked."""
+    rules = parse_rules([*_rules(require), *policy.require])
+    if not rules:
+        raise RecipeError("Nothing is required. Give `require` (--require) or a policy, such as 'dark_current <= 0.1'.")
+    baseline = baseline or policy.baseline
+    needs = [rule.text for rule in rules if rule.kind == "baseline"]
+    if needs and baseline is None:
+        raise RecipeError(f"The rule {needs[0]!r} needs a baseline. Name its run with `baseline` (--baseline).")
+    return replace(policy, require=rules, baseline=baseline)
+
+
+def _loaded(run: str | Evaluation, tracking_uri: str | None) -> LoggedRun:
+    uri = run.tracking_uri if isinstance(run, Evaluation) and run.tracking_uri else tracking_uri
+    (loaded,) = load_runs([run_id_of(run)], tracking_uri=uri, purpose="gated")
+    return loaded
+
+
+def _baseline(
+    judged: LoggedRun, baseline: str | Evaluation | None, tracking_uri: str | None, wanted: Policy
+) -> LoggedRun | None:
+    """Load the baseline where a rule needs it."""
+    if baseline is None or all(rule.kind != "baseline" for rule in wanted.require):
+        return None
+    other = _loaded(baseline, tracking_uri)
+    if other.run_id == judged.run_id:
+        raise RecipeError(f"Run {judged.run_id} is its own baseline. Name the run of another judge, or an earlier one.")
+    check_same_suite(judged, other)
+    return other
+
+
+def judge_calls(run: LoggedRun) -> JudgeCalls:
+    """Return the calls of a run, to be read as the run itself read them."""
+    return JudgeCalls(
+        calls=run.calls,
+        labels=run.suite.labels,
+        groups=run.suite.groups,
+        seed=int(run.params.get(keys.PARAM_SEED, 0)),
+        metric=run.params.get(keys.PARAM_METRIC),
+    )
+
+
+def known_costs(run: LoggedRun, readings: Mapping[str, Reading]) -> dict[str, Ends | None]:
+    """Return what is known of every cost, count and time of a run: of a sum that lacks some calls the lower end."""
+    calls, accuracy = run.calls, readings.get("all/accuracy")
+    points = keys.call_points(calls, seconds=0.0)
+    if isinstance(accuracy, Estimate):
+        points += keys.price_points(usd_per_accuracy_point(run.cost_usd, accuracy.value))
+    values = {point.key: point.value for point in points if point.key != keys.SECONDS}
+    values |= {key: value for key, value in run.metrics.items() if key.startswith(COSTS)}
+    values[keys.UNKNOWN_COSTS] = unknown = keys.unknown_costs(calls)
+    if unknown:
+        values.pop(keys.COST_PER_1K_CALLS, None)
+    gaps = {key for key, column in keys.SUMMED.items() if calls[column].isna().any()}
+    known = {key: (value, None if key in gaps else value) for key, value in values.items()}
+    return {**dict.fromkeys(keys.SPENT), **known}
+
+
+def _facts(run: LoggedRun, baseline: LoggedRun | None) -> dict[str, str]:
+    facts = {
+        "run": f"{run.name} ({run.run_id})",
+        "suite": f"{run.suite.name} ({len(run.suite):,} items, sha256 {run.suite.sha256[:12]})",
+        "calls": f"{len(run.calls):,}",
+    }
+    return facts if baseline is None else facts | {"baseline": f"{baseline.judge} ({baseline.run_id})"}
