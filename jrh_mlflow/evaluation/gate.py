@@ -16,6 +16,7 @@ from jrh_mlflow.results import usd_per_accuracy_point
 from jrh_mlflow.results.gate import Gate, Undecided
 from jrh_mlflow.schema.estimates import Ends, Estimate, Reading
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.gates import log_gate
 from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
 from jrh_mlflow.yaml_files import known_keys, read_yaml
 
@@ -40,6 +41,7 @@ def gate(
     baseline: str | Evaluation | None = None,
     undecided: Undecided | None = None,
     tracking_uri: str | None = None,
+    log: bool = True,
 ) -> Gate:
     """Check a logged evaluation against rules: each holds, fails or is undecided.
 
@@ -57,6 +59,7 @@ def gate(
         undecided: What an undecided gate is taken for in `bool(gate)` and exit codes, `fail` or `pass`; that of the
             policy, else `fail`, when None.
         tracking_uri: MLflow store of run ids; that of the evaluation, else the active one, when None.
+        log: Log the gate as a run of its own, kind `gate`, and show it on the run that was gated.
 
     Raises:
         RecipeError: for what is no rule, an axis that the run does not have, a run that is no finished evaluation, a
@@ -74,7 +77,7 @@ def gate(
     checks = check_rules(
         wanted.require, calls, baseline=others[0] if others else None, costs=known_costs(judged, calls.readings)
     )
-    return Gate(
+    done = Gate(
         results=checks,
         subject=f"{judged.judge} on {judged.suite.name}",
         gated_run=judged.run_id,
@@ -84,6 +87,7 @@ def gate(
         notes=tuple(run_notes(runs)),
         facts=_facts(judged, other),
     )
+    return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done
 
 
 def read_policy(policy: str | Path | Mapping[str, object] | None) -> Policy:
@@ -139,9 +143,13 @@ def _joined(require: Rules, policy: Policy, *, baseline: str | None) -> Policy:
 
 
 def _loaded(run: str | Evaluation, tracking_uri: str | None) -> LoggedRun:
-    uri = run.tracking_uri if isinstance(run, Evaluation) and run.tracking_uri else tracking_uri
-    (loaded,) = load_runs([run_id_of(run)], tracking_uri=uri, purpose="gated")
+    (loaded,) = load_runs([run_id_of(run)], tracking_uri=_store(run, tracking_uri), purpose="gated")
     return loaded
+
+
+def _store(run: str | Evaluation, tracking_uri: str | None) -> str | None:
+    """Return the store of a run; an evaluation in hand knows its own."""
+    return run.tracking_uri if isinstance(run, Evaluation) and run.tracking_uri else tracking_uri
 
 
 def _baseline(
