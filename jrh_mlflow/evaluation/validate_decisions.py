@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from jrh_mlflow.evaluation.decision_checks import DecisionCheck, Simulation, SimulationSize
 from jrh_mlflow.evaluation.validate import Map
 from jrh_mlflow.evaluation.validate_max_t import check_max_t
+from jrh_mlflow.evaluation.validate_passed import check_passed
 
-SIMULATIONS: tuple[Simulation, ...] = (check_max_t,)
+SIMULATIONS: tuple[Simulation, ...] = (check_max_t, check_passed)
 """All of them, in the order shown."""
 
 
