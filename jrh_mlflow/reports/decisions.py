@@ -80,7 +80,7 @@ def decided_rules(checks: Sequence[Mapping[str, Any]]) -> list[DecidedRule]:
 
 
 def advice_text(state: State, further_tasks: float | None, reason: str | None = None) -> str:
-    """Say what would decide an undecided rule, or why nothing does; of a decided one nothing but its reason.
+    """Say what would decide an undecided rule, or why nothing does; of a decided one its reason.
 
     Example:
         >>> advice_text("undecided", 1), advice_text("undecided", None), advice_text("holds", 0)
@@ -90,8 +90,8 @@ def advice_text(state: State, further_tasks: float | None, reason: str | None = 
     if state != "undecided":
         return told
     if further_tasks:
-        tasks = f"{int(further_tasks):,} further task{'' if further_tasks == 1 else 's'}"
-        return "; ".join(part for part in (told, f"{tasks} like these would decide it") if part)
+        # The reason is that the limit lies in the interval, which stands beside it.
+        return f"{int(further_tasks):,} further task{'' if further_tasks == 1 else 's'} like these would decide it"
     return told or "no number of further tasks like these would decide it"
 
 

@@ -84,6 +84,8 @@ class EvaluationRow:
     recorded: bool
     truncated: str | None
     """Why calls are missing, or None."""
+    gate: str
+    """What its newest gate came to, or an empty text."""
     experiment: str
     experiment_id: str
     started: str

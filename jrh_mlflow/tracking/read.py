@@ -388,6 +388,7 @@ def _row(run: Run, experiment: str) -> EvaluationRow:
         simulated=tags.get(keys.TAG_SIMULATED) == "true",
         recorded=tags.get(keys.TAG_RECORDED) == "true",
         truncated=tags.get(keys.TAG_TRUNCATED),
+        gate=str(tags.get(keys.TAG_GATE, "")).partition(":")[0],
         experiment=experiment,
         experiment_id=str(run.info.experiment_id),
         started=f"{started:%Y-%m-%d %H:%M} UTC",

@@ -122,6 +122,23 @@ def test_only_finished_evaluations_are_listed_the_newest_first_and_not_too_many(
     assert [row.run_id for row in evaluations_in_runs(store_uri, most=2)] == [runs["stranger"], runs["other"]]
 
 
+def test_a_gated_run_says_so_in_the_list_and_on_its_page(client, runs, store_uri):
+    rules = ["baseline/accuracy >= 0.999", "excluded/baseline/accuracy <= 0.5"]
+    gate = jrh.gate(runs["other"], rules, tracking_uri=store_uri)
+    assert gate.passed is None
+    assert '<span class="badge warn">gate undecided</span>' in row_of(text(client, "/"), runs["other"])
+    assert "gate" not in row_of(text(client, "/"), runs["oracle"])
+    page = html.unescape(text(client, f"/datasheet/{runs['other']}"))
+    assert "further tasks like these would decide it" in page
+    assert gate.run_id in page
+    assert "<script" not in page
+    jrh.gate(runs["other"], "baseline/accuracy >= 0.1", tracking_uri=store_uri)
+    assert '<span class="badge">gate passed</span>' in row_of(text(client, "/"), runs["other"])
+    page = html.unescape(text(client, f"/datasheet/{runs['other']}"))
+    assert "passed: 1 of 1 rules hold" in page
+    assert "further tasks" not in page
+
+
 def test_names_are_text_wherever_they_are_shown(client, runs):
     pages = [text(client, "/"), text(client, f"/compare?run={runs['oracle']}&run={runs['hostile']}")]
     pages.append(text(client, f"/compare?run={runs['other']}&run={runs['hostile']}", 422))
