@@ -8,6 +8,7 @@ it likes.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -144,17 +145,8 @@ def cluster_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> 
     outer = cluster_wilson(successes, sizes, level=level)
     if outer is None:
         return None
-    used = sizes > 0
-    kinds, n_kinds = np.unique(np.column_stack([successes[used], sizes[used]]), axis=0, return_counts=True)
-    inner = _posterior(tuple(map(tuple, kinds.tolist())), tuple(n_kinds.tolist()), level)
+    inner = beta_binomial_interval(successes, sizes, level=level)
     return min(outer[0], inner[0]), max(outer[1], inner[1])
-
-
-@lru_cache(maxsize=16384)
-def _posterior(kinds: tuple[tuple[float, ...], ...], n_kinds: tuple[int, ...], level: float) -> Interval:
-    """`beta_binomial_interval` of `n_kinds` clusters of each of the `kinds` (successes, size): slow, so it is kept."""
-    successes, sizes = np.repeat(np.array(kinds), n_kinds, axis=0).T
-    return beta_binomial_interval(successes, sizes, level=level)
 
 
 def beta_binomial_interval(successes: Array, sizes: Array, *, level: float = 0.95) -> Interval:
@@ -177,25 +169,61 @@ def beta_binomial_interval(successes: Array, sizes: Array, *, level: float = 0.9
         The two ends, by midpoint sums on a grid that is laid twice: over all rates, then over those with any weight.
         Exactly 0 or 1 at an end that no success or failure speaks against.
     """
+    posterior = rate_posterior(successes, sizes)
+    return posterior.low((1 - level) / 2), posterior.high((1 - level) / 2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RatePosterior:
+    """What `beta_binomial_interval` takes its ends from, at any level."""
+
+    for_low: Array
+    """Weights of even cells of angles from `start` to `stop`, under the prior of the lower end."""
+    for_high: Array
+    start: float
+    stop: float
+    none: bool
+    """No success: the lower end is 0."""
+    every: bool
+    """No failure: the upper end is 1."""
+
+    def low(self, tail: float) -> float:
+        """End under which the rate lies with the chance `tail`."""
+        return 0.0 if self.none else _grid_quantile(self.for_low, tail, self.start, self.stop)
+
+    def high(self, tail: float) -> float:
+        """End over which the rate lies with the chance `tail`."""
+        return 1.0 if self.every else _grid_quantile(self.for_high, 1 - tail, self.start, self.stop)
+
+
+def rate_posterior(successes: Array, sizes: Array) -> RatePosterior:
+    """Weigh the rates as `beta_binomial_interval` says; the order of the clusters does not matter."""
     used = sizes > 0
     x, m = successes[used], sizes[used]
     if not len(m) or (x < 0).any() or (x > m).any():
         raise ValueError(f"`0 <= successes <= sizes` and a size over 0 must hold, but got {successes=}, {sizes=}.")
+    kinds, n_kinds = np.unique(np.column_stack([x, m]), axis=0, return_counts=True)
+    return _rate_posterior(tuple(map(tuple, kinds.tolist())), tuple(n_kinds.tolist()))
+
+
+@lru_cache(maxsize=8192)
+def _rate_posterior(kinds: tuple[tuple[float, ...], ...], n_kinds: tuple[int, ...]) -> RatePosterior:
+    """Of `n_kinds` clusters of each of the `kinds` (successes, size): two milliseconds, so it is kept."""
+    x, m = np.repeat(np.array(kinds), n_kinds, axis=0).T
     first = _angles(0.0, math.pi / 2, n=_N_RATES // 4)
     weight = _marginal_likelihood(np.square(np.sin(first)), x, m)
     inside = np.flatnonzero(weight > _NO_WEIGHT * weight.max())
     # A cell more at each side: the likelihood has its top between midpoints.
     margin = 1.5 * float(first[1] - first[0])
     start, stop = max(0.0, float(first[inside[0]]) - margin), min(math.pi / 2, float(first[inside[-1]]) + margin)
-    angles = _angles(start, stop, n=_N_RATES)
-    rates = np.square(np.sin(angles))
+    rates = np.square(np.sin(_angles(start, stop, n=_N_RATES)))
     weight = _marginal_likelihood(rates, x, m)
-    tail = (1 - level) / 2
-    low, high = (
-        _grid_quantile(weight * rates ** (a - 0.5) * (1 - rates) ** (b - 0.5), at, start, stop)
-        for (a, b), at in ((_RATE_PRIOR, tail), (_RATE_PRIOR[::-1], 1 - tail))
+    for_low, for_high = (
+        weight * rates ** (a - 0.5) * (1 - rates) ** (b - 0.5) for a, b in (_RATE_PRIOR, _RATE_PRIOR[::-1])
     )
-    return 0.0 if not x.any() else low, 1.0 if (x == m).all() else high
+    return RatePosterior(
+        for_low=for_low, for_high=for_high, start=start, stop=stop, none=not x.any(), every=bool((x == m).all())
+    )
 
 
 _RATE_PRIOR = (0.1, 0.9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import stats
 
 from jrh_mlflow.stats import Array
-from jrh_mlflow.stats.max_t import MaxT, max_t, max_t_of_statistics, sign_patterns
+from jrh_mlflow.stats.max_t import MaxT, max_t, max_t_of_statistics, share_limit, sign_patterns
 from jrh_mlflow.stats.paired import cluster_sign_p, holm
+from jrh_mlflow.stats.proportions import beta_binomial_interval, newcombe, share_correlation
 from tests.readings import PROPERTY
 
 TABLES = st.tuples(st.integers(1, 7), st.integers(1, 5)).flatmap(
@@ -192,3 +195,62 @@ def test_no_hypothesis_gives_no_p_value() -> None:
 def test_what_is_no_table_of_finite_sums_is_refused(bad: Array) -> None:
     with pytest.raises(ValueError, match="clusters × hypotheses"):
         max_t(bad)
+
+
+@given(TABLES, st.data())
+@PROPERTY
+def test_limits_only_take_away_and_leave_the_unadjusted_p_alone(sums: Array, data: st.DataObject) -> None:
+    limits = np.array([data.draw(st.sampled_from([0.0, 0.7, 1.4, math.inf])) for _ in sums.T])
+    free, limited = max_t(sums), max_t(sums, limits=limits)
+    np.testing.assert_allclose(limited.p, free.p)
+    assert (limited.p_adjusted >= free.p_adjusted - 1e-12).all()
+    assert (limited.p_adjusted[limits == 0] == 1).all()
+    assert limited.critical == free.critical
+    np.testing.assert_allclose(max_t(sums, limits=np.full(sums.shape[1], math.inf)).p_adjusted, free.p_adjusted)
+
+
+TWELVE = np.full(10, 12.0)
+COUNTS = arrays(np.float64, 10, elements=st.integers(0, 12).map(float))
+
+
+@given(COUNTS, COUNTS, st.permutations(range(10)))
+@PROPERTY
+def test_a_limit_does_not_depend_on_which_judge_is_first_on_the_order_of_tasks_or_on_what_is_called_a_hit(
+    a: Array, b: Array, order: list[int]
+) -> None:
+    limit = pytest.approx(share_limit(a, b, TWELVE), rel=1e-3)
+    assert share_limit(b, a, TWELVE) == limit
+    assert share_limit(a[order], b[order], TWELVE) == limit
+    assert share_limit(TWELVE - a, TWELVE - b, TWELVE) == limit
+
+
+def test_a_limit_is_where_the_one_sided_error_of_the_interval_is_the_two_sided_p_of_a_t_test() -> None:
+    a, b = np.array([0, 0, 1, 2, 0, 3, 1, 0, 2, 1.0]), np.array([3, 9, 8, 11, 2, 6, 12, 5, 8, 7.0])
+    limit = share_limit(a, b, TWELVE)
+    error = 2 * stats.t.sf(limit * math.sqrt(9 / (10 - limit**2)), 9)
+    assert 1e-5 < error < 0.05
+    ends = [beta_binomial_interval(counts, TWELVE, level=1 - 2 * error) for counts in (a, b)]
+    together = share_correlation(a, TWELVE, b, TWELVE)
+    low, _ = newcombe(a.sum() / 120, ends[0], b.sum() / 120, ends[1], correlation=together)
+    assert low == pytest.approx(0, abs=1e-3)
+
+
+def test_one_miss_in_every_task_against_none_yet_is_not_told_apart_but_half_of_all_is() -> None:
+    """Ten tasks may lack the one in ten on which the other judge always misses."""
+    none = np.zeros(10)
+    for misses, told in ((1.0, False), (6.0, True), (12.0, True)):
+        sums = np.full((10, 1), misses)
+        limit = np.array([share_limit(np.full(10, misses), none, TWELVE)])
+        assert max_t(sums).p_adjusted[0] == pytest.approx(2**-9)
+        assert (max_t(sums, limits=limit).p_adjusted[0] < 0.05) == told
+
+
+def test_more_tasks_lift_the_limit() -> None:
+    limits = [share_limit(np.ones(k), np.zeros(k), np.full(k, 12.0)) for k in (5, 10, 28, 60)]
+    assert limits == sorted(limits)
+    assert limits[-1] > 2.5
+
+
+def test_one_cluster_has_no_limit_and_tells_nothing_apart() -> None:
+    assert share_limit(np.array([12.0]), np.array([0.0]), np.array([12.0])) == math.inf
+    assert share_limit(np.array([12.0, 0]), np.array([0.0, 0]), np.array([12.0, 0])) == math.inf
