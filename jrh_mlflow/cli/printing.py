@@ -93,7 +93,7 @@ def _about(one: Evaluation) -> list[str]:
     found = finding_lines(one.sheet.estimates)
     return [
         *wrapped("profile", f"{one.sheet.profile}."),
-        *(line for state, told in found.items() for line in wrapped(f"bias {state}", f"{told}.")),
+        *(line for head, told in found.items() for line in wrapped(head, f"{told}.")),
         *wrapped("cost", one.cost_text),
         *withheld_lines(one.sheet.withheld_readings),
         *notes,

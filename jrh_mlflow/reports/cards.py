@@ -110,7 +110,7 @@ def main_readings(estimates: Mapping[str, Reading]) -> dict[str, Reading]:
 
 def finding_notes(estimates: Mapping[str, Reading]) -> list[str]:
     """Say which biases were found, and which would have been."""
-    return [f"Bias {state}: {line}." for state, line in finding_lines(estimates).items()]
+    return [f"{head.capitalize()}: {line}." for head, line in finding_lines(estimates).items()]
 
 
 def missing_notes(estimates: Mapping[str, Reading]) -> list[str]:

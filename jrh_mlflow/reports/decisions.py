@@ -37,7 +37,12 @@ class DecidedRule:
     n: str = ""
     """On how much it stands, such as `120 calls, 10 tasks`."""
     advice: str = ""
-    """What would decide it, or why nothing does; empty when it is decided."""
+    """What would decide it, or why nothing does; of a decided one its reason, or nothing."""
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is more than the reading itself: a fact, such as a cost, has no interval."""
+        return not (self.low == self.high == self.estimate)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,7 +131,8 @@ def section_markdown(section: DecisionSection) -> list[str]:
     """Render a section; no heading of another section can be inside it."""
     rows = []
     for one in section.rules:
-        numbers = map(amount_text, (one.estimate, one.low, one.high))
+        ends = (one.low, one.high) if one.has_interval else (None, None)
+        numbers = map(amount_text, (one.estimate, *ends))
         rows.append([code(one.rule), one.state, *numbers, literal(one.n), literal(one.advice)])
     lines = [_markdown_heading(section.kind), "", f"**{_line(section.reason)}.**", ""]
     lines += [f"> {_line(note)}" for note in section.notes] + [""] * bool(section.notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jrh_mlflow.measures.findings import Finding, findings
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -17,24 +17,30 @@ _MOST = 10
 
 
 def finding_lines(estimates: Mapping[str, Reading]) -> dict[str, str]:
-    """Return `found`, `none found` and `not known` to the biases, in one line each; states without any are left out.
+    """Return `bias found`, `no bias found` and `bias not known` to a line each; those without any are left out.
 
     Of a suite with many tests the first are named, and the others counted. Names may be a user's: whoever shows them
     escapes them.
     """
-    groups: dict[str, list[Finding]] = {}
-    for one in findings(estimates):
-        groups.setdefault(one.state, []).append(one)
+    found = findings(estimates)
+    numbers = [f"{one.label} {_number(one.reading)}" for one in found if one.state == "found"]
+    sizes = _by_text(found, "none found", lambda one: f"one of {one.detectable:.2f} or more")
+    reasons = _by_text(found, "not known", lambda one: _why(one.reading))
     lines = {
-        "found": _found(groups.get("found", [])),
-        "none found": _not_found(groups.get("none found", [])),
-        "not known": _some([f"{one.label} ({_why(one.reading)})" for one in groups.get("not known", [])]),
+        "bias found": _some(numbers),
+        "no bias found": f"{sizes} would have been found in 4 of 5 cases" if sizes else "",
+        "bias not known": reasons,
     }
-    return {state: line for state, line in lines.items() if line}
+    return {head: line for head, line in lines.items() if line}
 
 
-def _found(found: Sequence[Finding]) -> str:
-    return _some([f"{one.label} {_number(one.reading)}" for one in found])
+def _by_text(found: Sequence[Finding], state: str, text: Callable[[Finding], str]) -> str:
+    """Name the biases of a state, those with the same text together."""
+    groups: dict[str, list[str]] = {}
+    for one in found:
+        if one.state == state:
+            groups.setdefault(text(one), []).append(one.label)
+    return "; ".join(f"{_some(labels)}: {shared}" for shared, labels in groups.items())
 
 
 def _some(names: Sequence[str]) -> str:
@@ -48,15 +54,6 @@ def _number(reading: Reading) -> str:
     ends = [one for one in (reading.value, reading.cluster_low, reading.cluster_high) if one is not None]
     value, low, high = (f"{one:.{4 if one % 1 and round(one, 2) % 1 == 0 else 2}f}" for one in ends)
     return f"{value} [{low}, {high}]"
-
-
-def _not_found(found: Sequence[Finding]) -> str:
-    """Name the biases that would have been found from the same size on together."""
-    sizes: dict[str, list[str]] = {}
-    for one in found:
-        sizes.setdefault(f"{one.detectable:.2f}", []).append(one.label)
-    told = [f"{_some(labels)}: one of {size} or more" for size, labels in sizes.items()]
-    return f"{'; '.join(told)} would have been found in 4 of 5 cases" if told else ""
 
 
 def _why(reading: Reading) -> str:

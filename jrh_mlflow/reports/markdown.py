@@ -57,7 +57,7 @@ def datasheet_markdown(
 def bias_lines(estimates: Mapping[str, Reading]) -> list[str]:
     """Say which biases were found, and how large the others would have had to be; names of tests are not escaped."""
     found = finding_lines(estimates)
-    return [part for state, line in found.items() for part in (f"**Bias {state}:** {line}.", "")]
+    return [part for head, line in found.items() for part in (f"**{head.capitalize()}:** {line}.", "")]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

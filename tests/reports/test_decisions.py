@@ -34,8 +34,6 @@ CHECKS = [
     },
 ]
 
-ONE_SIDED = (("a <= 0.1", 0.03, None), ("cost/usd <= 1", 0.00042, 0.00042), ("b <= 1", None, None))
-
 
 def gate(**changes) -> DecisionSection:
     facts = {
@@ -104,12 +102,12 @@ def test_a_link_that_is_no_address_is_words() -> None:
     assert "run 12 in sqlite:///x.db" in section_html(gate(link="run 12 in sqlite:///x.db"))
 
 
-def test_a_bound_on_one_side_and_a_price_are_written_as_they_are() -> None:
-    rules = [replace(gate().rules[0], rule=name, low=low, high=high) for name, low, high in ONE_SIDED]
-    html = section_html(gate(rules=rules))
-    assert "[0.030, –]" in html
-    assert "[0.00042, 0.00042]" in html
-    assert "[–, –]" not in html
+def test_a_bound_on_one_side_stands_alone_and_a_fact_has_no_interval() -> None:
+    bound = replace(gate().rules[0], low=0.03, high=None)
+    price, unknown = (replace(bound, estimate=one, low=one, high=one) for one in (0.00042, None))
+    html, markdown = section_html(gate(rules=[bound, price, unknown])), section_markdown(gate(rules=[price]))
+    assert html.count("[") == html.count("[0.030, –]") == 1
+    assert html.count("0.00042") == "".join(markdown).count("0.00042") == 1
 
 
 def test_the_description_has_the_newest_gate_before_all_other_sections() -> None:

@@ -23,22 +23,22 @@ def tie() -> Datasheet:
 
 def test_none_found_says_how_large_one_would_have_had_to_be(tie: Datasheet) -> None:
     lines = finding_lines(tie.estimates)
-    assert list(lines) == ["none found"]
-    assert lines["none found"].startswith("dark current, raw false preference, stable")
-    assert "one of 0.15 or more" in lines["none found"]
-    assert lines["none found"].endswith("would have been found in 4 of 5 cases")
+    assert list(lines) == ["no bias found"]
+    assert lines["no bias found"].startswith("dark current, raw false preference, stable")
+    assert "one of 0.15 or more" in lines["no bias found"]
+    assert lines["no bias found"].endswith("would have been found in 4 of 5 cases")
 
 
 def test_a_bias_that_was_found_stands_with_its_interval_and_never_as_one_that_holds_0() -> None:
     rare = estimate(1 / 112, cluster_low=0.00058, cluster_high=0.1)
     lines = finding_lines({"dark_current": rare, "filler_preference": estimate(0.25)})
-    assert lines["found"] == "dark current 0.01 [0.0006, 0.10], prefers padding 0.25 [0.11, 0.42]"
+    assert lines["bias found"] == "dark current 0.01 [0.0006, 0.10], prefers padding 0.25 [0.11, 0.42]"
 
 
 def test_found_and_none_found_differ_on_page_description_screen_and_card(tie: Datasheet) -> None:
     html, card = page(tie), tie.card(title="x").to_html()
     for shown in (html, card, tie.to_markdown()):
-        assert "Bias none found" in shown
+        assert "No bias found" in shown
         assert "would have been found in 4 of 5 cases" in shown
     assert cells(html)["dark current"][2] == "0.149"
     assert "Bias found" in page(sheet(dark_current=estimate()))
@@ -56,7 +56,7 @@ def test_the_data_of_a_datasheet_and_its_table_say_what_is_detectable(tie: Datas
 def test_a_suite_of_many_tests_names_the_first_and_counts_the_others() -> None:
     sources = [("yes", "yes")] * 6
     rows = [row for number in range(14) for row in points(f"test_{number}", sources)] + points("baseline", sources)
-    line = finding_lines(report(rows, labels=("no", "yes")).estimates)["none found"]
+    line = finding_lines(report(rows, labels=("no", "yes")).estimates)["no bias found"]
     assert "and 4 more" in line
     assert line.count("consistency") == 10
 
@@ -64,7 +64,7 @@ def test_a_suite_of_many_tests_names_the_first_and_counts_the_others() -> None:
 def test_names_of_tests_are_text() -> None:
     sources = [("yes", "yes")] * 6
     found = report(points("baseline", sources) + points(HOSTILE, sources), labels=("no", "yes"))
-    assert HOSTILE in finding_lines(found.estimates)["none found"]
+    assert HOSTILE in finding_lines(found.estimates)["no bias found"]
     for shown in (page(found), found.card(title="x").to_html()):
         assert HOSTILE not in shown
     markdown = found.to_markdown().replace(f"`{HOSTILE}`", "")
