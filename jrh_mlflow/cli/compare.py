@@ -16,6 +16,11 @@ from jrh_mlflow.outputs import check_free
 @click.command()
 @click.argument("runs", metavar="RUN RUN …", nargs=-1, required=True)
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Chance of any false difference.")
+@click.option("--primary", metavar="AXIS", multiple=True, help="A deciding axis; repeatable. [the headline axes]")
+@click.option("--baseline", metavar="RUN", help="Compare every other run with this one only.")
+@click.option(
+    "--margin", type=float, default=0.1, show_default=True, help="Judges shown to differ by less are equivalent."
+)
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write one self-contained HTML file.")
 @click.option("--metric", help="What labelled tests are compared by: f1_score, mae, …. [that of the runs]")
 @click.option("--run-name", help="Name of the MLflow run.")
@@ -25,21 +30,29 @@ from jrh_mlflow.outputs import check_free
 @as_json
 @as_markdown
 def compare(
-    runs: tuple[str, ...], html: Path | None, no_log: bool, force: bool, as_json: bool, markdown: bool, **options: Any
+    runs: tuple[str, ...],
+    primary: tuple[str, ...],
+    html: Path | None,
+    no_log: bool,
+    force: bool,
+    as_json: bool,
+    markdown: bool,
+    **options: Any,
 ) -> None:
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
     A RUN is a run id, runs:/<id>, or the first eight or more digits of one. Runs on different suites are refused with
-    what differs. The comparison is logged as a run of its own with Markdown, HTML, tables and figures.
+    what differs. Judges are told apart on the deciding (primary) axes; the others are exploratory. The comparison is
+    logged as a run of its own with Markdown, HTML, tables and figures.
 
-    Example: jrh compare 3f2a9c01 b71d4e22 --html comparison.html
+    Example: jrh compare 3f2a9c01 b71d4e22 --baseline 3f2a9c01 --primary dark_current
     """
     from jrh_mlflow.evaluation.compare import compare as run
     from jrh_mlflow.reports.terminal import comparison_lines
 
     if html is not None:
         check_free(html, force=force)
-    comparison = run(list(runs), log=not no_log, **options)
+    comparison = run(list(runs), log=not no_log, primary=primary or None, **options)
     if as_json:
         click.echo(json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
     elif markdown:

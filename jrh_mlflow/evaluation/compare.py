@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.evaluation.evaluate import Evaluation, checked_metric
-from jrh_mlflow.measures.comparison import Contrasts
+from jrh_mlflow.measures.comparison import ALPHA, MARGIN, Contrasts
 from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
 from jrh_mlflow.reports.cards import Card, brief_run, contrast_tables
 from jrh_mlflow.reports.comparison import JudgeCard, comparison_markdown, comparison_page, comparison_tables
 from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER, plotted, png
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import comparison_figures
-from jrh_mlflow.reports.frames import differences_frame
+from jrh_mlflow.reports.frames import differences_frame, frame_rows
 from jrh_mlflow.reports.numbers import money_text
 from jrh_mlflow.results import measure, worst_items
 from jrh_mlflow.results.comparison import compare_calls
@@ -89,6 +89,7 @@ class Comparison:
             "suite": keys.suite_facts(self.runs[0].suite),
             "runs": [run.facts for run in self.runs],
             **self.contrasts.to_dict(),
+            "differences": frame_rows(self.differences),
         }
 
     def __repr__(self) -> str:
@@ -112,12 +113,25 @@ class Comparison:
 
     @property
     def differences(self) -> pd.DataFrame:
-        """One row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart."""
-        return differences_frame(self.contrasts.differences)
+        """One row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart.
+
+        `a` and `b` are the judges' names, run ids where names repeat.
+        """
+        return differences_frame(self.contrasts.differences, self._ids)
+
+    @property
+    def _ids(self) -> dict[str, str]:
+        """Run ids by what a judge is called here, of those whose own names repeat."""
+        return {run.judge: run.run_id for run in self.runs if run.shares_name}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the differences."""
         return self.differences
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Scores, differences, summaries and costs, as the files of the run hold them."""
+        return comparison_tables(self.contrasts, self._ids)
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draw tests × judges, or another figure by its name: `cost_curve`; of pairs also `psychometric_curve`, …."""
@@ -150,15 +164,18 @@ def compare(
     run_name: str | None = None,
     tracking_uri: str | None = None,
     seed: int = 0,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     log: bool = True,
     tags: Mapping[str, str] | None = None,
     metric: str | None = None,
+    primary: str | Sequence[str] | None = None,
+    baseline: str | Evaluation | None = None,
+    margin: float = MARGIN,
 ) -> Comparison:
     """Compare logged evaluations on the same suite: which judges can be told apart, on which test, by how much.
 
-    Paired on the calls that every run has, sources as clusters, decisions adjusted by Holm; see `compare_calls`. A run
-    stopped by its budget is compared on what it asked; the comparison says so.
+    Paired on the calls that every run has, sources as clusters, decisions adjusted by step-down max-T over the deciding
+    axes; see `compare_calls`. A run stopped by its budget is compared on what it asked; the comparison says so.
 
     Args:
         runs: Two or more evaluations, run ids, `runs:/<id>`, or unique beginnings of ids.
@@ -167,22 +184,36 @@ def compare(
         tracking_uri: MLflow store of run ids and of the comparison; that of the evaluations, else the active one, when
             None. Evaluations are read where they were logged.
         seed: Of all resampling.
-        alpha: Chance of any false difference in a family of decisions.
+        alpha: Chance of any false difference on the deciding axes, and of each false equivalence.
         log: Log the comparison as a run of its own, kind `compare`.
         tags: More tags for the run.
         metric: What labelled reliability tests are compared by, as for `evaluate`; when None, that of the runs where
             they all have one, else accuracy.
+        primary: The deciding axes; the others are exploratory. When None, of a datasheet its headline axes, of
+            reliability tests all of them and their mean.
+        baseline: The run that every other is compared with, named or not among `runs`; each with each when None.
+        margin: Judges that are shown to differ by less, either way, are equivalent.
 
     Raises:
-        RecipeError: when a run cannot be compared, or the suites are not the same, with what differs.
+        RecipeError: when a run cannot be compared, the suites are not the same, with what differs, or judges are not
+            compared on a primary axis.
         TrackingError: when MLflow cannot be reached.
     """
-    if not 0 < alpha < 1:
-        raise RecipeError(f"`0 < alpha < 1` must hold, but got {alpha=}.")
-    loaded, tracking_uri = load_together(runs, "A comparison", tracking_uri=tracking_uri, log=log)
+    if not 0 < alpha < 0.5 or not margin > 0:
+        raise RecipeError(f"`0 < alpha < 0.5` and `margin > 0` must hold, but got {alpha=}, {margin=}.")
+    loaded, tracking_uri = load_together(
+        _with_baseline(runs, baseline), "A comparison", tracking_uri=tracking_uri, log=log
+    )
     used = _metric_of(loaded) if metric is None else checked_metric(metric, loaded[0].suite)
     contrasts = compare_calls(
-        {run.judge: run.calls for run in loaded}, seed=seed, alpha=alpha, labels=loaded[0].suite.labels, metric=used
+        {run.judge: run.calls for run in loaded},
+        seed=seed,
+        alpha=alpha,
+        labels=loaded[0].suite.labels,
+        metric=used,
+        primary=[primary] if isinstance(primary, str) else primary,
+        baseline=next((run.judge for run in loaded if baseline is not None and _is_run(run.run_id, baseline)), None),
+        margin=margin,
     )
     if metric is None and len(scored_by := {str(run.params.get(keys.PARAM_METRIC, DEFAULT)) for run in loaded}) > 1:
         differ = f"The runs are scored by different metrics ({', '.join(sorted(scored_by))}): compared by {DEFAULT}."
@@ -194,9 +225,24 @@ def compare(
     simulated = any(run.simulated for run in loaded)
     with open_run(store, "compare", run_name or done.title, simulated=simulated, tags=tags) as run_id:
         done = replace(done, run_id=run_id, link=store.link(run_id))
-        content = comparison_content(done, seed=seed, alpha=alpha, metric=used)
+        content = comparison_content(done, seed=seed, metric=used)
         publish(store, run_id, content, what_now="The runs compared are as they were.")
     return done
+
+
+def _with_baseline(
+    runs: Collection[str | Evaluation], baseline: str | Evaluation | None
+) -> Collection[str | Evaluation]:
+    """Return the runs and the baseline, once."""
+    if baseline is None or isinstance(runs, str) or not isinstance(runs, Collection):
+        return runs
+    return runs if any(_is_run(run_id_of(run), baseline) for run in runs) else [*runs, baseline]
+
+
+def _is_run(run: str, other: str | Evaluation) -> bool:
+    """Whether two texts name one run: ids, `runs:/<id>`, beginnings of eight or more digits."""
+    one, two = (text.removeprefix("runs:/").strip("/") for text in (run, run_id_of(other)))
+    return min(len(one), len(two)) >= 8 and (one.startswith(two) or two.startswith(one))
 
 
 def _metric_of(runs: Sequence[LoggedRun]) -> str | None:
@@ -277,14 +323,22 @@ def _some(names: set[str] | list[str]) -> str:
     return ", ".join(sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
-def comparison_content(done: Comparison, *, seed: int, alpha: float, metric: str | None = None) -> RunContent:
+def comparison_content(done: Comparison, *, seed: int, metric: str | None = None) -> RunContent:
     """Return what the run of a comparison holds."""
     contrasts, markdown = done.contrasts, done.to_markdown()
-    runs = ", ".join(run.run_id for run in done.runs)
+    against = next((run.run_id for run in done.runs if run.judge == contrasts.baseline), None)
+    chosen = {"metric": metric, "baseline": against}
     return RunContent(
         points=keys.comparison_points(contrasts),
         params={
-            "compare": {"runs": runs, "seed": seed, "alpha": alpha, **({"metric": metric} if metric else {})},
+            "compare": {
+                "runs": ", ".join(run.run_id for run in done.runs),
+                "seed": seed,
+                "alpha": contrasts.alpha,
+                "primary": ", ".join(contrasts.primary),
+                "margin": contrasts.margin,
+                **{name: value for name, value in chosen.items() if value},
+            },
             "suite": keys.suite_facts(done.runs[0].suite),
         },
         description=markdown,
@@ -293,7 +347,7 @@ def comparison_content(done: Comparison, *, seed: int, alpha: float, metric: str
             keys.COMPARISON_JSON: done.to_dict(),
             keys.COMPARISON_MARKDOWN: markdown,
             keys.COMPARISON_PAGE: done.to_html(),
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": frame for name, frame in comparison_tables(contrasts).items()},
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": frame for name, frame in done.tables.items()},
             **{f"{FIGURES_FOLDER}/{name}": png for name, png in done.figures.items()},
         },
     )

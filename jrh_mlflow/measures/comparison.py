@@ -1,122 +1,36 @@
-"""Judges side by side on the units they share: scores of single units, paired differences, and what is told apart.
-
-A score is 1 or 0, and each unit has a name that all judges share:
-
-| records | axis | unit | score is 1 when |
-|---|---|---|---|
-| pointwise | the test, or `baseline` | item and replicate, item, or source | as the test's expectation says |
-| single responses | every `comparable` axis | two contents, call or item | `measures.levels`; also in fractions |
-| pairs | every `comparable` axis | call | it is a hit of the axis, which is the bad end where lower is better |
-
-The mean score of an axis is its number in the judge's own report.
-"""
+"""Judges side by side on the units they share: paired differences, families of decisions, and what is told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.levels import level_table
-from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise
-from jrh_mlflow.measures.reliability import scored_tests
+from jrh_mlflow.measures.unit_scores import ScoreTable
 from jrh_mlflow.schema.estimates import NotEstimable, Reading, plain_fields
-from jrh_mlflow.schema.items import BASELINE, VACUUM
 from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, Resampling, mean_of_shares
-from jrh_mlflow.scoring.metric import Metric, cells_of, scorer, within_reason
-from jrh_mlflow.scoring.pointwise import Counted, PointTable, point_table
-from jrh_mlflow.stats import Array, Codes, Interval, Texts
-from jrh_mlflow.stats.paired import cluster_sign_p, holm, paired_difference
-from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, newcombe, share_correlation
-
-COLUMNS = ("axis", "unit", "presentation", "cluster", "score")
-
-
-def unit_scores(calls: pd.DataFrame, *, labels: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return one row per axis and unit of normalised records: axis, unit, presentation, cluster, score.
-
-    Units of one presentation are replicates. The score is NaN where the unit has no usable answer. The cluster is the
-    source item or task: units of one cluster are not independent.
-
-    Args:
-        calls: Records as `normalise` returns them.
-        labels: What a pointwise judge may answer, low to high; inferred when None.
-    """
-    if has_levels(calls):
-        parts = _level_scores(calls, labels)
-    else:
-        parts = _point_scores(calls, labels) if is_pointwise(calls) else _pair_scores(calls)
-    nothing = pd.DataFrame({column: pd.Series(dtype=float if column == "score" else object) for column in COLUMNS})
-    frame: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else nothing
-    return frame
-
-
-def _point_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
-    table = point_table(frame, labels=labels)
-    items, sources = (np.unique(frame[column].to_numpy(object)) for column in ("suite_item", "task"))
-    return [
-        _counted_frame(test.name, test.counted, items, sources)
-        for test in scored_tests(table, (BASELINE, *sorted(set(table.test) - {BASELINE})))
-        if test.counted is not None and len(test.counted.hits)
-    ]
-
-
-def _counted_frame(axis: str, counted: Counted, items: Texts, sources: Texts) -> pd.DataFrame:
-    score = np.where(counted.units.usable, counted.hits.astype(float), np.nan)
-    clusters = sources[counted.units.clusters]
-    # Units are named by item and replicate, by item, or by source and rubric.
-    names = clusters if counted.items is None else items[counted.items]
-    if counted.rubrics is not None and (counted.rubrics != "").any():
-        names = np.array([f"{name}@{rubric}" for name, rubric in zip(names, counted.rubrics, strict=True)], object)
-    units = names
-    if counted.replicates is not None:
-        units = np.array([f"{name}#{nth}" for name, nth in zip(names, counted.replicates, strict=True)], dtype=object)
-    return _frame(axis, units, names, clusters, score)
-
-
-def _level_scores(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[pd.DataFrame]:
-    table, tasks = level_table(frame, labels=labels), np.unique(frame["task"].to_numpy(object))
-    parts = []
-    for axis in axes.AXES:
-        for key, found in axis.counted(table).items() if axis.comparable else ():
-            units = np.array(found.names, dtype=object)
-            # Replicates of a call are named by their item; what is compared or repeated has none.
-            shown = np.array([name.partition("#")[0] for name in units], dtype=object)
-            parts += [_frame(key, units, shown, tasks[found.task], found.score)] if len(units) else []
-    return parts
-
-
-def _pair_scores(frame: pd.DataFrame) -> list[pd.DataFrame]:
-    table = call_table(frame)
-    names = frame["suite_item"] + "#" + frame["order"] + "#" + frame["replicate"].astype(str)
-    unit, cluster = names.to_numpy(object), frame["task"].to_numpy(object)
-    # Names, because several judges' units are laid side by side.
-    shown = np.where(frame["condition"].isin(VACUUM), frame["suite_item"], frame["suite_item"] + "#" + frame["order"])
-    parts = []
-    for axis in axes.AXES:
-        if axis.comparable and axis.hits:
-            scores = np.where(table.usable, axis.hits(*table.seen).astype(float), np.nan)
-            cells = axis.where(table.condition, table.delta)
-            parts += [
-                _frame(key, unit[own], shown[own], cluster[own], scores[own]) for key, own in cells.items() if own.any()
-            ]
-    return parts
-
-
-def _frame(axis: str, unit: Texts, presentation: Texts, cluster: Texts, score: Array) -> pd.DataFrame:
-    columns = (axis, unit, presentation, cluster, score)
-    frame: pd.DataFrame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
-    return frame
-
+from jrh_mlflow.scoring.metric import Metric, cells_of, is_share, scorer, within_reason
+from jrh_mlflow.scoring.pointwise import PointTable
+from jrh_mlflow.stats import Array, Codes, Interval, Mask
+from jrh_mlflow.stats.max_t import MaxT, max_t, max_t_of_statistics, sign_patterns
+from jrh_mlflow.stats.paired import discordant_interval, mcnemar_midp
+from jrh_mlflow.stats.power import detectable_difference, sign_flip_critical
+from jrh_mlflow.stats.proportions import t_quantile
 
 OVERALL = "overall"
 """The mean over tests, where an axis stands."""
-_BOOTSTRAP = "cluster-paired bootstrap"
+ALPHA, MARGIN = 0.05, 0.1
+"""Chance of any false difference in the deciding family, and how far apart judges may be that are called equivalent."""
+_FEWEST_PATTERNS, _CELLS = 999, 20_000_000
+"""Sign patterns × differences that are held in memory, and how few patterns will do for that."""
+
+_ICC = 0.2
+"""Of units of one cluster where two judges never differ and show no spread; real judges have .19 to .33."""
+
+Family = Literal["primary", "exploratory"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,99 +42,165 @@ class Difference:
     b: str
     value: float
     low: float | None
-    """95 %, clusters resampled whole. None with fewer than two clusters."""
+    """95 %, clusters as the units that were sampled. None with fewer than two clusters."""
     high: float | None
     n: int
     """Units that both answered."""
     n_clusters: int
-    p_mcnemar: float | None
-    """Mid-p, units as independent: beside the decision, not for it. None for the mean over tests."""
-    p_cluster: float
-    """Sign-flip test on clusters."""
+    p_mcnemar: float | None = None
+    """Mid-p, units as independent: beside the decision, not for it. None for what is no share of units."""
     method: str
-    p_holm: float = 1.0
-    """`p_cluster` adjusted for all the differences of its family."""
-    different: bool = False
-    """Whether the two judges can be told apart: `p_holm` is at most the level."""
+    equivalence: Interval | None = None
+    """Of the level 1 - 2 alpha: equivalent where it lies within the margin. None: a metric, or one cluster."""
+    family: Family = "exploratory"
+    """`primary`: it takes part in the decisions; `exploratory`: shown, never told apart."""
+    p: float = 1.0
+    """Sign-flip test on clusters, of this difference alone."""
+    p_adjusted: float = 1.0
+    """The same by step-down max-T: over the deciding family, or over all differences for an exploratory one."""
+    told_apart: bool = False
+    """Primary, and `p_adjusted` is at most the level."""
+    detectable: float | None = None
+    """Smallest true difference that would be told apart with a chance of 80 %. None: none would be."""
+    equivalent: bool = False
+    """Whether the two are shown to differ by less than the margin; not shown is not different."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ScoreTable:
-    """Units as parallel arrays, one column of scores per judge."""
+class Paired:
+    """A difference before it is decided: what it would be with whole clusters exchanged between the judges."""
 
-    axis: npt.NDArray[np.object_]
-    cluster: Codes
-    scores: Mapping[str, Array]
-    presentation: Codes | None = None
-    """Units of an axis that share one are replicates. None: all differ."""
-
-    def of(self, axes: Sequence[str]) -> ScoreTable:
-        """Return the units of some axes."""
-        rows = np.isin(self.axis, np.array(axes, dtype=object))
-        scores = {judge: values[rows] for judge, values in self.scores.items()}
-        shown = None if self.presentation is None else self.presentation[rows]
-        return ScoreTable(axis=self.axis[rows], cluster=self.cluster[rows], scores=scores, presentation=shown)
-
-    def n_clusters(self, axis: str) -> int:
-        """Count the clusters of an axis."""
-        return len(np.unique(self.cluster[self.axis == axis]))
+    difference: Difference
+    standard_error: float
+    """Over clusters."""
+    n_units: int
+    """Independent units that would tell as much, at the most: replicates of one presentation are one."""
+    sums: Array | None
+    """Per cluster of the table, the sum of what makes up the difference. None: it is no sum."""
+    flipped: Callable[[Array], Array]
+    """The difference under rows of signs of the clusters."""
+    largest: float = 1.0
+    """The largest difference there can be."""
+    n_patterns: int = 9999
+    """Sign patterns that may be asked for: fewer where each takes long."""
 
 
-def score_table(scores: Mapping[str, pd.DataFrame]) -> ScoreTable:
-    """Lay the unit scores of several judges side by side; a unit that a judge lacks is NaN."""
-    by_unit = {judge: frame.set_index(["axis", "unit"]) for judge, frame in scores.items()}
-    units = pd.concat([frame[["cluster", "presentation"]] for frame in by_unit.values()])
-    units = units[~units.index.duplicated()].sort_index()
-    return ScoreTable(
-        axis=units.index.get_level_values("axis").to_numpy(object),
-        cluster=pd.factorize(units["cluster"], sort=True)[0],
-        presentation=pd.factorize(units["presentation"])[0],
-        scores={judge: frame["score"].reindex(units.index).to_numpy(float) for judge, frame in by_unit.items()},
-    )
+def paired_shares(
+    table: ScoreTable, axis: str, a: str, b: str, resampling: Resampling, *, alpha: float = ALPHA
+) -> Paired | None:
+    """Compare two judges on the one axis, or on the several tests, that `table` holds; None when no unit has both.
 
-
-def axis_difference(table: ScoreTable, axis: str, a: str, b: str, resampling: Resampling) -> Difference | None:
-    """Compare two judges on one axis; None when no unit was answered by both."""
-    own = table.of([axis])
-    found = paired_difference(
-        own.scores[a], own.scores[b], own.cluster, n_resamples=resampling.n_resamples, seed=resampling.seed
-    )
-    if found is None:
+    Of several tests it is the difference of the means over tests: units weigh `units / (tests × units of the test)`.
+    The interval is the hull of the cluster-paired bootstrap, which is too narrow with few clusters that seldom differ,
+    and of `discordant_interval`.
+    """
+    gap = table.scores[a] - table.scores[b]
+    both = ~np.isnan(gap)
+    if not both.any():
         return None
-    low, high, method = found.low, found.high, _BOOTSTRAP
-    if low is None:
-        # All resamples agree: an interval without a width would claim certainty.
-        wide = _newcombe(own, a, b)
-        low, high = wide or (None, None)
-        method = "Newcombe from clustered intervals" if wide else "one cluster"
-    return Difference(
-        axis=axis,
-        a=a,
-        b=b,
-        value=found.value,
-        low=low,
-        high=high,
-        n=found.n,
-        n_clusters=found.n_clusters,
-        p_mcnemar=found.p_midp,
-        p_cluster=cluster_sign_p(own.scores[a], own.scores[b], own.cluster, seed=resampling.seed),
-        method=method,
+    units = _weighted(table, both)
+    value, drawn = mean_over_tests(table, gap, resampling)
+    gains, losses = (units.sums(np.maximum(way * gap[both], 0.0)) for way in (1, -1))
+    scale = units.n_units / units.sizes.sum()
+    counts = (gains * scale, losses * scale, units.sizes * scale)
+    sums, used = gains - losses, units.sizes > 0
+    wide = discordant_interval(*counts)
+    low, high = _hull(drawn, wide) or (None, None)
+    return Paired(
+        difference=Difference(
+            axis=axis,
+            a=a,
+            b=b,
+            value=value,
+            low=low,
+            high=high,
+            n=len(units.weight),
+            n_clusters=int(used.sum()),
+            p_mcnemar=_mcnemar(table.scores[a][both], table.scores[b][both]) if units.n_tests == 1 else None,
+            method="cluster-paired bootstrap and discordant units by cluster" if wide else "one cluster",
+            equivalence=discordant_interval(*counts, level=1 - 2 * alpha),
+        ),
+        standard_error=_standard_error(sums[used], units.sizes[used]),
+        n_units=round(units.n_units if gap[both].any() else units.n_units / units.design_effect),
+        sums=sums,
+        flipped=lambda signs: signs @ sums,
     )
 
 
-def metric_difference(
-    axis: str, calls: Mapping[str, PointTable], metric: Metric, resampling: Resampling
-) -> Difference | None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Units:
+    """Units with a weight each, and the clusters they stand in."""
+
+    weight: Array
+    cluster: Codes
+    n_codes: int
+    n_tests: int
+    n_units: float
+    """Kish's effective number, replicates of one presentation as one unit: how many equal ones would tell as much."""
+
+    @property
+    def sizes(self) -> Array:
+        """Weight of the units, by cluster."""
+        return self.sums(np.ones(len(self.weight)))
+
+    @property
+    def design_effect(self) -> float:
+        """How many units tell as much as one of as many clusters, with the usual intraclass correlation."""
+        return max(1.0, 1 + (self.n_units / np.count_nonzero(self.sizes) - 1) * _ICC)
+
+    def sums(self, values: Array) -> Array:
+        """Weighted sum of one value per unit, by cluster."""
+        return np.bincount(self.cluster, weights=self.weight * values, minlength=self.n_codes).astype(float)
+
+
+def _weighted(table: ScoreTable, both: Mask) -> _Units:
+    tests, code, sizes = np.unique(table.axis[both], return_inverse=True, return_counts=True)
+    n = len(code)
+    weight = n / (len(tests) * sizes[code])
+    shown = np.arange(n) if table.presentation is None else table.presentation[both]
+    # A presentation is of one test: sources stand for units in several.
+    _, asked = np.unique(np.column_stack([code, shown]), axis=0, return_inverse=True)
+    told = np.square(np.bincount(asked.ravel(), weights=weight)).sum()
+    return _Units(
+        weight=weight,
+        cluster=table.cluster[both],
+        n_codes=table.n_codes,
+        n_tests=len(tests),
+        n_units=float(np.square(weight.sum()) / told),
+    )
+
+
+def _hull(*intervals: Interval | None) -> Interval | None:
+    known = [each for each in intervals if each is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+
+def _mcnemar(a: Array, b: Array) -> float | None:
+    """Mid-p of the units that differ; None where a score is neither 0 nor 1."""
+    if not np.isin(np.concatenate([a, b]), (0.0, 1.0)).all():
+        return None
+    return mcnemar_midp(int((a > b).sum()), int((a < b).sum()))
+
+
+def _standard_error(sums: Array, sizes: Array) -> float:
+    """Of the ratio of the sums over clusters; 0 of a single one, which tells nothing of the spread."""
+    k, total = len(sums), sizes.sum()
+    residuals = sums - sums.sum() / total * sizes
+    return float(np.sqrt(k / (k - 1) * np.square(residuals).sum()) / total) if k > 1 else 0.0
+
+
+def paired_metric(axis: str, calls: Mapping[str, PointTable], metric: Metric, resampling: Resampling) -> Paired | None:
     """Compare two judges by a chosen metric on the calls of one test that both answered; None when it is not defined.
 
-    A metric is no mean over calls: the interval resamples whole sources of both judges at once, and the p-value is the
-    share of exchanges of the two judges' answers, source by source, that part them as much.
+    A metric is no mean over calls: the interval resamples whole sources of both judges at once, and a sign pattern
+    exchanges the two judges' answers, source by source. Equivalence is not asked: no interval here keeps its error
+    where two judges hardly differ.
 
     Args:
         axis: `<test>/<metric>`.
         calls: Judge to its calls of the test; the same calls in the same order.
         metric: The one that was chosen.
-        resampling: Of the interval; as many exchanges are drawn.
+        resampling: Of the interval; as many sign patterns are drawn.
     """
     (a, first), (b, second) = calls.items()
     both = np.asarray((first.outcome == "verdict") & (second.outcome == "verdict") & (first.expected != ""))
@@ -231,68 +211,39 @@ def metric_difference(
     expected, given, features = cells_of(metric, first.scale, right, said)
     resampling = within_reason(metric, resampling)
     score, width = scorer(metric, expected, given, first.scale), features.shape[1]
-    sources, code = np.unique(first.source, return_inverse=True)
-    sums = np.zeros((len(sources), 2 * width))
-    np.add.at(sums, code, np.hstack(np.split(features, 2)))
+    sums = np.zeros((first.n_sources, 2 * width))
+    np.add.at(sums, first.source, np.hstack(np.split(features, 2)))
+    exchanged = np.hstack([sums[:, width:], sums[:, :width]])
 
     def gap(both_sums: Array) -> Array:
         return score(both_sums[:, :width]) - score(both_sums[:, width:])
 
-    value = float(gap(sums.sum(axis=0)[None])[0])
+    def flipped(signs: Array) -> Array:
+        return gap((1 - signs) / 2 @ exchanged + (1 + signs) / 2 @ sums)
+
+    value, sources = float(gap(sums.sum(axis=0)[None])[0]), np.unique(first.source)
     if np.isnan(value):
         return None
-    low, high = resampling.intervals(lambda drawn: {"gap": gap(drawn)}, sums, sources).get("gap") or (None, None)
-    exchanged = np.hstack([sums[:, width:], sums[:, :width]])
-    swap = np.random.default_rng(resampling.seed).random((resampling.n_resamples, len(sources))) < 0.5
-    gaps = gap(swap @ exchanged + ~swap @ sums)
-    as_far = int((np.abs(gaps[~np.isnan(gaps)]) >= abs(value) - 1e-12).sum())
-    return Difference(
-        axis=axis,
-        a=a,
-        b=b,
-        value=value,
-        low=low,
-        high=high,
-        n=int(both.sum()),
-        n_clusters=len(sources),
-        p_mcnemar=None,
-        p_cluster=(1 + as_far) / (1 + int((~np.isnan(gaps)).sum())),
-        method=_BOOTSTRAP,
-    )
-
-
-def overall_difference(
-    table: ScoreTable, tests: Sequence[str], a: str, b: str, resampling: Resampling
-) -> Difference | None:
-    """Compare the means over tests of two judges; None when no unit was answered by both.
-
-    The mean over tests is a sum over units with weights `1 / (tests × units of the test)`, so the sign-flip test of
-    single axes holds for it too.
-    """
-    own = table.of(tests)
-    gap = own.scores[a] - own.scores[b]
-    both = ~np.isnan(gap)
-    if not both.any():
-        return None
-    value, interval = mean_over_tests(own, gap, resampling)
-    _, code, sizes = np.unique(own.axis[both], return_inverse=True, return_counts=True)
-    weights = 1.0 / (len(sizes) * sizes[code])
-    low, high = interval or (None, None)
-    clusters = own.cluster[both]
-    return Difference(
-        axis=OVERALL,
-        a=a,
-        b=b,
-        value=value,
-        low=low,
-        high=high,
-        n=int(both.sum()),
-        n_clusters=len(np.unique(clusters)),
-        p_mcnemar=None,
-        p_cluster=cluster_sign_p(
-            own.scores[a][both] * weights, own.scores[b][both] * weights, clusters, seed=resampling.seed
+    drawn = resampling.intervals(lambda sampled: {"gap": gap(sampled)}, sums[sources], sources).get("gap")
+    return Paired(
+        difference=Difference(
+            axis=axis,
+            a=a,
+            b=b,
+            value=value,
+            low=drawn and drawn[0],
+            high=drawn and drawn[1],
+            n=int(both.sum()),
+            n_clusters=len(sources),
+            method="cluster-paired bootstrap",
         ),
-        method=_BOOTSTRAP,
+        # The percentiles are those of t: `stats.bootstrap.expanded_tail`.
+        standard_error=(drawn[1] - drawn[0]) / (2 * t_quantile(len(sources) - 1)) if drawn else 0.0,
+        n_units=int(both.sum()),
+        sums=None,
+        flipped=flipped,
+        n_patterns=resampling.n_resamples,
+        largest=1.0 if is_share(metric.name) else max(2.0, len(first.scale.labels) - 1.0),
     )
 
 
@@ -306,21 +257,62 @@ def mean_over_tests(table: ScoreTable, values: Array, resampling: Resampling) ->
     return value, resampling.intervals(mean_of_shares, features, table.cluster[known]).get("mean")
 
 
-def decided(family: Sequence[Difference], *, alpha: float) -> list[Difference]:
-    """Adjust the clustered p-values of a family by Holm and decide which judges can be told apart."""
-    adjusted = holm([difference.p_cluster for difference in family]) if family else []
-    return [replace(each, p_holm=p, different=p <= alpha) for each, p in zip(family, adjusted, strict=True)]
+def decided(
+    found: Sequence[Paired], *, n_clusters: int, primary: Collection[str], alpha: float, margin: float, seed: int
+) -> list[Difference]:
+    """Adjust the p-values of the deciding family by themselves and the others over everything, and decide the family.
+
+    Args:
+        found: Every difference, the deciding ones among them.
+        n_clusters: Of the table behind them.
+        primary: Axes of the deciding family.
+        alpha: Chance of any false difference in the deciding family, and of each false equivalence.
+        margin: Judges whose difference is shown to be less are equivalent.
+        seed: Of the sign patterns, where not all are tried.
+    """
+    if not found:
+        return []
+    is_primary = np.array([one.difference.axis in primary for one in found])
+    test = _joint_test(found, n_clusters, alpha=alpha, seed=seed)
+    everything, family = test(np.ones(len(found), dtype=bool)), test(is_primary)
+    places = np.cumsum(is_primary) - 1
+    return [
+        _decision(one, family, places[at], "primary", alpha=alpha, margin=margin)
+        if is_primary[at]
+        else _decision(one, everything, at, "exploratory", alpha=alpha, margin=margin)
+        for at, one in enumerate(found)
+    ]
 
 
-def _newcombe(table: ScoreTable, a: str, b: str) -> Interval | None:
-    both = ~np.isnan(table.scores[a] - table.scores[b])
-    shown = np.arange(len(both)) if table.presentation is None else table.presentation
-    counts = [collapse_replicates(table.scores[name][both], shown[both], table.cluster[both]) for name in (b, a)]
-    of_b, of_a = (cluster_interval(*each) for each in counts)
-    if of_a is None or of_b is None:
-        return None
-    share_b, share_a = (float(hits.sum() / sizes.sum()) for hits, sizes in counts)
-    return newcombe(share_b, of_b, share_a, of_a, correlation=share_correlation(*counts[0], *counts[1]))
+def _joint_test(found: Sequence[Paired], n_clusters: int, *, alpha: float, seed: int) -> Callable[[Mask], MaxT]:
+    """Return the test of any of the differences together; what is no sum over clusters is asked pattern by pattern."""
+    fitting = max(_FEWEST_PATTERNS, _CELLS // len(found))
+    n_resamples = min(fitting, *(one.n_patterns for one in found))
+    sums = [one.sums for one in found if one.sums is not None]
+    if len(sums) == len(found):
+        by_cluster = np.column_stack(sums)
+        return lambda own: max_t(by_cluster[:, own], n_resamples=n_resamples, seed=seed, alpha=alpha)
+    signs = sign_patterns(n_clusters, n_resamples=n_resamples, seed=seed)
+    flipped = np.column_stack([one.flipped(signs) for one in found])
+    return lambda own: max_t_of_statistics(flipped[:, own], alpha=alpha)
+
+
+def _decision(one: Paired, tested: MaxT, at: int, family: Family, *, alpha: float, margin: float) -> Difference:
+    difference, k = one.difference, one.difference.n_clusters
+    # Where hardly anything differs, no sign pattern tells what a difference would have to exceed: one test would.
+    critical = max(tested.critical or 0.0, sign_flip_critical(k, alpha=alpha))
+    ends = difference.equivalence
+    return replace(
+        difference,
+        family=family,
+        p=float(tested.p[at]),
+        p_adjusted=float(tested.p_adjusted[at]),
+        told_apart=family == "primary" and bool(tested.p_adjusted[at] <= alpha),
+        detectable=detectable_difference(
+            one.standard_error, k, critical=critical, n_units=one.n_units, largest=one.largest
+        ),
+        equivalent=ends is not None and -margin < ends[0] and ends[1] < margin,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,9 +325,11 @@ class Contrasts:
     cells: Mapping[str, Mapping[str, Reading]]
     """Axis to judge to reading, on the calls that every judge was asked; `overall` is the mean over tests."""
     differences: tuple[Difference, ...]
-    """Of every axis and pair of judges, then of the means over tests."""
+    """Of every axis and pair of judges, then of the means over tests; with a baseline only those against it."""
+    primary: tuple[str, ...]
+    """The axes that decide; the others are exploratory."""
     letters: Mapping[str, Mapping[str, str]]
-    """Axis to judge to letters, best first: judges that cannot be told apart share a letter."""
+    """Axis to judge to letters, best first: judges that are not told apart share one. Only of axes where some are."""
     summaries: Mapping[str, Mapping[str, Mapping[str, float | None]]]
     """`by_judge` (over its tests) and `by_test` (over judges): n, mean, sd, min, max."""
     ordinal: Mapping[str, Mapping[str, Mapping[str, Reading]]]
@@ -345,24 +339,36 @@ class Contrasts:
     notes: tuple[str, ...]
     """What a reader must know: calls left out, axes without a number, too few clusters."""
     alpha: float
+    margin: float
+    """Judges whose difference is shown to be less are equivalent."""
     n_calls: int
     """Calls of each judge that are compared."""
+    baseline: str | None = None
+    """The judge that the others are compared with; None: each with each."""
 
     def __repr__(self) -> str:
         return f"Contrasts({len(self.judges)} judges, {len(self.axes)} axes, {self.told})"
 
     @property
+    def deciding(self) -> tuple[Difference, ...]:
+        """The differences of the deciding family."""
+        return tuple(one for one in self.differences if one.family == "primary")
+
+    @property
     def different(self) -> tuple[Difference, ...]:
-        """The differences that were told apart."""
-        return tuple(difference for difference in self.differences if difference.different)
+        """The differences that are told apart, the surest first."""
+        return tuple(sorted((one for one in self.differences if one.told_apart), key=lambda one: one.p_adjusted))
 
     @property
     def told(self) -> str:
-        """How many differences were told apart, each family of decisions by itself."""
-        means = [one.different for one in self.differences if one.axis == OVERALL]
-        axes = [one.different for one in self.differences if one.axis != OVERALL]
-        told = f"{sum(axes)} of {len(axes)} differences are told apart"
-        return f"{told}, and {sum(means)} of {len(means)} of the mean over tests" if means else told
+        """How many differences of the deciding family are told apart, and how many are exploratory."""
+        others = len(self.differences) - len(self.deciding)
+        told = f"{len(self.different)} of {len(self.deciding)} differences are told apart at {self.alpha:g}"
+        return f"{told}; {others} more are exploratory" if others else told
+
+    def letters_of(self, axis: str, judge: str) -> str:
+        """Return the letters of a judge; empty where nothing is told apart, or it has no number."""
+        return self.letters.get(axis, {}).get(judge, "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data."""
@@ -375,18 +381,15 @@ def comparison_notes(
     cells: Mapping[str, Mapping[str, Reading]],
     differences: Sequence[Difference],
     *,
-    table: ScoreTable,
     tests: Sequence[str],
     common: Sequence[str],
-    alpha: float,
 ) -> tuple[str, ...]:
     """Say what was left out of the comparison, and what its size cannot show."""
     notes = [*_left_out(given, calls), *_without(cells)]
     missing = [test for test in tests if test not in common]
     if missing and common:
         notes.append(f"The mean over tests leaves out {', '.join(missing)}: not every judge has a number there.")
-    grid = [difference for difference in differences if difference.axis != OVERALL]
-    return (*notes, *_power(grid, table, alpha=alpha, has_means=len(grid) < len(differences)))
+    return (*notes, *_power(differences))
 
 
 def _left_out(given: Mapping[str, pd.DataFrame], calls: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -407,18 +410,17 @@ def _without(cells: Mapping[str, Mapping[str, Reading]]) -> list[str]:
     ]
 
 
-def _power(grid: Sequence[Difference], table: ScoreTable, *, alpha: float, has_means: bool) -> list[str]:
-    """A sign-flip test on k clusters gives no p under 2^(1 - k): with few of them nothing can be told apart."""
-    if not grid:
-        return ["No axis has a number for two judges: nothing can be compared."]
-    most = max(table.n_clusters(axis) for axis in {difference.axis for difference in grid})
-    if 2.0 ** (1 - most) * len(grid) > alpha:
-        apart = ", those of the mean over tests apart" if has_means else ""
+def _power(differences: Sequence[Difference]) -> list[str]:
+    """Say when nothing could be told apart whatever the judges are: a sign flip of k clusters has p >= 2^(1 - k)."""
+    deciding = [one for one in differences if one.family == "primary"]
+    if not deciding:
+        return ["No deciding axis has a number for two judges: nothing can be told apart."]
+    most = max(one.n_clusters for one in deciding)
+    if all(one.detectable is None for one in deciding):
         return [
-            f"{most} independent sources are too few for {len(grid)} comparisons{apart}: the smallest p-value they can "
-            f"give is {2.0 ** (1 - most):.2g}, and Holm asks for {alpha / len(grid):.2g} at first. Judges that share a "
-            "letter may still differ: look at the intervals, or compare on a suite with more sources."
+            f"{most} independent sources are too few for {len(deciding)} comparisons: not even the largest difference "
+            "would be told apart. Look at the intervals, compare fewer judges or on fewer axes, or ask more sources."
         ]
     if most < FEW_CLUSTERS:
-        return [f"Few independent sources ({most}): intervals are wide, and sharing a letter is weak evidence."]
+        return [f"Few independent sources ({most}): what is not told apart may still differ, see what is detectable."]
     return []

@@ -40,8 +40,8 @@ from scipy import stats
 
 from jrh_mlflow.errors import SuiteError, check_known
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.comparison import unit_scores
 from jrh_mlflow.measures.records import choice, has_levels, is_pointwise, normalise
+from jrh_mlflow.measures.unit_scores import unit_scores
 from jrh_mlflow.perturb import counted_once
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import BASELINE, OPTIONAL_COLUMNS, PAIR_CONDITIONS

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from jrh_mlflow.measures.axes import AXES, declared
 from jrh_mlflow.measures.comparison import Contrasts
-from jrh_mlflow.reports.comparison import cell_rows, difference_cells
+from jrh_mlflow.reports.comparison import (
+    cell_rows,
+    difference_cells,
+    finding_head,
+    finding_rows,
+    judge_heads,
+    letters_text,
+)
 from jrh_mlflow.reports.datasheet_page import PageRow, axis_row, page_row
 from jrh_mlflow.reports.findings import finding_lines
 from jrh_mlflow.reports.html import render
@@ -139,18 +146,21 @@ def _whisker(reading: Reading) -> Whisker | None:
 
 def contrast_tables(contrasts: Contrasts) -> list[CardTable]:
     """Show every judge on every axis with its letters, then the differences that are told apart."""
-    told = sorted(contrasts.different, key=lambda one: one.p_holm)
-    rows = [[*difference_cells(one), p_text(one.p_holm)] for one in told[:MOST]]
-    header = ["told apart", "judges", "difference", "95 % by source", "n", "p, Holm"]
+    told = contrasts.different
+    rows = [[*difference_cells(one), p_text(one.p), p_text(one.p_adjusted)] for one in told[:MOST]]
+    header = ["told apart", "judges", "difference", "95 % by source", "n", "p", "p adjusted"]
     return [
-        CardTable(header=["", *contrasts.judges, "n"], rows=cell_rows(contrasts), more=_letters_note(contrasts)),
+        CardTable(header=["", *judge_heads(contrasts), "n"], rows=cell_rows(contrasts), more=_letters_note(contrasts)),
         CardTable(header=header, rows=rows, more=_more(len(told), "differences")),
+        CardTable(header=finding_head(contrasts), rows=finding_rows(contrasts), more=_DETECTABLE),
     ]
 
 
+_DETECTABLE = "Detectable: a true difference of this size would be told apart with a chance of 80 %."
+
+
 def _letters_note(contrasts: Contrasts) -> str:
-    told = f"{contrasts.told} at {contrasts.alpha:g}"
-    return f"{told}, adjusted by Holm; judges that share a letter are not. 95 % by source."
+    return f"{contrasts.told}. {letters_text(contrasts)} 95 % by source."
 
 
 def shift_table(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -11,6 +13,7 @@ import pandas as pd
 from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.comparison import OVERALL, Contrasts, Difference
 from jrh_mlflow.measures.reliability import WorstItem
+from jrh_mlflow.reports.frames import differences_frame
 from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import (
@@ -29,25 +32,100 @@ _MOST_DIFFERENCES = 30
 """In Markdown; past it only those that were told apart are listed. The table and the JSON have all."""
 _OPEN_ROWS = 40
 """Longer tables of differences start folded."""
-_HOW = (
-    "Judges that share a letter cannot be told apart; `a` is with the best. Intervals are 95 %, sources (tasks) as "
-    "clusters. Units of one source are not independent, so decisions use a sign-flip test on whole sources (`p`), "
-    "adjusted by Holm over all axes and pairs of judges, the means over tests by themselves; McNemar's mid-p takes "
-    "units as independent and is printed beside it."
+_DIFFERENCE_HEAD = (
+    "axis",
+    "judges",
+    "difference",
+    "95 %",
+    "n",
+    "p",
+    "p adjusted",
+    "told apart",
+    "detectable",
+    "equivalent",
+    "McNemar mid-p",
 )
 
 
-def comparison_tables(comparison: Contrasts) -> dict[str, pd.DataFrame]:
-    """Return what there is to tabulate, by name; what is missing is an empty cell, never 0."""
+def how_decided(comparison: Contrasts) -> list[str]:
+    """Say what the letters, p-values, detectable differences and equivalences mean, in plain words."""
+    alpha, margin = f"{comparison.alpha:g}", f"{comparison.margin:g}"
+    against = "with the baseline " if comparison.baseline else ""
+    exploratory = "The other axes are exploratory: adjusted over all differences, and never told apart. "
+    return [
+        f"Units of one source (task) are not independent, so p is a sign-flip test on whole sources. P adjusted "
+        f"takes all comparisons {against}on the deciding axes together (step-down max-T): the chance that any two "
+        f"judges are told apart that do not differ is at most {alpha}. "
+        f"{exploratory if len(comparison.deciding) < len(comparison.differences) else ''}"
+        "McNemar's mid-p takes units as independent and decides nothing.",
+        "Detectable: a true difference of this size would be told apart with a chance of 80 %, one under it may be "
+        "there and not be found; none: with so few sources no difference would be. Equivalent: shown to differ by "
+        f"less than {margin}, either way (two one-sided tests at {alpha}, each pair by itself). Neither told apart nor "
+        "equivalent: not enough sources to say.",
+    ]
+
+
+def letters_text(comparison: Contrasts) -> str:
+    """Say how to read the letters, or why there are none."""
+    if comparison.baseline:
+        return "Judges are compared with the baseline only, so they have no letters."
+    if not comparison.letters:
+        return "No letters: no two judges are told apart on a deciding axis."
+    return "Judges that share a letter are not told apart; a is with the best. No letters: none are told apart there."
+
+
+def finding_rows(comparison: Contrasts) -> list[list[str]]:
+    """Return each deciding axis with its pairs told apart, what could have been found, and its equivalent pairs."""
+    rows = []
+    for axis in comparison.primary:
+        own = [one for one in comparison.deciding if one.axis == axis]
+        told, same = (f"{sum(each)} of {len(own)}" for each in _decisions(own))
+        rows.append([axis_text(axis), told, _detectable_range(own), same])
+    return rows
+
+
+def finding_head(comparison: Contrasts) -> list[str]:
+    """Return the head of `finding_rows`."""
+    return ["deciding axis", "pairs told apart", "detectable", f"equivalent within ±{comparison.margin:g}"]
+
+
+def _decisions(differences: Sequence[Difference]) -> tuple[list[bool], list[bool]]:
+    return [one.told_apart for one in differences], [one.equivalent for one in differences]
+
+
+def _detectable_range(differences: Sequence[Difference]) -> str:
+    """Spell the smallest and the largest of what could have been found."""
+    if not differences:
+        return "not compared"
+    known = sorted(one.detectable for one in differences if one.detectable is not None)
+    ends = [detectable_text(known[0]), detectable_text(known[-1])] if known else []
+    ends += [detectable_text(None)] if len(known) < len(differences) else []
+    return " to ".join(dict.fromkeys((ends[0], ends[-1])))
+
+
+def detectable_text(detectable: float | None) -> str:
+    """Spell the smallest difference that would be told apart; rounded up, so that it is not promised too much."""
+    return "none" if detectable is None else f"{math.ceil(100 * detectable - 1e-9) / 100:.2f}"
+
+
+def comparison_tables(
+    comparison: Contrasts, names: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, pd.DataFrame]:
+    """Return what there is to tabulate, by name; what is missing is an empty cell, never 0.
+
+    Args:
+        comparison: The numbers.
+        names: As for `differences_frame`.
+    """
     tables = {
         "scores": pd.DataFrame(
             [
-                {"axis": axis, "judge": name, **reading_row(one), "letters": comparison.letters[axis].get(name)}
+                {"axis": axis, "judge": name, **reading_row(one), "letters": comparison.letters_of(axis, name)}
                 for axis, row in comparison.cells.items()
                 for name, one in row.items()
             ]
         ),
-        "differences": pd.DataFrame(list(comparison.differences)),
+        "differences": differences_frame(comparison.differences, names),
         "by_judge": _keyed_frame(comparison.summaries["by_judge"], "judge"),
         "by_test": _keyed_frame(comparison.summaries["by_test"], "axis"),
         "ordinal": pd.DataFrame(
@@ -86,10 +164,15 @@ def axis_text(axis: str) -> str:
     return f"{axis} (lower is better)" if lower_is_better(axis) else axis
 
 
+def judge_heads(comparison: Contrasts) -> list[str]:
+    """Name the judges, and say which is the baseline."""
+    return [f"{name} (baseline)" if name == comparison.baseline else name for name in comparison.judges]
+
+
 def cell_rows(comparison: Contrasts) -> list[list[str]]:
     """Return every judge on every axis with its letters, and n."""
     return [
-        [axis_text(axis), *(cell_text(one, comparison.letters[axis].get(name, "")) for name, one in row.items()), n]
+        [axis_text(axis), *(cell_text(one, comparison.letters_of(axis, name)) for name, one in row.items()), n]
         for axis, row in comparison.cells.items()
         for n in [n_text(row)]
     ]
@@ -99,8 +182,9 @@ def comparison_markdown(comparison: Contrasts, *, title: str = "Comparison of ju
     """Render the grid of scores, then differences, summaries, scale metrics and costs."""
     lines = [f"# {title}", ""]
     lines += [f"> {text}\n" for text in ((note,) if note else ()) + comparison.notes]
-    header = ["", *comparison.judges, "n"]
-    lines += ["### Scores", "", *table(header, cell_rows(comparison)), "", _HOW, ""]
+    header = ["", *judge_heads(comparison), "n"]
+    lines += ["### Scores", "", *table(header, cell_rows(comparison)), "", letters_text(comparison)]
+    lines += ["Intervals are 95 %, sources (tasks) as clusters.", ""]
     lines += _bounds_note(comparison)
     lines += _differences(comparison)
     lines += _spreads("By judge, over its tests", "judge", comparison.summaries["by_judge"])
@@ -120,24 +204,34 @@ def difference_cells(one: Difference) -> list[str]:
     return [axis_text(one.axis), f"{one.a} − {one.b}", f"{one.value:+.3f}", ends, str(one.n)]
 
 
+def difference_row(one: Difference) -> list[str]:
+    """Return every cell of a difference, as `_DIFFERENCE_HEAD` names them."""
+    return [
+        *difference_cells(one),
+        p_text(one.p),
+        p_text(one.p_adjusted),
+        told_text(one),
+        detectable_text(one.detectable),
+        "yes" if one.equivalent else "not shown",
+        p_text(one.p_mcnemar),
+    ]
+
+
+def told_text(one: Difference) -> str:
+    """Say whether a difference is told apart; an exploratory one is not asked."""
+    return "exploratory" if one.family == "exploratory" else "yes" if one.told_apart else "no"
+
+
 def _differences(comparison: Contrasts) -> list[str]:
     shown: Sequence[Difference] = comparison.differences
-    told = f"{comparison.told} at {comparison.alpha:g}."
+    told = f"{comparison.told}."
     if len(shown) > _MOST_DIFFERENCES:
         shown = comparison.different
         told += " Only those are listed; the table `differences` has all."
-    rows = [
-        [
-            *difference_cells(one),
-            p_text(one.p_mcnemar),
-            p_text(one.p_cluster),
-            p_text(one.p_holm),
-            "yes" if one.different else "no",
-        ]
-        for one in shown
-    ]
-    header = ["axis", "judges", "difference", "95 %", "n", "McNemar mid-p", "p", "p, Holm", "told apart"]
-    return ["### Differences", "", told, "", *(table(header, rows) if rows else []), ""]
+    found = table(finding_head(comparison), finding_rows(comparison))
+    rows = table(_DIFFERENCE_HEAD, [difference_row(one) for one in shown]) if shown else []
+    how = [line for text in how_decided(comparison) for line in (text, "")]
+    return ["### Differences", "", told, "", *found, "", *how, *rows, ""]
 
 
 def _spreads(heading: str, first: str, rows: Mapping[str, Mapping[str, float | None]]) -> list[str]:
@@ -210,8 +304,7 @@ def comparison_page(
         worst: Judge to its worst items.
         notes: Shown above the comparison's own.
     """
-    told = sorted(comparison.different, key=lambda one: (one.axis != OVERALL, one.p_holm))
-    apart = [one for one in comparison.differences if not one.different]
+    shown = sorted(comparison.differences, key=lambda one: (not one.told_apart, one.axis != OVERALL))
     return render(
         "comparison.html",
         title=title,
@@ -224,7 +317,15 @@ def comparison_page(
         figures={caption: data_uri(png) for caption, png in (figures or {}).items()},
         worst={name: items for name, items in (worst or {}).items() if items},
         notes=(*notes, *comparison.notes),
-        differences=[*told, *apart],
-        unfolded=len(comparison.differences) <= _OPEN_ROWS,
+        deciding=[one for one in shown if one.family == "primary"],
+        exploratory=[one for one in shown if one.family == "exploratory"],
+        told_text=told_text,
+        detectable_text=detectable_text,
+        judge_heads=judge_heads(comparison),
+        letters_text=letters_text(comparison),
+        how_decided=how_decided(comparison),
+        finding_head=finding_head(comparison),
+        finding_rows=finding_rows(comparison),
+        unfolded=len(comparison.deciding) <= _OPEN_ROWS,
         bounds_note=_bounds_note(comparison),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.measures.comparison import Difference
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ENDS = ("ci_low", "ci_high", "cluster_low", "cluster_high", "n_clusters", "method")
-_DIFFERENCE = {"value": "difference", "p_cluster": "p", "p_holm": "p_adjusted", "different": "told_apart"}
-"""Fields of a difference that a table calls otherwise."""
-_DIFFERENCES = ("axis", "a", "b", "value", "low", "high", "n", "n_clusters", "p_cluster", "p_holm", "different")
+_DECIDED = ("low", "high", "p", "p_adjusted", "told_apart", "n", "n_clusters", "family", "p_mcnemar", "detectable")
+"""Fields of a difference that a table calls the same."""
 
 
 def reading_columns(reading: Reading, *, axis: str = "") -> dict[str, Any]:
@@ -52,11 +52,31 @@ def shifts_frame(shifts: Mapping[str, Mapping[str, Reading]]) -> pd.DataFrame:
     )
 
 
-def differences_frame(differences: Sequence[Difference]) -> pd.DataFrame:
-    """Return one row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart."""
-    heads = [_DIFFERENCE.get(name, name) for name in _DIFFERENCES]
-    rows = [[getattr(one, name) for name in _DIFFERENCES] for one in differences]
-    return _frame([dict(zip(heads, row, strict=True)) for row in rows], columns=heads)
+def differences_frame(
+    differences: Sequence[Difference], names: Mapping[str, str] = MappingProxyType({})
+) -> pd.DataFrame:
+    """Return one row per axis and pair of judges: a minus b, its interval, p-values, and whether it is told apart.
+
+    Args:
+        differences: Of a comparison.
+        names: What judges are called in the table, where not as in the comparison.
+    """
+    return _frame([_difference_row(one, names) for one in differences])
+
+
+def _difference_row(one: Difference, names: Mapping[str, str]) -> dict[str, Any]:
+    low, high = one.equivalence or (None, None)
+    return {
+        "axis": one.axis,
+        "a": names.get(one.a, one.a),
+        "b": names.get(one.b, one.b),
+        "difference": one.value,
+        **{name: getattr(one, name) for name in _DECIDED},
+        "equivalent": one.equivalent,
+        "equivalence_low": low,
+        "equivalence_high": high,
+        "method": one.method,
+    }
 
 
 _CHECK = {"rule": "str", "state": "str", **dict.fromkeys(("estimate", "low", "high"), "float64")}

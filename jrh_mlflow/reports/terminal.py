@@ -11,7 +11,7 @@ from jrh_mlflow.measures.axes import AXES, Axis, by_step
 from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import ReliabilityReadings
-from jrh_mlflow.reports.comparison import axis_text
+from jrh_mlflow.reports.comparison import axis_text, finding_head, finding_rows, judge_heads, letters_text
 from jrh_mlflow.reports.numbers import (
     cell_text,
     is_shown,
@@ -160,28 +160,34 @@ def few_clusters(estimates: Iterable[Reading], *, cluster: str) -> str | None:
 def comparison_lines(comparison: Contrasts) -> list[str]:
     """Show every judge on every axis with its letters, then which differences are told apart."""
     rows = [
-        [axis_text(axis), *(_letter_cell(one, comparison.letters[axis].get(name, "")) for name, one in row.items())]
+        [axis_text(axis), *(_letter_cell(one, comparison.letters_of(axis, name)) for name, one in row.items())]
         for axis, row in comparison.cells.items()
     ]
     return [
-        *columns(["", *comparison.judges], rows),
+        *columns(["", *judge_heads(comparison)], rows),
         "",
-        "Intervals are 95 % by source. Judges that share a letter cannot be told apart.",
-        f"{comparison.told} at {comparison.alpha:g}{':' if comparison.different else '.'}",
+        "Intervals are 95 % by source.",
+        *textwrap.wrap(letters_text(comparison), WIDTH),
+        "",
+        *columns(finding_head(comparison), finding_rows(comparison)),
+        "Detectable: a true difference of this size would be told apart with a chance of 80 %.",
+        "",
+        f"{comparison.told}{':' if comparison.different else '.'}",
         *_told_apart(comparison),
         *_comparison_costs(comparison),
     ]
 
 
 def _told_apart(comparison: Contrasts) -> list[str]:
-    told = sorted(comparison.different, key=lambda one: one.p_holm)
+    told = comparison.different
     rows = [
         [axis_text(one.axis), f"{one.a} − {one.b}", f"{one.value:+.3f} {short_interval(one.low, one.high)}", p, n]
         for one in told[:_MOST]
-        for p, n in [(p_text(one.p_holm), f"{one.n:,}")]
+        for p, n in [(f"{p_text(one.p)} / {p_text(one.p_adjusted)}", f"{one.n:,}")]
     ]
     more = [f"… and {len(told) - _MOST} more"] if len(told) > _MOST else []
-    return [*columns(["axis", "judges", "difference [95 %]", "p adjusted", "n"], rows, left=2), *more] if told else []
+    header = ["axis", "judges", "difference [95 %]", "p / p adjusted", "n"]
+    return [*columns(header, rows, left=2), *more] if told else []
 
 
 def _letter_cell(reading: Reading, letter: str) -> str:

@@ -1,8 +1,8 @@
 """Several judges on the same suite: which can be told apart, on which test, by how much.
 
 Units of one source (the perturbations of an item, the calls on a task) are not independent. Decisions therefore use a
-sign-flip test on whole sources, adjusted by Holm over all axes × pairs of judges; McNemar's mid-p, which takes units
-as independent, is printed beside it. The mean over tests is a family of its own.
+sign-flip test on whole sources, adjusted by step-down max-T over the deciding axes × pairs of judges; McNemar's mid-p,
+which takes units as independent, is printed beside it. The other axes are exploratory: shown, never decided.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.axes import lower_is_better
+from jrh_mlflow.errors import CallsError, RecipeError, suggest
+from jrh_mlflow.measures.axes import headline_axes, lower_is_better
 from jrh_mlflow.measures.comparison import (
+    ALPHA,
+    MARGIN,
     OVERALL,
     Contrasts,
     Difference,
-    ScoreTable,
-    axis_difference,
+    Paired,
     comparison_notes,
     decided,
     mean_over_tests,
-    metric_difference,
-    overall_difference,
-    score_table,
-    unit_scores,
+    paired_metric,
+    paired_shares,
 )
 from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, complete_pairs, has_levels, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
+from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
 from jrh_mlflow.perturb import counted_once, expectation_of
 from jrh_mlflow.results.measure import Datasheet, Report, measured
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
@@ -52,10 +52,13 @@ def compare_calls(
     *,
     seed: int = 0,
     n_resamples: int = 2000,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     labels: Sequence[str] | None = None,
     max_excluded: float = MAX_EXCLUDED,
     metric: str | None = None,
+    primary: Sequence[str] | None = None,
+    baseline: str | None = None,
+    margin: float = MARGIN,
 ) -> Contrasts:
     """Compare judges by their call records on one suite; pure, no MLflow.
 
@@ -66,17 +69,21 @@ def compare_calls(
         judges: Name to call records.
         seed: Of all resampling.
         n_resamples: Of the bootstrap behind the intervals.
-        alpha: Level of each family of decisions: the chance of any false difference in it.
+        alpha: Chance of any false difference in the deciding family, and of each false equivalence.
         labels: What a pointwise judge may answer, low to high; inferred when None.
         max_excluded: Withhold a number when more than this share of its calls gave no usable answer.
         metric: As for `measure`: labelled tests are then compared on the axes `<test>/<metric>`. There is no mean over
             tests with it.
+        primary: Axes of the deciding family; the others are exploratory. When None, of a datasheet the headline axes,
+            of reliability tests all and their mean.
+        baseline: Name of the judge that the others are compared with; each with each when None.
+        margin: Judges whose difference is shown to be less, either way, are equivalent.
 
     Raises:
         CallsError: when the records break a rule, share no call, or disagree on what an item is.
+        RecipeError: when judges cannot be compared on a primary axis.
     """
-    if len(judges) < 2 or not 0 < alpha < 1:
-        raise ValueError(f"Two or more judges and `0 < alpha < 1` must hold, but got {list(judges)}, {alpha=}.")
+    _check(judges, alpha=alpha, margin=margin, baseline=baseline)
     given = {name: normalise(calls) for name, calls in judges.items()}
     calls = shared_calls(given)
     chosen = find_metric(metric)
@@ -85,8 +92,9 @@ def compare_calls(
         for name, frame in calls.items()
     }
     resampling = Resampling(seed=seed, n_resamples=n_resamples)
-    table = score_table({name: unit_scores(frame, labels=labels) for name, frame in calls.items()})
     first = next(iter(calls.values()))
+    scores = {name: unit_scores(frame, labels=labels) for name, frame in calls.items()}
+    table = score_table(scores, np.unique(first["task"].to_numpy(object)))
     axes, tests = _axes(table, has_tests=is_pointwise(first) and not has_levels(first))
     ordinal = _ordinal(reports, axes)
     tables = {} if chosen is None else {name: point_table(frame, labels=labels) for name, frame in calls.items()}
@@ -94,32 +102,66 @@ def compare_calls(
         named = {axis: f"{axis}/{chosen.name}" for axis in axes if expectation_of(axis).statistic == DEFAULT}
         table = replace(table, axis=np.array([named.get(axis, axis) for axis in table.axis], dtype=object))
         axes, tests = (tuple(named.get(axis, axis) for axis in each) for each in (axes, tests))
+        primary = primary and [named.get(axis, axis) for axis in primary]
     cells: Cells = {axis: {name: _reading(report, axis) for name, report in reports.items()} for axis in axes}
     names = tuple(judges)
     # A metric is no mean over units, so that means over tests could not be told apart as shares can.
     numbered = [axis for axis in tests if all(isinstance(one, Estimate) for one in cells[axis].values())]
     common = numbered if chosen is None else []
-    differences = _grid(table, cells, names, resampling, alpha=alpha, metric=chosen, tables=tables)
     if len(common) > 1:
         cells[OVERALL] = {name: _overall(table.of(common), name, len(common), resampling) for name in names}
-        means = [overall_difference(table, common, a, b, resampling) for a, b in combinations(names, 2)]
-        differences += decided([one for one in means if one is not None], alpha=alpha)
+    family = _primary(primary, cells, has_tests=bool(tests))
+    pairs = [*combinations(names, 2)] if baseline is None else [(name, baseline) for name in names if name != baseline]
+    found = _paired(table, cells, pairs, resampling, common=common, alpha=alpha, metric=chosen, tables=tables)
+    differences = decided(
+        found, n_clusters=table.n_codes, primary=family, alpha=alpha, margin=margin, seed=resampling.seed
+    )
     return Contrasts(
         judges=names,
         axes=axes,
         cells=cells,
         differences=tuple(differences),
-        letters={axis: _letters(axis, row, differences) for axis, row in cells.items()},
+        primary=family,
+        letters={} if baseline else _letters(cells, differences),
         summaries=_summaries(cells, axes, _averaged(tests, chosen), names),
         ordinal=ordinal,
         costs={name: _cost(calls[name], report) for name, report in reports.items()},
         notes=(
             *_metric_notes(chosen, tests),
-            *comparison_notes(given, calls, cells, differences, table=table, tests=tests, common=common, alpha=alpha),
+            *comparison_notes(given, calls, cells, differences, tests=tests, common=common),
         ),
         alpha=alpha,
-        n_calls=len(next(iter(calls.values()))),
+        margin=margin,
+        n_calls=len(first),
+        baseline=baseline,
     )
+
+
+def _check(judges: Mapping[str, pd.DataFrame], *, alpha: float, margin: float, baseline: str | None) -> None:
+    if len(judges) < 2 or not 0 < alpha < 0.5 or not margin > 0:
+        raise ValueError(
+            f"Two or more judges, `0 < alpha < 0.5` and `margin > 0` must hold, but got {list(judges)}, {alpha=}, "
+            f"{margin=}."
+        )
+    if baseline is not None and baseline not in judges:
+        raise ValueError(f"The baseline must be one of {list(judges)}, but got {baseline!r}.")
+
+
+def _primary(asked: Sequence[str] | None, cells: Cells, *, has_tests: bool) -> tuple[str, ...]:
+    """Return the axes that decide, in the order shown.
+
+    Raises:
+        RecipeError: when judges cannot be compared on one of them here.
+    """
+    for axis in asked or ():
+        if axis not in cells:
+            close = suggest(axis, cells)
+            raise RecipeError(
+                f"Judges are not compared on {axis!r} here.{close} Axes of this suite: {', '.join(cells)}."
+            )
+    wanted = asked or (cells if has_tests else headline_axes())
+    # A suite may have none of the headline axes.
+    return tuple(axis for axis in cells if axis in wanted) or tuple(cells)
 
 
 def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -184,29 +226,31 @@ def _metric_notes(metric: Metric | None, tests: Sequence[str]) -> list[str]:
     return notes
 
 
-def _grid(
+def _paired(
     table: ScoreTable,
     cells: Cells,
-    names: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
     resampling: Resampling,
     *,
+    common: Sequence[str],
     alpha: float,
     metric: Metric | None,
     tables: Mapping[str, PointTable],
-) -> list[Difference]:
-    def difference(axis: str, a: str, b: str) -> Difference | None:
+) -> list[Paired]:
+    """Pair the judges on every axis where both have a number."""
+    found = []
+    for axis, row in cells.items():
         test, _, name = axis.rpartition("/")
-        if metric is None or name != metric.name:
-            return axis_difference(table, axis, a, b, resampling)
-        return metric_difference(axis, {name: tables[name].of(test) for name in (a, b)}, metric, resampling)
-
-    found = (
-        difference(axis, a, b)
-        for axis, row in cells.items()
-        for a, b in combinations(names, 2)
-        if isinstance(row[a], Estimate) and isinstance(row[b], Estimate)
-    )
-    return decided([difference for difference in found if difference is not None], alpha=alpha)
+        own = table.of(common if axis == OVERALL else [axis])
+        for a, b in pairs:
+            if not (isinstance(row[a], Estimate) and isinstance(row[b], Estimate)):
+                continue
+            if metric is not None and name == metric.name:
+                calls = {judge: tables[judge].of(test) for judge in (a, b)}
+                found.append(paired_metric(axis, calls, metric, resampling))
+            else:
+                found.append(paired_shares(own, axis, a, b, resampling, alpha=alpha))
+    return [one for one in found if one is not None]
 
 
 def _overall(table: ScoreTable, name: str, n_tests: int, resampling: Resampling) -> Estimate:
@@ -224,12 +268,20 @@ def _overall(table: ScoreTable, name: str, n_tests: int, resampling: Resampling)
     )
 
 
-def _letters(axis: str, row: Mapping[str, Reading], differences: Sequence[Difference]) -> dict[str, str]:
+def _letters(cells: Cells, differences: Sequence[Difference]) -> dict[str, dict[str, str]]:
+    """Give letters to the judges on the axes where some of them are told apart."""
+    apart: dict[str, set[frozenset[str]]] = {}
+    for one in differences:
+        if one.told_apart:
+            apart.setdefault(one.axis, set()).add(frozenset((one.a, one.b)))
+    return {axis: _axis_letters(axis, cells[axis], pairs) for axis, pairs in apart.items()}
+
+
+def _axis_letters(axis: str, row: Mapping[str, Reading], apart: set[frozenset[str]]) -> dict[str, str]:
     """Give letters to the judges that have a number, best first."""
-    values = {name: one.value for name, one in row.items() if isinstance(one, Estimate)}
     sign = 1 if lower_is_better(axis) else -1
-    apart = {frozenset((one.a, one.b)) for one in differences if one.axis == axis and one.different}
-    ordered = sorted(values, key=lambda name: sign * values[name])
+    values = {name: sign * one.value for name, one in row.items() if isinstance(one, Estimate)}
+    ordered = sorted(values, key=values.__getitem__)
     return letters(ordered, lambda one, other: frozenset((one, other)) in apart)
 
 

@@ -109,7 +109,7 @@ def cluster_wilson(successes: Array, sizes: Array, *, level: float = 0.95) -> In
     if k < 2:
         return None
     total = float(sizes.sum())
-    shrink = (_normal_quantile(level) / _t_quantile(k - 1, level)) ** 2
+    shrink = (_normal_quantile(level) / t_quantile(k - 1, level)) ** 2
     n_eff = total / design_effect(successes, sizes) * shrink
     return wilson_share(float(successes.sum()) / total, n_eff, level=level)
 
@@ -384,7 +384,8 @@ def _normal_quantile(level: float) -> float:
 
 
 @lru_cache
-def _t_quantile(df: int, level: float) -> float:
+def t_quantile(df: int, level: float = 0.95) -> float:
+    """Two-sided quantile of Student's t."""
     return float(stats.t.ppf((1 + level) / 2, df))
 
 

@@ -59,6 +59,8 @@ class LoggedRun:
     experiment: str
     """Name of the run's experiment."""
     link: str
+    shares_name: bool = False
+    """Whether a run loaded with it has a judge of the same label, so that `judge` has the beginning of the id added."""
 
     def __repr__(self) -> str:
         on = f"{brief_name(self.judge)} on {brief_name(self.suite.name)}"
@@ -349,7 +351,10 @@ def _read_calls(client: MlflowClient, run_id: str, folder: str) -> pd.DataFrame:
 def _distinguished(runs: list[LoggedRun]) -> list[LoggedRun]:
     """Add the beginning of the run id where two judges have one label."""
     counts = Counter(run.judge for run in runs)
-    return [replace(run, judge=f"{run.judge} {_short_id(run, runs)}") if counts[run.judge] > 1 else run for run in runs]
+    return [
+        replace(run, judge=f"{run.judge} {_short_id(run, runs)}", shares_name=True) if counts[run.judge] > 1 else run
+        for run in runs
+    ]
 
 
 def _short_id(run: LoggedRun, runs: Sequence[LoggedRun]) -> str:

@@ -92,7 +92,7 @@ def test_the_same_judge_twice_gets_two_names_and_one_letter(runs, store_uri):
     found = jrh.compare([runs["oracle"], runs["again"]], tracking_uri=store_uri, log=False).contrasts
     assert found.judges == tuple(f"Oracle (simulated) {runs[name][:8]}" for name in ("oracle", "again"))
     assert not found.different
-    assert {one.p_cluster for one in found.differences} == {1.0}
+    assert {one.p for one in found.differences} == {1.0}
 
 
 def test_a_comparison_is_a_run_of_its_own_with_everything_in_it(points, runs, store_uri, tmp_path):

@@ -102,7 +102,7 @@ def test_a_comparison_pairs_its_calls(judged, store_uri):
     ).contrasts
     (difference,) = [one for one in found.differences if one.axis == "completion"]
     assert (difference.value, difference.n) == (1, 12)
-    assert difference.different
+    assert difference.told_apart
 
 
 def test_the_figure_says_what_the_share_is(judged):

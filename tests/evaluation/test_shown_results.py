@@ -227,7 +227,7 @@ def test_the_frame_of_a_comparison_has_its_differences(results):
     promised = ["axis", "a", "b", "difference", "low", "high", "p", "p_adjusted", "told_apart"]
     assert set(promised) <= set(frame.columns)
     assert list(frame["difference"]) == [one.value for one in contrasts.differences]
-    assert list(frame["told_apart"]) == [one.different for one in contrasts.differences]
+    assert list(frame["told_apart"]) == [one.told_apart for one in contrasts.differences]
 
 
 def test_the_frames_of_shift_jury_and_suite(results):

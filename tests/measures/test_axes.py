@@ -14,9 +14,9 @@ import jrh_mlflow as jrh
 from jrh_mlflow.cli.printing import comparison_rows
 from jrh_mlflow.measures import axes
 from jrh_mlflow.measures.axes import Axis, by_section, by_step, declared, find, lower_is_better
-from jrh_mlflow.measures.comparison import unit_scores
 from jrh_mlflow.measures.criterion import difference
 from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.measures.unit_scores import unit_scores
 from jrh_mlflow.reports.datasheet_page import axis_sections
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.tracking import keys

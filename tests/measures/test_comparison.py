@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import combinations
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import jrh_mlflow as jrh
-from jrh_mlflow.errors import CallsError
-from jrh_mlflow.measures.comparison import OVERALL, ScoreTable, axis_difference, decided
+from jrh_mlflow.errors import CallsError, RecipeError
+from jrh_mlflow.measures.comparison import OVERALL, Difference, Paired, decided
 from jrh_mlflow.measures.records import normalise
 from jrh_mlflow.reports.comparison import comparison_markdown, comparison_page, comparison_tables
+from jrh_mlflow.reports.numbers import p_text
 from jrh_mlflow.reports.terminal import comparison_lines
 from jrh_mlflow.results.comparison import compare_calls
-from jrh_mlflow.scoring.ledger import Resampling
-from jrh_mlflow.stats.paired import holm, mcnemar_midp
+from jrh_mlflow.stats.max_t import max_t
+from jrh_mlflow.stats.paired import mcnemar_midp
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
 from tests.readings import asked
 
@@ -42,14 +43,13 @@ def compared(judges, **options):
     return compare_calls(judges, n_resamples=options.pop("n_resamples", 200), labels=LABELS, **options)
 
 
-def test_two_identical_judges_share_every_letter_and_have_p_one():
+def test_two_identical_judges_have_p_one_and_no_letters():
     calls = point_calls(chance(0.7, 1), tests=TESTS)
     found = compared({"one": calls, "two": calls})
-    assert set(found.letters) == {"baseline", *TESTS, OVERALL}
-    assert all(row == {"one": "a", "two": "a"} for row in found.letters.values())
-    assert {(one.value, one.p_cluster, one.p_holm, one.different) for one in found.differences} == {
-        (0.0, 1.0, 1.0, False)
-    }
+    assert {one.axis for one in found.differences} == {"baseline", *TESTS, OVERALL}
+    assert found.letters == {}
+    assert "No letters: no two judges are told apart" in comparison_markdown(found)
+    assert {(one.value, one.p, one.p_adjusted, one.told_apart) for one in found.differences} == {(0.0, 1.0, 1.0, False)}
     assert {one.p_mcnemar for one in found.differences if one.axis != OVERALL} == {1.0}
 
 
@@ -57,11 +57,11 @@ def test_a_judge_that_is_always_right_is_told_from_one_that_is_always_wrong():
     found = compared({"wrong": point_calls(wrong, tests=TESTS), "right": point_calls(oracle, tests=TESTS)})
     by_axis = {one.axis: one for one in found.differences}
     assert by_axis["typos"].value == -1.0
-    assert by_axis["typos"].different
+    assert by_axis["typos"].told_apart
     assert found.letters["typos"] == {"right": "a", "wrong": "b"}
-    assert found.letters["stochastic_stability"] == {"wrong": "a", "right": "a"}
+    assert "stochastic_stability" not in found.letters, "equal there: no letters"
     assert by_axis[OVERALL].value == pytest.approx(-2 / 3)
-    assert by_axis[OVERALL].different
+    assert by_axis[OVERALL].told_apart
     # All resamples are the same, and yet the interval keeps a width.
     assert by_axis["typos"].low == -1.0
     assert -1 < by_axis["typos"].high < -0.5
@@ -93,8 +93,8 @@ def test_mcnemar_is_the_one_of_the_discordant_units_and_does_not_decide():
     typos = next(each for each in found.differences if each.axis == "typos")
     assert typos.p_mcnemar == pytest.approx(mcnemar_midp(12, 0))
     assert typos.p_mcnemar < 0.001
-    assert typos.p_cluster == 1.0
-    assert not typos.different
+    assert typos.p == 1.0
+    assert not typos.told_apart
     assert (typos.low, typos.high) == (None, None)
 
 
@@ -123,44 +123,144 @@ def test_the_difference_of_means_is_the_mean_of_the_differences():
     assert by_axis[OVERALL].p_mcnemar is None
 
 
-def test_the_overall_family_is_adjusted_apart_from_the_grid():
+def test_baseline_tests_and_their_mean_are_one_deciding_family():
     calls = {name: point_calls(chance(share, 4), tests=TESTS, n_sources=20) for name, share in [("a", 0.9), ("b", 0.6)]}
     found = compared(calls)
-    overall = [one for one in found.differences if one.axis == OVERALL]
-    grid = [one for one in found.differences if one.axis != OVERALL]
-    assert [one.p_holm for one in overall] == [one.p_cluster for one in overall], "a family of one"
-    smallest = min(grid, key=lambda one: one.p_cluster)
-    assert smallest.p_holm == pytest.approx(min(1.0, 4 * smallest.p_cluster))
+    assert found.primary == ("baseline", "markdown", "stochastic_stability", "typos", OVERALL)
+    assert {one.family for one in found.differences} == {"primary"}
+    assert all(one.p <= one.p_adjusted for one in found.differences)
+    alone = compared(calls, primary=[OVERALL])
+    mean = next(one for one in alone.differences if one.axis == OVERALL)
+    assert mean.p_adjusted == mean.p, "a family of one"
+    assert next(one for one in found.differences if one.axis == OVERALL).p_adjusted > mean.p
 
 
-def null_world(seed: int) -> ScoreTable:
-    """Three equal judges, three axes, 30 sources of three units each that move together."""
+def world(n_clusters: int, n_axes: int, seed: int) -> list[Paired]:
+    """Differences of two judges on some axes, as sums over clusters; on the first axis they truly differ."""
     rng = np.random.default_rng(seed)
-    shape = (3, 30)
-    scores = {name: np.repeat(rng.random(shape) < 0.6, 3, axis=1).astype(float).ravel() for name in "abc"}
-    axis = np.repeat(np.array(["x", "y", "z"], dtype=object), 90)
-    return ScoreTable(axis=axis, cluster=np.tile(np.repeat(np.arange(30), 3), 3), scores=scores)
+    sums = rng.integers(-4, 5, size=(n_clusters, n_axes)).astype(float)
+    sums[:, 0] += 5
+    return [
+        Paired(
+            difference=Difference(
+                axis=f"x{at}", a="a", b="b", value=1.0, low=0, high=1, n=9, n_clusters=n_clusters, method=""
+            ),
+            standard_error=0.1,
+            n_units=9 * n_clusters,
+            sums=column,
+            flipped=lambda signs, column=column: signs @ column,
+        )
+        for at, column in enumerate(sums.T)
+    ]
 
 
-def test_holm_keeps_the_chance_of_any_false_difference_under_the_level():
-    """In 300 worlds of equal judges; the same worlds decided without clusters or without Holm break the level."""
-    worlds, alpha = 300, 0.1
-    told, unadjusted, unclustered = 0, 0, 0
-    for seed in range(worlds):
-        table = null_world(seed)
-        family = [
-            axis_difference(table, axis, a, b, Resampling(n_resamples=1))
-            for axis in "xyz"
-            for a, b in combinations("abc", 2)
-        ]
-        assert len(family) == 9
-        told += any(one.different for one in decided(family, alpha=alpha))
-        unadjusted += min(one.p_cluster for one in family) <= alpha
-        unclustered += min(holm([one.p_mcnemar for one in family])) <= alpha
-    noise = 2 * np.sqrt(alpha * (1 - alpha) / worlds)
-    assert told / worlds <= alpha + noise
-    assert unadjusted / worlds > 3 * alpha
-    assert unclustered / worlds > 3 * alpha
+@pytest.mark.parametrize("is_sum", [True, False])
+def test_the_deciding_axes_are_adjusted_among_themselves_and_the_others_over_everything(is_sum):
+    found = world(10, 12, seed=1)
+    sums = np.column_stack([one.sums for one in found])
+    if not is_sum:
+        found = [replace(one, sums=None) for one in found]
+    both = decided(found, n_clusters=10, primary={"x0", "x1", "x2"}, alpha=0.05, margin=0.1, seed=0)
+    family, grid = max_t(sums[:, :3]), max_t(sums)
+    assert [one.p_adjusted for one in both[:3]] == pytest.approx(list(family.p_adjusted))
+    assert [one.p_adjusted for one in both[3:]] == pytest.approx(list(grid.p_adjusted[3:]))
+    assert [one.p for one in both] == pytest.approx(list(grid.p))
+    assert [one.family for one in both] == ["primary"] * 3 + ["exploratory"] * 9
+    assert [one.told_apart for one in both] == [True] + [False] * 11
+
+
+def test_an_exploratory_axis_is_never_told_apart_whatever_its_p():
+    judges = {"wrong": point_calls(wrong, tests=TESTS), "right": point_calls(oracle, tests=TESTS)}
+    found = compared(judges, primary=["stochastic_stability"])
+    by_axis = {one.axis: one for one in found.differences}
+    assert by_axis["typos"].p_adjusted < 0.01
+    assert (by_axis["typos"].family, by_axis["typos"].told_apart) == ("exploratory", False)
+    assert found.letters == {}
+    assert found.told == "0 of 1 differences are told apart at 0.05; 4 more are exploratory"
+    assert "| exploratory |" in comparison_markdown(found)
+
+
+@pytest.mark.parametrize(("axis", "close"), [("typo", "typos"), ("overal", "overall"), ("threshold_75", None)])
+def test_a_deciding_axis_that_is_not_compared_is_refused_with_the_nearest(axis, close):
+    judges = {"one": point_calls(oracle, tests=TESTS), "two": point_calls(wrong, tests=TESTS)}
+    with pytest.raises(RecipeError, match=f"not compared on '{axis}'") as refused:
+        compared(judges, primary=["markdown", axis])
+    assert ("Did you mean" in str(refused.value)) == (close is not None)
+    assert close is None or f"Did you mean {close!r}?" in str(refused.value)
+    assert "Axes of this suite: baseline, markdown, stochastic_stability, typos, overall." in str(refused.value)
+
+
+def test_with_a_baseline_every_other_judge_is_compared_with_it_and_nothing_has_letters():
+    shares = {"old": 0.5, "new": 0.95, "other": 0.5}
+    judges = {name: point_calls(chance(share, at), tests=TESTS) for at, (name, share) in enumerate(shares.items())}
+    against, each = compared(judges, baseline="old"), compared(judges)
+    assert {(one.a, one.b) for one in against.differences} == {("new", "old"), ("other", "old")}
+    assert against.letters == {}
+    by_axis = {(one.axis, one.a): one for one in against.differences}
+    assert by_axis[(OVERALL, "new")].value > 0, "the judge less the baseline"
+    among = {(one.axis, one.b): one for one in each.differences if one.a == "old"}
+    for axis, name in by_axis:
+        assert by_axis[(axis, name)].value == pytest.approx(-among[(axis, name)].value)
+        assert by_axis[(axis, name)].p_adjusted <= among[(axis, name)].p_adjusted, "fewer comparisons to adjust for"
+    for text in (comparison_markdown(against), "\n".join(comparison_lines(against)), page_of(against)):
+        assert "old (baseline)" in text
+        assert "no letters" in text
+    with pytest.raises(ValueError, match="The baseline must be one of"):
+        compared(judges, baseline="odl")
+
+
+def page_of(found) -> str:
+    return comparison_page(found, title="t", suite={}, judges=[])
+
+
+def agreeing(n_sources: int, **options):
+    """Two judges that give the same answers."""
+    calls = point_calls(chance(0.7, 3), n_sources=n_sources)
+    options["n_resamples"] = 20
+    return {one.axis: one for one in compared({"one": calls, "two": calls}, **options).differences}
+
+
+def test_judges_that_answer_alike_are_equivalent_only_where_there_are_enough_sources():
+    few, many = agreeing(10), agreeing(60)
+    assert not few["typos"].equivalent
+    assert many["typos"].equivalent
+    assert many["typos"].equivalence[0] == -many["typos"].equivalence[1] > -0.1
+    assert not agreeing(60, margin=0.01)["typos"].equivalent
+    assert not agreeing(1)["typos"].equivalent
+    assert agreeing(1)["typos"].equivalence is None
+
+
+def test_what_is_detectable_shrinks_with_the_sources_and_is_none_where_nothing_could_be_found():
+    judges = {"a": 0.8, "b": 0.6}
+    found = {}
+    for n in (5, 10, 40):
+        calls = {name: point_calls(chance(share, n), tests=TESTS, n_sources=n) for name, share in judges.items()}
+        found[n] = {one.axis: one.detectable for one in compared(calls, n_resamples=20).differences}
+    assert set(found[5].values()) == {None}, "five sources give no p under 1/16"
+    assert 0 < found[40]["typos"] < found[10]["typos"] < 1
+    assert found[40][OVERALL] < found[40]["typos"], "several tests tell more than one"
+
+
+def test_p_adjusted_p_detectable_and_equivalence_stand_side_by_side_wherever_differences_are_shown():
+    judges = {
+        name: point_calls(chance(share, 2), tests=TESTS, n_sources=40) for name, share in [("a", 0.9), ("b", 0.5)]
+    }
+    judges["c"] = judges["a"]
+    found = compared(judges)
+    assert found.different
+    text, page, lines = comparison_markdown(found), page_of(found), "\n".join(comparison_lines(found))
+    for shown in (text, page, lines):
+        assert "p adjusted" in shown
+        assert "detectable" in shown
+        assert "equivalent" in shown
+        assert "chance of 80 %" in shown
+    told = found.different[0]
+    assert f"| {p_text(told.p)} | {p_text(told.p_adjusted)} | yes |" in text
+    assert f"<td>{p_text(told.p)}</td>\n<td>{p_text(told.p_adjusted)}</td>\n<td>yes</td>" in page
+    frame = comparison_tables(found)["differences"]
+    assert list(frame.columns[:9]) == ["axis", "a", "b", "difference", "low", "high", "p", "p_adjusted", "told_apart"]
+    assert {"n", "n_clusters", "family", "p_mcnemar", "detectable", "equivalent"} <= set(frame.columns)
+    assert list(frame["p_adjusted"]) == [one.p_adjusted for one in found.differences]
 
 
 def test_a_truncated_run_shortens_the_others_and_the_note_says_so():
@@ -187,7 +287,7 @@ def test_an_axis_withheld_for_a_judge_is_not_compared_and_not_in_the_mean():
     found = compared({"deaf": point_calls(deaf, tests=TESTS), "wrong": point_calls(wrong, tests=TESTS)})
     assert isinstance(found.cells["typos"]["deaf"], jrh.NotEstimable)
     assert not [one for one in found.differences if one.axis == "typos"]
-    assert found.letters["typos"] == {"wrong": "a"}
+    assert "typos" not in found.letters
     assert any("typos has no number for deaf" in note for note in found.notes)
     assert any("leaves out typos" in note for note in found.notes)
     assert found.cells[OVERALL]["wrong"].value == pytest.approx(0.5), "markdown 0 and stability 1"
@@ -199,22 +299,19 @@ def test_too_few_sources_for_any_decision_are_said():
     found = compared(judges)
     assert not found.different
     assert any("4 independent sources are too few for 2 comparisons" in note for note in found.notes)
+    assert "| none |" in comparison_markdown(found)
 
 
-def test_the_means_over_tests_are_counted_apart_wherever_differences_are_counted():
+def test_how_many_are_told_apart_is_said_the_same_wherever_it_is_said():
     judges = {
-        name: point_calls(judge, tests=TESTS, n_sources=6)
+        name: point_calls(judge, tests=TESTS, n_sources=8)
         for name, judge in {"a": oracle, "b": wrong, "c": oracle}.items()
     }
     found = compared(judges)
-    grid = [one for one in found.differences if one.axis != OVERALL]
-    assert len(found.differences) == len(grid) + 3
-    told, means = sum(one.different for one in grid), sum(one.axis == OVERALL for one in found.different)
-    text = f"{told} of {len(grid)} differences are told apart, and {means} of 3 of the mean over tests"
-    page = comparison_page(found, title="t", suite={}, judges=[])
-    for shown in (comparison_markdown(found), page, "\n".join(comparison_lines(found)), repr(found)):
+    assert 0 < len(found.different) < len(found.differences)
+    text = f"{len(found.different)} of {len(found.differences)} differences are told apart"
+    for shown in (comparison_markdown(found), page_of(found), "\n".join(comparison_lines(found)), repr(found)):
         assert text in shown
-    assert any(f"too few for {len(grid)} comparisons, those of the mean over tests apart" in one for one in found.notes)
 
 
 def test_costs_are_those_of_the_calls_compared_and_unknown_is_not_zero():
@@ -246,7 +343,7 @@ def test_the_order_of_judges_changes_signs_and_nothing_else():
     there = compared(calls)
     back = compared(dict(reversed(calls.items())))
     for one, other in zip(there.differences, back.differences, strict=True):
-        assert (one.axis, one.value, one.p_cluster) == (other.axis, -other.value, pytest.approx(other.p_cluster))
+        assert (one.axis, one.value, one.p) == (other.axis, -other.value, pytest.approx(other.p))
     assert there.letters == back.letters
 
 

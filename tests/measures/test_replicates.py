@@ -145,7 +145,7 @@ def test_copies_move_no_interval_of_a_reliability_report():
 
 
 def test_copies_move_no_interval_of_a_comparison(calls):
-    """Where all resamples agree, the difference takes the intervals of both shares."""
+    """Where all resamples agree, the interval is that of the units on which the judges part."""
     ties = calls.assign(outcome="tie", answer="")
     for judges in ({"a": calls, "b": ties}, {"a": ties, "b": ties}):
         once, often = (
@@ -158,7 +158,7 @@ def test_copies_move_no_interval_of_a_comparison(calls):
                 pytest.approx(one.high),
                 one.method,
             )
-    assert {one.method for one in once.differences} == {"Newcombe from clustered intervals"}
+    assert {one.method for one in once.differences} == {"cluster-paired bootstrap and discordant units by cluster"}
 
 
 @pytest.mark.parametrize("judge", [scripted.Oracle(), scripted.Noisy(seed=2)])

@@ -7,8 +7,8 @@ import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.axes import lower_is_better
-from jrh_mlflow.measures.comparison import COLUMNS, unit_scores
 from jrh_mlflow.measures.records import normalise
+from jrh_mlflow.measures.unit_scores import COLUMNS, unit_scores
 from jrh_mlflow.results.measure import measured
 from jrh_mlflow.scoring.ledger import Resampling
 from tests.measures.comparing_tools import LABELS, oracle, point_calls

@@ -33,7 +33,8 @@ def texts(figure: Figure) -> str:
 
 
 def test_the_heatmap_prints_value_interval_n_and_letters_in_each_cell():
-    judges = {"right": point_calls(oracle, tests=TESTS), "deaf": point_calls(deaf, tests=TESTS)}
+    given = {"right": oracle, "deaf": deaf, "wrong": wrong}
+    judges = {name: point_calls(judge, tests=TESTS) for name, judge in given.items()}
     found = compare_calls(judges, n_resamples=100, labels=LABELS)
     figure = heatmap(found.cells, letters=found.letters)
     assert figure is not None
@@ -43,7 +44,7 @@ def test_the_heatmap_prints_value_interval_n_and_letters_in_each_cell():
     assert f"[{reading.cluster_low:.2f}, {reading.cluster_high:.2f}]  n 12" in shown
     assert "between\n0.00 and 1.00" in shown
     assert "mean over tests" in shown
-    assert "cannot be told apart" in shown
+    assert "same letter: not told apart" in shown
 
 
 def test_the_baseline_and_the_mean_stand_apart_from_the_tests():

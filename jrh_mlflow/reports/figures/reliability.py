@@ -87,7 +87,7 @@ def heatmap(
             letter = (letters or {}).get(axis, {}).get(name, "")
             _cell(axes, column, row_top, cells[axis][name], letter=letter, inverse=lower_is_better(axis))
     label_cells(axes, heads, labels, tops, fontsize=10.5)
-    shared = "; same letter: cannot be told apart" if letters else ""
+    shared = "; same letter: not told apart" if letters else ""
     withheld = any_bounds(one for row in cells.values() for one in row.values())
     shared += "; between: bounds, withheld" if withheld else ""
     write_corners(figure, title=title, foot=f"value, [95 % by source], n{shared}")
