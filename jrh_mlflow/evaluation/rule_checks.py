@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.comparison import unit_scores
 from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, normalise, pair_table
 from jrh_mlflow.measures.rules import Rule, RuleCheck, State, decide, known
+from jrh_mlflow.measures.unit_scores import unit_scores
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.results import ReliabilityReport
 from jrh_mlflow.results.comparison import shared_calls
