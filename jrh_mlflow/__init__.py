@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
     from jrh_mlflow.judges.prompted import PromptedJudge as PromptedJudge
+    from jrh_mlflow.measures.until import until as until
     from jrh_mlflow.resolve import load_suite as load_suite
     from jrh_mlflow.resolve import pointwise as pointwise
     from jrh_mlflow.results import Datasheet as Datasheet
@@ -87,6 +88,7 @@ _HOMES = {
     "pointwise": "resolve",
     "scripted": "judges",
     "sweep": "sweeps.sweep",
+    "until": "measures.until",
 }
 
 __all__ = list(_HOMES)

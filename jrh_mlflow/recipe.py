@@ -15,6 +15,7 @@ from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.measures.until import Until, until
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.perturb import listed_tests
 from jrh_mlflow.plugins import function_from_text
@@ -81,7 +82,7 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
         RecipeError: for a key that is not known, with the nearest one that is, or a value that makes no sense.
     """
     path = Path(path)
-    keys = ("judge", "suite", "criteria", *RunOptions.model_fields)
+    keys = ("judge", "suite", "criteria", "until", *RunOptions.model_fields)
     written = known_keys(read_yaml(path), keys, where=str(path))
     if "judge" not in written:
         raise RecipeError(f"{path} has no `judge`.")
@@ -89,6 +90,8 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
     with _naming(path):
         run = {key: written[key] for key in RunOptions.model_fields if written.get(key) is not None}
         options = RunOptions.checked(run).given
+        if written.get("until") is not None:
+            options["stop"] = _until(written["until"])
     if criteria is not None and not isinstance(criteria, list):
         raise RecipeError(f"{path}: `criteria` must be a list, as in [allowed, strict], but is {criteria!r}.")
     return Recipe(
@@ -97,6 +100,14 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
         criteria=None if criteria is None else tuple(_criterion(one, path) for one in criteria),
         options=options,
     )
+
+
+def _until(written: object) -> Until:
+    """Read `until`: one rule, or a list of them."""
+    rules = [written] if isinstance(written, str) else written
+    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+        raise ValueError(f"`until` must be a rule, as 'dark_current <= 0.1', or a list of rules, but is {written!r}.")
+    return until(rules)
 
 
 def load_generation(path: str | Path, *, validator: Mapping[str, Any] | None = None) -> dict[str, Any]:

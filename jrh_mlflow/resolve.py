@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -90,10 +90,14 @@ class Prepared:
         """Where paid answers are kept, as it may be printed; None for a judge that needs no journal or pays nothing."""
         return journal_place(self.journal) if self.judge.journalled and not self.judge.recorded else None
 
+    def plan(self, shuffle: int | None = None) -> Iterator[Call]:
+        """Yield every call, in the order of the suite or in the random order of items that a seed draws."""
+        return plan_calls(self.suite, self.judge, replicates=self.replicates, shuffle=shuffle)
+
     def ask(
-        self, client: ClientSettings, *, on_record: OnRecord | None, stop: StopRule | None, shuffle: int | None
+        self, client: ClientSettings, calls: Iterable[Call], *, on_record: OnRecord | None, stop: StopRule | None
     ) -> Asked:
-        """Ask every call of the suite; what ended it early is left in `failure`: first the answers are made safe."""
+        """Ask the calls; what ended it early is left in `failure`: first the answers are made safe."""
         if not self.n_calls:
             suite = f"the {len(self.suite)} items of suite {self.suite.name!r}"
             raise SuiteError(f"{self.judge.name} answers none of {suite}.")
@@ -104,7 +108,7 @@ class Prepared:
             watched = FirstGrades(self.judge, on_record) if isinstance(self.judge, MlflowJudge) else on_record
             return self.backend(
                 self.judge,
-                plan_calls(self.suite, self.judge, replicates=self.replicates, shuffle=shuffle),
+                calls,
                 concurrency=self.concurrency,
                 on_record=watched,
                 stop=stop,
@@ -133,17 +137,18 @@ class Prepared:
             found = looked_up(judge, calls, journal, fresh_after=self.freshness)
             return not all(is_answered for _, _, is_answered in found)
 
-    def quote(self) -> Quote:
-        """Say what asking would send and cost; a judge that answers by itself has no price."""
-        judge, calls = self._model_calls()
+    def quote(self, calls: Sequence[Call] | None = None) -> Quote:
+        """Say what asking every call, or some, would send and cost; a judge that answers by itself has no price."""
+        n_calls = self.n_calls if calls is None else len(calls)
+        judge, calls = self._model_calls(calls)
         if judge is None:
-            return Quote(calls=self.n_calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
+            return Quote(calls=n_calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
         with journal_at(self.journal) as journal:
             return quote(judge, calls, journal, self.price, fresh_after=self.freshness)
 
-    def _model_calls(self) -> tuple[ModelJudge | None, Iterator[Call]]:
+    def _model_calls(self, calls: Iterable[Call] | None = None) -> tuple[ModelJudge | None, Iterable[Call]]:
         """Return the judge that writes requests, if one does, and the calls it writes them for."""
-        calls = plan_calls(self.suite, self.judge, replicates=self.replicates)
+        calls = self.plan() if calls is None else calls
         if isinstance(self.judge, PointwiseJudge) and isinstance(self.judge.inner, ModelJudge):
             halves = self.judge.halves
             return self.judge.inner, (half for call in calls for half in halves(call))

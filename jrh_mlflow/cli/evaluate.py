@@ -42,6 +42,13 @@ run_options = together(
     click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."),
     limits,
     from_model(RunOptions, "fresh_after", "backend", "metrics", "metric", "traces", "texts", "run_name"),
+    click.option(
+        "--until",
+        multiple=True,
+        metavar="RULE",
+        help="Ask, in random order, only until it is decided what the whole suite reads: 'dark_current <= 0.1'; "
+        "repeatable.",
+    ),
     click.option("--dry-run", is_flag=True, help="Print calls, tokens and dollars; send nothing."),
 )
 """How a judge is asked; the names are those of `jrh.evaluate`."""
@@ -75,13 +82,14 @@ def evaluate(
 
     The judge is a model (--model), a callable or scripted judge (--judge), or written down with the rest in a recipe.
     A recipe with `judges` is a pipeline: generate, review, judge, compare; run again, it goes on where it ended.
-    Options override the recipe. Exit code 3: stopped by the cap, 130: by Ctrl-C; what was measured is logged. Printed
-    are the headline readings; --markdown prints the whole page. With --no-texts MLflow gets hashes in place of prompts
-    and answers.
+    Options override the recipe. Exit code 3: stopped by the cap, 130: by Ctrl-C; what was measured is logged. Once all
+    rules of --until are decided it is done, exit code 0. Printed are the headline readings; --markdown prints the whole
+    page. With --no-texts MLflow gets hashes in place of prompts and answers.
 
     \b
     Example: jrh evaluate --model openai/gpt-4o-mini --max-usd 1 --dry-run
              jrh evaluate --judge recipes/own_judge.py:judge --suite my_pairs --no-texts
+             jrh evaluate --model openai/gpt-4o-mini --until "dark_current <= 0.1"
              jrh evaluate recipes/openai_judge.yaml
              jrh evaluate recipes/pipeline.yaml
     """
@@ -152,6 +160,7 @@ def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
 
     arguments = judge_arguments(options)
     judge_text, price, suite = options.pop("judge_text"), options.pop("price"), options.pop("suite")
+    rules = options.pop("until")
     given = {name: value for name, value in options.items() if name in typed()}
     if sum(way is not None for way in (recipe_file, judge_text, arguments.get("model"))) != 1:
         raise click.UsageError("Give one of --model, --judge, --resume or a recipe.")
@@ -161,6 +170,10 @@ def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
     else:
         written = load_recipe(recipe_file, judge=arguments)
         recipe = replace(written, suite=suite or written.suite, options={**written.options, **given})
+    if rules:
+        from jrh_mlflow.measures.until import until
+
+        recipe.options["stop"] = until(rules)
     if price:
         recipe.options["prices"] = price_from_option(str(recipe.judge.settings()["model"]), price)
     return recipe
@@ -185,7 +198,8 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
         click.echo(json.dumps(asdict(quoted), indent=1))
         return
     dollars = quote_text(quoted.usd, quoted.worst_usd, unknown="unknown (no price; give --price IN,OUT)")
-    click.echo(f"calls          {quoted.calls} ({quoted.journalled} in the journal already, not paid again)")
+    most = "at most " if "stop" in recipe.options else ""
+    click.echo(f"calls          {most}{quoted.calls} ({quoted.journalled} in the journal already, not paid again)")
     click.echo(f"input tokens   about {quoted.input_tokens:,} (4 bytes each)")
     click.echo(f"output tokens  about {quoted.output_tokens:,} (150 a call)")
     click.echo(f"dollars        {dollars}")
@@ -194,14 +208,14 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
 def _end(evaluations: list[Evaluation]) -> None:
     """Say how to continue a truncated run, or that no call gave an answer, and end with the code of the reason."""
     from jrh_mlflow.engine.budget import BUDGET
-    from jrh_mlflow.evaluation.evaluate import MEND_PRICE
+    from jrh_mlflow.evaluation.evaluate import MEND_PRICE, is_decided
 
     dead = [one for one in evaluations if not one.calls["outcome"].isin(USABLE).any()]
     for one in dead:
         click.echo(f"{one.judge.label}: no call gave an answer, e.g. {one.calls['error'].iloc[0]!r}.", err=True)
     if dead:
         click.get_current_context().exit(JudgeError.exit_code)
-    truncated = [one for one in evaluations if one.truncated]
+    truncated = [one for one in evaluations if one.truncated and not is_decided(one.truncated)]
     for one in truncated:
         advice = MEND_PRICE if str(one.truncated).startswith(f"{BUDGET},") else "Raise --max-usd and run it again."
         click.echo(f"{one.judge.label}: truncated ({one.truncated}). {advice}", err=True)

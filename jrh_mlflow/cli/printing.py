@@ -111,7 +111,8 @@ def _notes(one: Evaluation) -> list[str]:
     cluster = "task" if isinstance(one.sheet, Datasheet) else "source"
     few = few_clusters(one.sheet.estimates.values(), cluster=cluster)
     left_out = invalid_note(one.suite.origin.get("invalid"))
-    return [*evaluation_notes(one.judge, one.calls, truncated=one.truncated), *left_out, *([few] if few else [])]
+    notes = evaluation_notes(one.judge, one.calls, truncated=one.truncated, stopped=one.stopped)
+    return [*notes, *left_out, *([few] if few else [])]
 
 
 def print_page(title: str, lines: Iterable[str], *, notes: Iterable[str] = ()) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from jrh_mlflow.errors import SuiteError
@@ -32,6 +32,19 @@ def item_order(suite: Suite, shuffle: int | None) -> Sequence[Item]:
     if shuffle is None:
         return suite.items
     return random.Random(f"{shuffle}:{suite.sha256}").sample(suite.items, len(suite.items))  # noqa: S311 - an order
+
+
+def random_order(calls: Iterable[Call], seed: str, *, whole: Callable[[Item], bool]) -> list[Call]:
+    """Return calls in the random order that a seed draws, those on items that are to stay `whole` pair by pair.
+
+    Units that come in random order are a random sample of the suite at every moment, however the suite is sorted.
+    """
+    blocks: dict[object, list[Call]] = {}
+    for number, call in enumerate(calls):
+        together = (call.item.id, call.replicate) if whole(call.item) else number
+        blocks.setdefault(together, []).append(call)
+    drawn = random.Random(seed).sample(list(blocks.values()), len(blocks))  # noqa: S311 - an order
+    return [call for block in drawn for call in block]
 
 
 def count_calls(suite: Suite, judge: Judge, *, replicates: int) -> int:

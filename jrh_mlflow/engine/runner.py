@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import pandas as pd
 
@@ -36,6 +36,20 @@ StopRule = Callable[[CallRecord], "str | None"]
 """Told about every record; returns why no further call should be made, or None."""
 
 
+@runtime_checkable
+class PlannedStop(Protocol):
+    """A stop rule that decides in the order of the plan, and knows which calls it still needs."""
+
+    def __call__(self, record: CallRecord) -> str | None:
+        """Take a record in; return why no further call should be made, or None."""
+
+    def put_off(self, record: CallRecord) -> str | None:
+        """Take in how a call failed that is asked once more at the end: the order need not wait for it."""
+
+    def needs(self, call: Call) -> bool:
+        """Whether a call should still be asked."""
+
+
 class WorkerPool(Generic[W, R]):
     """Workers that draw from one iterator, so work is made as it is needed and never piles up.
 
@@ -45,6 +59,7 @@ class WorkerPool(Generic[W, R]):
         on_result: Told about every result as it comes; what it returns, if anything, is why no further work is begun.
         may_pass: Says of a result that the same work may end better later: it is done once more when all else is done,
             and `on_result` is told how that ended.
+        on_put_off: Told about such a result at once; it may end the work like `on_result`.
         on_stop: Called once when the pool is stopped, for those who work elsewhere.
     """
 
@@ -55,6 +70,7 @@ class WorkerPool(Generic[W, R]):
         workers: int,
         on_result: Callable[[R], str | None] | None = None,
         may_pass: Callable[[R], bool] | None = None,
+        on_put_off: Callable[[R], str | None] | None = None,
         on_stop: Callable[[], object] | None = None,
     ) -> None:
         self.stopped: str | None = None
@@ -65,6 +81,7 @@ class WorkerPool(Generic[W, R]):
         """What ended it, where that must be raised once the results are safe."""
         self._numbered = enumerate(work)
         self._workers, self._on_result, self._may_pass, self._on_stop = workers, on_result, may_pass, on_stop
+        self._on_put_off = on_put_off
         self._results: dict[int, R] = {}
         self._later: dict[int, W] = {}
         """Work that is done once more, by its number."""
@@ -104,7 +121,7 @@ class WorkerPool(Generic[W, R]):
             if self._later and len(self._later) < len(self._results):
                 await self._do_all(do, iter(list(self._later.items())))
         for index in self._later:
-            self._tell(self._results[index])
+            self._tell(self._results[index], self._on_result)
 
     async def _do_all(self, do: Callable[[W], R | Awaitable[R]], numbered: Iterator[tuple[int, W]]) -> None:
         await asyncio.gather(*(self._work(do, numbered) for _ in range(self._workers)))
@@ -136,16 +153,17 @@ class WorkerPool(Generic[W, R]):
         is_second = self._later.pop(index, None) is not None
         if not is_second and self._may_pass and self._may_pass(done):
             self._later[index] = item
+            self._tell(done, self._on_put_off)
         else:
-            self._tell(done)
+            self._tell(done, self._on_result)
 
-    def _tell(self, done: R) -> None:
-        if self._on_result is None:
+    def _tell(self, done: R, on_result: Callable[[R], str | None] | None) -> None:
+        if on_result is None:
             return
         try:
-            reason = self._on_result(done)
+            reason = on_result(done)
         except BaseException as error:
-            self._on_result = None
+            self._on_result = self._on_put_off = None
             self._fail(error)
         else:
             self._end(reason)
@@ -280,7 +298,14 @@ def run_pool(
     on_stop: Callable[[], object] | None = None,
     raising: bool = True,
 ) -> Asked:
-    """Ask for every piece of work by a pool of workers, inside the block of `within`."""
+    """Ask for every piece of work by a pool of workers, inside the block of `within`.
+
+    A stop rule that knows which calls it needs leaves out the others as they are drawn: what was prepared ahead of
+    time keeps its number, whatever is decided meanwhile.
+    """
+    if isinstance(stop, PlannedStop):
+        needs = stop.needs
+        work = (each for each in work if needs(getattr(each, "call", each)))
 
     def on_result(record: CallRecord) -> str | None:
         if on_record:
@@ -288,7 +313,14 @@ def run_pool(
         return stop(record) if stop else None
 
     async def run() -> Asked:
-        pool = WorkerPool(work, workers=workers, on_result=on_result, may_pass=may_pass, on_stop=on_stop)
+        pool = WorkerPool(
+            work,
+            workers=workers,
+            on_result=on_result,
+            may_pass=may_pass,
+            on_put_off=stop.put_off if isinstance(stop, PlannedStop) else None,
+            on_stop=on_stop,
+        )
         async with within:
             await pool.settle(ask)
         return Asked(records=pool.results, stopped=pool.stopped, failure=pool.failure, out_of_budget=pool.out_of_budget)

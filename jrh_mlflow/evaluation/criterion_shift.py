@@ -66,7 +66,7 @@ class CriterionShift:
         notes = [
             f"{name}: {note}" if one.truncated else note
             for name, one in self.arms.items()
-            for note in evaluation_notes(one.judge, one.calls, truncated=one.truncated)
+            for note in evaluation_notes(one.judge, one.calls, truncated=one.truncated, stopped=one.stopped)
         ]
         return Card(
             title=f"Criterion shift: {self._judge}",

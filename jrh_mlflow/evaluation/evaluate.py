@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jrh_mlflow.engine import Asked, calls_frame
+from jrh_mlflow.engine import Asked, calls_frame, random_order
 from jrh_mlflow.engine.budget import OutOfBudget, Overrun
 from jrh_mlflow.engine.client import ClientSettings
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
@@ -26,8 +26,9 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerers, are_several
 from jrh_mlflow.measures.axes import thresholds
-from jrh_mlflow.measures.records import complete_pairs, label_sources
+from jrh_mlflow.measures.records import complete_pairs, halves_marked, label_sources, n_alone
 from jrh_mlflow.measures.reliability import WorstItem
+from jrh_mlflow.measures.until import UNTIL, UntilReport, Until, UntilStop, bound_axes
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
@@ -93,7 +94,9 @@ class Evaluation:
     view: ViewLinks
     """Where it stands beside the other judges of the experiment: table, charts, and the command that shows them."""
     truncated: str | None = None
-    """Why calls are missing (`budget: 312 of 680 calls`), or None. The same call again continues."""
+    """Why calls are missing (`budget: 312 of 680 calls`, `until: …`), or None. The same call again continues."""
+    stopped: UntilReport | None = None
+    """What came of each rule, where `stop` was a `jrh.until`: state, bounds, and how many calls that took."""
     tracking_uri: str | None = None
     """The store that has the run; the active one when None."""
 
@@ -149,7 +152,7 @@ class Evaluation:
             "suite": f"{self.suite.name} ({len(self.suite):,} items, sha256 {self.suite.sha256[:12]})",
             "cost": self.cost_text,
         }
-        notes = evaluation_notes(self.judge, self.calls, truncated=self.truncated)
+        notes = evaluation_notes(self.judge, self.calls, truncated=self.truncated, stopped=self.stopped)
         notes += invalid_note(self.suite.origin.get("invalid"))
         return self.sheet.card(
             title=self.judge.label, facts=facts, notes=notes, links=[self.link, self.view_link]
@@ -175,7 +178,7 @@ def evaluate(
     concurrency: int = 32,
     max_usd: float | None = None,
     journal: str | Path | Journal | None = None,
-    stop: StopRule | None = None,
+    stop: StopRule | Until | None = None,
     backend: str = "local",
     seed: int = 0,
     progress: bool = True,
@@ -207,7 +210,9 @@ def evaluate(
         max_usd: Never spend more than this on this judge, suite and number of replicates, restarts included. On
             reaching it the run ends cleanly, truncated.
         journal: Where paid answers are kept; one journal per user when None. Only prompted judges use it.
-        stop: Told about every record; a text it returns ends the asking.
+        stop: `jrh.until("dark_current <= 0.1")`: ask in random order only what the rules need, until it is decided what
+            the whole suite would read; `.stopped` says what was. Or a function that is told about every record; a text
+            it returns ends the asking.
         backend: `local`, or `ray`: actors on the cluster of RAY_ADDRESS, else on one started here. Their keys come from
             the environment of its nodes; several machines need a journal on PostgreSQL.
         seed: Of the bootstraps behind intervals.
@@ -227,6 +232,7 @@ def evaluate(
             older are asked again, and the new ones take their place.
         parent_run_id: Nest the run under this one.
         shuffle: Ask the items in the random order of this seed, so that a `stop` rule sees a random sample of them.
+            `jrh.until` draws an order in any case, by `seed` where this is None.
         budget: Name of a budget of the journal that `max_usd` caps together with other evaluations of that name.
         metric: Of reliability suites: what stands for tests whose items carry the right answer, in scores, tables and
             the mean over tests. A function of sklearn.metrics that takes (expected, answer), such as `f1_score` (of two
@@ -258,11 +264,13 @@ def evaluate(
         fresh_after=fresh_after,
     )
     chosen = checked_metric(metric, prepared.suite)
+    bound = bound_until(stop, prepared, seed=seed if shuffle is None else shuffle)
     prepared.check_ready()
     fresh = None if prepared.fresh_after is None else prepared.fresh_after.isoformat()
     store = Store(tracking_uri, experiment)
     nested = (parent_run_id, parent_run_id and run_name, *([fresh] if fresh else []), *([] if texts else ["no texts"]))
     nested += (f"metric {chosen}",) if chosen else ()
+    nested += (f"until {bound.until.text} {bound.until.level}",) if bound else ()
     key = outbox.outbox_key(*prepared.identity, seed, store_place(store.uri), store.experiment_id, *nested)
     if (kept := outbox.oldest_kept(key)) is not None:
         print(f"note: Logging the calls kept in {kept.folder}: nothing is asked again.", file=sys.stderr)
@@ -284,16 +292,19 @@ def evaluate(
     with hearing_interrupts() as interrupts, interrupts.waiting():
         with calm_collector(), opened as run_id:
             started, clock = time.perf_counter(), ModelClock(local_models(prepared.judge))
-            with _progress_bar(facts.name, total=total, show=progress) as tick:
-                answers = prepared.ask(client, on_record=tick, stop=stop, shuffle=shuffle)
+            calls = prepared.plan(shuffle) if bound is None else bound.calls
+            with _progress_bar(facts.name, total=total if bound is None else len(bound.calls), show=progress) as tick:
+                answers = prepared.ask(client, calls, on_record=tick, stop=bound or stop)
+            if bound is not None and answers.stopped is None and len(answers.records) < total:
+                answers.stopped = UNTIL
             truncated = f"{answers.stopped}: {len(answers.records)} of {total} calls" if answers.stopped else None
-            if answers.failure is not None and not _is_worth_logging(answers, prepared.judge):
+            if answers.failure is not None and not _is_worth_logging(answers, prepared.judge, bound):
                 _tag_ended(store, run_id, truncated, failure=answers.failure, texts=texts)
                 raise answers.failure
             whole = Measured(
                 judge=facts,
                 suite=prepared.suite,
-                calls=_measurable(answers, prepared),
+                calls=_measurable(answers, prepared, bound),
                 run={
                     "seed": seed,
                     "replicates": replicates,
@@ -307,6 +318,7 @@ def evaluate(
                 cpu_seconds=clock.seconds(),
                 tags=dict(tags or {}),
                 truncated=truncated,
+                until=bound.report().to_dict() if bound else None,
                 traces=traces,
                 metrics=metrics,
             )
@@ -323,6 +335,24 @@ def evaluate(
     if failure is not None:
         raise _with_evaluation(failure, done)
     return done
+
+
+def bound_until(stop: StopRule | Until | None, prepared: Prepared, *, seed: int) -> UntilStop | None:
+    """Bind a `jrh.until` to the calls that it needs, in random order; None for any other stop rule.
+
+    Raises:
+        RecipeError: for a rule that calls in random order cannot decide.
+    """
+    if not isinstance(stop, Until):
+        return None
+    items = [item for item in prepared.suite.items if prepared.judge.covers(item)]
+    axes = bound_axes(stop, items)
+    needed = frozenset().union(*(axis.items for axis in axes))
+    # Pairs are asked one after the other where only pairs are counted; calls must come each at a moment of its own.
+    single = frozenset().union(*(axis.items for axis in axes if not axis.paired))
+    own = (call for call in prepared.plan() if call.item.id in needed)
+    calls = random_order(own, f"{seed}:{prepared.suite.sha256}", whole=lambda item: item.id not in single)
+    return UntilStop(until=stop, calls=calls, axes=axes, n_planned=prepared.n_calls)
 
 
 def checked_metric(metric: str | None, suite: Suite) -> str | None:
@@ -348,10 +378,11 @@ def price_evaluation(judge: object, suite: Suite | str | Path | None = None, **a
     Takes the arguments of `evaluate`, and refuses what it would refuse.
     """
     prepared = dry_prepared(judge, suite, **as_evaluate)
+    bound = bound_until(as_evaluate.get("stop"), prepared, seed=0)
     if not prepared.judge.journalled:
         kind = f"{prepared.judge.name!r} is a {prepared.judge.kind} judge"
         raise RecipeError(f"Only a prompted judge has a price beforehand, and {kind}.")
-    return prepared.quote()
+    return prepared.quote(None if bound is None else bound.calls)
 
 
 def dry_prepared(
@@ -376,6 +407,7 @@ def dry_prepared(
     given = {name: value for name, value in as_evaluate.items() if name in decisive}
     prepared = prepare(judge, suite, **given, dry=True)
     checked_metric(metric, prepared.suite)
+    bound_until(as_evaluate.get("stop"), prepared, seed=0)
     return prepared
 
 
@@ -413,7 +445,7 @@ def _keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, el
         try:
             return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True)
         except (KeyboardInterrupt, SystemExit):
-            # Stopped, and aborted while that was logged: the same call goes on with what the journal has.
+            # UntilReport, and aborted while that was logged: the same call goes on with what the journal has.
             if measured.truncated and elsewhere == IN_THE_JOURNAL:
                 kept.forget()
             raise
@@ -448,6 +480,7 @@ def _log(
         link=store.link(run_id),
         view=store.view_links(),
         truncated=measured.truncated,
+        stopped=_stopped(measured, sheet),
         tracking_uri=store.uri,
     )
 
@@ -472,11 +505,19 @@ def _progress_bar(name: str, *, total: int, show: bool) -> Iterator[OnRecord | N
         yield tick
 
 
-def _measurable(answers: Asked, prepared: Prepared) -> pd.DataFrame:
-    """Return the records as a table; of a run that was stopped, those pairs that have both orders."""
+def _stopped(measured: Measured, sheet: Sheet) -> UntilReport | None:
+    """Return what came of the rules of `until`, with what the run reads beside it."""
+    return None if measured.until is None else UntilReport.from_dict(measured.until).beside(sheet.estimates)
+
+
+def _measurable(answers: Asked, prepared: Prepared, bound: UntilStop | None = None) -> pd.DataFrame:
+    """Return the records as a table; of a run that was stopped, those pairs that have both orders.
+
+    Where calls come in random order most pairs of a stopped run are half asked: all calls stay, and say so.
+    """
     frame = calls_frame(answers.records) if answers.records else None
-    if answers.stopped is None and frame is not None:
-        return frame
+    if frame is not None and (bound is not None or answers.stopped is None):
+        return frame if bound is None else halves_marked(frame)
     whole = complete_pairs(frame) if frame is not None else None
     if whole is None or whole.empty:
         if answers.out_of_budget is not None:
@@ -488,7 +529,7 @@ def _measurable(answers: Asked, prepared: Prepared) -> pd.DataFrame:
 def _no_money(reason: OutOfBudget, prepared: Prepared) -> str:
     """Say what was spent of what, and what would be needed."""
     if isinstance(reason, Overrun):
-        return f"Stopped for the {reason}. {MEND_PRICE}"
+        return f"UntilReport for the {reason}. {MEND_PRICE}"
     n_calls = max(len(item.orders) for item in prepared.suite.items)
     what = "pair" if n_calls > 1 else "item"
     cap, need = (money_text((micro or 0) / 1_000_000) for micro in (prepared.cap_micro, n_calls * reason.need_micro))
@@ -532,11 +573,13 @@ def _keep_failed_calls(store: Store, run_id: str, measured: Measured, *, reason:
         say(str(error))
 
 
-def _is_worth_logging(answers: Asked, judge: Judge) -> bool:
+def _is_worth_logging(answers: Asked, judge: Judge, bound: UntilStop | None = None) -> bool:
     """Whether a run that something ended has a whole pair, and is not one whose service failed: that is continued."""
     if isinstance(answers.failure, JudgeError) or (isinstance(answers.failure, JrhError) and judge.journalled):
         return False
-    return bool(answers.records) and not complete_pairs(calls_frame(answers.records)).empty
+    if not answers.records or bound is not None:
+        return bool(answers.records)
+    return not complete_pairs(calls_frame(answers.records)).empty
 
 
 def _tag_ended(store: Store, run_id: str, truncated: str | None, *, failure: BaseException, texts: bool) -> None:
@@ -592,7 +635,8 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     """Return what the run of one judge on one suite holds; `points` are all its numbers."""
     judge, suite, answered = measured.judge, measured.suite, _answerers(measured.judge, measured.calls)
     settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
-    notes = evaluation_notes(judge, measured.calls, truncated=measured.truncated)
+    stopped = _stopped(measured, sheet)
+    notes = evaluation_notes(judge, measured.calls, truncated=measured.truncated, stopped=stopped)
     notes += [] if suite.hash_of_texts is None else [NO_TEXTS_NOTE]
     left_out = invalid_note(suite.origin.get("invalid"))
     title = f"Judge {'datasheet' if isinstance(sheet, Datasheet) else 'reliability'}: {judge.label}"
@@ -625,7 +669,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         params={"judge": settings, "suite": keys.suite_facts(suite), "run": measured.run},
         description=markdown,
         described_in=keys.DATASHEET_MARKDOWN,
-        tags=_tags(measured, sheet, answered),
+        tags={**_tags(measured, sheet, answered), **({keys.TAG_UNTIL: stopped.text} if stopped else {})},
         artifacts={
             keys.CALLS_FILE: measured.calls,
             keys.PROMPT_FILE: judge.prompt,
@@ -639,6 +683,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
             },
             keys.AXES_TABLE: axes_table(keys.sheet_readings(sheet)),
             keys.DATASHEET_MARKDOWN: markdown,
+            **({keys.UNTIL_JSON: stopped.to_dict()} if stopped else {}),
             **figures,
             keys.DATASHEET_PAGE: page,
         },
@@ -724,19 +769,30 @@ def _caption(path: str) -> str:
     return path.rpartition("/")[2].removesuffix(".png").replace("_", " ").capitalize()
 
 
+def is_decided(truncated: str | None) -> bool:
+    """Whether calls are missing because the rules of `jrh.until` did not need them."""
+    return truncated is not None and truncated.startswith(UNTIL)
+
+
 def _labels_note(calls: pd.DataFrame) -> str:
     n = {source: int((calls["label_source"] == source).sum()) for source in label_sources(calls)}
     listed = " and ".join(f"{count:,} with {LABEL_SOURCES[one]}" for one, count in n.items())
     return f"Of {len(calls):,} calls {listed} count in no accuracy and no score."
 
 
-def evaluation_notes(judge: JudgeFacts, calls: pd.DataFrame, *, truncated: str | None) -> list[str]:
+def evaluation_notes(
+    judge: JudgeFacts, calls: pd.DataFrame, *, truncated: str | None, stopped: UntilReport | None = None
+) -> list[str]:
     """Say what a reader must know of an evaluation before its numbers."""
     notes = [SIMULATED_NOTE] if judge.simulated else []
     notes += [judge.recorded] if judge.recorded else []
     notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
     notes += [_labels_note(calls)] if label_sources(calls) else []
-    notes += [f"Truncated ({truncated}): measured on what was asked."] if truncated else []
+    notes += stopped.lines if stopped else []
+    if truncated and not is_decided(truncated):
+        notes.append(f"Truncated ({truncated}): measured on what was asked.")
+    if alone := n_alone(calls):
+        notes.append(f"{alone:,} calls have no partner in the other order: axes of pairs are read without them.")
     cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
     notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []
     if are_several(answered := _answerers(judge, calls)):

@@ -22,6 +22,7 @@ from jrh_mlflow.schema.items import (
     OUTCOMES,
     PAIR_CONDITIONS,
     REQUIRED_COLUMNS,
+    UNASKED,
     USABLE,
     VACUUM,
     WITH_BETTER,
@@ -119,6 +120,22 @@ def complete_pairs(frame: pd.DataFrame) -> pd.DataFrame:
     orders = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size")
     whole: pd.DataFrame = frame[(orders == 2) | (frame["order"] == "")]
     return whole
+
+
+def halves_marked(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the records with the column `partner` saying which have none, of a run that was stopped between calls.
+
+    They count for axes of calls, so that nothing that was paid is thrown away; axes of pairs read the complete pairs.
+    """
+    orders = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size")
+    alone = (orders == 1) & (frame["order"] != "")
+    rest = frame.drop(columns="partner", errors="ignore")
+    return rest.assign(partner=np.where(alone, UNASKED, "")) if alone.any() else rest
+
+
+def n_alone(frame: pd.DataFrame) -> int:
+    """Count the calls whose partner was not asked."""
+    return int((frame["partner"] == UNASKED).sum()) if "partner" in frame else 0
 
 
 def label_sources(frame: pd.DataFrame) -> list[str]:
@@ -220,6 +237,7 @@ def _pair_rules(frame: pd.DataFrame) -> _Rules:
         ),
         (~with_better & (frame["better"] != ""), "`better` must be empty where neither content is better"),
         (frame["label_source"] != "", "`label_source` must be empty for pairs"),
+        (~frame["partner"].isin(("", UNASKED)), f"`partner` must be empty or {UNASKED!r}"),
         (verdict & ~frame["answer"].isin(("1", "2")), "`answer` must be 1 or 2 where `outcome` is verdict"),
         (~verdict & (frame["answer"] != ""), "`answer` must be empty unless `outcome` is verdict"),
     ]
@@ -238,6 +256,7 @@ def _point_rules(frame: pd.DataFrame) -> _Rules:
         (frame["replicate"] < 0, "`replicate` must be 0, 1, …"),
         *_level_rules(frame),
         (frame["better"] != "", "`better` must be empty for pointwise items"),
+        (frame["partner"] != "", "`partner` must be empty for pointwise items"),
         (
             ~frame["label_source"].isin(("", *LABEL_SOURCES)),
             f"`label_source` must be empty or one of {', '.join(LABEL_SOURCES)}",
@@ -284,7 +303,9 @@ def _check_pairs(frame: pd.DataFrame) -> None:
     twice = frame.duplicated(["suite_item", "replicate", "order"])
     _check_rule(frame, twice, "A call is item x order x replicate", "record(s) repeat one")
     alone = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size") < 2
-    _check_rule(frame, alone, "A pair needs both presentation orders", "have one only")
+    marked = frame["partner"] == UNASKED
+    _check_rule(frame, alone & ~marked, "A pair needs both presentation orders", "have one only")
+    _check_rule(frame, marked & ~alone, "`partner` says that the other order was not asked", "have both")
     _check_constant(frame, ("task", "condition", "better", "delta"))
 
 
@@ -442,5 +463,7 @@ def call_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> Ca
 
 
 def pair_table(calls: CallTable) -> PairTable:
-    """Lay both orders of each pair side by side."""
+    """Lay both orders of each pair side by side; a call whose partner was not asked is no pair."""
+    asked = np.bincount(calls.pair)
+    calls = calls.where(asked[calls.pair] == 2) if (asked == 1).any() else calls
     return PairTable(calls=calls, rows=np.lexsort((calls.order == "vu", calls.pair)).reshape(-1, 2))

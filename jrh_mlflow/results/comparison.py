@@ -30,7 +30,7 @@ from jrh_mlflow.measures.comparison import (
     paired_metric,
     paired_shares,
 )
-from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, complete_pairs, has_levels, is_pointwise, normalise
+from jrh_mlflow.measures.records import CALL_KEY, CALL_MEANING, halves_marked, has_levels, is_pointwise, normalise
 from jrh_mlflow.measures.reliability import ALL, usd_per_accuracy_point
 from jrh_mlflow.measures.unit_scores import ScoreTable, score_table, unit_scores
 from jrh_mlflow.perturb import counted_once, expectation_of
@@ -183,7 +183,7 @@ def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
             raise CallsError(
                 f"{first} and {name} disagree on the task, condition or expected answer of an item: not one suite."
             )
-    return {name: complete_pairs(frame.loc[common].reset_index()) for name, frame in keyed.items()}
+    return {name: halves_marked(frame.loc[common].reset_index()) for name, frame in keyed.items()}
 
 
 def _axes(table: ScoreTable, *, has_tests: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -385,9 +385,12 @@ class CallRecord:
 
     labels: str = ""
     """JSON: what may be answered with, in order, and whether it is a scale (`labels_cell`); empty for pairs."""
+    partner: str = ""
+    """`UNASKED` where the other order of the pair was not asked: it counts for axes of calls, and for none of pairs."""
 
 
-OPTIONAL_COLUMNS = ("label_source", "rubric", "labels")
+UNASKED = "not asked"
+OPTIONAL_COLUMNS = ("label_source", "rubric", "labels", "partner")
 """Columns that a table of calls has only where a cell of them is filled."""
 
 REQUIRED_COLUMNS = tuple(each.name for each in fields(CallRecord) if each.default is MISSING)

@@ -105,6 +105,8 @@ class Measured:
     tags: Mapping[str, str] = field(default_factory=dict)
     truncated: str | None = None
     """Why calls are missing, or None."""
+    until: Mapping[str, Any] | None = None
+    """What came of the rules of `jrh.until` (`UntilReport.to_dict`), where it was asked with some."""
     traces: str = "none"
     """Which calls become MLflow traces: `failures`, `all` or `none`."""
     metrics: Metrics = "headline"

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import betaln
 
 from jrh_mlflow.stats import Interval
-from jrh_mlflow.stats.proportions import mixture_bounds, suite_bounds, wilson_share
+from jrh_mlflow.stats.proportions import mixture_bounds, suite_bounds, suite_ends, wilson_share
 from tests.readings import PROPERTY
 
 COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -101,7 +101,7 @@ def test_failures_mirror_successes(counts, alpha):
 @PROPERTY
 @given(SUITES, LEVELS)
 def test_the_suite_bounds_hold_the_counts_whose_prior_is_less_than_their_posterior_over_alpha(suite, alpha):
-    successes, failures, unseen = suite
+    successes, failures, _unseen = suite
     n, size = successes + failures, sum(suite)
     counts = np.arange(size + 1)
     prior = stats.betabinom.pmf(counts, size, 1, 1)
@@ -179,3 +179,35 @@ def test_more_units_than_the_suite_has_an_empty_suite_and_a_prior_of_zero_are_re
         suite_bounds(0, 0, 0)
     with pytest.raises(ValueError, match="positive and finite"):
         mixture_bounds(1, 2, prior=(0.0, 1.0))
+
+
+@pytest.mark.parametrize("successes", [0, 1, 8, 24, 40, 79])
+def test_either_end_of_a_suites_share_is_wrong_at_any_moment_as_seldom_as_promised(successes):
+    lost = [
+        chance_to_lose(lambda x, n, side=side: side(suite_ends(x, n, 80)), successes / 80, steps=80, size=80)
+        for side in (lambda ends: (ends[0], 1.0), lambda ends: (0.0, ends[1]))
+    ]
+    assert max(lost) <= 0.05 + 1e-9
+    assert max(lost) > 0.02 or successes in (0, 1, 79)
+
+
+@PROPERTY
+@given(SUITES, LEVELS)
+def test_the_upper_end_is_the_largest_count_that_smaller_ones_do_not_outweigh(suite, alpha):
+    successes, failures, _unseen = suite
+    n, size = successes + failures, sum(suite)
+    chance = stats.hypergeom.pmf(successes, size, np.arange(size + 1), n)
+    mean_below = np.concatenate([[0.0], np.cumsum(chance)[:-1] / np.arange(1, size + 1)])
+    kept = [count for count in range(successes, size - failures + 1) if chance[count] > alpha * mean_below[count]]
+    low, high = suite_ends(successes, n, size, alpha=alpha)
+    assert high == kept[-1] / size
+    assert low == pytest.approx(1 - suite_ends(failures, n, size, alpha=alpha)[1], abs=1e-12)
+    assert low <= (successes / n if n else 0.5) <= high
+
+
+def test_the_ends_of_a_suites_share_are_nothing_known_at_first_and_the_share_at_last():
+    assert suite_ends(0, 0, 500) == (0.0, 1.0)
+    assert suite_ends(400, 500, 500) == (0.8, 0.8)
+    assert suite_ends(0, 33, 120)[1] == 0.1 < suite_bounds(0, 33, 120, alpha=0.1)[1]
+    with pytest.raises(ValueError, match="n <= size"):
+        suite_ends(1, 11, 10)
