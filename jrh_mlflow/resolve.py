@@ -140,11 +140,11 @@ class Prepared:
     def quote(self, calls: Sequence[Call] | None = None) -> Quote:
         """Say what asking every call, or some, would send and cost; a judge that answers by itself has no price."""
         n_calls = self.n_calls if calls is None else len(calls)
-        judge, calls = self._model_calls(calls)
+        judge, asked = self._model_calls(calls)
         if judge is None:
             return Quote(calls=n_calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
         with journal_at(self.journal) as journal:
-            return quote(judge, calls, journal, self.price, fresh_after=self.freshness)
+            return quote(judge, asked, journal, self.price, fresh_after=self.freshness)
 
     def _model_calls(self, calls: Iterable[Call] | None = None) -> tuple[ModelJudge | None, Iterable[Call]]:
         """Return the judge that writes requests, if one does, and the calls it writes them for."""

@@ -214,5 +214,6 @@ def _facts(one: Evaluation) -> dict[str, Any]:
         "withheld": one.withheld,
         "cost_usd": one.cost_usd,
         "unknown_costs": one.unknown_costs,
+        **({"until": one.stopped.to_dict()} if one.stopped else {}),
         "link": one.link,
     }

@@ -286,6 +286,11 @@ def ask_calls(
     )
 
 
+def needed_of(work: Iterable[Any], stop: PlannedStop) -> Iterator[Any]:
+    """Yield prepared work, a call or what holds one, as long as the rule needs it in the moment it is drawn."""
+    return (each for each in work if stop.needs(getattr(each, "call", each)))
+
+
 def run_pool(
     work: Iterable[W],
     ask: Callable[[W], CallRecord | Awaitable[CallRecord]],
@@ -304,8 +309,7 @@ def run_pool(
     time keeps its number, whatever is decided meanwhile.
     """
     if isinstance(stop, PlannedStop):
-        needs = stop.needs
-        work = (each for each in work if needs(getattr(each, "call", each)))
+        work = needed_of(work, stop)
 
     def on_result(record: CallRecord) -> str | None:
         if on_record:

@@ -28,7 +28,7 @@ from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerer
 from jrh_mlflow.measures.axes import thresholds
 from jrh_mlflow.measures.records import complete_pairs, halves_marked, label_sources, n_alone
 from jrh_mlflow.measures.reliability import WorstItem
-from jrh_mlflow.measures.until import UNTIL, UntilReport, Until, UntilStop, bound_axes
+from jrh_mlflow.measures.until import UNTIL, Until, UntilReport, UntilStop, bound_axes
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
@@ -789,7 +789,7 @@ def evaluation_notes(
     notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
     notes += [_labels_note(calls)] if label_sources(calls) else []
     notes += stopped.lines if stopped else []
-    if truncated and not is_decided(truncated):
+    if truncated and not (stopped and is_decided(truncated)):
         notes.append(f"Truncated ({truncated}): measured on what was asked.")
     if alone := n_alone(calls):
         notes.append(f"{alone:,} calls have no partner in the other order: axes of pairs are read without them.")

@@ -129,8 +129,10 @@ def halves_marked(frame: pd.DataFrame) -> pd.DataFrame:
     """
     orders = frame.groupby(["suite_item", "replicate"], sort=False)["order"].transform("size")
     alone = (orders == 1) & (frame["order"] != "")
-    rest = frame.drop(columns="partner", errors="ignore")
-    return rest.assign(partner=np.where(alone, UNASKED, "")) if alone.any() else rest
+    marked: pd.DataFrame = frame.drop(columns="partner", errors="ignore")
+    if alone.any():
+        marked["partner"] = np.where(alone, UNASKED, "")
+    return marked
 
 
 def n_alone(frame: pd.DataFrame) -> int:

@@ -445,8 +445,7 @@ class UntilRule:
         """Return it with what the run itself reads."""
         if not isinstance(reading, Estimate) or self.rule.startswith(EXCLUDED):
             return self
-        ends = {"cluster_low": reading.cluster_low, "cluster_high": reading.cluster_high}
-        return replace(self, estimate=reading.value, **ends)
+        return replace(self, estimate=reading.value, cluster_low=reading.cluster_low, cluster_high=reading.cluster_high)
 
     def to_text(self, level: float) -> str:
         """Say it in one or two sentences."""

@@ -101,7 +101,7 @@ def test_failures_mirror_successes(counts, alpha):
 @PROPERTY
 @given(SUITES, LEVELS)
 def test_the_suite_bounds_hold_the_counts_whose_prior_is_less_than_their_posterior_over_alpha(suite, alpha):
-    successes, failures, _unseen = suite
+    successes, failures, unseen = suite
     n, size = successes + failures, sum(suite)
     counts = np.arange(size + 1)
     prior = stats.betabinom.pmf(counts, size, 1, 1)
