@@ -48,7 +48,9 @@ def _outcome(check: RuleCheck, *, undecided_fails: bool) -> _Outcome:
 
 def _fill(case: Element, check: RuleCheck, outcome: _Outcome) -> None:
     """Say in a test case what was measured and, where the rule does not hold, why and what would decide it."""
-    told = plain(f"{check.state}: {measured_text(check)}")
+    size = "" if check.n is None else f", n {check.n:,}"
+    clusters = "" if check.n_clusters is None else f" in {check.n_clusters:,} tasks"
+    told = plain(f"{check.state}: {measured_text(check)}{size}{clusters}")
     why = plain(advice_text(check.state, check.further_tasks, check.reason))
     if outcome == "failure":
         SubElement(case, outcome, {"message": told, "type": check.state}).text = why

@@ -23,7 +23,15 @@ def check(state: State, *, text: str = "dark_current <= 0.1", reason: str = "as 
     estimate, low, high = MEASURED[state]
     further = 14 if state == "undecided" else 0
     return RuleCheck(
-        rule=rule, state=state, estimate=estimate, low=low, high=high, reason=reason, further_tasks=further, n=90
+        rule=rule,
+        state=state,
+        estimate=estimate,
+        low=low,
+        high=high,
+        reason=reason,
+        further_tasks=further,
+        n=90,
+        n_clusters=10,
     )
 
 
@@ -51,10 +59,10 @@ def test_an_undecided_rule_is_skipped_where_it_stops_nobody_and_a_failing_one_ne
     assert not any(isinstance(one, Error) for case in suite for one in case.result)
 
 
-def test_every_case_says_what_was_measured_and_an_undecided_one_what_would_decide_it():
+def test_every_case_says_what_was_measured_on_how_much_and_an_undecided_one_what_would_decide_it():
     for state, shown in (("holds", "0.02 [0, 0.08]"), ("fails", "0.5 [0.41, 0.6]"), ("undecided", "0.08 [0.03, 0.16]")):
         (case,) = suite_of(check(state))
-        assert shown in case.system_out
+        assert f"{shown}, n 90 in 10 tasks" in case.system_out
         assert ("14 further tasks like these would decide it" in case.system_out) == (state == "undecided")
 
 
