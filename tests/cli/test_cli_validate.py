@@ -40,6 +40,22 @@ def test_a_part_is_run_alone(monkeypatch, capsys) -> None:
     assert [part for part, rows in facts.items() if rows] == ["alignment"]
 
 
+def test_decisions_that_err_too_often_end_with_1_and_are_named(monkeypatch, capsys) -> None:
+    from jrh_mlflow.evaluation import validate_decisions, validate_max_t
+
+    monkeypatch.setattr(validate_decisions, "SIMULATIONS", (validate_max_t.check_max_t,))
+    assert run("--quick", "--only", "decisions", monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "told apart rightly" in shown
+    assert "sign flips alone" in shown
+    monkeypatch.setattr(validate_max_t, "share_limit", lambda *_: float("inf"))
+    assert run("--quick", "--only", "decisions", "--json", monkeypatch=monkeypatch) == 1
+    shown = capsys.readouterr()
+    assert "miss their promise, first told apart falsely, 4 judges, 10 tasks × 8 axes, rate 0.1" in shown.err
+    facts = json.loads(shown.out)
+    assert {"name", "design", "measured", "promise", "verdict", "n", "beside"} <= facts["decisions"][0].keys()
+
+
 def test_corrected_rates_that_do_not_hold_end_with_1_and_are_named(monkeypatch, capsys) -> None:
     from jrh_mlflow.stats import corrected_rates
 

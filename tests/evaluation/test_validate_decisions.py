@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from jrh_mlflow.evaluation.decision_checks import number_check, share_check
+from jrh_mlflow.evaluation import validate_max_t
+from jrh_mlflow.evaluation.decision_checks import SimulationSize, number_check, share_check
+from jrh_mlflow.evaluation.validate_max_t import CONTESTS, check_max_t
 
 
 @pytest.mark.parametrize(
@@ -31,3 +35,37 @@ def test_what_has_no_promise_is_shown_and_never_fails() -> None:
 def test_two_promises_for_one_number_are_refused() -> None:
     with pytest.raises(ValueError, match="One promise per check"):
         number_check("width", "ten tasks", 1.0, 0.1, 10, at_most=1.1, at_least=0.9)
+
+
+IN_SHORT = SimulationSize(n=150, quick=True)
+
+
+def test_judges_that_do_not_differ_are_seldom_told_apart_and_those_that_do_often() -> None:
+    equal, unlike, better = check_max_t(IN_SHORT, map)
+    assert not any(check.fails for check in (equal, unlike, better))
+    # Of the judges of unequal spread, sign flips alone tell most apart falsely; Holm tells four judges apart never.
+    assert unlike.measured <= 0.05 < 0.5 < unlike.beside["sign flips alone"]
+    assert better.beside["Holm"] == 0 < 0.5 < better.measured
+    assert better.measured > better.beside["sign flips alone"] - 0.1
+
+
+def test_the_result_depends_on_the_seed_alone() -> None:
+    def backwards(function, items):
+        return list(map(function, items[::-1]))[::-1]
+
+    assert check_max_t(SimulationSize(n=25, quick=True), backwards) == check_max_t(
+        SimulationSize(n=25, quick=True), map
+    )
+
+
+def test_without_limits_it_would_be_seen_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate_max_t, "share_limit", lambda *_: math.inf)
+    assert [check.fails for check in check_max_t(IN_SHORT, map)] == [False, True, False]
+
+
+def test_every_stated_contest_is_in_the_full_run() -> None:
+    null = [contest for contest in CONTESTS if not contest.better]
+    unlike = {(c.n_judges, c.n_tasks, c.rate, c.shape) for c in null if c.iccs == (0.0, 0.6)}
+    assert len(unlike) == 4 * 2 * 3 * 2
+    assert {(c.n_judges, c.n_tasks) for c in null if c.iccs == (0.3, 0.3)} >= {(2, 10), (3, 10), (4, 28), (6, 28)}
+    assert {c.n_judges for c in CONTESTS if c.better == 0.5 and c.n_tasks == 10} == {2, 3, 4, 6}
