@@ -21,7 +21,7 @@ DecisionKind = Literal["gate", "until"]
 ANCHOR = "<!-- decisions -->"
 """Where a page has its decisions; pages of earlier versions have none, and get them below their header."""
 _HEADER_END = "</header>\n"
-_HEADER = ["rule", "state", "reading", "from", "to", "n", "what would decide it"]
+_HEADER = ["rule", "state", "reading", "from", "to", "n", "why, or what would decide it"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
