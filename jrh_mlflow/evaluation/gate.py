@@ -25,7 +25,7 @@ _POLICY = ("require", "baseline", "undecided")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class GatePolicy:
     """What is required, as a file says it."""
 
     require: tuple[Rule, ...] = ()
@@ -90,18 +90,18 @@ def gate(
     return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done
 
 
-def read_policy(policy: str | Path | Mapping[str, object] | None) -> Policy:
+def read_policy(policy: str | Path | Mapping[str, object] | None) -> GatePolicy:
     """Read a policy.
 
     Raises:
         RecipeError: when it cannot be read, or something in it is not known or no rule, naming the file.
     """
     if policy is None:
-        return Policy()
+        return GatePolicy()
     where, written = ("The policy", policy) if isinstance(policy, Mapping) else (str(policy), read_yaml(Path(policy)))
     found = known_keys(written, _POLICY, where=where)
     try:
-        return Policy(
+        return GatePolicy(
             require=_rules(found.get("require") or ()),
             baseline=_named_run(found.get("baseline")),
             undecided=_undecided(found.get("undecided", "fail")),
@@ -119,10 +119,10 @@ def _rules(written: object) -> tuple[Rule, ...]:
 
 
 def _named_run(written: object) -> str | None:
-    # YAML takes an id of digits for a number; one like 1234e567 is no longer what was written.
-    if isinstance(written, float):
-        raise RecipeError("`baseline` reads as a number. Put the run id in quotes.")
-    return None if written is None else run_id_of(str(written) if type(written) is int else written)
+    # YAML takes an id of digits for a number, one that begins with 0 for another one.
+    if written is not None and not isinstance(written, str):
+        raise RecipeError(f"`baseline` is a run id, but reads as {written!r}. Put it in quotes.")
+    return written
 
 
 def _undecided(written: object) -> Undecided:
@@ -130,7 +130,7 @@ def _undecided(written: object) -> Undecided:
     return "pass" if written == "pass" else "fail"
 
 
-def _joined(require: Rules, policy: Policy, *, baseline: str | None) -> Policy:
+def _joined(require: Rules, policy: GatePolicy, *, baseline: str | None) -> GatePolicy:
     """Join what is required here and in the policy, and refuse what cannot be checked."""
     rules = parse_rules([*_rules(require), *policy.require])
     if not rules:
@@ -153,7 +153,7 @@ def _store(run: str | Evaluation, tracking_uri: str | None) -> str | None:
 
 
 def _baseline(
-    judged: LoggedRun, baseline: str | Evaluation | None, tracking_uri: str | None, wanted: Policy
+    judged: LoggedRun, baseline: str | Evaluation | None, tracking_uri: str | None, wanted: GatePolicy
 ) -> LoggedRun | None:
     """Load the baseline where a rule needs it."""
     if baseline is None or all(rule.kind != "baseline" for rule in wanted.require):

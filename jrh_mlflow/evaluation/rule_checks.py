@@ -30,11 +30,14 @@ from jrh_mlflow.scoring.bounds import difference_bounds
 from jrh_mlflow.scoring.ledger import interval_method
 from jrh_mlflow.stats import Array, Codes
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, newcombe, share_correlation
+from jrh_mlflow.stats.psychometrics import decided_steps
 from jrh_mlflow.tracking import keys
 
 MOST_TASKS = 20_000
-MOST_ROWS = 60_000
+MOST_ROWS = 10_000
 """Tasks that are counted, and calls that are measured, at most to say how many further tasks would decide."""
+
+_D_PRIME = "d_prime/"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +164,11 @@ def _ends(reading: Estimate) -> Ends:
 
 
 def _state(rule: Rule, reading: Estimate) -> State:
-    low, high = _ends(reading)
+    return _decide(rule, reading, _ends(reading))
+
+
+def _decide(rule: Rule, reading: Estimate, ends: Ends) -> State:
+    low, high = ends
     if reading.unit == "curve" and low is not None:
         # Not reached at a step is over that step.
         low = math.nextafter(low, math.inf)
@@ -183,6 +190,10 @@ def _mean_reading(report: ReliabilityReport) -> Reading:
     tests = [one for one in report.scores.values() if isinstance(one, Estimate)]
     if mean is None:
         return NotEstimable(reason="no test has a number")
+    ends = [one.cluster_interval for one in tests if one.cluster_interval]
+    if low is None and len(ends) == len(tests):
+        # No resample differs: as wide as if all tests went up and down together.
+        low, high = (float(end) for end in np.mean(ends, axis=0))
     n_clusters = max(one.n_clusters for one in tests)
     return Estimate(
         value=mean,
@@ -280,6 +291,28 @@ def _task_counts(judge: JudgeCalls, axis: str) -> Counts | None:
     return collapse_replicates(hits[used], asked[used], units.clusters[used], n_clusters=units.n_codes)
 
 
+def _step_counts(judge: JudgeCalls, axis: str) -> dict[float, Counts]:
+    """Return the counts behind a share or a d', under step 0, or those of every step behind a threshold."""
+    declared = axes.find(axis)
+    if declared is not None and declared.unit == "curve":
+        family = next(one.name for one in axes.AXES if one.curve and one.stimuli == declared.stimuli)
+        names = {step: f"{family}/{axes.delta_key(step)}" for step in axes.by_step(judge.readings, family)}
+    else:
+        names = {0.0: axis.replace(_D_PRIME, "target_sensitivity/", 1) if axis.startswith(_D_PRIME) else axis}
+    found = {step: _task_counts(judge, name) for step, name in names.items()}
+    return {step: counts for step, counts in found.items() if counts is not None}
+
+
+def _combined(axis: str, ends: Mapping[float, Ends | None]) -> Ends | None:
+    """Return the ends of an axis from those of the shares behind it."""
+    if axis.startswith(_D_PRIME):
+        return None if ends[0.0] is None else axes.d_prime_ends(ends[0.0])
+    declared = axes.find(axis)
+    if declared is None or declared.unit != "curve":
+        return ends[0.0]
+    return decided_steps({step: each or (None, None) for step, each in ends.items()})
+
+
 def _unit_axis(axis: str, *, levels: bool) -> str | None:
     """Name an axis as the scores of single units do: a reliability test by its name alone."""
     if levels:
@@ -291,16 +324,18 @@ def _unit_axis(axis: str, *, levels: bool) -> str | None:
 def _further(rule: Rule, judges: tuple[JudgeCalls, ...], reading: Estimate) -> tuple[int | None, str]:
     """Say after how many more tasks an undecided rule would be decided, and why it is not."""
     low, high = _ends(reading)
+    inside = f"the limit lies within its interval [{_shown(low)}, {_shown(high)}]"
+    facing = low if reading.value > rule.limit else high
     if low is None and high is None and reading.unit != "curve":
         return None, "there is no interval by task"
-    inside = f"the limit lies within its interval [{_shown(low)}, {_shown(high)}]"
     if reading.value == rule.limit:
         return None, f"{inside}, and the estimate on the limit itself: no number of tasks helps"
+    if facing is None and reading.unit != "curve":
+        return None, f"{inside}, which is open on the side of the limit"
     found = _by_counts(rule, judges, reading) or _by_calls(rule, judges, reading)
-    more = (found.needed or found.most) - found.present
     if found.needed is None:
-        return None, f"{inside}; {more:,} further tasks like these would not decide it"
-    return more, inside
+        return None, f"{inside}; {found.most - found.present:,} further tasks like these would not decide it"
+    return found.needed - found.present, inside
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -314,37 +349,42 @@ class _TaskSearch:
 
 
 def _by_counts(rule: Rule, judges: tuple[JudgeCalls, ...], reading: Estimate) -> _TaskSearch | None:
-    """Repeat the counts of a share; None where it is no plain share of the tasks."""
-    found = [_task_counts(judge, rule.axis) for judge in judges]
-    counts = [each for each in found if each is not None]
-    if len(counts) < len(judges) or _share_ends(counts) != _ends(reading):
+    """Repeat the counts of a share, or of the shares of a curve; None for what is made of anything else."""
+    counted = [_step_counts(judge, rule.axis) for judge in judges]
+    steps = {step: [each[step] for each in counted] for step in counted[0] if all(step in each for each in counted)}
+
+    def ends_of(picked: Codes) -> Ends | None:
+        found = {
+            step: _share_ends([(hits[picked], sizes[picked]) for hits, sizes in counts])
+            for step, counts in steps.items()
+        }
+        return _combined(rule.axis, found)
+
+    n_tasks = len(judges[0].tasks)
+    if not steps or len(steps) < len(counted[0]) or ends_of(np.arange(n_tasks)) != _ends(reading):
         return None
-    asked = np.flatnonzero(np.any([sizes > 0 for _, sizes in counts], axis=0))
 
-    def is_decided(n_tasks: int) -> bool:
-        picked = np.repeat(asked, _times(len(asked), n_tasks))
-        ends = _share_ends([(hits[picked], sizes[picked]) for hits, sizes in counts])
-        return ends is not None and decide(rule, *ends) != "undecided"
+    def is_decided(wanted: int) -> bool:
+        ends = ends_of(np.repeat(np.arange(n_tasks), _times(n_tasks, wanted)))
+        return ends is not None and _decide(rule, reading, ends) != "undecided"
 
-    return _search(is_decided, len(asked), MOST_TASKS, rule, reading)
+    times = MOST_TASKS // n_tasks
+    needed = tasks_needed(is_decided, n_tasks, most=times, guess=_guess(rule, reading))
+    return _TaskSearch(present=n_tasks, most=times * n_tasks, needed=needed)
 
 
 def _by_calls(rule: Rule, judges: tuple[JudgeCalls, ...], reading: Estimate) -> _TaskSearch:
-    """Repeat the calls themselves and measure them again: for what is more than a share."""
+    """Repeat the calls themselves and measure them again, all tasks alike: for what is more than a share."""
     judges = _behind(judges, rule.axis, reading)
 
-    def is_decided(n_tasks: int) -> bool:
-        found = _reading(tuple(judge.repeated(n_tasks) for judge in judges), rule.axis)
+    def is_decided(wanted: int) -> bool:
+        found = _reading(tuple(judge.repeated(wanted) for judge in judges), rule.axis)
         return isinstance(found, Estimate) and _state(rule, found) != "undecided"
 
-    n_tasks = len(judges[0].tasks)
-    most = n_tasks * MOST_ROWS // len(judges[0].calls)
-    return _search(is_decided, n_tasks, most, rule, reading)
-
-
-def _search(is_decided: Callable[[int], bool], n_tasks: int, most: int, rule: Rule, reading: Estimate) -> _TaskSearch:
-    times = max(1, most // n_tasks)
-    needed = tasks_needed(is_decided, n_tasks, most=times, guess=_guess(rule, reading))
+    n_tasks, guess = len(judges[0].tasks), _guess(rule, reading)
+    times = max(2, MOST_ROWS // len(judges[0].calls))
+    # Measuring takes its time: what the width of the interval puts far beyond reach is not looked at.
+    needed = None if guess > 2 * times else tasks_needed(is_decided, n_tasks, most=times, guess=guess, whole=True)
     return _TaskSearch(present=n_tasks, most=times * n_tasks, needed=needed)
 
 
@@ -358,7 +398,9 @@ def _times(n_tasks: int, wanted: int) -> Codes:
     return np.bincount((np.arange(wanted) * n_tasks + n_tasks // 2) // wanted, minlength=n_tasks)
 
 
-def tasks_needed(is_decided: Callable[[int], bool], n_tasks: int, *, most: int, guess: int) -> int | None:
+def tasks_needed(
+    is_decided: Callable[[int], bool], n_tasks: int, *, most: int, guess: int, whole: bool = False
+) -> int | None:
     """Return the fewest tasks that decide, where `n_tasks` do not; None where `most` times as many do not.
 
     Whole repeats of all tasks are looked at first: part of them may look better or worse than all.
@@ -368,6 +410,7 @@ def tasks_needed(is_decided: Callable[[int], bool], n_tasks: int, *, most: int, 
         n_tasks: The present ones.
         most: Repeats to look at.
         guess: Repeats to begin with.
+        whole: Look at whole repeats only.
 
     Example:
         >>> tasks_needed(lambda n: n >= 37, 10, most=64, guess=2)
@@ -380,7 +423,7 @@ def tasks_needed(is_decided: Callable[[int], bool], n_tasks: int, *, most: int, 
             return None
         low, high = high, min(2 * high, most)
     high = _first(lambda times: is_decided(times * n_tasks), low, high)
-    return _first(is_decided, (high - 1) * n_tasks, high * n_tasks)
+    return high * n_tasks if whole else _first(is_decided, (high - 1) * n_tasks, high * n_tasks)
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -21,7 +21,7 @@ from jrh_mlflow.errors import suggest
 from jrh_mlflow.measures import levels
 from jrh_mlflow.measures.levels import Counting, LevelTable, UnitScores, score_reading
 from jrh_mlflow.measures.records import CallTable, PairTable, completions, pair_table
-from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable, Reading, Statistic, intervals
+from jrh_mlflow.schema.estimates import Bounds, Ends, Estimate, NotEstimable, Reading, Statistic, intervals
 from jrh_mlflow.schema.items import (
     DELTA_0_DIFFERENT,
     DELTA_0_SAME,
@@ -323,15 +323,9 @@ def _abstentions(calls: CallTable) -> tuple[float, float] | None:
 
 
 def d_prime_of(target: Reading) -> Reading:
-    """D' of the calls choosing the better content; intervals are those of the share, mapped by 2 z(p).
-
-    A share's end at 0 or 1 has no finite d', so that end is None: open.
-    """
+    """D' of the calls choosing the better content; intervals are those of the share, mapped."""
     if isinstance(target, NotEstimable):
         return replace(target, bounds=None if target.bounds is None else _d_prime_bounds(target.bounds))
-
-    def mapped(end: float | None) -> float | None:
-        return None if end is None or end in (0.0, 1.0) else 2 * float(ndtri(end))
 
     assert target.numerator is not None
     total = target.n + target.excluded
@@ -339,13 +333,19 @@ def d_prime_of(target: Reading) -> Reading:
         target,
         value=d_prime(target.numerator, target.n),
         **intervals(
-            (mapped(target.ci_low), mapped(target.ci_high)), (mapped(target.cluster_low), mapped(target.cluster_high))
+            d_prime_ends((target.ci_low, target.ci_high)), d_prime_ends((target.cluster_low, target.cluster_high))
         ),
         # Counted, not mapped: with nothing left out both bounds are the value itself.
         bound_low=d_prime(target.numerator, total),
         bound_high=d_prime(target.numerator + target.excluded, total),
         method=f"{target.method}; ends mapped to d'",
     )
+
+
+def d_prime_ends(share: Ends) -> Ends:
+    """Map the ends of a share to d', 2 z(p); one at 0 or 1 is open."""
+    low, high = (None if end is None or end in (0.0, 1.0) else 2 * float(ndtri(end)) for end in share)
+    return low, high
 
 
 def _d_prime_bounds(shares: Bounds) -> Bounds:
