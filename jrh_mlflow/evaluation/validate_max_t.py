@@ -103,8 +103,9 @@ def _one_run(contest: Contest, rng: np.random.Generator) -> list[bool]:
     sums = np.hstack([counts[a] - counts[b] for a, b in pairs])
     seed = int(rng.integers(2**32))
     alone = max_t(sums, n_resamples=_PATTERNS, seed=seed)
-    limits = _limits(counts, pairs, alone.p_adjusted <= ALPHA)
-    found = max_t(sums, limits=limits, n_resamples=_PATTERNS, seed=seed)
+    needed, found = alone.p_adjusted <= ALPHA, alone
+    if needed.any():
+        found = max_t(sums, limits=_limits(counts, pairs, needed), n_resamples=_PATTERNS, seed=seed)
     told = [np.asarray(p) <= ALPHA for p in (found.p_adjusted, alone.p_adjusted, holm(alone.p.tolist()))]
     differs = np.array([bool(contest.better) and a == axis == 0 for a, _ in pairs for axis in range(contest.n_axes)])
     return [bool(each[~differs].any()) for each in told] + [bool(each[0]) for each in told]

@@ -24,8 +24,6 @@ from jrh_mlflow.stats.proportions import newcombe, rate_posterior, share_correla
 
 TOLERANCE = 1e-9
 """Statistics this close are a tie, and a spread under it is what rounding left of no difference."""
-_BLOCK = 1000
-"""Patterns looked at together."""
 _LEAST_ERROR = 1e-6
 """The grid of a posterior says nothing of smaller ones."""
 
@@ -174,35 +172,24 @@ def _scaled(values: Array, scale: Array) -> Array:
 
 
 def _step_down(values: Array, limits: Array | None, *, alpha: float) -> MaxT:
-    free = np.abs(values[0])
+    sizes = np.ascontiguousarray(np.abs(values).T)
+    free = sizes[:, 0]
     seen = free if limits is None else np.minimum(free, limits)
+    p, adjusted, largest = np.empty(len(seen)), np.empty(len(seen)), np.zeros(len(values))
     order = np.argsort(-seen, kind="stable")
-    plain_limit, limit = free[order] - TOLERANCE, seen[order] - TOLERANCE
-    plain, joint, maxima = np.zeros(len(seen)), np.zeros(len(seen)), []
-    for start in range(0, len(values), _BLOCK):
-        block = np.abs(values[start : start + _BLOCK, order])
+    for h in order[::-1]:
         # Largest among a hypothesis and those after it, pattern by pattern.
-        largest = np.maximum.accumulate(block[:, ::-1], axis=1)[:, ::-1]
-        plain += (block >= plain_limit).sum(axis=0)
-        joint += (largest >= limit).sum(axis=0)
-        maxima.append(largest[:, :1])
-    p, adjusted = np.empty(len(seen)), np.empty(len(seen))
-    p[order] = plain / len(values)
-    adjusted[order] = np.maximum.accumulate(joint) / len(values)
-    return MaxT(
-        p=p,
-        p_adjusted=adjusted,
-        statistic=seen,
-        critical=_critical(np.concatenate(maxima).ravel(), alpha=alpha),
-        n_patterns=len(values),
-    )
+        np.maximum(largest, sizes[h], out=largest)
+        p[h] = (sizes[h] >= free[h] - TOLERANCE).mean()
+        adjusted[h] = (largest >= seen[h] - TOLERANCE).mean()
+    adjusted[order] = np.maximum.accumulate(adjusted[order])
+    critical = _critical(largest, alpha=alpha)
+    return MaxT(p=p, p_adjusted=adjusted, statistic=seen, critical=critical, n_patterns=len(values))
 
 
 def _critical(largest: Array, *, alpha: float) -> float | None:
     """Return the value that a share of at most alpha of the largest statistics is over; None when none is over it."""
     ranked = np.sort(largest)[::-1]
-    if len(ranked) == 0:
-        return None
     allowed = int(np.floor(alpha * len(ranked) + TOLERANCE))
     critical = ranked[min(allowed, len(ranked) - 1)]
     return float(critical) if ranked[0] > critical + TOLERANCE else None
