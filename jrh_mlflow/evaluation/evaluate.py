@@ -35,6 +35,7 @@ from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.reports.cards import brief_run
 from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
+from jrh_mlflow.reports.decisions import until_section
 from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files, plotted
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
@@ -662,7 +663,9 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         judge=described,
         figures={_caption(path): png for path, png in sorted(figures.items())},
         worst=worst,
-        notes=[*notes, *left_out],
+        # What came of the rules is a section of its own there.
+        notes=[note for note in [*notes, *left_out] if stopped is None or note not in stopped.lines],
+        decisions=[until_section(stopped)] if stopped else [],
     )
     return RunContent(
         points=points if measured.metrics == "all" else keys.headline_points(points, sheet),

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jrh_mlflow.measures.rules import State
+from jrh_mlflow.measures.until import UntilReport, UntilRule
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import table
-from jrh_mlflow.reports.numbers import amount_text
+from jrh_mlflow.reports.numbers import amount_text, short_interval
 from jrh_mlflow.reports.reliability import code, literal
 
 DecisionKind = Literal["gate", "until"]
@@ -60,6 +61,36 @@ class DecisionSection:
     """Date and time with its zone."""
     link: str = ""
     """Where the run of the decision can be looked at: an address, or words where no server shows it."""
+
+
+def until_section(report: UntilReport) -> DecisionSection:
+    """Say what came of the rules that an evaluation was asked until, and what was not needed."""
+    *_, count = report.lines
+    bounds = f"Between: what the whole suite would read, at {report.level * 100:g} % whenever one looks."
+    return DecisionSection(
+        kind="until",
+        heading="Until",
+        reason=report.text,
+        rules=[
+            DecidedRule(
+                rule=one.rule,
+                state=one.state,
+                estimate=one.estimate,
+                low=one.low,
+                high=one.high,
+                n=f"{one.n:,} of {one.size:,} {one.unit}s",
+                advice="; ".join(part for part in (one.reason, _over_tasks(one)) if part),
+            )
+            for one in report.rules
+        ],
+        notes=[count, bounds],
+    )
+
+
+def _over_tasks(rule: UntilRule) -> str:
+    if rule.cluster_low is None or rule.cluster_high is None:
+        return ""
+    return f"over tasks {short_interval(rule.cluster_low, rule.cluster_high)}"
 
 
 def decided_rules(checks: Sequence[Mapping[str, Any]]) -> list[DecidedRule]:
@@ -151,7 +182,7 @@ def with_markdown_section(markdown: str, section: DecisionSection) -> str:
 
 
 def _markdown_heading(kind: DecisionKind) -> str:
-    return {"gate": "### Gate", "until": "### Stopped when decided"}[kind]
+    return {"gate": "### Gate", "until": "### Until"}[kind]
 
 
 def _line(text: str) -> str:

@@ -80,7 +80,9 @@ def test_a_run_asks_only_what_decides_and_says_so_wherever_it_is_looked_at(suite
         assert "Truncated" not in text
     folder = artifacts.download_artifacts(run_id=done.run_id, tracking_uri=store_uri)
     assert json.loads(Path(folder, "until.json").read_text(encoding="utf-8")) == done.stopped.to_dict()
-    assert "not needed" in Path(folder, "datasheet.html").read_text(encoding="utf-8")
+    page = Path(folder, "datasheet.html").read_text(encoding="utf-8")
+    assert page.count("not needed") == page.count("<h2>Until</h2>") == 1
+    assert f"{rule.n} of 60 calls" in page
     kept = pd.read_parquet(Path(folder, "calls/calls.parquet"))
     assert jrh.measure(kept).estimates["dark_current"].value == 0.0
 
