@@ -7,14 +7,33 @@ tasks always tell more than more units of the same tasks.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
+
+from jrh_mlflow.stats import Array, Codes
+from jrh_mlflow.stats.max_t import TOLERANCE, sign_patterns
+from jrh_mlflow.stats.proportions import cluster_interval
 
 POWER = 0.8
 """Chance with which an effect of the size asked for is to be found."""
 FEWEST_TO_TELL_APART = 6
 """Clusters under which no sign flip reaches 5 %: its smallest p-value is 2^(1 - k)."""
+FEWEST_FOR_WIDTH = 10
+"""Clusters under which it is not measured how often `cluster_interval` holds the truth."""
+_MOST_DRAWN = 2000
+"""Tasks up to which designs are drawn; beyond, widths fall with the root of their number."""
+_INTERVALS = 120
+"""Suites drawn for a mean width: its error is about 1 %."""
+_TESTS = 1500
+"""Pairs of judges drawn for a power: its error is .01."""
+_PATTERNS = 999
+_FEW = 60
+"""Tasks up to which the power goes in steps."""
+_HIGHEST_ICC = 0.95
 
 
 def detectable_from_interval(
@@ -133,6 +152,284 @@ def sign_flip_critical(n_clusters: int, *, alpha: float = 0.05) -> float:
         return math.sqrt(n_clusters)
     t = float(stats.t.isf(alpha / 2, n_clusters - 1))
     return t * math.sqrt(n_clusters / (n_clusters - 1 + t * t))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spread:
+    """How the answers of a judge vary on an axis: what a plan must know or assume."""
+
+    rate: float
+    icc: float
+    """Correlation of the answers to two presentations of one task."""
+    repeat: float
+    """Of what the task leaves open, the part that repeated answers to one presentation share: 1 if they never vary."""
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "icc", "repeat"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"`0 <= {name} <= 1` must hold, but got {getattr(self, name)}.")
+
+    def variance(self, layout: Layout, n_tasks: int) -> float:
+        """Variance of the number of hits over this many tasks, none of which knows of the others.
+
+        `p (1 - p) sum_tasks [ICC n² + (1 - ICC) (repeat sum_i r_i² + (1 - repeat) n)]`, r_i the units of presentation i
+        and n those of the task.
+        """
+        asked, starts = layout.of_tasks(n_tasks)
+        own, sizes = 1 - self.icc, np.add.reduceat(asked, starts)
+        left = self.repeat * float(np.square(asked).sum()) + (1 - self.repeat) * float(asked.sum())
+        return self.rate * (1 - self.rate) * (self.icc * float(np.square(sizes).sum()) + own * left)
+
+    def draw(self, layout: Layout, n_tasks: int, *, n: int, rng: np.random.Generator) -> Array:
+        """Draw the hits of each task with units, `n` times: rates of tasks are beta, those of presentations too."""
+        asked, starts = layout.of_tasks(n_tasks)
+        tasks = _beta(np.full((n, len(starts)), self.rate), self.icc, rng)
+        rates = np.repeat(tasks, np.diff([*starts, len(asked)]), axis=1)
+        if (asked > 1).any():
+            rates = _beta(rates, self.repeat, rng)
+        hits: Array = np.add.reduceat(rng.binomial(asked, rates), starts, axis=1).astype(np.float64)
+        return hits
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an axis counts in each task of a suite: units (calls, pairs) by the presentation that they repeat."""
+
+    repeats: tuple[tuple[int, ...], ...]
+    """Of each task, the units of each presentation; none where the task has nothing for the axis."""
+
+    def __post_init__(self) -> None:
+        if not any(self.repeats) or any(n < 1 for task in self.repeats for n in task):
+            raise ValueError(f"Some task must have a unit, and no presentation less than one, but got {self.repeats}.")
+
+    @classmethod
+    def of(cls, task: Codes, presentation: Codes, *, n_tasks: int) -> Layout:
+        """Read the layout of units, each with its task and presentation.
+
+        Example:
+            >>> Layout.of(np.array([0, 0, 0, 2]), np.array([4, 4, 5, 6]), n_tasks=3).repeats
+            ((2, 1), (), (1,))
+        """
+        own = (presentation[task == each] for each in range(n_tasks))
+        return cls(tuple(tuple(np.unique(shown, return_counts=True)[1].tolist()) for shown in own))
+
+    def repeated(self, times: int) -> Layout:
+        """Return the same with every presentation asked so many times as often."""
+        return Layout(tuple(tuple(times * n for n in task) for task in self.repeats))
+
+    @property
+    def units_per_task(self) -> float:
+        """On average, over tasks with and without any."""
+        return sum(map(sum, self.repeats)) / len(self.repeats)
+
+    def n_with_units(self, n_tasks: int) -> int:
+        """How many of so many tasks have a unit, the tasks of the layout taken again and again in turn."""
+        turns, rest = divmod(n_tasks, len(self.repeats))
+        return turns * sum(map(bool, self.repeats)) + sum(map(bool, self.repeats[:rest]))
+
+    def of_tasks(self, n_tasks: int) -> tuple[Codes, Codes]:
+        """Return the units of each presentation of so many tasks, and where each task with units begins."""
+        chosen = [self.repeats[at % len(self.repeats)] for at in range(n_tasks)]
+        used = [task for task in chosen if task]
+        sizes = [len(task) for task in used]
+        return np.array([n for task in used for n in task], dtype=np.intp), np.cumsum([0, *sizes[:-1]], dtype=np.intp)
+
+    def collapsed(self, n_tasks: int) -> tuple[float, Array]:
+        """Return what a hit weighs where replicates count as one unit, and the sizes of the tasks by that weight."""
+        asked, starts = self.of_tasks(n_tasks)
+        weight = float(asked.sum() / np.square(asked).sum())
+        return weight, weight * np.add.reduceat(asked, starts)
+
+
+def _beta(means: Array, correlation: float, rng: np.random.Generator) -> Array:
+    """Draw rates around the means; with correlation 0 the means themselves, with 1 all or none."""
+    if correlation == 0:
+        return means
+    if correlation == 1:
+        return (rng.random(means.shape) < means).astype(np.float64)
+    scale = (1 - correlation) / correlation
+    # A mean of 0 or 1 leaves no other rate; numpy wants both numbers of a beta over 0.
+    inner = np.clip(means, 1e-12, 1 - 1e-12)
+    return np.asarray(np.where((means > 0) & (means < 1), rng.beta(inner * scale, (1 - inner) * scale), means))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExpectedInterval:
+    """What the clustered interval of a design will look like, on average over suites."""
+
+    width: float
+    arm: float
+    """The longer of its two arms."""
+
+
+def expected_interval(
+    spread: Spread, layout: Layout, n_tasks: int, *, draws: int = _INTERVALS, seed: int = 0
+) -> ExpectedInterval:
+    """Draw suites of so many tasks and average the 95 % interval that a datasheet would report of each.
+
+    Example:
+        >>> spread = Spread(rate=0.5, icc=0.3, repeat=0.5)
+        >>> round(expected_interval(spread, Layout(((1,) * 4,)), 28).width, 2)
+        0.27
+    """
+    drawn = min(n_tasks, _MOST_DRAWN)
+    weight, sizes = layout.collapsed(drawn)
+    if len(sizes) < 2:
+        raise ValueError(f"Two tasks with units are needed for an interval, but {n_tasks=} have {len(sizes)}.")
+    hits = weight * spread.draw(layout, drawn, n=draws, rng=np.random.default_rng([seed, drawn]))
+    ends = np.array([cluster_interval(each, sizes) for each in hits])
+    values = hits.sum(axis=1) / sizes.sum()
+    arms = np.maximum(values - ends[:, 0], ends[:, 1] - values)
+    # Far from few tasks both fall with the root of their number.
+    shrink = math.sqrt(drawn / n_tasks)
+    return ExpectedInterval(
+        width=shrink * float((ends[:, 1] - ends[:, 0]).mean()),
+        arm=shrink * float(arms.mean()),
+    )
+
+
+def tasks_for_width(
+    width: float, spread: Spread, layout: Layout, *, fewest: int = FEWEST_FOR_WIDTH, seed: int = 0
+) -> int:
+    """Tasks for a clustered 95 % interval of this width, on average; no fewer than `fewest` with units.
+
+    Example:
+        >>> spread = Spread(rate=0.5, icc=0.3, repeat=0.5)
+        >>> 45 < tasks_for_width(0.2, spread, Layout(((1,) * 4,))) < 51
+        True
+    """
+    if not 0 < width < 1:
+        raise ValueError(f"`0 < width < 1` must hold, but got {width=}.")
+    fewest = n_tasks = _with_units(layout, fewest)
+    off: dict[int, float] = {}
+    while n_tasks not in off and len(off) < 8:
+        off[n_tasks] = math.log(expected_interval(spread, layout, n_tasks, seed=seed).width / width)
+        if abs(off[n_tasks]) < 0.015:
+            return n_tasks
+        n_tasks = max(fewest, math.ceil(n_tasks * math.exp(2 * off[n_tasks])))
+    return min(off, key=lambda tried: abs(off[tried]))
+
+
+def _with_units(layout: Layout, fewest: int) -> int:
+    n_tasks = fewest
+    while layout.n_with_units(n_tasks) < fewest:
+        n_tasks += 1
+    return n_tasks
+
+
+def simulated_power(
+    a: Spread,
+    b: Spread,
+    layout: Layout,
+    n_tasks: int,
+    *,
+    alpha: float = 0.05,
+    draws: int = _TESTS,
+    seed: int = 0,
+) -> float:
+    """Chance that a sign-flip test over so many tasks tells two judges apart, in the right direction.
+
+    The judges' tasks are drawn independently: what makes a task hard for both would only help.
+    """
+    rng = np.random.default_rng([seed, n_tasks])
+    sums = (b.draw(layout, n_tasks, n=draws, rng=rng) - a.draw(layout, n_tasks, n=draws, rng=rng)).T
+    patterns = sign_patterns(len(sums), n_resamples=_PATTERNS, seed=seed)
+    scale = np.sqrt(np.square(sums).sum(axis=0))
+    statistics = np.abs(patterns @ (sums / np.where(scale > 0, scale, 1.0)))
+    p = (statistics >= statistics[0] - TOLERANCE).mean(axis=0)
+    right = sums.sum(axis=0) * (b.rate - a.rate) > 0
+    return float(((p <= alpha) & right).mean())
+
+
+def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float = POWER, seed: int = 0) -> int:
+    """Tasks on which one sign-flip test tells two judges of these rates apart with this chance.
+
+    Example:
+        >>> a, b = (Spread(rate=rate, icc=0.3, repeat=0.5) for rate in (0.3, 0.6))
+        >>> 17 < tasks_for_difference(a, b, Layout(((1,) * 12,))) < 21
+        True
+    """
+    if a.rate == b.rate:
+        raise ValueError(f"The rates must differ, but both are {a.rate}.")
+    fewest = _with_units(layout, FEWEST_TO_TELL_APART)
+    start = max(fewest, _by_formula(a, b, layout, power=_share(power, "power")))
+    if start > _MOST_DRAWN:
+        return start
+    if start > _FEW:
+        # One look says how far the formula is off: the power of many tasks is smooth in their number.
+        found = simulated_power(a, b, layout, start, seed=seed)
+        wanted, reached = (_normal_quantile(0.975) + _normal_quantile(at) for at in (power, min(0.99, max(0.2, found))))
+        return math.ceil(start * (wanted / reached) ** 2)
+    return _smallest(lambda n: simulated_power(a, b, layout, n, seed=seed) >= power - 0.005, fewest, start=start)
+
+
+def _by_formula(a: Spread, b: Spread, layout: Layout, *, power: float) -> int:
+    """Tasks by the noncentral t; up to a fifth too few where there are few tasks or few units in each."""
+    many = 100 * len(layout.repeats)
+    units = layout.units_per_task * many
+    spread = math.sqrt((a.variance(layout, many) + b.variance(layout, many)) * many) / units
+    share, difference = layout.n_with_units(many) / many, abs(b.rate - a.rate)
+
+    def is_enough(n_tasks: int) -> bool:
+        k = max(FEWEST_TO_TELL_APART, math.floor(share * n_tasks))
+        error = spread / math.sqrt(n_tasks)
+        return sign_flip_power(difference, error, k, critical=sign_flip_critical(k)) >= power
+
+    return _smallest(is_enough, FEWEST_TO_TELL_APART, start=_FEW)
+
+
+def _smallest(is_enough: Callable[[int], bool], fewest: int, *, start: int) -> int:
+    """Smallest number from `fewest` on that is enough; the search goes by tenths from `start`, then by halves."""
+    low, high = fewest - 1, start
+    while not is_enough(high):
+        low, high = high, math.ceil(1.1 * high)
+    while high - low > 1:
+        middle = max(low + 1, math.floor(high / 1.1)) if low < fewest else (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def estimated_spread(score: Array, task: Codes, presentation: Codes) -> tuple[float, float | None, float | None]:
+    """Rate, ICC and repeat of a pilot's units, by the nested analysis of variance; None for what it cannot tell.
+
+    The rate is (hits + 1/2) / (n + 1) over presentations: none of thirty does not mean never. The ICC needs two tasks
+    and a task of two presentations, the repeat a presentation that was asked twice, both some variation.
+
+    Reference:
+        Searle, Casella & McCulloch (1992), Variance Components, section 3.6.
+    """
+    shown, first, of_unit, asked = np.unique(presentation, return_index=True, return_inverse=True, return_counts=True)
+    means = np.bincount(of_unit, weights=score) / asked
+    rate = (float(means.sum()) + 0.5) / (len(shown) + 1)
+    within = float(np.square(score - means[of_unit]).sum())
+    of_call = within / (len(score) - len(shown)) if len(score) > len(shown) else None
+    tasks, code, sizes = np.unique(task[first], return_inverse=True, return_counts=True)
+    n, k = len(shown), len(tasks)
+    if k < 2 or n == k or np.ptp(score) == 0:
+        return rate, None, None
+    by_task = np.bincount(code, weights=means) / sizes
+    inside = float(np.square(means - by_task[code]).sum()) / (n - k)
+    between = float((sizes * np.square(by_task - means.mean())).sum()) / (k - 1)
+    of_task = max(0.0, (between - inside) * (k - 1) / (n - float(np.square(sizes).sum()) / n))
+    if of_call is None:
+        return rate, min(_HIGHEST_ICC, of_task / (of_task + inside)) if of_task + inside else None, None
+    of_presentation = max(0.0, inside - of_call * float((1 / asked).mean()))
+    rest = of_presentation + of_call
+    icc = min(_HIGHEST_ICC, of_task / (of_task + rest))
+    return rate, icc, of_presentation / rest if rest else None
+
+
+def shared_spread(hits_a: Array, hits_b: Array, sizes: Array) -> float:
+    """How much the differences of two judges vary over tasks, over those of unrelated judges: 1 if unrelated.
+
+    `(sum(r - s)² + S / k) / (S + S / k)`, r and s the residuals of the two judges' hits over k tasks, S the sum of
+    their squares: as if one more task had been seen on which they are unrelated. 1 where neither varies.
+    """
+    r, s = (hits - hits.sum() / sizes.sum() * sizes for hits in (hits_a, hits_b))
+    both = float(np.square(r).sum() + np.square(s).sum())
+    if both < TOLERANCE:
+        return 1.0
+    return (float(np.square(r - s).sum()) + both / len(sizes)) / (both + both / len(sizes))
 
 
 def _normal_quantile(at: float) -> float:
