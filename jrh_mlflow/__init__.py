@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.evaluation.gate import gate as gate
     from jrh_mlflow.evaluation.jury import Jury as Jury
     from jrh_mlflow.evaluation.jury import jury as jury
+    from jrh_mlflow.evaluation.planning import Plan as Plan
+    from jrh_mlflow.evaluation.planning import plan as plan
     from jrh_mlflow.generation.generate import generate as generate
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
@@ -66,6 +68,7 @@ _HOMES = {
     "Jury": "evaluation.jury",
     "Message": "schema.presentation",
     "NotEstimable": "schema.estimates",
+    "Plan": "evaluation.planning",
     "Presentation": "schema.presentation",
     "PromptedJudge": "judges.prompted",
     "ReliabilityReport": "results",
@@ -85,6 +88,7 @@ _HOMES = {
     "load_suite": "resolve",
     "measure": "results",
     "natural_suite": "suites",
+    "plan": "evaluation.planning",
     "pointwise": "resolve",
     "scripted": "judges",
     "sweep": "sweeps.sweep",

@@ -137,12 +137,17 @@ class Prepared:
             found = looked_up(judge, calls, journal, fresh_after=self.freshness)
             return not all(is_answered for _, _, is_answered in found)
 
-    def quote(self, calls: Sequence[Call] | None = None) -> Quote:
-        """Say what asking every call, or some, would send and cost; a judge that answers by itself has no price."""
+    def quote(self, calls: Sequence[Call] | None = None, *, afresh: bool = False) -> Quote:
+        """Say what asking every call, or some, would send and cost; a judge that answers by itself has no price.
+
+        With `afresh` as if the journal answered nothing: it is not opened.
+        """
         n_calls = self.n_calls if calls is None else len(calls)
         judge, asked = self._model_calls(calls)
         if judge is None:
             return Quote(calls=n_calls, journalled=0, input_tokens=0, output_tokens=0, usd=None, worst_usd=None)
+        if afresh:
+            return quote(judge, asked, None, self.price)
         with journal_at(self.journal) as journal:
             return quote(judge, asked, journal, self.price, fresh_after=self.freshness)
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "agree": ("agree", "Measure how well a judge agrees with people, and people with one another."),
     "correct": ("correct", "Estimate the true pass rate behind a judge's, from items that people labelled too."),
     "align": ("align", "Align a judge with people's labels, and prove on other traces that it helped."),
+    "plan": ("plan", "Say before anything is paid how many calls a wanted interval or difference needs."),
     "gate": ("gate", "Decide by rules whether a logged judge may go on, with an exit code for CI."),
 }
 

@@ -204,12 +204,12 @@ def has_text(kept: str) -> bool:
 
 
 def looked_up(
-    judge: ModelJudge, calls: Iterable[Call], journal: Journal, *, fresh_after: float | None = None
+    judge: ModelJudge, calls: Iterable[Call], journal: Journal | None, *, fresh_after: float | None = None
 ) -> Iterator[tuple[Request, str, bool]]:
     """Yield each call's request, its key, and whether the journal answers it; nothing is asked or served."""
     numbering, rest = Numbering(judge), iter(calls)
     while chunk := [numbering.prepare(call) for call in islice(rest, _AHEAD)]:
-        answers = journal.peek([key for _, key in chunk], newer_than=fresh_after)
+        answers = {} if journal is None else journal.peek([key for _, key in chunk], newer_than=fresh_after)
         yield from ((request, key, key in answers and has_text(answers[key])) for request, key in chunk)
 
 
@@ -233,7 +233,7 @@ class Quote:
 def quote(
     judge: ModelJudge,
     calls: Iterable[Call],
-    journal: Journal,
+    journal: Journal | None,
     price: Price | None,
     *,
     fresh_after: float | None = None,

@@ -24,7 +24,7 @@ FEWEST_TO_TELL_APART = 6
 """Clusters under which no sign flip reaches 5 %: its smallest p-value is 2^(1 - k)."""
 FEWEST_FOR_WIDTH = 10
 """Clusters under which it is not measured how often `cluster_interval` holds the truth."""
-_MOST_DRAWN = 2000
+MOST_DRAWN = 2000
 """Tasks up to which designs are drawn; beyond, widths fall with the root of their number."""
 _INTERVALS = 120
 """Suites drawn for a mean width: its error is about 1 %."""
@@ -213,6 +213,10 @@ class Layout:
         own = (presentation[task == each] for each in range(n_tasks))
         return cls(tuple(tuple(np.unique(shown, return_counts=True)[1].tolist()) for shown in own))
 
+    def ordered(self, places: Codes) -> Layout:
+        """Return the same with the tasks in another order: first the one at the first of the places."""
+        return Layout(tuple(self.repeats[place] for place in places))
+
     def repeated(self, times: int) -> Layout:
         """Return the same with every presentation asked so many times as often."""
         return Layout(tuple(tuple(times * n for n in task) for task in self.repeats))
@@ -272,7 +276,7 @@ def expected_interval(
         >>> round(expected_interval(spread, Layout(((1,) * 4,)), 28).width, 2)
         0.27
     """
-    drawn = min(n_tasks, _MOST_DRAWN)
+    drawn = min(n_tasks, MOST_DRAWN)
     weight, sizes = layout.collapsed(drawn)
     if len(sizes) < 2:
         raise ValueError(f"Two tasks with units are needed for an interval, but {n_tasks=} have {len(sizes)}.")
@@ -353,7 +357,7 @@ def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float =
         raise ValueError(f"The rates must differ, but both are {a.rate}.")
     fewest = _with_units(layout, FEWEST_TO_TELL_APART)
     start = max(fewest, _by_formula(a, b, layout, power=_share(power, "power")))
-    if start > _MOST_DRAWN:
+    if start > MOST_DRAWN:
         return start
     if start > _FEW:
         # One look says how far the formula is off: the power of many tasks is smooth in their number.
@@ -419,17 +423,37 @@ def estimated_spread(score: Array, task: Codes, presentation: Codes) -> tuple[fl
     return rate, icc, of_presentation / rest if rest else None
 
 
-def shared_spread(hits_a: Array, hits_b: Array, sizes: Array) -> float:
+def shared_spread(hits_a: Array, sizes_a: Array, hits_b: Array, sizes_b: Array) -> float:
     """How much the differences of two judges vary over tasks, over those of unrelated judges: 1 if unrelated.
 
-    `(sum(r - s)² + S / k) / (S + S / k)`, r and s the residuals of the two judges' hits over k tasks, S the sum of
-    their squares: as if one more task had been seen on which they are unrelated. 1 where neither varies.
+    `(sum(r - s)² + S / k) / (S + S / k)`, r and s the residuals `hits - share * size` of the two judges over k tasks, S
+    the sum of their squares: as if one more task had been seen on which they are unrelated. 1 where neither varies.
+
+    Example:
+        >>> hits, sizes = np.array([0.0, 6.0, 3.0]), np.full(3, 6.0)
+        >>> shared_spread(hits, sizes, hits, sizes), shared_spread(hits, sizes, hits[[1, 0, 2]], sizes)
+        (0.25, 1.75)
     """
-    r, s = (hits - hits.sum() / sizes.sum() * sizes for hits in (hits_a, hits_b))
+    r, s = (hits - hits.sum() / sizes.sum() * sizes for hits, sizes in ((hits_a, sizes_a), (hits_b, sizes_b)))
     both = float(np.square(r).sum() + np.square(s).sum())
     if both < TOLERANCE:
         return 1.0
-    return (float(np.square(r - s).sum()) + both / len(sizes)) / (both + both / len(sizes))
+    return (float(np.square(r - s).sum()) + both / len(r)) / (both + both / len(r))
+
+
+def family_factor(n_tests: int, *, power: float = POWER, alpha: float = 0.05) -> float:
+    """How many times as many tasks one difference needs in a family of tests, at most.
+
+    By Bonferroni, `((z_(alpha / n) + z_power) / (z_alpha + z_power))²`; max-T needs no more, and less the more the
+    tests have in common.
+
+    Example:
+        >>> round(family_factor(6), 2)
+        1.54
+    """
+    z = _normal_quantile(_share(power, "power"))
+    one, all_of_them = (_normal_quantile(1 - alpha / 2 / n) for n in (1, n_tests))
+    return ((all_of_them + z) / (one + z)) ** 2
 
 
 def _normal_quantile(at: float) -> float:

@@ -1,0 +1,67 @@
+"""`jrh plan calls`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from jrh_mlflow.cli.judging import price_from_option
+from jrh_mlflow.cli.options import ABOVE_ZERO, as_json, as_markdown, suite_option
+from jrh_mlflow.cli.printing import print_lines
+from jrh_mlflow.options import RunOptions
+
+
+@click.group()
+def plan() -> None:
+    """Say before anything is paid what a measurement needs.
+
+    Example: jrh plan calls --axis dark_current --width 0.1
+    """
+
+
+@plan.command()
+@suite_option
+@click.option("--axis", required=True, help="A share of the suite: dark_current, target_sensitivity/delta_1 …")
+@click.option("--width", type=float, help="Wanted width of the clustered 95 % interval of the axis.")
+@click.option("--difference", type=float, help="Wanted difference of two judges; this or --width.")
+@click.option("--power", type=float, default=0.8, show_default=True, help="Chance of finding it.")
+@click.option("--pilot", metavar="RUN", multiple=True, help="Run that tells how answers vary; two for a difference.")
+@click.option("--model", "models", multiple=True, help="Model to price and time; several may be given.")
+@click.option("--rate", type=float, help="Expected share; that of the pilot, or 0.5.")
+@click.option("--icc", type=float, help="Correlation of answers within a task; that of the pilot, or 0.3.")
+@click.option("--repeat", type=float, help="How alike answers to one presentation are; that of the pilot, or 0.5.")
+@click.option("--replicates", type=click.IntRange(1), default=1, show_default=True, help="Of each presentation.")
+@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most calls in flight.")
+@click.option("--requests-per-minute", type=ABOVE_ZERO, help="Of the endpoint.")
+@click.option("--seconds-per-call", type=ABOVE_ZERO, help="That of the pilot, or 2.")
+@click.option("--price", metavar="IN,OUT", help="Dollars per million input and output tokens of the one model.")
+@click.option("--tracking-uri", help=RunOptions.model_fields["tracking_uri"].description)
+@as_json
+@as_markdown
+def calls(
+    models: tuple[str, ...], pilot: tuple[str, ...], price: str | None, as_json: bool, markdown: bool, **options: Any
+) -> None:
+    """Say how many tasks, items and calls a wanted interval or difference needs, and what they cost.
+
+    Nothing is asked and nothing is logged. The suite is a design: what is asked of each task, of however many.
+
+    Example: jrh plan calls --axis dark_current --width 0.1 --suite datasheet --model openai/gpt-4o-mini
+
+    Example: jrh plan calls --axis target_sensitivity/delta_1 --difference 0.2 --rate 0.7 --icc 0.2
+
+    Example: jrh plan calls --axis dark_current --width 0.1 --pilot 3f2a9c01 --json
+    """
+    from jrh_mlflow.evaluation.planning import plan as make
+    from jrh_mlflow.reports.terminal import text_of
+
+    if price is not None and len(models) != 1:
+        raise click.UsageError(f"--price is of one --model, but got {len(models)}.")
+    prices = price_from_option(models[0], price) if models else None
+    result = make(models=models, pilot=list(pilot) or None, prices=prices, **options)
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    page = result.to_markdown()
+    print_lines([page] if markdown else text_of(page))

@@ -1,0 +1,137 @@
+"""The units behind one share of a datasheet or reliability report: of which task each is, what it repeats, its score.
+
+What a plan needs: of calls yet to be asked how many units each task will have, of a pilot how they vary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.measures.axes import AXES, Axis, find
+from jrh_mlflow.measures.levels import level_table
+from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, pair_table
+from jrh_mlflow.measures.reliability import scored_tests
+from jrh_mlflow.perturb import score_name
+from jrh_mlflow.schema.items import BASELINE
+from jrh_mlflow.scoring.pointwise import point_table
+from jrh_mlflow.stats import Array, Codes
+
+_STEP = re.compile(r"/(delta|level)_[0-9.]+$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AxisUnits:
+    """Calls, pairs or items that a share is taken of."""
+
+    task: Codes
+    """Of each unit; codes are the places of the tasks of all records, sorted by name."""
+    presentation: Codes
+    """Units that share one are replicates."""
+    score: Array
+    """From 0 to 1; NaN where the unit has no usable answer."""
+    n_calls: int
+    """Calls that were asked for them."""
+    items: frozenset[str]
+    """Ids of the suite's items that they are about."""
+    n_tasks: int
+    """Tasks of all records, with units of this axis or without."""
+
+
+def axis_units(frame: pd.DataFrame, key: str, *, labels: Sequence[str] | None = None) -> AxisUnits:
+    """Return the units of one axis of normalised records.
+
+    Raises:
+        RecipeError: when there is no such axis, it is no share over units, or these records do not measure it.
+    """
+    found = every_axis_units(frame, labels=labels)
+    if key in found:
+        return found[key]
+    families = dict.fromkeys(_STEP.sub(r"/\1_k", name) for name in found)
+    can = f"Can be planned here: {', '.join(families)}."
+    axis = find(key)
+    if axis is None and key in {family.name for family in AXES if family.by_step}:
+        steps = [name for name in found if name.startswith(f"{key}/")]
+        raise RecipeError(f"Axis {key!r} has a number for each step: name one of {', '.join(steps) or 'them'}. {can}")
+    if axis is None:
+        raise RecipeError(f"Unknown axis {key!r}.{suggest(key, [*found, *(one.main_key for one in AXES)])} {can}")
+    if not _is_share(axis):
+        raise RecipeError(f"{key!r} is no share of calls or pairs, so its size cannot be planned ({axis.label}). {can}")
+    raise RecipeError(f"The suite does not measure {key!r}: it has no {axis.what(key)}.{suggest(key, found)} {can}")
+
+
+def every_axis_units(frame: pd.DataFrame, *, labels: Sequence[str] | None = None) -> dict[str, AxisUnits]:
+    """Return the units of every axis that is a share of units, by the key of its estimate."""
+    if has_levels(frame):
+        return _of_levels(frame, labels)
+    return _of_tests(frame, labels) if is_pointwise(frame) else _of_pairs(frame)
+
+
+def _is_share(axis: Axis) -> bool:
+    """Whether it is a mean over units that the suite decides: not one over those that the judge chooses."""
+    return axis.statistic == "rate" and axis.among is None and bool(axis.hits or axis.counting)
+
+
+def _of_pairs(frame: pd.DataFrame) -> dict[str, AxisUnits]:
+    calls, names = call_table(frame), frame["suite_item"].to_numpy(object)
+    found = {}
+    for axis in AXES:
+        cells = axis.where(calls.condition, calls.delta) if axis.hits and _is_share(axis) else {}
+        for key, own in cells.items():
+            if not own.any() or axis.hits is None:
+                continue
+            table = pair_table(calls.where(own)) if axis.unit == "pair" else calls.where(own)
+            units, hits = table.units(key), np.asarray(axis.hits(*table.seen), dtype=float)
+            assert units.presentations is not None
+            found[key] = AxisUnits(
+                task=units.clusters,
+                presentation=units.presentations,
+                score=np.where(units.usable, hits, np.nan),
+                n_calls=int(own.sum()),
+                items=frozenset(names[own]),
+                n_tasks=calls.n_tasks,
+            )
+    return found
+
+
+def _of_levels(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, AxisUnits]:
+    table = level_table(frame, labels=labels)
+    found = {}
+    for axis in AXES:
+        for key, units in axis.counted(table).items() if _is_share(axis) else ():
+            # A share over what the judge answers differently has no units before it has answered.
+            if np.isfinite(units.score).any():
+                apart = np.arange(len(units.score))
+                found[key] = AxisUnits(
+                    task=units.task,
+                    presentation=apart if units.presentation is None else units.presentation,
+                    score=units.score,
+                    n_calls=int(units.calls.sum()),
+                    items=frozenset(table.name[units.calls]),
+                    n_tasks=table.n_tasks,
+                )
+    return found
+
+
+def _of_tests(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, AxisUnits]:
+    table = point_table(frame, labels=labels)
+    tests = sorted(set(table.test) - {BASELINE})
+    found = {}
+    for test in scored_tests(table, (BASELINE, *tests)):
+        if test.counted is None or not len(test.counted.hits):
+            continue
+        units = test.counted.units
+        found[test.axis] = AxisUnits(
+            task=units.clusters,
+            presentation=np.arange(len(units.usable)) if units.presentations is None else units.presentations,
+            score=np.where(units.usable, test.counted.hits.astype(float), np.nan),
+            n_calls=units.n_calls or len(units.usable),
+            items=frozenset(frame.loc[frame["condition"].map(score_name) == test.name, "suite_item"]),
+            n_tasks=table.n_sources,
+        )
+    return found
