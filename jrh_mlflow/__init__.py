@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.evaluation.gate import gate as gate
     from jrh_mlflow.evaluation.jury import Jury as Jury
     from jrh_mlflow.evaluation.jury import jury as jury
+    from jrh_mlflow.evaluation.passed import passed as passed
     from jrh_mlflow.evaluation.planning import Plan as Plan
     from jrh_mlflow.evaluation.planning import plan as plan
     from jrh_mlflow.generation.generate import generate as generate
@@ -88,6 +89,7 @@ _HOMES = {
     "load_suite": "resolve",
     "measure": "results",
     "natural_suite": "suites",
+    "passed": "evaluation.passed",
     "plan": "evaluation.planning",
     "pointwise": "resolve",
     "scripted": "judges",

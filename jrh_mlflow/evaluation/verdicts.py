@@ -142,13 +142,13 @@ class Reader:
             return self._run(source, part) if _is_run(source) else self._plain(source, part)
         return self._traces(scored, part)
 
-    def _scored(self, source: object, *, labels: bool) -> ScoredTraces | None:
+    def _scored(self, source: Any, *, labels: bool) -> ScoredTraces | None:
         """Read what a scorer said about traces; None where the source is something else."""
         told = {"scorer": self.scorer, "human": self._assessment, "tracking_uri": self.tracking_uri}
         # Known by its fields: MLflow itself is not loaded here.
         if hasattr(source, "result_df") and hasattr(source, "run_id"):
             return scores_of_result(source, fresh=labels, **told)
-        if isinstance(source, str) and source.startswith(PREFIX):
+        if _are_traces(source):
             return scores_of_traces(source, **told)
         if _is_run(source) and source_run(str(source), tracking_uri=self.tracking_uri).kind is None:
             return scores_of_run(str(source), **told)
@@ -231,22 +231,42 @@ class Reader:
     def _agreement(self, source: Agreement) -> Judged:
         if source.calibration is None:
             raise RecipeError("The agreement has no calibration: give agree the judge, and the label that is positive.")
-        read = self._calibrated(Table(source.calibration), source.report.levels)
+        read = self._calibrated(Table(source.calibration), source.report.levels, source.report.positive)
         return replace(read, facts=_texts(source.judge), simulated=source.source.simulated)
 
-    def _calibrated(self, table: Table, labels: Sequence[str]) -> Judged:
-        """Read the table of an agreement: its columns are ours, and say already which of the labels are positive."""
+    def _calibrated(self, table: Table, labels: Sequence[str], positive: str | None) -> Judged:
+        """Read the table of an agreement: its columns are ours, and say of each label whether it is the positive one.
+
+        Raises:
+            RecipeError: when that is neither what is a pass here nor all that is none.
+        """
         read = replace(self, judge="judge", human="human", item="item", positive=())._table(table, "calibration")
         levels = frozenset(map(_text, labels))
         passes = {_text(one) for one in self.positive}
-        return replace(read, levels=levels, labels=levels, scale=_scale(levels, passes))
+        scale = _scale(levels, passes)
+        if self._is_turned(levels, scale, positive):
+            read = replace(read, judge=1 - read.judge, human=None if read.human is None else 1 - read.human)
+        return replace(read, levels=levels, labels=levels, scale=scale)
+
+    def _is_turned(self, levels: frozenset[str], scale: Scale, positive: str | None) -> bool:
+        """Whether the positive label of an agreement is the one that is no pass here."""
+        given = {_text(one) for one in self.positive}
+        passes = {level for level in levels if _is_pass(level, given, scale)}
+        if positive is None or (not given and scale != "booleans") or passes in ({_text(positive)}, set()):
+            return False
+        if levels - passes != {_text(positive)}:
+            raise RecipeError(
+                f"The agreement is about the label {positive!r}, here {', '.join(sorted(passes))} are a pass. Run `jrh "
+                "agree` again with two labels, pass and fail, or give the labels as a table with `judge` and `human`."
+            )
+        return True
 
     def _run(self, source: object, part: Part) -> Judged:
         """Read a run of ours: an agreement, or an evaluation on natural pairs."""
         run = source_run(str(source), tracking_uri=self.tracking_uri)
         if run.kind == "agree" and part == "calibration":
             frame = calibration_table(run, read_table, tracking_uri=self.tracking_uri)
-            read = self._calibrated(Table(frame).unguarded(), run.labels)
+            read = self._calibrated(Table(frame).unguarded(), run.labels, run.positive)
             return replace(read, facts=_texts(run.judge), simulated=run.simulated)
         if run.kind == "evaluate":
             (loaded,) = load_runs([run.run_id], tracking_uri=self.tracking_uri)
@@ -450,6 +470,13 @@ def _of_calls(calls: pd.DataFrame) -> Judged:
         ties=means["ties"].to_numpy(float),
         lost_calls=means["lost"].to_numpy(float),
     )
+
+
+def _are_traces(source: Any) -> bool:
+    """Whether it names an experiment, or is a list of its traces."""
+    if isinstance(source, str):
+        return source.startswith(PREFIX)
+    return isinstance(source, list | tuple) and bool(source) and all(hasattr(one, "info") for one in source)
 
 
 def _is_run(source: object) -> bool:

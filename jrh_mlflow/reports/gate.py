@@ -19,15 +19,17 @@ _MOST_NAMED = 3
 """Rules that the line of the outcome names."""
 
 
-def gate_reason(checks: Sequence[RuleCheck], *, spelled: Callable[[str], str] = str) -> str:
-    """Say in one line what the rules came to; `spelled` writes the text of a rule."""
+def gate_reason(
+    checks: Sequence[RuleCheck], *, spelled: Callable[[str], str] = str, told: Callable[[str], str] = str
+) -> str:
+    """Say in one line what the rules came to; `spelled` writes the text of a rule, `told` why one has no number."""
     passed = overall([each.state for each in checks])
     if passed:
         return f"passed: {len(checks)} of {len(checks)} rules hold"
     state = "undecided" if passed is None else "fails"
     those = [each for each in checks if each.state == state]
     named = "; ".join(
-        f"{spelled(each.rule.text)} ({measured_text(each)}{_needs(each)})" for each in those[:_MOST_NAMED]
+        f"{spelled(each.rule.text)} ({measured_text(each)}{_needs(each, told)})" for each in those[:_MOST_NAMED]
     )
     more = f"; and {len(those) - _MOST_NAMED} more" if len(those) > _MOST_NAMED else ""
     verb = "undecided" if passed is None else "failed"
@@ -41,7 +43,7 @@ def check_cells(checks: Sequence[RuleCheck]) -> CardTable:
 
 def gate_markdown(checks: Sequence[RuleCheck], *, subject: str, notes: Sequence[str], facts: Mapping[str, str]) -> str:
     """Render the outcome, what a reader must know, one row per rule, and what was read."""
-    state, _, told = gate_reason(checks, spelled=_code).partition(": ")
+    state, _, told = gate_reason(checks, spelled=_code, told=_line).partition(": ")
     lines = [f"{MARKDOWN_HEAD}{_line(subject)}", "", f"**{state.capitalize()}**: {told}", ""]
     lines += [line for note in notes for line in (f"> {_line(note)}", "")]
     rows = [[sign, _code(rule), *map(_line, others)] for sign, rule, *others in map(_row, checks)]
@@ -89,7 +91,9 @@ def _row(check: RuleCheck) -> list[str]:
     ]
 
 
-def _needs(check: RuleCheck) -> str:
+def _needs(check: RuleCheck, told: Callable[[str], str]) -> str:
+    if check.state == "undecided" and check.estimate is None:
+        return f": {told(check.reason)}"
     if check.state != "undecided" or check.further_tasks is None:
         return ""
     return f", decided after some {check.further_tasks:,} further tasks like these"

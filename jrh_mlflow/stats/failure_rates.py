@@ -11,15 +11,18 @@ Reference:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from jrh_mlflow.stats import Array, Interval, Mask
 
-_HALVINGS = 50
-_BOUND_HALVINGS = 20
+_HALVINGS = 22
+_LEAST = 1e-12
+"""Chance of a failed row that is told from 0."""
+_PRECISE = 1e-6
+"""Of a bound."""
 _AROUND = (-1.0, 0.0, 1.0)
 """Standard errors around the likeliest d and f at which a chance is asked for."""
 _PRUDENT = 0.9
@@ -85,22 +88,29 @@ def failure_bounds(counts: FailureCounts, *, level: float = 0.95) -> Interval:
         >>> [round(bound, 3) for bound in failure_bounds(counts)]
         [0.0, 0.11]
     """
-    return 1 - _upper_bound(counts.mirrored, level), _upper_bound(counts, level)
+    return lower_bound(counts, level=level), upper_bound(counts, level=level)
 
 
-def _upper_bound(counts: FailureCounts, level: float) -> float:
+def lower_bound(counts: FailureCounts, *, level: float = 0.95) -> float:
+    """One minus the upper bound of the rate of passes."""
+    return 1 - upper_bound(counts.mirrored, level=level)
+
+
+def upper_bound(counts: FailureCounts, *, level: float = 0.95) -> float:
+    """The largest rate that `too_few` does not exclude, see `failure_bounds`."""
     failed = float(counts.failed)
     while failed < counts.rows and chance_of_fewer(0.0, replace(counts, failed=failed))[0] <= 2 * (1 - level):
         failed += 1
-    excluded = partial(too_few, counts=replace(counts, failed=failed), level=level)
-    low, high = 0.0, 1.0
-    if not excluded(high)[0]:
-        return high
-    for _ in range(_BOUND_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if excluded(middle)[0] else (middle, high)
-    # The outer end: what is excluded there is excluded at the bound.
-    return high
+    counts = replace(counts, failed=failed)
+
+    def left(theta: float) -> float:
+        """How far the chance is over what excludes."""
+        return float(chance_of_fewer(theta, counts)[0]) - _PRUDENT * (1 - level)
+
+    if left(1.0) > 0:
+        return 1.0
+    # The outer side of the root: what is excluded there is excluded at the bound.
+    return min(1.0, float(brentq(left, 0.0, 1.0, xtol=_PRECISE)) + _PRECISE)
 
 
 def too_few(theta: float, counts: FailureCounts, *, level: float = 0.95) -> Mask:
@@ -157,20 +167,26 @@ def likeliest_error_rates(theta: float, counts: FailureCounts) -> tuple[Array, A
     """Maximum-likelihood d and f when the failure rate is `theta`.
 
     With s the slope of the rows' likelihood in q = θ d + (1 - θ) f, d is the root of `t d² + (n - t) d = found`, t = θ
-    s, and f likewise; both fall with q, so the one q that fits is found by halving.
+    s, and f likewise; both fall with q, so the one q that fits is found by halving. It lies between what the rows say
+    alone and what the labels do.
     """
-    failed = np.asarray(counts.failed, float)
-    low, high = np.zeros(failed.shape), np.ones(failed.shape)
-    for _ in range(_HALVINGS):
-        q = (low + high) / 2
-        d, f = _rates(theta, q, counts)
-        over = theta * d + (1 - theta) * f > q
-        low, high = np.where(over, q, low), np.where(over, high, q)
-    return _rates(theta, (low + high) / 2, counts)
+    rows = np.asarray(counts.failed, float) / counts.rows
+    labels = (
+        theta * np.asarray(counts.found) / counts.failures + (1 - theta) * np.asarray(counts.wrongly) / counts.passes
+    )
+    low, high = np.minimum(rows, labels), np.maximum(rows, labels)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for _ in range(_HALVINGS):
+            q = (low + high) / 2
+            d, f = _rates(theta, q, counts)
+            over = theta * d + (1 - theta) * f > q
+            low, high = np.where(over, q, low), np.where(over, high, q)
+        return _rates(theta, (low + high) / 2, counts)
 
 
 def _rates(theta: float, q: Array, counts: FailureCounts) -> tuple[Array, Array]:
-    slope = counts.failed / q - (counts.rows - counts.failed) / (1 - q)
+    inside = np.minimum(np.maximum(q, _LEAST), 1 - _LEAST)
+    slope = counts.failed / inside - (counts.rows - counts.failed) / (1 - inside)
     d = _root(theta * slope, counts.failures, np.asarray(counts.found))
     return d, _root((1 - theta) * slope, counts.passes, np.asarray(counts.wrongly))
 
@@ -178,10 +194,9 @@ def _rates(theta: float, q: Array, counts: FailureCounts) -> tuple[Array, Array]
 def _root(t: Array, n: int, count: Array) -> Array:
     """Root in 0 … 1 of `t x² + (n - t) x = count`, in the form that does not cancel."""
     linear = n - t
-    spread = np.sqrt(np.maximum(linear**2 + 4 * t * count, 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        root = np.where(linear >= 0, 2 * count / (linear + spread), (spread - linear) / (2 * t))
-    return np.clip(np.where((linear >= 0) & (count == 0), 0.0, root), 0.0, 1.0)
+    spread = np.sqrt(np.maximum(linear * linear + 4 * t * count, 0.0))
+    root = np.where(linear >= 0, 2 * count / (linear + spread), (spread - linear) / (2 * t))
+    return np.minimum(np.maximum(np.where((linear >= 0) & (count == 0), 0.0, root), 0.0), 1.0)
 
 
 def _sum_chances(theta: float, counts: FailureCounts, seen: Array, d: Array, f: Array) -> Array:

@@ -31,6 +31,7 @@ from jrh_mlflow.tracking.store import active_uri, paged, reading_client
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
+    from mlflow.entities import Trace
 
 _TRACES_AT_ONCE = 500
 
@@ -74,6 +75,8 @@ class SourceRun:
     """Its params `judge.*`, without that beginning."""
     labels: tuple[str, ...]
     """Of an agreement: what judge and people could say."""
+    positive: str | None
+    """Of an agreement: the label that its calibration is about."""
     metrics: frozenset[str]
     """Names of those that it has."""
     simulated: bool
@@ -90,23 +93,25 @@ def source_run(text: str, *, tracking_uri: str | None) -> SourceRun:
     with reading_client(uri) as client:
         run = _find(client, text, uri)
         kind = run.data.tags.get(keys.TAG_KIND)
-        labels = _labels_of(client, run.info.run_id) if kind == "agree" else ()
+        labels, positive = _labels_of(client, run.info.run_id) if kind == "agree" else ((), None)
     return SourceRun(
         run_id=str(run.info.run_id),
         kind=kind,
         experiment_id=str(run.info.experiment_id),
         judge=keys.param_group(run.data.params, "judge"),
         labels=labels,
+        positive=positive,
         metrics=frozenset(run.data.metrics),
         simulated=run.data.tags.get(keys.TAG_SIMULATED) == "true",
     )
 
 
-def _labels_of(client: MlflowClient, run_id: str) -> tuple[str, ...]:
-    """Read the labels of an agreement from its file: its param is cut, and labels may hold commas."""
+def _labels_of(client: MlflowClient, run_id: str) -> tuple[tuple[str, ...], str | None]:
+    """Read the labels of an agreement, and its positive one, from its file: params are cut, and labels hold commas."""
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         file = Path(client.download_artifacts(run_id, keys.AGREEMENT_JSON, folder))
-        return tuple(json.loads(file.read_text(encoding="utf-8"))["levels"])
+        told = json.loads(file.read_text(encoding="utf-8"))
+    return tuple(told["levels"]), told.get("positive")
 
 
 def calibration_table(
@@ -165,8 +170,10 @@ def scores_of_run(run_id: str, *, scorer: str | None, human: str | None, trackin
     return replace(found, run_id=run.run_id, experiment_id=run.experiment_id, uri=uri)
 
 
-def scores_of_traces(source: str, *, scorer: str | None, human: str | None, tracking_uri: str | None) -> ScoredTraces:
-    """Read what scorers and people said about the traces of an experiment, `traces:/<name>`."""
+def scores_of_traces(
+    source: str | Sequence[Trace], *, scorer: str | None, human: str | None, tracking_uri: str | None
+) -> ScoredTraces:
+    """Read what scorers and people said about traces, or about those of an experiment, `traces:/<name>`."""
     uri = tracking_uri or active_uri()
     infos = [trace.info for trace in find_traces(source, uri, None, spans=False)]
     found = _scored({info.trace_id: read_assessments(info) for info in infos}, scorer=scorer, human=human)
