@@ -243,7 +243,7 @@ def _difference_ends(judges: tuple[JudgeCalls, ...], readings: tuple[Estimate, E
         return None if above is None else (low or 0.0) - above, None if high is None else high - (below or 0.0)
     counts = [_task_counts(judge, axis) for judge in judges]
     if counts[0] is not None and counts[1] is not None:
-        return _share_ends([counts[0], counts[1]]) or (None, None)
+        return share_ends([counts[0], counts[1]]) or (None, None)
     low, high = ((_longer(after, before, side)) for side in (-1, 1))
     return low, high
 
@@ -260,7 +260,7 @@ Counts = tuple[Array, Array]
 """Hits and units of a share, by task."""
 
 
-def _share_ends(counts: Sequence[Counts]) -> Ends | None:
+def share_ends(counts: Sequence[Counts]) -> Ends | None:
     """Return the interval by task of a share, or of the difference of the first to the second; None with one task."""
     ends = [cluster_interval(*each) for each in counts]
     if len(counts) == 1 or ends[0] is None or ends[1] is None:
@@ -355,7 +355,7 @@ def _by_counts(rule: Rule, judges: tuple[JudgeCalls, ...], reading: Estimate) ->
 
     def ends_of(picked: Codes) -> Ends | None:
         found = {
-            step: _share_ends([(hits[picked], sizes[picked]) for hits, sizes in counts])
+            step: share_ends([(hits[picked], sizes[picked]) for hits, sizes in counts])
             for step, counts in steps.items()
         }
         return _combined(rule.axis, found)

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from jrh_mlflow.evaluation.decision_checks import DecisionCheck, Simulation, SimulationSize
 from jrh_mlflow.evaluation.validate import Map
 from jrh_mlflow.evaluation.validate_findings import check_findings
+from jrh_mlflow.evaluation.validate_gate import check_gate
 from jrh_mlflow.evaluation.validate_max_t import check_max_t
 from jrh_mlflow.evaluation.validate_passed import check_passed
 
-SIMULATIONS: tuple[Simulation, ...] = (check_max_t, check_passed, check_findings)
+SIMULATIONS: tuple[Simulation, ...] = (check_max_t, check_gate, check_passed, check_findings)
 """All of them, in the order shown."""
 
 
