@@ -22,6 +22,7 @@ from jrh_mlflow.yaml_files import known_keys, read_yaml
 
 Rules = str | Rule | Iterable[str | Rule]
 _POLICY = ("require", "baseline", "undecided")
+_NOT_COMPARED = "No rule compares with the baseline; one of the form 'AXIS - baseline OP NUMBER' would."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,7 @@ def gate(
         baseline_run=other.run_id if other else None,
         undecided=wanted.undecided,
         simulated=any(each.simulated for each in runs),
-        notes=tuple(run_notes(runs)),
+        notes=(*run_notes(runs), *([_NOT_COMPARED] if wanted.baseline and other is None else [])),
         facts=_facts(judged, other),
     )
     return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jrh_mlflow.measures.rules import RuleCheck, overall
 from jrh_mlflow.reports.cards import CardTable
+from jrh_mlflow.reports.decisions import advice_text
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.reliability import literal
 from jrh_mlflow.reports.terminal import columns, plain, wrapped
@@ -14,7 +15,7 @@ MARKDOWN_HEAD = "# Gate: "
 """How the Markdown of a gate begins."""
 _SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 _HEAD = ("", "rule", "state", "measured", "interval", "n", "tasks", "further tasks", "why")
-_TERMINAL_HEAD = ("rule", "state", "measured [95 % by task]", "n", "tasks", "further tasks")
+_TERMINAL_HEAD = ("rule", "state", "measured [95 % by task]", "n", "tasks")
 _MOST_NAMED = 3
 """Rules that the line of the outcome names."""
 
@@ -53,10 +54,14 @@ def gate_markdown(checks: Sequence[RuleCheck], *, subject: str, notes: Sequence[
 
 
 def gate_lines(checks: Sequence[RuleCheck]) -> list[str]:
-    """Show a row for each rule, and below them why those that do not hold do not."""
-    rows = [[each.rule.text, each.state, measured_text(each), *_row(each)[5:8]] for each in checks]
-    open_ones = [each for each in checks if each.state != "holds"]
-    why = [line for each in open_ones for line in wrapped(each.state, f"{each.rule.text}: {each.reason}")]
+    """Show a row for each rule, and below them of those that do not hold why, and what would decide them."""
+    rows = [[each.rule.text, each.state, measured_text(each), *_row(each)[5:7]] for each in checks]
+    why = [
+        line
+        for each in checks
+        if each.state != "holds"
+        for line in wrapped(each.state, f"{each.rule.text}: {advice_text(each.state, each.further_tasks, each.reason)}")
+    ]
     return [*columns(_TERMINAL_HEAD, rows, left=2), "", *why]
 
 

@@ -56,7 +56,8 @@ def test_a_shell_gets_0_1_or_2_and_the_table_on_standard_output(shell, store_uri
     ):
         done = shell.run(f'jrh gate "$RUN" --no-log {options}', cwd=tmp_path, env=env)
         assert (done.returncode, done.stderr) == (code, ""), options
-        assert "dark_current <= 0.3" in done.stdout or FAILS in done.stdout
+        assert "gate: passed: 1 of 1 rules hold" in done.stdout or code == 1
+        assert ("further tasks like these would decide it" in done.stdout) == (UNDECIDED in options)
 
 
 def test_a_shell_gets_2_and_one_line_for_what_is_no_gate(shell, store_uri, run_id, tmp_path):
@@ -106,6 +107,13 @@ def test_what_a_policy_says_of_the_undecided_counts_until_the_option_says_otherw
     assert jrh(*gate, capsys=capsys).code == 0
     assert jrh(*gate, "--undecided", "fail", capsys=capsys).code == 1
     assert jrh(*gate, "--require", FAILS, "--undecided", "pass", capsys=capsys).code == 1
+
+
+def test_a_baseline_that_no_rule_compares_with_is_said_to_be_idle(store_uri, run_id, capsys):
+    gate = ("gate", run_id, *of(HOLDS), "--baseline", run_id, "--no-log", "--tracking-uri", store_uri)
+    done = jrh(*gate, capsys=capsys)
+    assert done.code == 0
+    assert "note: No rule compares with the baseline" in done.out
 
 
 @pytest.mark.parametrize("kind", ["compare", "sweep", "gate", "agree"])
