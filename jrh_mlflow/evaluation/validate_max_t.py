@@ -83,6 +83,10 @@ CONTESTS = (
         for tasks, shape, rate in product((10, 28), _SHAPES, (0.1, 0.3, 0.5))
     ),
     *(
+        replace(_UNLIKE, n_judges=judges, n_tasks=tasks, n_axes=axes, rate=rate, shape="0 or q")
+        for (judges, axes), tasks, rate in product(((2, 1), (2, 8), (4, 8)), (10, 28), (0.1, 0.3))
+    ),
+    *(
         Contest(n_judges=judges, rate=rate, iccs=(icc, icc), better=0.5)
         for (rate, icc), judges in product(((0.2, 0.2), (0.1, 0.3)), (2, 3, 4, 6))
     ),

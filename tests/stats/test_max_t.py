@@ -235,6 +235,17 @@ def test_a_limit_is_where_the_one_sided_error_of_the_interval_is_the_two_sided_p
     assert low == pytest.approx(0, abs=1e-3)
 
 
+def test_a_limit_claims_no_5_percent_where_the_95_percent_interval_holds_0() -> None:
+    none = np.zeros(10)
+    for misses in np.linspace(0.5, 3, 26):
+        often = np.full(10, misses)
+        ends = beta_binomial_interval(none, TWELVE), beta_binomial_interval(often, TWELVE)
+        low, _ = newcombe(0.0, ends[0], misses / 12, ends[1])
+        limit = share_limit(often, none, TWELVE)
+        p = 2 * stats.t.sf(limit * math.sqrt(9 / (10 - limit**2)), 9)
+        assert (p <= 0.05) == (low > 0)
+
+
 def test_one_miss_in_every_task_against_none_yet_is_not_told_apart_but_half_of_all_is() -> None:
     """Ten tasks may lack the one in ten on which the other judge always misses."""
     none = np.zeros(10)
