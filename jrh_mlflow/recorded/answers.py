@@ -20,11 +20,12 @@ from jrh_mlflow.engine.batch import BatchImporter, BatchOutcome
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import run_coroutine
-from jrh_mlflow.engine.sessions import Numbering
+from jrh_mlflow.engine.sessions import Numbering, identity
 from jrh_mlflow.errors import CallsError, SuiteError, suggest
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.resolve import load_suite
 from jrh_mlflow.schema.criteria import Criterion
+from jrh_mlflow.schema.items import NATURAL, CallRecord
 from jrh_mlflow.schema.requests import Request, Response
 
 MODEL = "openai/qwen2.5-coder-1.5b"
@@ -140,6 +141,48 @@ def recorded_lines(suite: str) -> Iterator[dict[str, Any]]:
     """
     if suite not in SUITES:
         raise SuiteError(f"Nothing was recorded on suite {suite!r}.{suggest(suite, SUITES)} On {', '.join(SUITES)}.")
+    yield from _unpacked(suite)
+
+
+def llmbar_records(criterion: str) -> list[CallRecord]:
+    """Return how the recorded judge answered the 419 pairs of LLMBar in both orders, slots named by letters.
+
+    The file has no text of the pairs: a line is a pair's place in the dataset, the better side, and what was answered
+    under the criteria `forced` and `allowed` in either order, read from the batch files as the engine reads answers.
+
+    Reference:
+        Zeng et al. (2024), Evaluating large language models at evaluating instruction following (LLMBar), MIT licence.
+    """
+    return [
+        CallRecord(
+            suite_item=line["pair"],
+            task=line["pair"],
+            condition=NATURAL,
+            delta=None,
+            order=order,
+            better=line["better"],
+            replicate=0,
+            outcome="verdict" if said in ("1", "2") else said or "unparsed",
+            answer=said if said in ("1", "2") else "",
+            expected="",
+        )
+        for line in _unpacked("llmbar")
+        for order in ("uv", "vu")
+        for said in (line[f"{criterion}-{order}"],)
+    ]
+
+
+def recorded_records(judge: RecordedJudge, suite: str) -> list[CallRecord]:
+    """Return how a configuration answered the calls of a built-in suite, without a journal."""
+    waiting = _by_digest(line for line in recorded_lines(suite) if line["judge"] == judge.configuration)
+    records = []
+    for call in plan_calls(load_suite(suite), judge, replicates=1):
+        reading = judge.read(waiting[sent_digest(judge.request(call))].popleft(), call)
+        records.append(CallRecord(**identity(call), outcome=reading.outcome, answer=reading.answer or ""))
+    return records
+
+
+def _unpacked(suite: str) -> Iterator[dict[str, Any]]:
     packed = resources.files(__package__).joinpath(file_name(suite)).read_bytes()
     yield from map(json.loads, lzma.decompress(packed).splitlines())
 
