@@ -63,9 +63,10 @@ class Population:
         """Return what the whole suite's reading decides: the share of hits among the usable units."""
         assert goal.rule is not None
         items = [item for item in self.items if item.id in axis.items]
-        units = [(item, (order,)) for item in items for order in item.orders]
-        units = [(item, item.orders) for item in items] if axis.paired else units
-        hits = [axis.hit(item, [self.answers[item.id, order, 0] for order in orders]) for item, orders in units]
+        answers = [(item, [self.answers[item.id, order, 0] for order in item.orders]) for item in items]
+        if not axis.paired:
+            answers = [(item, [record]) for item, records in answers for record in records]
+        hits = [axis.hit(item, records) for item, records in answers]
         known = [hit for hit in hits if hit is not None]
         value = sum(known) / len(known)
         return decide(goal.rule, value, value)
@@ -122,7 +123,9 @@ def made_up(name: str, *rules: str, vacuum: int = 0, both: int = 0, lost: int = 
         Item(id=f"e{at:04}", task=f"t{at % 10}", condition=DELTA_0_SAME, delta=0.0, u="a", v="b") for at in range(n)
     ]
     keys = [(item, order) for item in empty for order in item.orders]
-    outcomes = {(item.id, order): "1" if at < vacuum else "tie" for at, (item, order) in enumerate(keys)}
+    outcomes: dict[tuple[str, str], str] = {
+        (item.id, order): "1" if at < vacuum else "tie" for at, (item, order) in enumerate(keys)
+    }
     for at in range(lost):
         item, order = keys[at * len(keys) // lost]
         outcomes[item.id, order] = ""
@@ -134,7 +137,7 @@ def made_up(name: str, *rules: str, vacuum: int = 0, both: int = 0, lost: int = 
 
 
 def _answered(items: Sequence[Item], said: Mapping[tuple[str, str], str]) -> dict[CallKey, CallRecord]:
-    records = {}
+    records: dict[CallKey, CallRecord] = {}
     for item in items:
         for order in item.orders:
             answer = said[item.id, order]
