@@ -138,7 +138,7 @@ def share_limit(successes_a: Array, successes_b: Array, sizes: Array) -> float:
     Example:
         >>> everywhere, nowhere_yet = np.full(10, 1.0), np.zeros(10)
         >>> round(share_limit(everywhere, nowhere_yet, np.full(10, 12.0)), 2)
-        1.51
+        1.14
         >>> round(share_limit(everywhere * 3, nowhere_yet, np.full(10, 12.0)), 2)
         2.42
     """
