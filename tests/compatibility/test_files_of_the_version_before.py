@@ -238,6 +238,27 @@ def test_calls_of_then_are_replayed(store: Path, store_uri: str) -> None:
     assert_same(done["metrics"], EXPECTED["replayed"])
 
 
+@pytest.mark.parametrize(
+    ("name", "axis"),
+    [("datasheet", "dark_current"), ("careful", "baseline/accuracy"), ("shift strict", "raw_false_preference")],
+)
+def test_a_run_of_then_is_gated(name: str, axis: str, server: str) -> None:
+    value = RUNS[name]["metrics"][f"{axis}/rate"]
+    rules = [f"{axis} >= {value - 1}", f"{axis} <= {value - 1}", "calls/total >= 1", f"excluded/{axis} <= 0.05"]
+    gate = jrh.gate(RUNS[name]["run_id"], rules, tracking_uri=server, log=False)
+    assert gate.checks["state"].tolist() == ["holds", "fails", "holds", "holds"]
+    assert gate.checks["estimate"][0] == pytest.approx(value)
+    assert gate.simulated
+
+
+def test_runs_of_then_are_baselines_and_the_parent_of_arms_is_none(server: str) -> None:
+    careful, careless = (RUNS[name]["run_id"] for name in ("careful", "careless"))
+    gate = jrh.gate(careful, "baseline/accuracy - baseline >= -1", baseline=careless, tracking_uri=server, log=False)
+    assert gate.passed is True
+    with pytest.raises(jrh.JrhError, match="criterion_shift"):
+        jrh.gate(RUNS["shift"]["run_id"], "dark_current <= 1", tracking_uri=server, log=False)
+
+
 def journal_summary(journal: Path) -> dict[str, Any]:
     told = json.loads(command("journal", "--path", journal, "--json"))
     return {key: told[key] for key in JOURNAL["summary"]}
