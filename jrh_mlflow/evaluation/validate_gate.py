@@ -26,6 +26,8 @@ from jrh_mlflow.stats.coverage import ICCS, JUDGED, Cell, cells, count_table, in
 ALPHA = 0.05
 LIMITS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Of rules; those over ½ are their mirror."""
+FINE_LIMITS: tuple[float, ...] = (*LIMITS, *np.round([*np.geomspace(0.021, 0.1, 24), *np.linspace(0.11, 0.49, 39)], 4))
+"""Where nothing is drawn: counts come in steps, and the worst limits lie just beyond one."""
 _DESIGNS = ((10, 2), (30, 2), (10, 4), (20, 4), (10, 12), (30, 12))
 """Tasks and units of a task."""
 _CHUNK = 50
@@ -88,11 +90,12 @@ def _axis_checks(n_tasks: int, n_units: int, size: SimulationSize, apply: Map) -
     """Return for each ICC the limit and shape at which a rule about an axis is decided wrongly most often."""
     table = count_table(n_tasks, n_units, draws=max(1, size.n // 50), seed=size.seed)
     ends = interval_ends(table, apply=apply)
-    judged = [cell for cell in cells(table, ends, under=truths(LIMITS)) if cell.truth.shape in JUDGED]
-    how = "drawn" if table.n_draws else "exact"
+    limits = LIMITS if table.n_draws else FINE_LIMITS
+    judged = [cell for cell in cells(table, ends, under=truths(limits)) if cell.truth.shape in JUDGED]
+    how = f"{'drawn' if table.n_draws else 'exact'}, the worst of {len(limits)} limits"
     for icc in ICCS:
         worst = max((cell for cell in judged if cell.truth.icc == icc), key=_wrong)
-        at = f"limit {worst.truth.rate:g}, ICC {icc:g}, {worst.truth.shape} ({how}, the worst of {len(LIMITS)} limits)"
+        at = f"limit {worst.truth.rate:g}, ICC {icc:g}, {worst.truth.shape} ({how})"
         yield number_check(
             "axis decided wrongly at the limit",
             f"{n_tasks} tasks × {n_units}, {at}",
