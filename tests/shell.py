@@ -62,7 +62,7 @@ class Shell:
 
     def run(self, script: str, *, cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         """Run a script to its end."""
-        path = f"{self._folder.name}{os.pathsep}{os.environ['PATH']}"
+        path = os.pathsep.join([self._folder.name, str(Path(sys.executable).parent), os.environ["PATH"]])
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
             cwd=cwd,
