@@ -9,13 +9,21 @@ from collections.abc import Sequence
 
 from jrh_mlflow.evaluation.decision_checks import DecisionCheck, Simulation, SimulationSize
 from jrh_mlflow.evaluation.validate import Map
+from jrh_mlflow.evaluation.validate_compare import check_compare
 from jrh_mlflow.evaluation.validate_findings import check_findings
 from jrh_mlflow.evaluation.validate_gate import check_gate
 from jrh_mlflow.evaluation.validate_max_t import check_max_t
 from jrh_mlflow.evaluation.validate_passed import check_passed
 from jrh_mlflow.evaluation.validate_until import check_until
 
-SIMULATIONS: tuple[Simulation, ...] = (check_max_t, check_gate, check_passed, check_until, check_findings)
+SIMULATIONS: tuple[Simulation, ...] = (
+    check_max_t,
+    check_compare,
+    check_gate,
+    check_passed,
+    check_until,
+    check_findings,
+)
 """All of them, in the order shown."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -15,10 +16,10 @@ from jrh_mlflow.scoring.ledger import FEW_CLUSTERS, Resampling, mean_of_shares
 from jrh_mlflow.scoring.metric import Metric, cells_of, is_share, scorer, within_reason
 from jrh_mlflow.scoring.pointwise import PointTable
 from jrh_mlflow.stats import Array, Codes, Interval, Mask
-from jrh_mlflow.stats.max_t import MaxT, max_t, max_t_of_statistics, sign_patterns
+from jrh_mlflow.stats.max_t import MaxT, max_t, max_t_of_statistics, share_limit, sign_patterns
 from jrh_mlflow.stats.paired import discordant_interval, mcnemar_midp
-from jrh_mlflow.stats.power import detectable_difference, sign_flip_critical
-from jrh_mlflow.stats.proportions import t_quantile
+from jrh_mlflow.stats.power import detectable_difference, detectable_from_interval, sign_flip_critical, sign_flip_p
+from jrh_mlflow.stats.proportions import cluster_interval, newcombe, share_correlation, t_quantile
 
 OVERALL = "overall"
 """The mean over tests, where an axis stands."""
@@ -28,7 +29,8 @@ _FEWEST_PATTERNS, _CELLS = 999, 20_000_000
 """Sign patterns × differences that are held in memory, and how few patterns will do for that."""
 
 _ICC = 0.2
-"""Of units of one cluster where two judges never differ and show no spread; real judges have .19 to .33."""
+"""Least intraclass correlation that what is detectable rests on: judges that hardly differ do not show theirs, and real
+ones have .19 to .33."""
 
 Family = Literal["primary", "exploratory"]
 
@@ -74,11 +76,13 @@ class Paired:
     standard_error: float
     """Over clusters."""
     n_units: int
-    """Independent units that would tell as much, at the most: replicates of one presentation are one."""
+    """Independent units that would tell as much: replicates are one, and units of a cluster are alike."""
     sums: Array | None
     """Per cluster of the table, the sum of what makes up the difference. None: it is no sum."""
     flipped: Callable[[Array], Array]
     """The difference under rows of signs of the clusters."""
+    shares: tuple[Array, Array, Array] | None = None
+    """Hits of a and of b and units, by cluster, replicates as one: what limits the claims of shares. None: no share."""
     largest: float = 1.0
     """The largest difference there can be."""
     n_patterns: int = 9999
@@ -100,11 +104,18 @@ def paired_shares(
         return None
     units = _weighted(table, both)
     value, drawn = mean_over_tests(table, gap, resampling)
-    gains, losses = (units.sums(np.maximum(way * gap[both], 0.0)) for way in (1, -1))
-    scale = units.n_units / units.sizes.sum()
-    counts = (gains * scale, losses * scale, units.sizes * scale)
-    sums, used = gains - losses, units.sizes > 0
-    wide = discordant_interval(*counts)
+    gains, losses, of_a, of_b, sizes = (
+        units.n_units / len(gap[both]) * units.sums(each)
+        for each in (
+            np.maximum(gap[both], 0.0),
+            np.maximum(-gap[both], 0.0),
+            table.scores[a][both],
+            table.scores[b][both],
+            np.ones(int(both.sum())),
+        )
+    )
+    sums, used = gains - losses, sizes > 0
+    wide = discordant_interval(gains, losses, sizes)
     low, high = _hull(drawn, wide) or (None, None)
     return Paired(
         difference=Difference(
@@ -118,12 +129,13 @@ def paired_shares(
             n_clusters=int(used.sum()),
             p_mcnemar=_mcnemar(table.scores[a][both], table.scores[b][both]) if units.n_tests == 1 else None,
             method="cluster-paired bootstrap and discordant units by cluster" if wide else "one cluster",
-            equivalence=discordant_interval(*counts, level=1 - 2 * alpha),
+            equivalence=discordant_interval(gains, losses, sizes, level=1 - 2 * alpha),
         ),
-        standard_error=_standard_error(sums[used], units.sizes[used]),
-        n_units=round(units.n_units if gap[both].any() else units.n_units / units.design_effect),
+        standard_error=_standard_error(sums[used], sizes[used]),
+        n_units=_independent(units.n_units, int(used.sum())),
         sums=sums,
         flipped=lambda signs: signs @ sums,
+        shares=(of_a, of_b, sizes),
     )
 
 
@@ -137,16 +149,6 @@ class _Units:
     n_tests: int
     n_units: float
     """Kish's effective number, replicates of one presentation as one unit: how many equal ones would tell as much."""
-
-    @property
-    def sizes(self) -> Array:
-        """Weight of the units, by cluster."""
-        return self.sums(np.ones(len(self.weight)))
-
-    @property
-    def design_effect(self) -> float:
-        """How many units tell as much as one of as many clusters, with the usual intraclass correlation."""
-        return max(1.0, 1 + (self.n_units / np.count_nonzero(self.sizes) - 1) * _ICC)
 
     def sums(self, values: Array) -> Array:
         """Weighted sum of one value per unit, by cluster."""
@@ -168,6 +170,11 @@ def _weighted(table: ScoreTable, both: Mask) -> _Units:
         n_tests=len(tests),
         n_units=float(np.square(weight.sum()) / told),
     )
+
+
+def _independent(n_units: float, n_clusters: int) -> int:
+    """Return how many independent units tell as much as these, alike within clusters as units of real judges are."""
+    return max(1, round(n_units / max(1.0, 1 + (n_units / n_clusters - 1) * _ICC)))
 
 
 def _hull(*intervals: Interval | None) -> Interval | None:
@@ -239,7 +246,7 @@ def paired_metric(axis: str, calls: Mapping[str, PointTable], metric: Metric, re
         ),
         # The percentiles are those of t: `stats.bootstrap.expanded_tail`.
         standard_error=(drawn[1] - drawn[0]) / (2 * t_quantile(len(sources) - 1)) if drawn else 0.0,
-        n_units=int(both.sum()),
+        n_units=_independent(int(both.sum()), len(sources)),
         sums=None,
         flipped=flipped,
         n_patterns=resampling.n_resamples,
@@ -289,30 +296,62 @@ def _joint_test(found: Sequence[Paired], n_clusters: int, *, alpha: float, seed:
     fitting = max(_FEWEST_PATTERNS, _CELLS // len(found))
     n_resamples = min(fitting, *(one.n_patterns for one in found))
     sums = [one.sums for one in found if one.sums is not None]
+    limits = np.array([np.inf if one.shares is None else share_limit(*one.shares) for one in found])
     if len(sums) == len(found):
         by_cluster = np.column_stack(sums)
-        return lambda own: max_t(by_cluster[:, own], n_resamples=n_resamples, seed=seed, alpha=alpha)
+        return lambda own: max_t(
+            by_cluster[:, own], limits=limits[own], n_resamples=n_resamples, seed=seed, alpha=alpha
+        )
     signs = sign_patterns(n_clusters, n_resamples=n_resamples, seed=seed)
     flipped = np.column_stack([one.flipped(signs) for one in found])
-    return lambda own: max_t_of_statistics(flipped[:, own], alpha=alpha)
+    return lambda own: max_t_of_statistics(flipped[:, own], limits=limits[own], alpha=alpha)
 
 
 def _decision(one: Paired, tested: MaxT, at: int, family: Family, *, alpha: float, margin: float) -> Difference:
-    difference, k = one.difference, one.difference.n_clusters
     # Where hardly anything differs, no sign pattern tells what a difference would have to exceed: one test would.
-    critical = max(tested.critical or 0.0, sign_flip_critical(k, alpha=alpha))
-    ends = difference.equivalence
+    critical = max(tested.critical or 0.0, sign_flip_critical(one.difference.n_clusters, alpha=alpha))
     return replace(
-        difference,
+        one.difference,
         family=family,
         p=float(tested.p[at]),
         p_adjusted=float(tested.p_adjusted[at]),
         told_apart=family == "primary" and bool(tested.p_adjusted[at] <= alpha),
-        detectable=detectable_difference(
-            one.standard_error, k, critical=critical, n_units=one.n_units, largest=one.largest
-        ),
-        equivalent=ends is not None and -margin < ends[0] and ends[1] < margin,
+        detectable=_detectable(one, critical),
+        equivalent=is_equivalent(one.difference.equivalence, margin),
     )
+
+
+def is_equivalent(ends: Interval | None, margin: float) -> bool:
+    """Whether an interval of the level 1 - 2 alpha lies within the margin: two one-sided tests at alpha (TOST)."""
+    return ends is not None and -margin < ends[0] and ends[1] < margin
+
+
+def _detectable(one: Paired, critical: float) -> float | None:
+    """Return the smallest true difference that is told apart with a chance of 80 %; None where none would be.
+
+    Two hurdles: the sign flips, and for shares the interval that limits what they may claim, `stats.max_t.share_limit`.
+    """
+    k = one.difference.n_clusters
+    flips = 0.0
+    # A difference has a spread of its own beside the one that was seen, and the larger it is the more.
+    for _ in range(2):
+        share = flips / one.largest
+        spread = math.hypot(one.standard_error, one.largest * math.sqrt(share * (1 - share) / one.n_units))
+        found = detectable_difference(spread, k, critical=critical, n_units=one.n_units, largest=one.largest)
+        if found is None:
+            return None
+        flips = found
+    if one.shares is None:
+        return flips
+    of_a, of_b, sizes = one.shares
+    level = 1 - 2 * sign_flip_p(critical, k)
+    a, b = (cluster_interval(hits, sizes, level=level) for hits in (of_a, of_b))
+    if a is None or b is None:
+        return None
+    share_a, share_b = (float(hits.sum() / sizes.sum()) for hits in (of_a, of_b))
+    low, high = newcombe(share_b, b, share_a, a, correlation=share_correlation(of_b, sizes, of_a, sizes))
+    claimed = detectable_from_interval(share_a - share_b, low, high, level=level)
+    return max(flips, claimed) if claimed <= one.largest else None
 
 
 @dataclass(frozen=True, kw_only=True)

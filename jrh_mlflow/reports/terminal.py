@@ -181,12 +181,12 @@ def comparison_lines(comparison: Contrasts) -> list[str]:
 def _told_apart(comparison: Contrasts) -> list[str]:
     told = comparison.different
     rows = [
-        [axis_text(one.axis), f"{one.a} − {one.b}", f"{one.value:+.3f} {short_interval(one.low, one.high)}", p, n]
+        [one.axis, f"{one.a} − {one.b}", f"{one.value:+.3f} {short_interval(one.low, one.high)}  {one.n:,}", p]
         for one in told[:_MOST]
-        for p, n in [(f"{p_text(one.p)} / {p_text(one.p_adjusted)}", f"{one.n:,}")]
+        for p in [f"{p_text(one.p)} / {p_text(one.p_adjusted)}"]
     ]
     more = [f"… and {len(told) - _MOST} more"] if len(told) > _MOST else []
-    header = ["axis", "judges", "difference [95 %]", "p / p adjusted", "n"]
+    header = ["axis", "judges", "difference [95 %]  n", "p / p adjusted"]
     return [*columns(header, rows, left=2), *more] if told else []
 
 

@@ -154,6 +154,18 @@ def sign_flip_critical(n_clusters: int, *, alpha: float = 0.05) -> float:
     return t * math.sqrt(n_clusters / (n_clusters - 1 + t * t))
 
 
+def sign_flip_p(statistic: float, n_clusters: int) -> float:
+    """Two-sided p-value of Student's t at `T = |sum_j d_j| / sqrt(sum_j d_j²)`: the inverse of `sign_flip_critical`.
+
+    Example:
+        >>> round(sign_flip_p(1.943, 28), 3), sign_flip_p(2.0, 4)
+        (0.05, 0.0)
+    """
+    room = n_clusters - statistic**2
+    t = statistic * math.sqrt((n_clusters - 1) / room) if room > 0 else math.inf
+    return float(2 * stats.t.sf(t, n_clusters - 1))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
     """How the answers of a judge vary on an axis: what a plan must know or assume."""
