@@ -40,6 +40,7 @@ MODEL = "openai/judge-of-then"
 PRICES = {MODEL: (10.0, 20.0)}
 # Nothing listens there any more: a call that the journal does not answer fails, and cannot go unnoticed.
 ABOUT_JUDGE: dict[str, Any] = {"api_base": "http://127.0.0.1:18431/v1", "max_tokens": 64, "seed": 7}
+NOTE = "mlflow.note.content"
 TOKEN = "a-token-for-tests-only"
 """The console script; the one name below the top of the package that is used here."""
 CHANGING = ("time/", "calls/cached")
@@ -367,6 +368,18 @@ def test_the_pages_beside_mlflow_show_the_runs_of_then(server: str) -> None:
     assert f"datasheet/{first}" in page(f"{server}/jrh/")
     assert "careful" in page(f"{server}/jrh/datasheet/{first}")
     assert "careless" in page(f"{server}/jrh/compare?run={first}&run={second}")
+
+
+def test_a_run_of_then_is_gated_and_its_page_and_description_show_the_gate(server: str) -> None:
+    run_id = RUNS["careful"]["run_id"]
+    (before,) = (file.read_text(encoding="utf-8") for file in HERE.rglob(f"{run_id}/artifacts/datasheet.html"))
+    gate = jrh.gate(run_id, "baseline/accuracy >= 0.01", tracking_uri=server)
+    shown, note = page(f"{server}/jrh/datasheet/{run_id}"), MlflowClient(server).get_run(run_id).data.tags[NOTE]
+    assert shown.count(gate.reason) == note.count(gate.reason) == 1
+    assert f'<a href="{gate.link}"' in shown
+    # All else of the page is what it was.
+    begin, end = shown.index("<!-- gate -->"), shown.index("<!-- /gate -->") + len("<!-- /gate -->\n")
+    assert shown[:begin] + shown[end:] == before
 
 
 def test_suites_that_were_generated_then_can_be_reviewed_beside_mlflow(server: str) -> None:
