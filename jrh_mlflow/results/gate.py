@@ -76,12 +76,16 @@ class Gate:
 
     def to_markdown(self) -> str:
         """Return the outcome and one row per rule, as a pull request or a build shows them."""
-        return gate_markdown(self.results, subject=self.subject, notes=self.shown_notes, facts=self.facts)
+        return gate_markdown(self.results, subject=self.subject, notes=self.shown_notes, facts=self._shown_facts)
 
     def to_junit(self) -> str:
         """Return JUnit XML with one test case per rule; one that is undecided fails, or is skipped with `pass`."""
-        facts = {**self.facts, "outcome": self.reason, **({"logged": self.link} if self.link else {})}
+        facts = {"outcome": self.reason, **self._shown_facts}
         return gate_junit(self.results, subject=self.subject, facts=facts, undecided_fails=self.undecided == "fail")
+
+    @property
+    def _shown_facts(self) -> dict[str, str]:
+        return {**self.facts, **({"logged": self.link} if self.link else {})}
 
     @property
     def shown_notes(self) -> list[str]:

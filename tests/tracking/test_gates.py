@@ -49,6 +49,8 @@ def test_a_gate_is_a_run_of_its_own_beside_the_run_that_was_gated(store_uri, gat
     assert run.data.tags["mlflow.note.content"] == done.to_markdown()
     assert run_file(store_uri, done.run_id, "gate.md").decode() == done.to_markdown()
     assert done.run_id in done.link
+    assert done.link in done.to_markdown()
+    assert done.link in done.to_junit()
 
 
 def test_the_gated_run_says_and_shows_its_newest_gate_and_keeps_its_numbers(store_uri, gated):
