@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from jrh_mlflow.evaluation import validate_passed
 from jrh_mlflow.evaluation.decision_checks import DecisionCheck, SimulationSize
 from jrh_mlflow.evaluation.validate_decisions import SIMULATIONS
-from jrh_mlflow.evaluation.validate_passed import Verdicts, check_passed
+from jrh_mlflow.evaluation.validate_passed import Verdicts, best_power, check_passed
 from jrh_mlflow.stats import Mask
 from jrh_mlflow.stats.failure_rates import FailureCounts
 
@@ -55,3 +56,11 @@ def test_labels_are_drawn_at_random_or_as_many_of_each_kind(drawn: str, monkeypa
 
 def test_it_is_part_of_the_decisions_that_are_validated() -> None:
     assert check_passed in SIMULATIONS
+
+
+def test_what_no_rule_can_reach_falls_with_fewer_labels_and_is_what_a_known_judge_allows() -> None:
+    few, more = (best_power(Verdicts(found=0.8, failing=failing)) for failing in (0.05, 0.1))
+    # Neyman and Pearson's test where the judge is known: at most 5 failed rows of 50, and some of those with 6.
+    at_limit, perfect = (binom(50, rate) for rate in (0.2, 0.05))
+    known = perfect.cdf(5) + (0.05 - at_limit.cdf(5)) / at_limit.pmf(6) * perfect.pmf(6)
+    assert few < 0.95 < more < known
