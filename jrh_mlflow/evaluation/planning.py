@@ -404,10 +404,8 @@ def _design(
         suite = load_suite("datasheet" if suite is None else suite, tracking_uri=tracking_uri)
     calls = pilots[0].calls if suite is None else normalise(suite_calls(suite))
     units = axis_units(calls, axis, labels=None if suite is None else suite.labels)
-    # In the order of the suite, in which its first tasks are a smaller suite of the same design.
     tasks = list(dict.fromkeys(calls["task"]))
     own = calls[calls["suite_item"].isin(units.items)]
-    layout = Layout.of(units.task, units.presentation, n_tasks=len(tasks)).ordered(np.argsort(np.argsort(tasks)))
     counts = {
         "axis_items": own.groupby("task")["suite_item"].nunique(),
         "axis_calls": replicates * own.groupby("task").size(),
@@ -417,13 +415,25 @@ def _design(
     return _Design(
         name="pilot" if suite is None else suite.name,
         axis=axis,
-        layout=layout.repeated(replicates),
+        layout=_layout(units, tasks).repeated(replicates),
         axis_items=units.items,
         counts={name: column.reindex(tasks, fill_value=0).astype(int).tolist() for name, column in counts.items()},
         available=None if suite is None else _available(suite, len(tasks)),
         suite=suite,
         replicates=replicates,
     )
+
+
+def _layout(units: AxisUnits, tasks: Sequence[str]) -> Layout:
+    """Read the layout in the order of the suite, in which its first tasks are a smaller suite of the same design."""
+    places = np.argsort(np.argsort(tasks))
+    return Layout.of(units.task, units.presentation, n_tasks=len(tasks)).ordered(places)
+
+
+def axis_layout(suite: Suite, axis: str) -> Layout:
+    """Return what a suite asks of each of its tasks on an axis."""
+    calls = normalise(suite_calls(suite))
+    return _layout(axis_units(calls, axis, labels=suite.labels), list(dict.fromkeys(calls["task"])))
 
 
 def suite_calls(suite: Suite) -> list[dict[str, Any]]:
@@ -504,16 +514,15 @@ def _size_for_difference(
     # Differences that vary half as much need half the tasks.
     tasks = max(FEWEST_TO_TELL_APART, math.ceil(paired * unpaired))
 
-    def chance(n_tasks: int, asked: Layout = layout) -> float:
+    def chance(n_tasks: int, asked: Layout = layout, *, limited: bool = True) -> float:
         drawn = max(FEWEST_TO_TELL_APART, round(n_tasks / paired))
-        return simulated_power(a, b, asked, drawn, seed=seed + 1) if drawn <= MOST_DRAWN else power
+        return simulated_power(a, b, asked, drawn, limited=limited, seed=seed + 1) if drawn <= MOST_DRAWN else power
 
     notes = []
     if design.available is not None and tasks > design.available:
-        reached = chance(design.available)
-        notes.append(_too_few(tasks, design, f"find it with a chance of {reached:.0%}"))
+        notes.append(_too_few(tasks, design, f"find it with a chance of {chance(design.available):.0%}"))
     if tasks <= MOST_DRAWN // 2:
-        twice, more = chance(tasks, layout.repeated(2)), chance(2 * tasks)
+        twice, more = chance(tasks, layout.repeated(2), limited=False), chance(2 * tasks, limited=False)
         notes.append(
             f"Asking everything twice would find it with a chance of {twice:.0%}; twice as many tasks, for as many "
             f"calls, {more:.0%}."

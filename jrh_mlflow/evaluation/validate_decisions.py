@@ -14,6 +14,7 @@ from jrh_mlflow.evaluation.validate_findings import check_findings
 from jrh_mlflow.evaluation.validate_gate import check_gate
 from jrh_mlflow.evaluation.validate_max_t import check_max_t
 from jrh_mlflow.evaluation.validate_passed import check_passed
+from jrh_mlflow.evaluation.validate_plan import check_plan
 from jrh_mlflow.evaluation.validate_until import check_until
 
 SIMULATIONS: tuple[Simulation, ...] = (
@@ -22,6 +23,7 @@ SIMULATIONS: tuple[Simulation, ...] = (
     check_gate,
     check_passed,
     check_until,
+    check_plan,
     check_findings,
 )
 """All of them, in the order shown."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
-from jrh_mlflow.stats import Array, Codes
-from jrh_mlflow.stats.max_t import TOLERANCE, sign_patterns
+from jrh_mlflow.stats import Array, Codes, Mask
+from jrh_mlflow.stats.max_t import TOLERANCE, share_limit, sign_patterns
 from jrh_mlflow.stats.proportions import cluster_interval
 
 POWER = 0.8
@@ -30,6 +31,8 @@ _INTERVALS = 120
 """Suites drawn for a mean width: its error is about 1 %."""
 _TESTS = 1500
 """Pairs of judges drawn for a power: its error is .01."""
+_LIMITED = 120
+"""Of them, looked at for the limits of what a difference may claim."""
 _PATTERNS = 999
 _FEW = 60
 """Tasks up to which the power goes in steps."""
@@ -339,26 +342,37 @@ def simulated_power(
     layout: Layout,
     n_tasks: int,
     *,
-    alpha: float = 0.05,
+    limited: bool = True,
     draws: int = _TESTS,
     seed: int = 0,
 ) -> float:
-    """Chance that a sign-flip test over so many tasks tells two judges apart, in the right direction.
+    """Chance that one test of `max_t` over so many tasks tells two judges apart, in the right direction.
 
-    The judges' tasks are drawn independently: what makes a task hard for both would only help.
+    The judges' tasks are drawn independently: what makes a task hard for both would only help. The limits of
+    `share_limit`, which are slow, are looked at for some of the draws that sign flips tell apart; with `limited` False
+    for none.
     """
     rng = np.random.default_rng([seed, n_tasks])
-    sums = (b.draw(layout, n_tasks, n=draws, rng=rng) - a.draw(layout, n_tasks, n=draws, rng=rng)).T
-    patterns = sign_patterns(len(sums), n_resamples=_PATTERNS, seed=seed)
+    hits = [spread.draw(layout, n_tasks, n=draws, rng=rng) for spread in (a, b)]
+    sums = (hits[1] - hits[0]).T
     scale = np.sqrt(np.square(sums).sum(axis=0))
+    patterns = sign_patterns(len(sums), n_resamples=_PATTERNS, seed=seed)
     statistics = np.abs(patterns @ (sums / np.where(scale > 0, scale, 1.0)))
-    p = (statistics >= statistics[0] - TOLERANCE).mean(axis=0)
-    right = sums.sum(axis=0) * (b.rate - a.rate) > 0
-    return float(((p <= alpha) & right).mean())
+
+    def is_told(at: Codes, seen: Array) -> Mask:
+        return np.asarray((statistics[:, at] >= seen - TOLERANCE).mean(axis=0) <= 0.05)
+
+    every = np.arange(draws)
+    told = np.flatnonzero(is_told(every, statistics[0]) & (sums.sum(axis=0) * (b.rate - a.rate) > 0))
+    if not limited or not len(told):
+        return len(told) / draws
+    some, (weight, sizes) = told[:_LIMITED], layout.collapsed(n_tasks)
+    limits = [share_limit(weight * hits[0][at], weight * hits[1][at], sizes) for at in some]
+    return len(told) / draws * float(is_told(some, np.minimum(statistics[0, some], limits)).mean())
 
 
 def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float = POWER, seed: int = 0) -> int:
-    """Tasks on which one sign-flip test tells two judges of these rates apart with this chance.
+    """Tasks on which one test of `max_t` tells two judges of these rates apart with this chance.
 
     Example:
         >>> a, b = (Spread(rate=rate, icc=0.3, repeat=0.5) for rate in (0.3, 0.6))
@@ -371,12 +385,22 @@ def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float =
     start = max(fewest, _by_formula(a, b, layout, power=_share(power, "power")))
     if start > MOST_DRAWN:
         return start
+    by_flips = partial(simulated_power, a, b, layout, limited=False, seed=seed)
     if start > _FEW:
         # One look says how far the formula is off: the power of many tasks is smooth in their number.
-        found = simulated_power(a, b, layout, start, seed=seed)
-        wanted, reached = (_normal_quantile(0.975) + _normal_quantile(at) for at in (power, min(0.99, max(0.2, found))))
-        return math.ceil(start * (wanted / reached) ** 2)
-    return _smallest(lambda n: simulated_power(a, b, layout, n, seed=seed) >= power - 0.005, fewest, start=start)
+        n_tasks = math.ceil(start * _missing(by_flips(start), power))
+    else:
+        n_tasks = _smallest(lambda n: by_flips(n) >= power - 0.005, fewest, start=start)
+    # Limits matter where tasks hardly differ; then power rises steeply with their number.
+    while n_tasks <= MOST_DRAWN and simulated_power(a, b, layout, n_tasks, seed=seed) < power - 0.015:
+        n_tasks = max(n_tasks + 1, math.ceil(1.05 * n_tasks))
+    return n_tasks
+
+
+def _missing(found: float, power: float) -> float:
+    """How many times as many tasks turn one power into another."""
+    wanted, reached = (_normal_quantile(0.975) + _normal_quantile(at) for at in (power, min(0.99, max(0.2, found))))
+    return (wanted / reached) ** 2
 
 
 def _by_formula(a: Spread, b: Spread, layout: Layout, *, power: float) -> int:
