@@ -314,6 +314,7 @@ def evaluate(
                     "journal": prepared.journal_place,
                     "fresh_after": fresh,
                     **({"metric": chosen} if chosen else {}),
+                    **({"until": bound.until.text} if bound else {}),
                 },
                 seconds=time.perf_counter() - started,
                 cpu_seconds=clock.seconds(),

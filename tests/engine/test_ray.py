@@ -203,6 +203,32 @@ def test_a_stop_rule_ends_the_asking_and_what_is_in_flight_is_settled(small: jrh
         assert (journal.summary().in_flight, journal.summary().lost) == (0, 0)
 
 
+def test_rules_end_the_asking_of_actors_and_decide_in_the_order_of_the_plan(
+    tmp_path: Path, store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    suite = jrh.datasheet_suite(n_tasks=5, depth=2, design="paper")
+    tie = json.dumps({"reason": "r", "verdict": "tie"})
+    with LoopbackServer(reply=lambda _: tie) as server:
+        done, local = (
+            jrh.evaluate(
+                judge_at(server),
+                suite,
+                stop=jrh.until("dark_current <= 0.2"),
+                backend=backend,
+                concurrency=4,
+                journal=tmp_path / f"{backend}.db",
+                tracking_uri=store_uri,
+                experiment="tests",
+            )
+            for backend in ("ray", "local")
+        )
+    states = [[(rule.state, rule.low, rule.high, rule.n) for rule in one.stopped.rules] for one in (done, local)]
+    assert states[0] == states[1]
+    assert states[0][0][0] == "holds"
+    assert len(done.calls) < 60
+
+
 def test_ctrl_c_settles_what_is_in_flight(small: jrh.Suite, tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     interrupt = after(10, lambda: os.kill(os.getpid(), signal.SIGINT))
