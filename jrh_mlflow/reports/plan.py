@@ -20,14 +20,16 @@ _SPREAD = {
 
 def size_cells(plan: Mapping[str, Any]) -> CardTable:
     """Show how much is asked, of the axis and of the whole suite, and what it shows."""
-    shown = "expected width" if plan["width"] is not None else "chance to tell them apart"
+    wide, chance = plan["width"] is not None, f"{plan['power']:.0%}"
+    shown = "expected width" if wide else "chance to tell them apart"
+    found = f"distance of a limit decided with a chance of {chance}" if wide else f"difference found in {chance}"
     rows = [
         ["tasks", f"{plan['tasks']:,}", f"{plan['tasks']:,}"],
         ["items", f"{plan['items']:,}", f"{plan['suite_items']:,}"],
         ["replicates", str(plan["replicates"]), str(plan["replicates"])],
         ["calls", f"{plan['calls']:,}", f"{plan['suite_calls']:,}"],
         [shown, f"{plan['expected']:.3f}", ""],
-        [f"smallest effect found with a chance of {plan['power']:.0%}", f"{plan['detectable']:.3f}", ""],
+        [found, f"{plan['detectable']:.3f}", ""],
     ]
     rows += [[_SPREAD[name], f"{plan['spread'][name]:.2f} ({plan['spread']['basis'][name]})", ""] for name in _SPREAD]
     return CardTable(header=["", "this axis", f"whole suite ({plan['suite']})"], rows=rows)
