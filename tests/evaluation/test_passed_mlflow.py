@@ -237,3 +237,12 @@ def test_a_scorer_is_told_from_another_by_its_name(evaluated: SimpleNamespace, s
     gate = jrh.passed(evaluated.good, same, max_failure=0.2)
     assert gate.passed is True
     assert gate.notes == ()
+
+
+def test_an_agreement_about_one_of_several_passing_labels_is_refused(evaluated: SimpleNamespace) -> None:
+    scores = ratings(words=(1, 5))
+    scores.loc[scores["item"] == "i1", "label"] = 4
+    about = jrh.agree(scores, judge="polite", scale=[1, 2, 3, 4, 5], positive=5, log=False)
+    said = refusal([1, 5, 4], about, positive=(4, 5))
+    assert "The agreement is about the label '5', here 4, 5 are a pass" in said
+    assert "a table with `judge` and `human`" in said
