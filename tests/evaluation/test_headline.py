@@ -215,7 +215,7 @@ def test_every_axis_is_a_row_of_a_table_that_mlflow_loads(
     done: jrh.Evaluation, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = loaded(done.run_id, store_uri, monkeypatch)
-    columns = "axis value n excluded ci_low ci_high cluster_low cluster_high n_clusters method reason"
+    columns = "axis value n excluded ci_low ci_high cluster_low cluster_high n_clusters method detectable reason"
     assert list(frame.columns) == columns.split()
     rows = {row["axis"]: row for row in frame.to_dict("records")}
     readings = dict(done.sheet.estimates)

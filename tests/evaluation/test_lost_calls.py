@@ -102,7 +102,7 @@ def test_every_axis_shows_its_bounds_where_its_number_would_stand(
     for axis, bounds in shown_axes(done).items():
         text = bounds_text(bounds)
         assert FORM.fullmatch(text), text
-        assert f'<td class="bounds" colspan="3">{text.replace(">", "&gt;")}' in page, axis
+        assert f'<td class="bounds" colspan="4">{text.replace(">", "&gt;")}' in page, axis
         assert declared(axis).cell is None or text in markdown, axis
         assert (data[axis]["bounds"]["low"], data[axis]["bounds"]["high"]) == (bounds.low, bounds.high)
         assert "value" not in data[axis]
