@@ -193,6 +193,13 @@ def known_costs(run: LoggedRun, readings: Mapping[str, Reading]) -> dict[str, En
     return {**dict.fromkeys(keys.SPENT), **known}
 
 
+def _stopped_notes(runs: Iterable[LoggedRun]) -> list[str]:
+    """Say of runs that were stopped once their suite was decided that an interval over tasks does not know it."""
+    stopped = [run.judge for run in runs if (run.truncated or "").startswith("until")]
+    told = "stopped when its numbers looked decided: intervals over tasks do not heed that and err more often"
+    return [f"{judge} was {told}." for judge in stopped]
+
+
 def _facts(run: LoggedRun, baseline: LoggedRun | None) -> dict[str, str]:
     facts = {
         "run": f"{run.name} ({run.run_id})",

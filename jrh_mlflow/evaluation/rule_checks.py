@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.measures import axes
+from jrh_mlflow.measures.levels import level_table
 from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, normalise, pair_table
 from jrh_mlflow.measures.rules import Rule, RuleCheck, State, decide, known
 from jrh_mlflow.measures.unit_scores import unit_scores
@@ -272,14 +273,12 @@ def share_ends(counts: Sequence[Counts]) -> Ends | None:
 def _task_counts(judge: JudgeCalls, axis: str) -> Counts | None:
     """Return hits and units of a share by task, tasks in the order of their names; None of what is no plain share."""
     frame = normalise(judge.calls)
-    if is_pointwise(frame):
-        scores = unit_scores(frame, labels=judge.labels)
-        own = scores[scores["axis"] == _unit_axis(axis, levels=has_levels(frame))].dropna(subset="score")
-        if own.empty:
-            return None
-        tasks = judge.tasks
-        shown, cluster = own["presentation"].factorize()[0], own["cluster"].map(tasks.index).to_numpy()
-        return collapse_replicates(own["score"].to_numpy(float), shown, cluster, n_clusters=len(tasks))
+    if not is_pointwise(frame):
+        return _pair_counts(frame, axis)
+    return _level_counts(judge, frame, axis) if has_levels(frame) else _test_counts(judge, frame, axis)
+
+
+def _pair_counts(frame: pd.DataFrame, axis: str) -> Counts | None:
     declared, table = axes.find(axis), call_table(frame)
     if declared is None or declared.hits is None or axis.startswith(axes.EXPECTED):
         return None
@@ -289,6 +288,28 @@ def _task_counts(judge: JudgeCalls, axis: str) -> Counts | None:
     used = units.usable if declared.among is None else units.usable & declared.among(*shown.seen)
     asked = np.arange(len(used)) if units.presentations is None else units.presentations
     return collapse_replicates(hits[used], asked[used], units.clusters[used], n_clusters=units.n_codes)
+
+
+def _level_counts(judge: JudgeCalls, frame: pd.DataFrame, axis: str) -> Counts | None:
+    declared = axes.find(axis)
+    units = declared and declared.counted(level_table(frame, labels=judge.labels)).get(axis)
+    if not units:
+        return None
+    used = np.isfinite(units.score)
+    asked = np.arange(len(used)) if units.presentation is None else units.presentation
+    return collapse_replicates(units.score[used], asked[used], units.task[used], n_clusters=len(judge.tasks))
+
+
+def _test_counts(judge: JudgeCalls, frame: pd.DataFrame, axis: str) -> Counts | None:
+    """Count what stands for a reliability test."""
+    test, _, statistic = axis.partition("/")
+    scores = unit_scores(frame, labels=judge.labels)
+    own = scores[scores["axis"] == test].dropna(subset="score")
+    if own.empty or expectation_of(test).statistic != statistic:
+        return None
+    places = {task: place for place, task in enumerate(judge.tasks)}
+    shown, cluster = own["presentation"].factorize()[0], own["cluster"].map(places).to_numpy()
+    return collapse_replicates(own["score"].to_numpy(float), shown, cluster, n_clusters=len(places))
 
 
 def _step_counts(judge: JudgeCalls, axis: str) -> dict[float, Counts]:
@@ -311,14 +332,6 @@ def _combined(axis: str, ends: Mapping[float, Ends | None]) -> Ends | None:
     if declared is None or declared.unit != "curve":
         return ends[0.0]
     return decided_steps({step: each or (None, None) for step, each in ends.items()})
-
-
-def _unit_axis(axis: str, *, levels: bool) -> str | None:
-    """Name an axis as the scores of single units do: a reliability test by its name alone."""
-    if levels:
-        return axis
-    test, _, statistic = axis.partition("/")
-    return test if expectation_of(test).statistic == statistic else None
 
 
 def _further(rule: Rule, judges: tuple[JudgeCalls, ...], reading: Estimate) -> tuple[int | None, str]:

@@ -529,3 +529,51 @@ def test_a_truncated_run_is_gated_on_what_it_has_and_says_so(store_uri, tmp_path
     gate = jrh.gate(run, "calls/total <= 70", log=False)
     assert gate.passed is True
     assert f"is truncated ({run.truncated})" in gate.to_markdown()
+
+
+def test_a_run_that_until_stopped_is_gated_and_says_that_its_interval_does_not_know(store_uri):
+    run = jrh.evaluate(
+        jrh.scripted.AlwaysFirst(),
+        jrh.datasheet_suite(n_tasks=6, depth=1),
+        stop=jrh.until("dark_current <= 0.2"),
+        tracking_uri=store_uri,
+        experiment="gates",
+        progress=False,
+    )
+    gate = jrh.gate(run, "dark_current <= 0.2", log=False)
+    assert gate.checks["estimate"][0] == 1
+    assert gate.checks["n"][0] == len(run.calls)
+    assert "until" in gate.to_markdown()
+    assert "do not heed that" in gate.to_markdown()
+    whole = jrh.gate(run, "excluded/raw_false_preference <= 0.5", log=False).checks.iloc[0]
+    assert whole["state"] == "undecided"
+
+
+# Single responses of known level, and reliability tests.
+
+
+def answered(suite: jrh.Suite, *, seed: int) -> JudgeCalls:
+    """Calls of a judge of single responses that guesses."""
+    rng = np.random.default_rng(seed)
+    fixed = {"order": "", "better": "", "replicate": 0, "outcome": "verdict"}
+    rows = [
+        {**{name: getattr(item, name) for name in ("task", "condition", "delta")}, "suite_item": item.id, **fixed}
+        | {"answer": str(rng.choice(item.answers)), "expected": item.expected or ""}
+        for item in suite.items
+    ]
+    return JudgeCalls(calls=pd.DataFrame(rows), labels=suite.labels)
+
+
+def test_axes_of_single_responses_are_gated_and_compared_with_a_baseline():
+    suite = jrh.load_suite("pointwise-datasheet")
+    judge, baseline = answered(suite, seed=0), answered(suite, seed=1)
+    axis = "pointwise/mean_answer/level_2"
+    value = judge.readings[axis].value
+    found = check_rules(
+        parse_rules([f"{axis} >= {value - 0.05!r}", f"{axis} <= 1", f"{axis} - baseline <= 0.9"]),
+        judge,
+        baseline=baseline,
+    )
+    assert [check.state for check in found] == ["undecided", "holds", "holds"]
+    assert found[0].further_tasks > 0
+    assert found[2].estimate == pytest.approx(value - baseline.readings[axis].value)
