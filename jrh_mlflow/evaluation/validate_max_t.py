@@ -14,7 +14,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from jrh_mlflow.evaluation.decision_checks import DecisionCheck, SimulationSize, share_check
+from jrh_mlflow.evaluation.decision_checks import DecisionCheck, SimulationSize, number_check, share_check
 from jrh_mlflow.evaluation.validate import Map
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.stats.coverage import Shape, Truth
@@ -146,8 +146,8 @@ def _checked(contest: Contest, runs: Array) -> DecisionCheck:
     false, right = np.split(runs.mean(axis=0), 2)
     n, told = len(runs), right if contest.better else false
     beside = {"sign flips alone": float(told[1]), "Holm": float(told[2])}
-    if contest.better:
-        beside |= {"falsely": float(false[0])}
-        hits = int(runs[:, 3].sum())
-        return share_check("told apart rightly", str(contest), hits, n, at_least=float(told[2]), beside=beside)
-    return share_check("told apart falsely", str(contest), int(runs[:, 0].sum()), n, at_most=ALPHA, beside=beside)
+    if not contest.better:
+        return share_check("told apart falsely", str(contest), int(runs[:, 0].sum()), n, at_most=ALPHA, beside=beside)
+    power, error = float(told[0]), float(runs[:, 3].std() / np.sqrt(n))
+    beside |= {"falsely": float(false[0])}
+    return number_check("told apart rightly", str(contest), power, error, n, at_least=beside["Holm"], beside=beside)
