@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
+import numpy as np
 import pytest
 
 from jrh_mlflow.evaluation import validate_max_t
@@ -65,8 +66,24 @@ def test_without_limits_it_would_be_seen_to_fail(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_stated_contest_is_in_the_full_run() -> None:
-    null = [contest for contest in CONTESTS if not contest.better]
+    null = [contest for contest in CONTESTS if contest.judged and not contest.better]
     unlike = {(c.n_judges, c.n_tasks, c.rate, c.shape) for c in null if c.iccs == (0.0, 0.6)}
     assert unlike >= set(product((2, 3, 4, 6), (10, 28), (0.1, 0.3, 0.5), ("beta", "all or none")))
     assert {(c.n_judges, c.n_tasks) for c in null if c.iccs == (0.3, 0.3)} >= {(2, 10), (3, 10), (4, 28), (6, 28)}
     assert {c.n_judges for c in CONTESTS if c.better == 0.5 and c.n_tasks == 10} == {2, 3, 4, 6}
+
+
+def test_what_is_not_promised_is_shown_and_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = [contest for contest in CONTESTS if not contest.judged or contest.alike]
+    assert {contest.shape for contest in odd} == {"beta", "q or 1"}
+    monkeypatch.setattr(validate_max_t, "CONTESTS", [odd[0], odd[-1]])
+    shown = check_max_t(SimulationSize(n=100), map)
+    assert [(check.verdict, check.promise) for check in shown] == [("shown", "")] * 2
+
+
+def test_judges_that_answer_by_the_same_chance_differ_by_no_more_than_their_rates() -> None:
+    contest = next(contest for contest in CONTESTS if contest.alike == 0.95)
+    rng = np.random.default_rng(0)
+    counts = np.array([validate_max_t.draw_counts(contest, rng)[..., 0] for _ in range(200)]) / contest.n_calls
+    assert counts.mean(axis=(0, 2)) == pytest.approx([0.8, 0.7], abs=0.01)
+    assert np.corrcoef(counts[:, 0].ravel(), counts[:, 1].ravel())[0, 1] > 0.6
