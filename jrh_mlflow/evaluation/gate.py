@@ -85,7 +85,11 @@ def gate(
         baseline_run=other.run_id if other else None,
         undecided=wanted.undecided,
         simulated=any(each.simulated for each in runs),
-        notes=(*run_notes(runs), *([_NOT_COMPARED] if wanted.baseline and other is None else [])),
+        notes=(
+            *run_notes(runs),
+            *_stopped_notes(runs),
+            *([_NOT_COMPARED] if wanted.baseline and other is None else []),
+        ),
         facts=_facts(judged, other),
     )
     return log_gate(done, tracking_uri=_store(run, tracking_uri)) if log else done
