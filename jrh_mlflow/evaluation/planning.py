@@ -581,7 +581,7 @@ def _asked_notes(costs: Sequence[ModelCost], calls: int, suite_calls: int) -> li
 
 def _models(models: Any, pilot: _Pilot | None) -> list[Any]:
     """Return what is to be priced: the models named, or the pilot's own judge (None)."""
-    named = list(models) if isinstance(models, list | tuple) else [models]
+    named = list(models) if isinstance(models, list | tuple) else [] if models is None else [models]
     return named or ([] if pilot is None else [None])
 
 

@@ -96,7 +96,7 @@ def check_plan(size: SimulationSize, apply: Map) -> Sequence[DecisionCheck]:
 
 def _drawn_widths(job: tuple[Wish, SimulationSize]) -> list[DecisionCheck]:
     wish, size = job
-    planned, layout, n = wish.plan, wish.layout, max(100, size.n // 40)
+    planned, layout, n = wish.plan, wish.layout, max(100, size.n // 50)
     weight, sizes = layout.collapsed(planned.tasks)
     hits = weight * planned.spread.draw(layout, planned.tasks, n=n, rng=_rng(wish, size))
     ends = np.array([cluster_interval(each, sizes) for each in hits])
@@ -114,7 +114,7 @@ def _drawn_widths(job: tuple[Wish, SimulationSize]) -> list[DecisionCheck]:
 
 def _drawn_difference(job: tuple[Wish, SimulationSize]) -> DecisionCheck:
     wish, size = job
-    planned, layout, n, rng = wish.plan, wish.layout, max(100, size.n // 40), _rng(wish, size)
+    planned, layout, n, rng = wish.plan, wish.layout, max(100, size.n // 50), _rng(wish, size)
     weight, sizes = layout.collapsed(planned.tasks)
     assert wish.difference is not None
     spreads = [planned.spread, Spread(rate=wish.rate + wish.difference, icc=wish.icc, repeat=planned.spread.repeat)]

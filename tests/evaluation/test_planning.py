@@ -169,6 +169,13 @@ def test_an_impossible_wish_is_refused_in_one_line(wish: dict[str, Any], words: 
     assert words in refusal(**wish)
 
 
+@pytest.mark.parametrize("wish", [{"width": 0.5, "rate": 0.0}, {"width": 0.6, "icc": 1.0}, {"difference": 0.95}])
+def test_the_ends_of_what_can_be_stated_are_planned_too(wish: dict[str, float]) -> None:
+    plan = jrh.plan("datasheet-short", axis="dark_current", **wish)
+    assert plan.tasks >= (10 if "width" in wish else 6)
+    assert 0 < plan.detectable < 1
+
+
 def test_pilots_on_other_tasks_are_refused() -> None:
     pilots = [judged(jrh.datasheet_suite(n_tasks=4, seed=seed), rate=0.5, icc=0.5) for seed in (0, 1)]
     pilots[1]["task"] = pilots[1]["task"] + " of another suite"

@@ -9,7 +9,7 @@ from jrh_mlflow.evaluation.decision_checks import SimulationSize
 from jrh_mlflow.evaluation.validate_decisions import SIMULATIONS
 from jrh_mlflow.evaluation.validate_plan import check_plan
 
-QUICK = SimulationSize(n=4000, quick=True)
+QUICK = SimulationSize(n=5000, quick=True)
 
 
 def test_planned_widths_are_met_and_planned_differences_found() -> None:
