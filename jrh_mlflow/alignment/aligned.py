@@ -12,7 +12,7 @@ from jrh_mlflow.reports.cards import Card, CardTable, brief_run
 from jrh_mlflow.reports.figures.alignment import alignment_figures
 from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.schema.estimates import Reading
-from jrh_mlflow.suites.spreadsheets import guarded_frame
+from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import blank_secrets, brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import RunContent
@@ -140,7 +140,7 @@ def failed_content(
     """Return what the run of an alignment holds that came to nothing: why, and what judges said until then."""
     import pandas as pd
 
-    tables = {f"{keys.TABLES_FOLDER}/held_out.csv": guarded_frame(pd.DataFrame(asked))} if asked else {}
+    tables = {f"{keys.TABLES_FOLDER}/held_out.csv": report_frame(pd.DataFrame(asked))} if asked else {}
     return RunContent(
         points=[],
         params={"align": settings, "judge": judge},
@@ -168,7 +168,7 @@ def alignment_content(done: Alignment, instructions: Mapping[str, str]) -> RunCo
             keys.ALIGNMENT_JSON: done.to_dict(),
             keys.ALIGNMENT_MARKDOWN: markdown,
             # Labels and answers are other people's text, which a spreadsheet must not run.
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": guarded_frame(frame) for name, frame in tables.items()},
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in tables.items()},
             **figure_files(alignment_figures(done.report, title=done.title)),
             **{f"{keys.JUDGE_FOLDER}/{side}.txt": blank_secrets(text) for side, text in instructions.items()},
         },

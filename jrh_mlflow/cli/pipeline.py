@@ -93,7 +93,8 @@ def _generation_cap(workflow: Workflow) -> float | None:
 
 
 def _print(done: WorkflowRun, *, markdown: bool) -> None:
-    from jrh_mlflow.reports.terminal import comparison_lines, plain
+    from jrh_mlflow.reports.markdown import plain
+    from jrh_mlflow.reports.terminal import comparison_lines
 
     how = "generated" if done.made else "was there"
     click.echo(plain(f"{done.suite.name}: {len(done.suite)} items, sha256 {done.suite.sha256}, in {done.path} ({how})"))

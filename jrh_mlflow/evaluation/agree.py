@@ -25,10 +25,10 @@ from jrh_mlflow.reports.cards import Card, brief_readings, brief_run
 from jrh_mlflow.reports.figures.agreement import agreement_figures
 from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER, plotted, png
 from jrh_mlflow.reports.frames import frame_rows, readings_frame
+from jrh_mlflow.reports.markdown import plain
 from jrh_mlflow.reports.numbers import reading_text
-from jrh_mlflow.reports.terminal import plain
 from jrh_mlflow.schema.estimates import Estimate, Reading
-from jrh_mlflow.suites.spreadsheets import guarded_frame
+from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import RunContent, open_run, publish
@@ -310,7 +310,7 @@ def agreement_content(done: Agreement) -> RunContent:
             keys.AGREEMENT_MARKDOWN: markdown,
             keys.AGREEMENT_PAGE: done.to_html(),
             # Labels and names come from anywhere: none of them is to run as a formula.
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": guarded_frame(frame) for name, frame in tables.items()},
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in tables.items()},
             **{f"{FIGURES_FOLDER}/{name}": picture for name, picture in done.figures.items()},
         },
     )

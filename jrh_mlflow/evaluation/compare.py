@@ -21,6 +21,7 @@ from jrh_mlflow.reports.numbers import money_text
 from jrh_mlflow.results import measure, worst_items
 from jrh_mlflow.results.comparison import compare_calls
 from jrh_mlflow.scoring.metric import DEFAULT
+from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
@@ -347,7 +348,7 @@ def comparison_content(done: Comparison, *, seed: int, metric: str | None = None
             keys.COMPARISON_JSON: done.to_dict(),
             keys.COMPARISON_MARKDOWN: markdown,
             keys.COMPARISON_PAGE: done.to_html(),
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": frame for name, frame in done.tables.items()},
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in done.tables.items()},
             **{f"{FIGURES_FOLDER}/{name}": png for name, png in done.figures.items()},
         },
     )

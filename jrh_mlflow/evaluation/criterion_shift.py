@@ -16,7 +16,7 @@ from jrh_mlflow.reports.cards import Card, brief_readings, brief_run, shift_tabl
 from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures, operating_points
 from jrh_mlflow.reports.frames import shifts_frame
-from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.markdown import line_text, table
 from jrh_mlflow.reports.numbers import bounds_note, interval_text, is_shown, missing_text, value_text
 from jrh_mlflow.resolve import prepare
 from jrh_mlflow.schema.criteria import Criterion
@@ -200,12 +200,12 @@ def _figures(arms: Mapping[str, Evaluation]) -> dict[str, Figure]:
 
 def _markdown(arms: Mapping[str, Evaluation], shifts: Mapping[str, Reading]) -> str:
     base = next(iter(arms))
-    lines = [f"# Criterion shift: {arms[base].judge.label}", ""]
+    lines = [f"# Criterion shift: {line_text(arms[base].judge.label)}", ""]
     if arms[base].judge.simulated:
         lines += [f"> {SIMULATED_NOTE}", ""]
     for arm, own in _by_arm(arms, shifts).items():
-        header = ["axis", base, arm, "shift", "95 % by task", "n"]
-        lines += [f"### {base} to {arm}", "", *table(header, _rows(arms[base], arms[arm], own)), ""]
+        header = ["axis", line_text(base), line_text(arm), "shift", "95 % by task", "n"]
+        lines += [f"### {line_text(f'{base} to {arm}')}", "", *table(header, _rows(arms[base], arms[arm], own)), ""]
     lines += [
         "The shift of `tie_rate` is ΔC. A criterion that lowers false preference on equal pairs usually raises misses "
         "by tie on unequal ones: it moves the operating point, not the resolution.",

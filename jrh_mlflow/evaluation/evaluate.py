@@ -41,7 +41,7 @@ from jrh_mlflow.reports.figures.canvas import Figures, figure_files, plotted
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
 from jrh_mlflow.reports.numbers import at_least_text, money_text, short_interval, tag_text, withheld_text
-from jrh_mlflow.reports.reliability import invalid_note, literal
+from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.resolve import Prepared, prepare
 from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, usd_per_accuracy_point, worst_items
 from jrh_mlflow.results.measure import categorised
@@ -643,7 +643,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
     left_out = invalid_note(suite.origin.get("invalid"))
     title = f"Judge {'datasheet' if isinstance(sheet, Datasheet) else 'reliability'}: {judge.label}"
     worst: Sequence[WorstItem] = ()
-    note = " ".join([*notes, *map(literal, left_out)]) or None
+    note = " ".join([*notes, *left_out]) or None
     if isinstance(sheet, Datasheet):
         markdown = sheet.to_markdown(title=title, note=note)
         sections = axis_sections(sheet.estimates)

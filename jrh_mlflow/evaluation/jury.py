@@ -16,6 +16,7 @@ from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.figures.jury import jury_figures
 from jrh_mlflow.reports.jury import jury_cells, jury_markdown, jury_tables
 from jrh_mlflow.reports.numbers import reading_text
+from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.read import LoggedRun, run_notes
@@ -201,7 +202,7 @@ def jury_content(done: Jury, *, settings: Mapping[str, object]) -> RunContent:
         artifacts={
             keys.JURY_JSON: done.to_dict(),
             keys.JURY_MARKDOWN: markdown,
-            **{f"{keys.TABLES_FOLDER}/{name}.csv": frame for name, frame in jury_tables(report).items()},
+            **{f"{keys.TABLES_FOLDER}/{name}.csv": report_frame(frame) for name, frame in jury_tables(report).items()},
             **figure_files(jury_figures(report, title=done.title)),
         },
     )

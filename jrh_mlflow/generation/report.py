@@ -21,7 +21,7 @@ from jrh_mlflow.generation.writers import Writer
 from jrh_mlflow.options import OFFLINE
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.perturb import ReliabilityTest
-from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, table
+from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, plain, table
 from jrh_mlflow.reports.numbers import spent_text
 from jrh_mlflow.resolve import journal_place
 from jrh_mlflow.schema.items import BASELINE, Item
@@ -327,7 +327,7 @@ def _cost(made: Made) -> str:
 
 def _plain(text: str, *, cut: bool = True) -> str:
     """Return a text that cannot be anything but text in Markdown or HTML."""
-    flat = " ".join(text.split())
+    flat = plain(text)
     if cut and len(flat) > _MAX_SHOWN:
         flat = flat[: _MAX_SHOWN - 1] + "…"
     # `table` escapes the bar itself.

@@ -14,10 +14,8 @@ from jrh_mlflow.reports.cards import MOST, CardTable
 from jrh_mlflow.reports.datasheet_page import PageRow, page_row
 from jrh_mlflow.reports.frames import frame_rows, readings_frame
 from jrh_mlflow.reports.html import data_uri, render
-from jrh_mlflow.reports.markdown import axes_by_reason, table
+from jrh_mlflow.reports.markdown import axes_by_reason, code, line_text, plain, table
 from jrh_mlflow.reports.numbers import cell_text, number_text, p_text, short_interval, source_ends
-from jrh_mlflow.reports.reliability import code, literal
-from jrh_mlflow.reports.terminal import plain
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 LINK = "link"
@@ -210,9 +208,9 @@ def agreement_markdown(
     judge: Mapping[str, Any],
 ) -> str:
     """Render the answer in words, then readings, people, groups, the confusion matrix and disagreements."""
-    lines = [f"# {_line(title)}", "", f"**{headline(report, named=code)}**", ""]
+    lines = [f"# {line_text(title)}", "", f"**{headline(report, named=code)}**", ""]
     lines += [line for text in sentences(report) for line in (text, "")]
-    lines += [f"> {_line(note)}\n" for note in notes]
+    lines += [f"> {line_text(note)}\n" for note in notes]
     rows = [[_AXES[axis][0], *_reading_cells(reading)] for axis, reading in _shown(report.estimates).items()]
     lines += ["### Readings", "", *table(["reading", "value [95 %]", "n", "left out"], rows), "", _HOW, ""]
     for heading, (header, cells) in {"By person": _people_rows(report), "By group": _group_rows(report)}.items():
@@ -222,7 +220,7 @@ def agreement_markdown(
     lines += _disagreement_lines(disagreements)
     known = [[code(str(key)), code(str(value))] for key, value in judge.items()]
     lines += ["### Judge", "", *table(["", ""], known), ""] if known else []
-    missing = [[", ".join(names), _line(reason)] for reason, names in _missing(report.estimates).items()]
+    missing = [[", ".join(names), line_text(reason)] for reason, names in _missing(report.estimates).items()]
     return "\n".join(
         [*lines, *(["### Without a number", "", *table(["readings", "reason"], missing), ""] if missing else [])]
     )
@@ -278,11 +276,6 @@ def agreement_page(
         missing=_missing(report.estimates),
         judge=judge,
     )
-
-
-def _line(text: str) -> str:
-    """Write a text of any origin as a line of Markdown in which nothing of it comes to life."""
-    return literal(plain(text))
 
 
 def _shown(estimates: Mapping[str, Reading]) -> dict[str, Estimate]:

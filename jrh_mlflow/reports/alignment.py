@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from jrh_mlflow.measures.alignment import METHOD, AlignmentReport, JudgeCost, JudgedTrace, PairedReadings
-from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.markdown import line_text, table
 from jrh_mlflow.reports.numbers import at_least_text, cell_text, missing_text, money_text
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 
@@ -59,11 +59,11 @@ def alignment_markdown(report: AlignmentReport, *, title: str, settings: Mapping
     told = "; ".join(f"{name} {value}" for name, value in settings.items())
     return "\n".join(
         [
-            f"# {title}: {report.decision}",
+            f"# {line_text(title)}: {report.decision}",
             "",
-            report.reason,
+            line_text(report.reason),
             "",
-            *(f"> {note}\n" for note in report.notes),
+            *(f"> {line_text(note)}\n" for note in report.notes),
             *table(*alignment_rows(report)),
             "",
             f"Verdicts that changed for the better: {gains}, for the worse: {losses}.",
@@ -71,7 +71,7 @@ def alignment_markdown(report: AlignmentReport, *, title: str, settings: Mapping
             *table(["cost of measuring", "calls", "tokens in / out", "dollars", "$ per 1,000"], _cost_rows(report)),
             "",
             *([f"Traces: {counts}.", ""] if counts else []),
-            *([f"Settings: {told}.", ""] if told else []),
+            *([f"Settings: {line_text(told)}.", ""] if told else []),
             _HOW,
             "",
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ from jrh_mlflow.measures.comparison import OVERALL, Contrasts, Difference
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.frames import differences_frame
 from jrh_mlflow.reports.html import data_uri, render
-from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.markdown import line_text, table
 from jrh_mlflow.reports.numbers import (
     bounds_note,
     bounds_text,
@@ -180,10 +180,10 @@ def cell_rows(comparison: Contrasts) -> list[list[str]]:
 
 def comparison_markdown(comparison: Contrasts, *, title: str = "Comparison of judges", note: str | None = None) -> str:
     """Render the grid of scores, then differences, summaries, scale metrics and costs."""
-    lines = [f"# {title}", ""]
-    lines += [f"> {text}\n" for text in ((note,) if note else ()) + comparison.notes]
-    header = ["", *judge_heads(comparison), "n"]
-    lines += ["### Scores", "", *table(header, cell_rows(comparison)), "", letters_text(comparison)]
+    lines = [f"# {line_text(title)}", ""]
+    lines += [f"> {line_text(text)}\n" for text in ((note,) if note else ()) + comparison.notes]
+    header = ["", *map(line_text, judge_heads(comparison)), "n"]
+    lines += ["### Scores", "", *table(header, _named(cell_rows(comparison))), "", letters_text(comparison)]
     lines += ["Intervals are 95 %, sources (tasks) as clusters.", ""]
     lines += _bounds_note(comparison)
     lines += _differences(comparison)
@@ -192,6 +192,11 @@ def comparison_markdown(comparison: Contrasts, *, title: str = "Comparison of ju
     lines += _ordinal(comparison)
     lines += _costs(comparison)
     return "\n".join(lines)
+
+
+def _named(rows: Iterable[Sequence[str]], *, names: int = 1) -> list[list[str]]:
+    """Return rows whose first cells are names, of judges, axes and tests, with those as text that does nothing."""
+    return [[*map(line_text, row[:names]), *row[names:]] for row in rows]
 
 
 def _bounds_note(comparison: Contrasts) -> list[str]:
@@ -228,8 +233,8 @@ def _differences(comparison: Contrasts) -> list[str]:
     if len(shown) > _MOST_DIFFERENCES:
         shown = comparison.different
         told += " Only those are listed; the table `differences` has all."
-    found = table(finding_head(comparison), finding_rows(comparison))
-    rows = table(_DIFFERENCE_HEAD, [difference_row(one) for one in shown]) if shown else []
+    found = table(finding_head(comparison), _named(finding_rows(comparison)))
+    rows = table(_DIFFERENCE_HEAD, _named(map(difference_row, shown), names=2)) if shown else []
     how = [line for text in how_decided(comparison) for line in (text, "")]
     return ["### Differences", "", told, "", *found, "", *how, *rows, ""]
 
@@ -241,7 +246,7 @@ def _spreads(heading: str, first: str, rows: Mapping[str, Mapping[str, float | N
         [name, *(number_text(row[key]) for key in ("mean", "sd", "min", "max")), f"{row['n']:g}"]
         for name, row in rows.items()
     ]
-    return [f"### {heading}", "", *table([first, "mean", "sd", "min", "max", "n"], cells), ""]
+    return [f"### {heading}", "", *table([first, "mean", "sd", "min", "max", "n"], _named(cells)), ""]
 
 
 def _ordinal(comparison: Contrasts) -> list[str]:
@@ -253,7 +258,12 @@ def _ordinal(comparison: Contrasts) -> list[str]:
         for axis, judges in comparison.ordinal.items()
         for name, row in judges.items()
     ]
-    return ["### Against the expected levels", "", *table(["test", "judge", *names.values(), "n"], rows), ""]
+    return [
+        "### Against the expected levels",
+        "",
+        *table(["test", "judge", *names.values(), "n"], _named(rows, names=2)),
+        "",
+    ]
 
 
 def _costs(comparison: Contrasts) -> list[str]:
@@ -264,7 +274,7 @@ def _costs(comparison: Contrasts) -> list[str]:
         [name, money_text(row["usd"]), money_text(row["usd_per_accuracy_point"])]
         for name, row in comparison.costs.items()
     ]
-    return ["### Cost of the calls compared", "", *table(["judge", "dollars", "per accuracy point"], rows), ""]
+    return ["### Cost of the calls compared", "", *table(["judge", "dollars", "per accuracy point"], _named(rows)), ""]
 
 
 def _keyed_frame(rows: Mapping[str, Mapping[str, float | None]], first: str) -> pd.DataFrame:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jrh_mlflow.reports.cards import CardTable
-from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.markdown import plain, table
 from jrh_mlflow.reports.numbers import interval_text, missing_text, source_ends
-from jrh_mlflow.reports.terminal import plain
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
 LABELS = {

@@ -14,9 +14,8 @@ from typing import Any, Literal
 from jrh_mlflow.measures.rules import State
 from jrh_mlflow.measures.until import UntilReport, UntilRule
 from jrh_mlflow.reports.html import render
-from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.markdown import code, line_text, table
 from jrh_mlflow.reports.numbers import amount_text, short_interval
-from jrh_mlflow.reports.reliability import code, literal
 
 DecisionKind = Literal["gate", "until"]
 ANCHOR = "<!-- decisions -->"
@@ -164,7 +163,7 @@ def section_markdown(section: DecisionSection) -> list[str]:
     for one in section.rules:
         ends = (one.low, one.high) if one.has_interval else (None, None)
         numbers = map(amount_text, (one.estimate, *ends))
-        rows.append([code(one.rule), one.state, *numbers, literal(one.n), literal(one.advice)])
+        rows.append([code(one.rule), one.state, *numbers, line_text(one.n), line_text(one.advice)])
     lines = [_markdown_heading(section.kind), "", f"**{_line(section.reason)}.**", ""]
     lines += [f"> {_line(note)}" for note in section.notes] + [""] * bool(section.notes)
     seen = ", ".join(part for part in (section.when, section.link) if part)
@@ -172,13 +171,25 @@ def section_markdown(section: DecisionSection) -> list[str]:
 
 
 def with_markdown_section(markdown: str, section: DecisionSection) -> str:
-    """Return a datasheet with the section before all others, in place of an older one of its kind."""
-    head = re.escape(_markdown_heading(section.kind))
-    without = re.sub(rf"^{head}\n.*?(?=^### |\Z)", "", markdown, count=1, flags=re.DOTALL | re.MULTILINE)
-    first = re.search("^### ", without, flags=re.MULTILINE)
-    place = first.start() if first else len(without)
+    """Return a datasheet with the section once: where it was, else before all others; what people wrote stays."""
+    before, *after = re.split(_own_lines(section.kind), markdown)
+    if not after:
+        first = re.search("^### ", markdown, flags=re.MULTILINE)
+        place = first.start() if first else len(markdown)
+        before, after = markdown[:place], [markdown[place:]]
+    gap = "" if not before.strip() or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
     lines = "\n".join(section_markdown(section))
-    return f"{without[:place]}{lines}\n{without[place:]}"
+    return f"{before}{gap}{lines}\n{''.join(after)}"
+
+
+def _own_lines(kind: DecisionKind) -> str:
+    """Match what `section_markdown` writes, and nothing that somebody wrote below it.
+
+    Earlier versions wrote the heading onto the end of a last line that had no end, so it may begin anywhere.
+    """
+    reason, notes = r"\n\*\*.*\*\*\n\n", r"(?:(?:> .*\n)+\n)?"
+    rows, seen = r"\| rule \|.*\n(?:\|.*(?:\n|\Z))+\n?", r"(?:Decided .*\.(?:\n|\Z)\n?)?"
+    return f"(?<!#){_markdown_heading(kind)}\n{reason}{notes}{rows}{seen}"
 
 
 def _markdown_heading(kind: DecisionKind) -> str:
@@ -186,4 +197,4 @@ def _markdown_heading(kind: DecisionKind) -> str:
 
 
 def _line(text: str) -> str:
-    return literal(" ".join(text.split()).rstrip("."))
+    return line_text(text).rstrip(".")

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from jrh_mlflow.measures.rules import RuleCheck, overall
 from jrh_mlflow.reports.cards import CardTable
 from jrh_mlflow.reports.decisions import advice_text
-from jrh_mlflow.reports.markdown import table
-from jrh_mlflow.reports.reliability import literal
-from jrh_mlflow.reports.terminal import columns, plain, wrapped
+from jrh_mlflow.reports.markdown import line_text, plain, table
+from jrh_mlflow.reports.terminal import columns, wrapped
 
 MARKDOWN_HEAD = "# Gate: "
 """How the Markdown of a gate begins."""
@@ -44,12 +43,12 @@ def check_cells(checks: Sequence[RuleCheck]) -> CardTable:
 
 def gate_markdown(checks: Sequence[RuleCheck], *, subject: str, notes: Sequence[str], facts: Mapping[str, str]) -> str:
     """Render the outcome, what a reader must know, one row per rule, and what was read."""
-    state, _, told = gate_reason(checks, spelled=_code, told=_line).partition(": ")
-    lines = [f"{MARKDOWN_HEAD}{_line(subject)}", "", f"**{state.capitalize()}**: {told}", ""]
-    lines += [line for note in notes for line in (f"> {_line(note)}", "")]
-    rows = [[sign, _code(rule), *map(_line, others)] for sign, rule, *others in map(_row, checks)]
+    state, _, told = gate_reason(checks, spelled=_code, told=line_text).partition(": ")
+    lines = [f"{MARKDOWN_HEAD}{line_text(subject)}", "", f"**{state.capitalize()}**: {told}", ""]
+    lines += [line for note in notes for line in (f"> {line_text(note)}", "")]
+    rows = [[sign, _code(rule), *map(line_text, others)] for sign, rule, *others in map(_row, checks)]
     lines += table(_HEAD, rows)
-    lines += ["", *(f"- {_line(key)}: {_line(value)}" for key, value in facts.items())]
+    lines += ["", *(f"- {line_text(key)}: {line_text(value)}" for key, value in facts.items())]
     return "\n".join([*lines, ""])
 
 
@@ -102,10 +101,6 @@ def _needs(check: RuleCheck, told: Callable[[str], str]) -> str:
     if check.state != "undecided" or check.further_tasks is None:
         return ""
     return f", decided after some {check.further_tasks:,} further tasks like these"
-
-
-def _line(text: str) -> str:
-    return literal(plain(text))
 
 
 def _code(text: str) -> str:

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, SubElement
 from jrh_mlflow.measures.rules import RuleCheck
 from jrh_mlflow.reports.decisions import advice_text
 from jrh_mlflow.reports.gate import measured_text
-from jrh_mlflow.reports.terminal import plain
+from jrh_mlflow.reports.markdown import plain
 
 NAME = "jrh gate"
 _Outcome = Literal["passed", "failure", "skipped"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -12,7 +12,7 @@ from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.measures.jury.votes import PairAgreement
 from jrh_mlflow.reports.cards import CardTable
 from jrh_mlflow.reports.comparison import n_text, reading_row
-from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.markdown import line_text, table
 from jrh_mlflow.reports.numbers import cell_text, money_text, number_text, short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
@@ -57,8 +57,8 @@ def jury_tables(report: JuryReport) -> dict[str, pd.DataFrame]:
 def jury_markdown(report: JuryReport, *, title: str, note: str | None) -> str:
     """Render the jury beside its judges, then effective votes, agreement, the best panel and the cascade."""
     rule = report.rule
-    lines = [f"# {title}", ""]
-    lines += [f"> {text}\n" for text in ((note,) if note else ()) + report.notes]
+    lines = [f"# {line_text(title)}", ""]
+    lines += [f"> {line_text(text)}\n" for text in ((note,) if note else ()) + report.notes]
     how = f"ties: {rule.ties}; " if rule.vote != "unanimous" else ""
     lines += [
         f"**Vote:** {rule.vote}; {how}at least {rule.quorum(len(report.judges))} of {len(report.judges)} votes. "
@@ -110,12 +110,13 @@ def _seat_rows(report: JuryReport) -> tuple[list[str], list[list[str]]]:
 
 def _judges(report: JuryReport) -> list[str]:
     header, rows = _seat_rows(report)
+    rows = [[line_text(name), *cells] for name, *cells in rows]
     return ["### The jury and its judges", "", *table(header, rows), "", _HOW, "", *_reasons(report)]
 
 
 def _reasons(report: JuryReport) -> list[str]:
     found = [
-        f"- {name}, {axis}: {reading.reason}"
+        line_text(f"- {name}, {axis}: {reading.reason}")
         for name, readings, _, _ in _seats(report)
         for axis, reading in readings.items()
         if axis in _AXES and isinstance(reading, NotEstimable)
@@ -136,13 +137,13 @@ def _effective(report: JuryReport) -> list[str]:
 
 def _without(heading: str, missing: NotEstimable | None) -> list[str]:
     """Say why a section has no number; nothing where none was asked for."""
-    return [] if missing is None else [f"### {heading}", "", f"n/a ({missing.reason}).", ""]
+    return [] if missing is None else [f"### {heading}", "", f"n/a ({line_text(missing.reason)}).", ""]
 
 
 def _conditions(readings: Mapping[str, Reading]) -> list[str]:
     if len(readings) < 2:
         return []
-    rows = [[name, cell_text(one), n_text({name: one})] for name, one in readings.items()]
+    rows = [[line_text(name), cell_text(one), n_text({name: one})] for name, one in readings.items()]
     return ["### The jury by test", "", *table(["test", "accuracy", "n"], rows), ""]
 
 
@@ -151,9 +152,9 @@ def _agreement(report: JuryReport) -> list[str]:
     if not shown:
         return []
     rows = [
-        [f"{one.a} · {one.b}", cell_text(one.agreement), number_text(one.ac1), rho, n_text({"n": one.agreement})]
+        [line_text(f"{one.a} · {one.b}"), cell_text(one.agreement), number_text(one.ac1), rho, n]
         for one in shown
-        for rho in [number_text(one.error_correlation)]
+        for rho, n in [(number_text(one.error_correlation), n_text({"n": one.agreement}))]
     ]
     more = f"The {len(shown)} of {len(report.agreements)} pairs with the most alike errors."
     lines = ["### Agreement of judges", "", *([more, ""] if len(shown) < len(report.agreements) else [])]
@@ -171,7 +172,7 @@ def _best(best: BestPanel | NotEstimable | None) -> list[str]:
     limit = "" if best.max_usd is None else f" under ${best.max_usd:g} per 1,000"
     optimism = "n/a" if best.optimism is None else f"{best.optimism:+.3f}"
     rows = [
-        [f"half {place}", ", ".join(one.panel), f"{one.in_sample:.3f}", cell_text(one.out_of_sample), n, price]
+        [f"half {place}", _panel(one.panel), f"{one.in_sample:.3f}", cell_text(one.out_of_sample), n, price]
         for place, one in enumerate(best.halves, 1)
         for n, price in [(n_text({"n": one.out_of_sample}), money_text(one.usd_per_1k))]
     ]
@@ -180,33 +181,37 @@ def _best(best: BestPanel | NotEstimable | None) -> list[str]:
     return [
         f"### Best panel of {best.size}{limit}",
         "",
-        f"**{', '.join(best.panel)}** ({money_text(best.usd_per_1k)} per 1,000; {tried}). Chosen on one half of the "
+        f"**{_panel(best.panel)}** ({money_text(best.usd_per_1k)} per 1,000; {tried}). Chosen on one half of the "
         f"sources and reported on the other: **{cell_text(best.accuracy)}**; where it was chosen {best.in_sample:.3f}, "
         f"so the optimism is {optimism}.",
         "",
         *table(header, rows),
         "",
-        *(f"{note}\n" for note in best.notes),
+        *(f"{line_text(note)}\n" for note in best.notes),
     ]
+
+
+def _panel(judges: Iterable[str]) -> str:
+    return line_text(", ".join(judges))
 
 
 def _cascade(found: Cascade | NotEstimable | None) -> list[str]:
     if not isinstance(found, Cascade):
         return _without("Cascade", found)
-    first = " and ".join(found.cheap)
+    first, strong = line_text(" and ".join(found.cheap)), line_text(found.strong)
     at = f"; thresholds {', '.join(f'{one:.4g}' for one in found.thresholds)}" if found.thresholds else ""
     rows = [
         [name, cell_text(one), n_text({"n": one}), money_text(usd)]
         for name, one, usd in (
-            (f"{found.cheap[0]} alone", found.cheap_accuracy, found.cheap_usd_per_1k),
+            (f"{line_text(found.cheap[0])} alone", found.cheap_accuracy, found.cheap_usd_per_1k),
             ("cascade", found.accuracy, found.usd_per_1k),
-            (f"{found.strong} alone", found.strong_accuracy, found.strong_usd_per_1k),
+            (f"{strong} alone", found.strong_accuracy, found.strong_usd_per_1k),
         )
     ]
     return [
         "### Cascade",
         "",
-        f"{first} first, {found.strong} when unsure (signal: {found.unsure}{at}). "
+        f"{first} first, {strong} when unsure (signal: {found.unsure}{at}). "
         f"Escalated: **{cell_text(found.escalated)}**.",
         "",
         *table(["", "accuracy", "n", "$ per 1,000"], rows),

@@ -32,9 +32,9 @@ def datasheet_markdown(
     note: str | None,
 ) -> str:
     """Render the sections that were measured, then what was not and why."""
-    lines = [f"# {title}", ""]
+    lines = [f"# {line_text(title)}", ""]
     if note:
-        lines += [f"> {note}", ""]
+        lines += [f"> {line_text(note)}", ""]
     # First, because a description that is too long is cut at its end.
     lines += [f"**Profile:** {profile}.", "", *bias_lines(estimates), *bounds_note(estimates.values())]
     for heading, keys in by_section(estimates).items():
@@ -52,6 +52,43 @@ def datasheet_markdown(
         "",
     ]
     return "\n".join(lines)
+
+
+def plain(text: str) -> str:
+    r"""Return a text in one line that moves no cursor: names and reasons may come from a model or a file.
+
+    Example:
+        >>> plain("red\x1b[31m\nnext")
+        'red [31m next'
+    """
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+def code(text: str) -> str:
+    """Put text from a model into a code span, where neither links nor HTML nor emphasis come to life.
+
+    A back quote would end the span and a backslash could undo a table's own escapes: both become look-alikes.
+    """
+    shown = "".join(char if char.isprintable() else " " for char in text).replace("`", "ˋ").replace("\\", "∖")
+    shown = " ".join(shown.split())
+    return f"`{shown}`" if shown else "(empty)"
+
+
+def literal(text: str) -> str:
+    """Keep the sentence readable and its HTML and links dead."""
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), ("[", "&#91;"), ("`", "&#96;"), ("\\", "&#92;")):
+        text = text.replace(char, entity)
+    return text
+
+
+def line_text(text: str) -> str:
+    """Write a text of any origin, such as a judge's name, as part of a line in which nothing of it comes to life.
+
+    Example:
+        >>> line_text("openai/gpt-4o_mini"), line_text("<b>[x](javascript:y)")
+        ('openai/gpt-4o_mini', '&lt;b>&#91;x](javascript:y)')
+    """
+    return literal(plain(text))
 
 
 def bias_lines(estimates: Mapping[str, Reading]) -> list[str]:

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from jrh_mlflow.reports.cards import CardTable
-from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.markdown import line_text, table
 from jrh_mlflow.reports.numbers import money_text
-from jrh_mlflow.reports.reliability import literal
-from jrh_mlflow.reports.terminal import plain
 
 _SPREAD = {
     "rate": "rate",
@@ -69,4 +67,4 @@ def plan_markdown(plan: Mapping[str, Any], *, title: str, headline: str) -> str:
 
 def _line(text: str) -> str:
     """Put a text of any origin on one line, its tags and links dead; backticks are our own."""
-    return literal(plain(text)).replace("&#96;", "`")
+    return line_text(text).replace("&#96;", "`")

@@ -8,7 +8,16 @@ from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import ALL, ReliabilityReadings, WorstItem
 from jrh_mlflow.perturb import expectation_of, score_name
 from jrh_mlflow.reports.findings import DETECTABLE_NOTE
-from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, axes_by_reason, bias_lines, confidence_lines, table
+from jrh_mlflow.reports.markdown import (
+    MAX_DESCRIPTION,
+    axes_by_reason,
+    bias_lines,
+    code,
+    confidence_lines,
+    line_text,
+    literal,
+    table,
+)
 from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, number_text, short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
@@ -44,9 +53,9 @@ def report_markdown(
     report: ReliabilityReadings, *, title: str, note: str | None, worst: Sequence[WorstItem] = ()
 ) -> str:
     """Render what was measured, then what was not and why; the worst items take what room is left."""
-    head = [f"# {title}", ""]
+    head = [f"# {line_text(title)}", ""]
     if note:
-        head += [f"> {note}", ""]
+        head += [f"> {line_text(note)}", ""]
     head += [f"**Profile:** {literal(report.profile)}.", ""]
     head += [*map(literal, bias_lines(report.estimates)), *_headline(report), *_across(report)]
     tail = [*_missing(report.estimates), *_ending(report)]
@@ -66,23 +75,6 @@ def _fitting(details: Iterable[tuple[str, list[str]]], *, room: int) -> list[str
         else:
             body += section
     return [*body, f"Left out here for length: {', '.join(left)}.", ""] if left else body
-
-
-def code(text: str) -> str:
-    """Put text from a model into a code span, where neither links nor HTML nor emphasis come to life.
-
-    A back quote would end the span and a backslash could undo a table's own escapes: both become look-alikes.
-    """
-    shown = "".join(char if char.isprintable() else " " for char in text).replace("`", "ˋ").replace("\\", "∖")
-    shown = " ".join(shown.split())
-    return f"`{shown}`" if shown else "(empty)"
-
-
-def literal(text: str) -> str:
-    """Keep the sentence readable and its HTML and links dead."""
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), ("[", "&#91;"), ("`", "&#96;"), ("\\", "&#92;")):
-        text = text.replace(char, entity)
-    return text
 
 
 def invalid_note(invalid: Mapping[str, str] | None) -> list[str]:

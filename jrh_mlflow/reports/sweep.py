@@ -15,7 +15,7 @@ from jrh_mlflow.measures.composite import CompositeDifference
 from jrh_mlflow.measures.criterion import OperatingPoint, ResolutionShift
 from jrh_mlflow.reports.cards import CardTable
 from jrh_mlflow.reports.html import render
-from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.markdown import line_text, table
 from jrh_mlflow.reports.numbers import interval_text
 
 Facts = Mapping[str, Any]
@@ -45,10 +45,10 @@ def sweep_markdown(
         operating: Of every judge, prompt and criterion.
         shifts: How far each prompt lies off the curve of the others.
     """
-    lines = [f"# Sweep on {sweep['suite']['name']}", ""]
+    lines = [f"# Sweep on {line_text(sweep['suite']['name'])}", ""]
     notes = [*(["Simulated judges, not models."] if sweep["simulated"] else []), *sweep["notes"]]
     notes += [f"Truncated ({sweep['truncated']}): told on what was measured."] if sweep["truncated"] else []
-    lines += [f"> {note}" for note in notes] + ([""] if notes else [])
+    lines += [f"> {line_text(note)}" for note in notes] + ([""] if notes else [])
     lines += [*answer_lines(sweep), "", "## Front", ""]
     # As below it: the most reliable first.
     front = sweep["front"][::-1]
@@ -84,7 +84,8 @@ def _member_text(member: Facts, interval: Interval) -> str:
     usd = member["usd_per_1k_judgments"]
     dollars = "price unknown" if usd is None else f"${usd:.4g} per 1,000 judgments"
     broken = "" if member["keeps_constraints"] else " On the held-out half it breaks a constraint."
-    return f"{member['label']}: {reading_facts(member['reliability'], interval=interval)} held out, {dollars}.{broken}"
+    reading = reading_facts(member["reliability"], interval=interval)
+    return f"{line_text(member['label'])}: {reading} held out, {dollars}.{broken}"
 
 
 def reading_facts(reading: Facts, *, interval: Interval = interval_text) -> str:
@@ -109,7 +110,8 @@ def _ranking(members: Sequence[Facts]) -> list[str]:
     header = ["configuration", "reliability", "search", "bias", "$ per 1,000", "tied with best", "on front"]
     # With spaces, so that the column heads may break.
     header += [name.replace("_", " ") for name in names]
-    return table(header, [[*_cells(member), *(_part(member, name) for name in names)] for member in members])
+    rows = [[*_cells(member), *(_part(member, name) for name in names)] for member in members]
+    return table(header, [[line_text(label), *cells] for label, *cells in rows])
 
 
 def _cells(member: Facts) -> list[str]:
@@ -156,7 +158,7 @@ def _sureness(
     if biases:
         lines.append(f"- Selection bias (search minus held out), mean {sum(biases) / len(biases):+.3f}.")
     if sweep["constraints"]:
-        lines.append(f"- Constraints: {'; '.join(sweep['constraints'])}.")
+        lines.append(f"- Constraints: {line_text('; '.join(sweep['constraints']))}.")
     return lines
 
 
@@ -174,7 +176,7 @@ def _importance(found: Mapping[str, Mapping[str, float] | str]) -> list[str]:
     lines = []
     for name, shares in found.items():
         text = shares if isinstance(shares, str) else ", ".join(f"{one} {share:.2f}" for one, share in shares.items())
-        lines.append(f"- {name}: {text}")
+        lines.append(line_text(f"- {name}: {text}"))
     return lines
 
 
@@ -184,9 +186,7 @@ def _curve(operating: Sequence[OperatingPoint], shifts: Sequence[ResolutionShift
         return []
     rows = [
         [
-            point.judge,
-            point.prompt,
-            point.criterion,
+            *map(line_text, (point.judge, point.prompt, point.criterion)),
             f"{point.false_preference:.3f}",
             f"{point.sensitivity:.3f}",
             f"{point.d_prime:.2f}",
@@ -199,9 +199,8 @@ def _curve(operating: Sequence[OperatingPoint], shifts: Sequence[ResolutionShift
         return [*lines, "One prompt per judge: nothing to lie off its curve.", ""]
     for one in shifts:
         where = "lies off the curve of the others" if one.off else "cannot be told from the curve of the others"
-        lines.append(
-            f"- {one.judge}, prompt {one.prompt}: {where} (d′ {one.value:+.2f} {interval_text(one.low, one.high)})."
-        )
+        name = line_text(f"{one.judge}, prompt {one.prompt}")
+        lines.append(f"- {name}: {where} (d′ {one.value:+.2f} {interval_text(one.low, one.high)}).")
     return [*lines, ""]
 
 

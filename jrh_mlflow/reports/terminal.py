@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import ReliabilityReadings
 from jrh_mlflow.reports.comparison import axis_text, finding_head, finding_rows, judge_heads, letters_text
+from jrh_mlflow.reports.markdown import plain
 from jrh_mlflow.reports.numbers import (
     cell_text,
     is_shown,
@@ -56,16 +58,6 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, left: int =
 def _aligned(row: Sequence[str], block: Sequence[int], widths: Sequence[int], *, left: int) -> str:
     cells = (row[one].ljust(widths[one]) if one < left else row[one].rjust(widths[one]) for one in block)
     return "  ".join(cells).rstrip()
-
-
-def plain(text: str) -> str:
-    r"""Return a text in one line that moves no cursor: names and reasons may come from a model or a file.
-
-    Example:
-        >>> plain("red\x1b[31m\nnext")
-        'red [31m next'
-    """
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def wrapped(head: str, text: str) -> list[str]:
@@ -278,4 +270,4 @@ def _broken(text: str) -> list[str]:
 
 
 def _unmarked(text: str) -> str:
-    return plain(text.replace("**", "").replace("\\|", "|").replace("`", ""))
+    return plain(html.unescape(text.replace("**", "").replace("\\|", "|").replace("`", "")))

@@ -234,6 +234,12 @@ def guarded_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return safe
 
 
+def report_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of results for people: as `guarded_frame`, and without control characters in its cells."""
+    shown: pd.DataFrame = guarded_frame(frame).map(lambda cell: _writable(cell) if isinstance(cell, str) else cell)
+    return shown
+
+
 def _header(name: object) -> str:
     """Return the name of a column in one line, without control characters, and no formula."""
     return _writable(re.sub(r"[\r\n\t]", " ", str(guarded(str(name)))))

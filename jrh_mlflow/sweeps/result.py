@@ -17,6 +17,7 @@ from jrh_mlflow.reports.figures.sweep import sweep_figures
 from jrh_mlflow.reports.numbers import at_least_text, reading_text
 from jrh_mlflow.reports.sweep import Dot, members_table, sweep_markdown, sweep_page
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.sweeps.front import Tie, area, best_of, cheapest_tied, has_map, on_front, probabilities, ties
 from jrh_mlflow.sweeps.space import Configuration
 from jrh_mlflow.sweeps.study import FAILED, RESULT, Trials, importance, trial_params
@@ -421,7 +422,7 @@ def sweep_content(found: Sweep, *, seed: int) -> RunContent:
         artifacts={
             keys.SWEEP_JSON: found.to_json() + "\n",
             keys.SWEEP_MARKDOWN: markdown,
-            keys.TRIALS_FILE: found.trials,
+            keys.TRIALS_FILE: report_frame(found.trials),
             keys.SWEEP_PAGE: sweep_page(found.to_dict(), found.dots),
             **figure_files(sweep_figures(found.dots, found.operating, title=f"Sweep on {found.suite}")),
         },

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.spool import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
-from jrh_mlflow.reports.markdown import shortened
+from jrh_mlflow.reports.markdown import plain, shortened
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.view import ViewLinks, context_tags, missing_tags, server_address, shown_uri, view_links
 
@@ -271,7 +271,8 @@ class Store:
         return mlflow_errors(self.uri, problem="did not take the run", what_now=what_now)
 
     def create_run(self, name: str, *, tags: Mapping[str, str], parent: str | None = None) -> str:
-        """Create a running run and return its id."""
+        """Create a running run and return its id; its name moves no cursor."""
+        name = name if name.isprintable() else plain(name)
         own = {**context_tags(), **tags, keys.TAG_RUN_NAME: name, **({keys.TAG_PARENT: parent} if parent else {})}
         with self.errors(_NOTHING_ASKED):
             run = self.client.create_run(self.experiment_id, run_name=name, tags=own)

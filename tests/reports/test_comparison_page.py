@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 
 from jrh_mlflow.measures.comparison import Contrasts
 from jrh_mlflow.measures.reliability import WorstItem
-from jrh_mlflow.reports.comparison import JudgeCard, comparison_page
+from jrh_mlflow.reports.comparison import JudgeCard, comparison_markdown, comparison_page, comparison_tables
 from jrh_mlflow.results.comparison import compare_calls
+from jrh_mlflow.suites.spreadsheets import report_frame
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
 
 HOSTILE = (
@@ -26,6 +28,8 @@ HOSTILE = (
     "{{ 7 * 7 }}{% raw %}",
     "<!-- --><base href=//evil.example/>",
 )
+MARKED = ("<img src=x onerror=alert(1)>", "[x](javascript:alert(1))", "`code`", "red\x1b[31m")
+"""What Markdown or a terminal would act on."""
 PNG = b"\x89PNG\r\n\x1a\nnot really"
 
 
@@ -169,3 +173,28 @@ def test_pairs_have_a_page_without_a_mean_over_tests():
     html = page(found)
     assert "mean over tests" not in html
     assert "dark_current (lower is better)" in html
+
+
+def test_names_of_judges_and_tests_do_nothing_in_markdown():
+    names = ("".join(MARKED), f"=1+1 {MARKED[1]}")
+    found = comparison(names, tests=MARKED[:2])
+    text = comparison_markdown(found, title=names[0], note=names[1])
+    assert not [mark for mark in ("<img", "[x]", "`code`", "\x1b") if mark in text]
+    assert unescape(text).count("[x](javascript:alert(1))") > 10
+
+
+def test_ordinary_names_stand_in_markdown_as_they_are():
+    names = ("openai/gpt-4o_mini", "Llama8B (simulated) *")
+    text = comparison_markdown(comparison(names), title="Judges: gpt-4o-mini, it's 100 %")
+    assert text.startswith("# Judges: gpt-4o-mini, it's 100 %\n")
+    assert f"|  | {names[0]} | {names[1]} | n |" in text
+    assert "&" not in text
+
+
+def test_tables_of_a_comparison_run_no_formula_and_move_no_cursor():
+    names = ("=HYPERLINK(1)", "red\x1b[31m")
+    tables = {name: report_frame(frame) for name, frame in comparison_tables(comparison(names)).items()}
+    written = "".join(frame.to_csv(index=False) for frame in tables.values())
+    assert "\x1b" not in written
+    assert set(tables["differences"][["a", "b"]].to_numpy().ravel()) == {"'=HYPERLINK(1)", "red\ufffd[31m"}
+    assert tables["differences"]["difference"].dtype == float

@@ -121,10 +121,33 @@ def test_the_description_has_the_newest_gate_before_all_other_sections() -> None
     assert with_markdown_section(second, gate(reason="the second gate")) == second
 
 
-def test_a_description_without_sections_gets_its_gate_at_the_end() -> None:
-    shown = with_markdown_section("# Short\n", gate())
-    assert shown.startswith("# Short\n### Gate")
+@pytest.mark.parametrize("written", ["# Short\n", "# Short", "# Short\n\n"])
+def test_a_description_without_sections_gets_its_gate_at_the_end_after_an_empty_line(written: str) -> None:
+    shown = with_markdown_section(written, gate())
+    assert shown.startswith("# Short\n\n### Gate\n")
     assert with_markdown_section(shown, gate()) == shown
+
+
+@pytest.mark.parametrize("below", ["Reviewed by Ann.\n\n## Follow-up\nticket 7\n", "\n| our | table |\n", "> quoted\n"])
+@pytest.mark.parametrize("notes", [[], ["simulated", "truncated"]])
+@pytest.mark.parametrize("when", ["", "2026-11-16 10:00 UTC"])
+def test_what_people_wrote_around_a_gate_stays_where_it_is(below: str, notes: list[str], when: str) -> None:
+    first = gate(reason="the first gate", notes=notes, when=when, link="")
+    shown = with_markdown_section(with_markdown_section("Intro\n", first) + below, gate(reason="the second gate"))
+    assert shown.startswith("Intro\n\n### Gate\n\n**the second gate.**")
+    assert shown.endswith(f"\n\n{below}")
+    assert "the first gate" not in shown
+
+
+def test_gates_that_an_earlier_version_piled_up_become_one() -> None:
+    first, second = ("\n".join(section_markdown(gate(reason=f"gate {number}"))) + "\n" for number in (1, 2))
+    shown = with_markdown_section(f"My own note{first}{second}", gate(reason="gate 3"))
+    assert shown == with_markdown_section("My own note", gate(reason="gate 3"))
+
+
+def test_a_section_of_somebody_else_under_the_same_heading_stays() -> None:
+    own = "### Gate\n\n**Ours.**\n\nWe gate on Mondays.\n"
+    assert with_markdown_section(own, gate()).endswith(own)
 
 
 def test_a_gate_without_a_run_of_its_own_says_no_time_and_no_link() -> None:

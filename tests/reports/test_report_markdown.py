@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from jrh_mlflow.reports.markdown import MAX_DESCRIPTION
-from jrh_mlflow.reports.reliability import code, excerpt, literal
+import jrh_mlflow as jrh
+from jrh_mlflow.measures.jury.jury import jury_report
+from jrh_mlflow.reports.jury import jury_markdown
+from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, code, literal
+from jrh_mlflow.reports.reliability import excerpt
 from jrh_mlflow.results import WorstItem
+from tests.measures.jury_tools import said
 from tests.measures.pointwise import point, points, repeats, report
-from tests.readings import Row
+from tests.readings import Row, pairs
 
 MLFLOW_TAG_LIMIT = 8000
 HOSTILE = (
@@ -116,3 +120,22 @@ def test_long_text_is_cut_and_says_so():
     assert excerpt(None) == "n/a"
     assert code(" \n ") == "(empty)"
     assert literal("a & <b>") == "a &amp; &lt;b>"
+
+
+def test_title_and_note_of_every_judge_page_are_text() -> None:
+    hostile = "<img src=x>[x](javascript:alert(1))\x1b[31m\n# Title"
+    readings = report(points("baseline", [("yes", "yes")] * 4))
+    sheet = jrh.measure(pairs([("1", "2")] * 4, delta=0))
+    shown = "&lt;img src=x>&#91;x](javascript:alert(1)) &#91;31m # Title"
+    for page in (readings, sheet):
+        assert page.to_markdown(title=hostile, note=hostile).startswith(f"# {shown}\n\n> {shown}\n\n")
+
+
+def test_names_of_a_jury_are_text() -> None:
+    right = ["yes", "no"] * 20
+    judges = {f"<img src=x>{name}[x](javascript:y)": said(right, right) for name in "abc"}
+    found = jury_report(judges, n_resamples=20)
+    text = jury_markdown(found, title="Jury", note="<b>")
+    assert "<" not in text
+    assert "[x]" not in text
+    assert "&lt;img src=x>a&#91;x](javascript:y)" in text

@@ -81,6 +81,7 @@ def test_names_from_files_and_models_move_no_cursor() -> None:
 def test_a_page_of_ours_becomes_text_with_aligned_tables_and_without_the_sections_left_out() -> None:
     page = "# Jury\n\n> Note.\n\n### Kept\n\n| a | b |\n| --- | --- |\n| x\\|y | **1** |\n\n### Left\n\nunsaid\n"
     assert text_of(page, without=["Left"]) == ["Jury", "", "Note.", "", "Kept", "", "a    b", "x|y  1", ""]
+    assert text_of("# &lt;b> &#91;x] R&amp;D\n")[0] == "<b> [x] R&D"
 
 
 def test_one_evaluation_is_a_screen_with_profile_cost_and_where_it_is(

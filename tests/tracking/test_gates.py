@@ -67,6 +67,11 @@ def test_the_gated_run_says_and_shows_its_newest_gate_and_keeps_its_numbers(stor
         assert "that_fails" not in shown
 
 
+def test_the_name_of_a_run_moves_no_cursor(store_uri, gated):
+    done = log_gate(replace(gate(gated, one="holds"), subject="red\x1b[31m\njudge  x"), tracking_uri=store_uri)
+    assert MlflowClient(store_uri).get_run(done.run_id).info.run_name == "gate: red [31m judge x"
+
+
 def test_an_undecided_gate_has_no_metric_that_says_it_passed(store_uri, gated):
     done = log_gate(gate(gated, one="undecided", two="holds"), tracking_uri=store_uri)
     assert MlflowClient(store_uri).get_run(done.run_id).data.metrics == {
