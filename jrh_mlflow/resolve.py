@@ -117,20 +117,22 @@ class Prepared:
                 raising=False,
             )
 
-    def check_ready(self) -> None:
+    def check_ready(self, calls: Iterable[Call] | None = None) -> None:
         """Refuse a judge that lacks its key or address, if a call is to be sent: kept answers need neither.
+
+        Every call of the plan may be sent, or some only.
 
         Raises:
             JudgeError: naming what to set.
         """
         # Workers of a cluster have keys of their own, which nobody can look up from here.
         missing = self.judge.lacks() if self.is_local else None
-        if missing and self.has_to_send():
+        if missing and self.has_to_send(calls):
             raise JudgeError(missing)
 
-    def has_to_send(self) -> bool:
-        """Whether the judge must be asked anything that the journal does not answer."""
-        judge, calls = self._model_calls()
+    def has_to_send(self, calls: Iterable[Call] | None = None) -> bool:
+        """Whether the judge must be asked anything that the journal does not answer, of every call or of some."""
+        judge, calls = self._model_calls(calls)
         if judge is None or not may_exist(self.journal):
             return True
         with journal_at(self.journal) as journal:

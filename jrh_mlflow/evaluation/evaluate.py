@@ -266,7 +266,7 @@ def evaluate(
     )
     chosen = checked_metric(metric, prepared.suite)
     bound = bound_until(stop, prepared, seed=seed if shuffle is None else shuffle)
-    prepared.check_ready()
+    prepared.check_ready(None if bound is None else bound.calls)
     fresh = None if prepared.fresh_after is None else prepared.fresh_after.isoformat()
     store = Store(tracking_uri, experiment)
     nested = (parent_run_id, parent_run_id and run_name, *([fresh] if fresh else []), *([] if texts else ["no texts"]))
@@ -447,7 +447,7 @@ def _keep_and_log(store: Store, measured: Measured, run_id: str, *, key: str, el
         try:
             return _log(store, measured, run_id, kept=kept, elsewhere=elsewhere, is_new=True)
         except (KeyboardInterrupt, SystemExit):
-            # UntilReport, and aborted while that was logged: the same call goes on with what the journal has.
+            # Stopped, and aborted while that was logged: the same call goes on with what the journal has.
             if measured.truncated and elsewhere == IN_THE_JOURNAL:
                 kept.forget()
             raise
@@ -531,7 +531,7 @@ def _measurable(answers: Asked, prepared: Prepared, bound: UntilStop | None = No
 def _no_money(reason: OutOfBudget, prepared: Prepared) -> str:
     """Say what was spent of what, and what would be needed."""
     if isinstance(reason, Overrun):
-        return f"UntilReport for the {reason}. {MEND_PRICE}"
+        return f"Stopped for the {reason}. {MEND_PRICE}"
     n_calls = max(len(item.orders) for item in prepared.suite.items)
     what = "pair" if n_calls > 1 else "item"
     cap, need = (money_text((micro or 0) / 1_000_000) for micro in (prepared.cap_micro, n_calls * reason.need_micro))

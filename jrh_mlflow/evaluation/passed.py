@@ -22,7 +22,7 @@ from jrh_mlflow.results.gate import Gate
 from jrh_mlflow.schema.items import BASELINE, PAIR_CONDITIONS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED
 from jrh_mlflow.stats.corrected_rates import youden
-from jrh_mlflow.stats.failure_rates import FailureCounts, failure_estimate, lower_bound, too_few, upper_bound
+from jrh_mlflow.stats.failure_rates import FailureCounts, failure_estimate, is_above_bound, lower_bound, upper_bound
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.gates import log_gate
 from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
@@ -69,7 +69,7 @@ def passed(
             `Agreement`), an evaluation on a suite with true labels (run id or `Evaluation`; its unperturbed items are
             read, and labels that a model wrote do not count), or a table with the columns `judge` and `human`.
         max_failure: The largest share of true failures that passes.
-        level: Of each bound.
+        level: Of each bound, over one half; a higher one gives wider bounds.
         scorer: Which scorer of the result; the only one when None.
         positive: Answer, or answers, that are a pass, where they are not booleans: `positive=(4, 5)`, or where yes is
             the failure: `positive="no"`.
@@ -111,11 +111,17 @@ def passed(
 
 
 def _rule(max_failure: float, level: float) -> Rule:
-    for name, value in (("max_failure", max_failure), ("level", level)):
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < 1:
-            why = ": no number of rows shows that nothing fails" if name == "max_failure" and value == 0 else ""
-            raise RecipeError(f"`{name}` must lie between 0 and 1, but is {value!r}{why}.")
+    if not _lies_within(max_failure, 0):
+        why = ": no number of rows shows that nothing fails" if max_failure == 0 else ""
+        raise RecipeError(f"`max_failure` must lie between 0 and 1, but is {max_failure!r}{why}.")
+    if not _lies_within(level, 0.5):
+        why = "each bound is one-sided, and at one half as often wrong as right; write level=0.95 for an error of 5 %"
+        raise RecipeError(f"`level` must lie between 0.5 and 1, but is {level!r}: {why}.")
     return parse_rule(f"{AXIS} <= {float(max_failure)!r}")
+
+
+def _lies_within(value: object, low: float) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and low < float(value) < 1
 
 
 def _verdicts(result: object, reader: Reader) -> Judged:
@@ -359,8 +365,8 @@ def _further(rule: Rule, tally: _Tally, level: float) -> tuple[int | None, str]:
 
     def is_decided(rows: int) -> bool:
         grown = tally.grown(rows)
-        over = too_few(1 - rule.limit, grown.best.mirrored, level=level)
-        return bool(over[0] or too_few(rule.limit, grown.worst, level=level)[0])
+        over = is_above_bound(1 - rule.limit, grown.best.mirrored, level=level)
+        return over or is_above_bound(rule.limit, grown.worst, level=level)
 
     rows = _fewest(is_decided, tally.rows)
     if rows is not None:

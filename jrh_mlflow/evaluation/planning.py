@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.measures.axis_units import AxisUnits, axis_units
-from jrh_mlflow.measures.records import complete_pairs, normalise
+from jrh_mlflow.measures.axis_units import AxisUnits, axis_units, every_axis_units
+from jrh_mlflow.measures.records import halves_marked, normalise
 from jrh_mlflow.models.local.server import slots
 from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.models.prices import cost_micro
@@ -41,6 +42,7 @@ from jrh_mlflow.stats.power import (
 from jrh_mlflow.suites.datasheet import PAPER_TASKS
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.suites.tasks import built_in_tasks
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.keys import PARAM_MODEL
 
 if TYPE_CHECKING:
@@ -223,14 +225,14 @@ def plan(
     Raises:
         RecipeError: when the wish is impossible, or the axis is none that can be planned or is not in the suite.
     """
-    _check_wish(width, difference, power)
-    if min(replicates, concurrency) < 1:
-        raise RecipeError(f"`replicates` and `concurrency` must be 1 or more, but got {replicates}, {concurrency}.")
+    _check_wish(axis, width, difference, power)
+    _check_counts(replicates=replicates, concurrency=concurrency)
+    stated = {"rate": rate, "icc": icc, "repeat": repeat}
+    _check_numbers(stated, requests_per_minute=requests_per_minute, seconds_per_call=seconds_per_call)
     pilots = _pilots(pilot, tracking_uri)
     if len(pilots) > (1 if width is not None else 2):
         raise RecipeError(f"A width has one pilot, a difference one or two, but got {len(pilots)}.")
     design = _design(suite, axis, pilots, replicates, tracking_uri)
-    stated = {"rate": rate, "icc": icc, "repeat": repeat}
     spread, basis = _spread(axis, pilots[0] if pilots else None, stated)
     if width is not None:
         size = _size_for_width(width, power, spread, design, seed=seed)
@@ -271,7 +273,9 @@ def plan(
     )
 
 
-def _check_wish(width: float | None, difference: float | None, power: float) -> None:
+def _check_wish(axis: str, width: float | None, difference: float | None, power: float) -> None:
+    if not isinstance(axis, str):
+        raise RecipeError(f"`axis` must be a name such as 'dark_current', but got {axis!r}.")
     given = {"width": width, "difference": difference}
     wanted = {name: value for name, value in given.items() if value is not None}
     if len(wanted) != 1:
@@ -285,6 +289,25 @@ def _check_wish(width: float | None, difference: float | None, power: float) -> 
         raise RecipeError(f"`0.5 <= power < 1` must hold, but got {power!r}; 0.8 is usual.")
 
 
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise RecipeError(f"`{name}` must be a whole number, 1 or more, but got {value!r}.")
+
+
+def _check_numbers(stated: Mapping[str, float | None], **above_zero: float | None) -> None:
+    for name, value in stated.items():
+        if value is not None and not (_is_number(value) and 0 <= value <= 1):
+            raise RecipeError(f"`0 <= {name} <= 1` must hold, but got {value!r}.")
+    for name, value in above_zero.items():
+        if value is not None and not (_is_number(value) and 0 < value < math.inf):
+            raise RecipeError(f"`{name}` must be a number over 0, but got {value!r}.")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Pilot:
     """Calls that were asked already."""
@@ -295,7 +318,13 @@ class _Pilot:
     model: str | None
 
     def units(self, axis: str) -> AxisUnits:
-        return axis_units(self.calls, axis, labels=None if self.suite is None else self.suite.labels)
+        labels = None if self.suite is None else self.suite.labels
+        if (found := every_axis_units(self.calls, labels=labels).get(axis)) is not None:
+            return found
+        raise RecipeError(
+            f"The pilot {brief_name(self.name)} has no calls of {axis!r}, which it was stopped before or never meant "
+            f"to ask: leave it out, and state `rate` and `icc`, or name a run that asked them."
+        )
 
     def about(self, items: frozenset[str]) -> pd.DataFrame:
         """Return the calls about some items; all where the suite is another."""
@@ -323,11 +352,14 @@ def _pilot(source: Any, tracking_uri: str | None) -> _Pilot:
         return _of_run(run.calls, run.suite, run.judge, run.params.get(PARAM_MODEL))
     if hasattr(source, "calls"):
         return _of_run(source.calls, source.suite, source.judge.label, source.judge.settings.get("model"))
+    if not isinstance(source, Iterable):
+        raise RecipeError(f"`pilot` must be an evaluation, a run id or call records, but got {source!r}.")
     return _Pilot(calls=normalise(source), suite=None, name="pilot", model=None)
 
 
 def _of_run(calls: pd.DataFrame, suite: Suite, name: str, model: str | None) -> _Pilot:
-    return _Pilot(calls=normalise(complete_pairs(calls)), suite=suite, name=name, model=model)
+    # A run that `until` stopped has pairs of which one order was asked: its calls tell, too.
+    return _Pilot(calls=normalise(halves_marked(calls)), suite=suite, name=name, model=model)
 
 
 def _spread(axis: str, pilot: _Pilot | None, stated: Mapping[str, float | None]) -> tuple[Spread, dict[str, str]]:
@@ -347,8 +379,6 @@ def _spread(axis: str, pilot: _Pilot | None, stated: Mapping[str, float | None])
             if value is not None:
                 values[name], basis[name] = float(value), source
                 break
-        if not 0 <= values[name] <= 1:
-            raise RecipeError(f"`0 <= {name} <= 1` must hold, but got {values[name]:g}.")
     return Spread(**values), basis
 
 
@@ -403,7 +433,8 @@ def _design(
     elif not isinstance(suite, Suite):
         suite = load_suite("datasheet" if suite is None else suite, tracking_uri=tracking_uri)
     calls = pilots[0].calls if suite is None else normalise(suite_calls(suite))
-    units = axis_units(calls, axis, labels=None if suite is None else suite.labels)
+    source = "The pilot" if suite is None else "The suite"
+    units = axis_units(calls, axis, labels=None if suite is None else suite.labels, source=source)
     tasks = list(dict.fromkeys(calls["task"]))
     own = calls[calls["suite_item"].isin(units.items)]
     counts = {
@@ -514,10 +545,13 @@ def _size_for_difference(
     # Differences that vary half as much need half the tasks.
     tasks = max(FEWEST_TO_TELL_APART, math.ceil(paired * unpaired))
 
+    @cache
     def chance(n_tasks: int, asked: Layout = layout, *, limited: bool = True) -> float:
         drawn = max(FEWEST_TO_TELL_APART, round(n_tasks / paired))
-        return simulated_power(a, b, asked, drawn, limited=limited, seed=seed + 1) if drawn <= MOST_DRAWN else power
+        return simulated_power(a, b, asked, drawn, limited=limited, seed=seed) if drawn <= MOST_DRAWN else power
 
+    while chance(tasks) < power:
+        tasks += max(1, tasks // 40)
     notes = []
     if design.available is not None and tasks > design.available:
         notes.append(_too_few(tasks, design, f"find it with a chance of {chance(design.available):.0%}"))

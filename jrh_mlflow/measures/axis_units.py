@@ -16,12 +16,14 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.measures.axes import AXES, Axis, find
 from jrh_mlflow.measures.levels import level_table
 from jrh_mlflow.measures.records import call_table, has_levels, is_pointwise, pair_table
-from jrh_mlflow.measures.reliability import scored_tests
+from jrh_mlflow.measures.reliability import ALL, scored_tests
 from jrh_mlflow.perturb import score_name
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.stats import Array, Codes
 
+ACROSS_TESTS = (f"{ALL}/accuracy", "reliability/mean", "reliability/min")
+"""Numbers of a reliability report that no single test gives."""
 _STEP = re.compile(r"/(delta|level)_[0-9.]+$")
 
 
@@ -43,8 +45,10 @@ class AxisUnits:
     """Tasks of all records, with units of this axis or without."""
 
 
-def axis_units(frame: pd.DataFrame, key: str, *, labels: Sequence[str] | None = None) -> AxisUnits:
-    """Return the units of one axis of normalised records.
+def axis_units(
+    frame: pd.DataFrame, key: str, *, labels: Sequence[str] | None = None, source: str = "The suite"
+) -> AxisUnits:
+    """Return the units of one axis of normalised records; `source` names where they are from in a refusal.
 
     Raises:
         RecipeError: when there is no such axis, it is no share over units, or these records do not measure it.
@@ -58,11 +62,16 @@ def axis_units(frame: pd.DataFrame, key: str, *, labels: Sequence[str] | None = 
     if axis is None and key in {family.name for family in AXES if family.by_step}:
         steps = [name for name in found if name.startswith(f"{key}/")]
         raise RecipeError(f"Axis {key!r} has a number for each step: name one of {', '.join(steps) or 'them'}. {can}")
+    if key in ACROSS_TESTS and is_pointwise(frame) and not has_levels(frame):
+        raise RecipeError(f"{key!r} is over several tests, so its size cannot be planned: plan one of them. {can}")
     if axis is None:
         raise RecipeError(f"Unknown axis {key!r}.{suggest(key, [*found, *(one.main_key for one in AXES)])} {can}")
     if not _is_share(axis):
         raise RecipeError(f"{key!r} is no share of calls or pairs, so its size cannot be planned ({axis.label}). {can}")
-    raise RecipeError(f"The suite does not measure {key!r}: it has no {axis.what(key)}.{suggest(key, found)} {can}")
+    if has_levels(frame) and key in axis.counted(level_table(frame, labels=labels)):
+        why = "it is over what the judge answers differently, which is not known before it has answered"
+        raise RecipeError(f"The size of {key!r} cannot be planned: {why}. {can}")
+    raise RecipeError(f"{source} does not measure {key!r}: it has no {axis.what(key)}.{suggest(key, found)} {can}")
 
 
 def every_axis_units(frame: pd.DataFrame, *, labels: Sequence[str] | None = None) -> dict[str, AxisUnits]:

@@ -99,6 +99,8 @@ def until(
     if (axis is None) != (width is None):
         raise RecipeError('`axis` and `width` belong together, as in until(axis="dark_current", width=0.1).')
     if axis is not None and width is not None:
+        if not isinstance(axis, str):
+            raise RecipeError(f"`axis` must be a name such as 'dark_current', but is {axis!r}.")
         if isinstance(width, bool) or not isinstance(width, int | float) or not 0 < width < 1:
             raise RecipeError(f"`width` must be a number between 0 and 1, but is {width!r}.")
         goals.append(Goal(text=f"{axis} to a width of {width:g}", axis=axis, width=float(width)))

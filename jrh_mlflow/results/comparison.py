@@ -151,8 +151,10 @@ def _primary(asked: Sequence[str] | None, cells: Cells, *, has_tests: bool) -> t
     """Return the axes that decide, in the order shown.
 
     Raises:
-        RecipeError: when judges cannot be compared on one of them here.
+        RecipeError: when none is named, or judges cannot be compared on one of them here.
     """
+    if asked is not None and not asked:
+        raise RecipeError("`primary` names no axis: name one, or leave it out for the usual ones.")
     for axis in asked or ():
         if axis not in cells:
             close = suggest(axis, cells)

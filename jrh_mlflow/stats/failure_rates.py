@@ -5,7 +5,8 @@ It fails a row with the chance `θ d + (1 - θ) f`; d and f are seen on labelled
 true failures, however these were drawn, the three counts are independent and binomial.
 
 Reference:
-    Feng et al. (2026), Noisy but Valid, arXiv 2601.20913: the same test with a normal approximation of the counts.
+    Feng et al. (2026), Noisy but Valid, arXiv 2601.20913: the same question, with d and f estimated from labelled items
+    and a critical threshold that is corrected for their variance.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _AROUND = (-1.0, 0.0, 1.0)
 """Standard errors around the likeliest d and f at which a chance is asked for."""
 _PRUDENT = 0.9
 """Part of the error that a chance may use up: d and f are estimated, and their labels seldom the likeliest."""
+_UNLIKELY = 0.1
+"""Chance under which a rate of 0 does not explain so few failed rows; the same at every level, so that bounds nest."""
 _WIDE = 6.0
 """Standard deviations of a count beyond which nothing is summed."""
 _MOST_CELLS = 4_000_000
@@ -81,7 +84,8 @@ def failure_bounds(counts: FailureCounts, *, level: float = 0.95) -> Interval:
     """Bounds of the true failure rate, each at `level` by itself: all rates that `too_few` does not exclude.
 
     Where the judge fails fewer rows than true passes alone easily explain, the upper bound is that of the fewest failed
-    rows that they do explain, and likewise below: a bound on the end of the scale would leave no width.
+    rows that they do explain, and likewise below: a bound on the end of the scale would leave no width. A higher level
+    gives wider bounds; it must be over one half.
 
     Example:
         >>> counts = FailureCounts(rows=50, failed=3, failures=100, found=90, passes=400, wrongly=20)
@@ -97,20 +101,43 @@ def lower_bound(counts: FailureCounts, *, level: float = 0.95) -> float:
 
 
 def upper_bound(counts: FailureCounts, *, level: float = 0.95) -> float:
-    """The largest rate that `too_few` does not exclude, see `failure_bounds`."""
-    failed = float(counts.failed)
-    while failed < counts.rows and chance_of_fewer(0.0, replace(counts, failed=failed))[0] <= 2 * (1 - level):
-        failed += 1
-    counts = replace(counts, failed=failed)
+    """The largest rate that is not excluded, see `failure_bounds`."""
+    counts, error = _explained(counts, level)
 
     def left(theta: float) -> float:
         """How far the chance is over what excludes."""
-        return float(chance_of_fewer(theta, counts)[0]) - _PRUDENT * (1 - level)
+        return float(chance_of_fewer(theta, counts)[0]) - error
 
     if left(1.0) > 0:
         return 1.0
     # The outer side of the root: what is excluded there is excluded at the bound.
     return min(1.0, float(brentq(left, 0.0, 1.0, xtol=_PRECISE)) + _PRECISE)
+
+
+def is_above_bound(theta: float, counts: FailureCounts, *, level: float = 0.95) -> bool:
+    """Whether a rate lies over the upper bound, without the search for the bound."""
+    counts, error = _explained(counts, level)
+    return bool(chance_of_fewer(theta, counts)[0] <= error)
+
+
+def _explained(counts: FailureCounts, level: float) -> tuple[FailureCounts, float]:
+    """Return the counts with as many failed rows as a rate of 0 explains, and the chance that excludes a rate.
+
+    That chance stays under the one at a rate of 0: low levels would else exclude every rate.
+    """
+    if not 0.5 < level < 1:
+        raise ValueError(f"`0.5 < level < 1` must hold for a one-sided bound, but got {level=}.")
+
+    def at_zero(failed: float) -> float:
+        return float(chance_of_fewer(0.0, replace(counts, failed=failed))[0])
+
+    low, failed = float(counts.failed) - 1, float(counts.failed)
+    if at_zero(failed) <= _UNLIKELY:
+        low, failed = failed, float(counts.rows)
+    while failed - low > 1:
+        middle = (low + failed) // 2
+        low, failed = (middle, failed) if at_zero(middle) <= _UNLIKELY else (low, middle)
+    return replace(counts, failed=failed), _PRUDENT * min(1 - level, at_zero(failed))
 
 
 def too_few(theta: float, counts: FailureCounts, *, level: float = 0.95) -> Mask:

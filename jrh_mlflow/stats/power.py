@@ -372,7 +372,7 @@ def simulated_power(
 
 
 def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float = POWER, seed: int = 0) -> int:
-    """Tasks on which one test of `max_t` tells two judges of these rates apart with this chance.
+    """Tasks on which one test of `max_t` tells two judges of these rates apart with this chance, by `simulated_power`.
 
     Example:
         >>> a, b = (Spread(rate=rate, icc=0.3, repeat=0.5) for rate in (0.3, 0.6))
@@ -390,10 +390,10 @@ def tasks_for_difference(a: Spread, b: Spread, layout: Layout, *, power: float =
         # One look says how far the formula is off: the power of many tasks is smooth in their number.
         n_tasks = math.ceil(start * _missing(by_flips(start), power))
     else:
-        n_tasks = _smallest(lambda n: by_flips(n) >= power - 0.005, fewest, start=start)
+        n_tasks = _smallest(lambda n: by_flips(n) >= power, fewest, start=start)
     # Limits matter where tasks hardly differ; then power rises steeply with their number.
-    while n_tasks <= MOST_DRAWN and simulated_power(a, b, layout, n_tasks, seed=seed) < power - 0.015:
-        n_tasks = max(n_tasks + 1, math.ceil(1.05 * n_tasks))
+    while n_tasks <= MOST_DRAWN and simulated_power(a, b, layout, n_tasks, seed=seed) < power:
+        n_tasks += max(1, n_tasks // 40)
     return n_tasks
 
 

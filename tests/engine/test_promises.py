@@ -158,7 +158,7 @@ def test_a_run_that_costs_more_than_its_worst_case_ends_with_exit_code_3(
 def test_one_that_costs_too_much_before_a_pair_is_complete_says_so(store_uri: str) -> None:
     with (
         LoopbackServer(reply=reasoning) as server,
-        pytest.raises(BudgetError, match=r"a call cost \$0\.024820, but \$0\.00"),
+        pytest.raises(BudgetError, match=r"^Stopped for the budget, because a call cost \$0\.024820, but \$0\.00"),
     ):
         jrh.evaluate(judge_at(server), SMALL, prices=PRICES, max_usd=0.005, concurrency=1, tracking_uri=store_uri)
     assert server.counts["requests"] == 1

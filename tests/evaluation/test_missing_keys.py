@@ -103,6 +103,17 @@ def test_one_call_that_is_not_in_the_journal_needs_the_key(small: jrh.Suite, tmp
     assert not (tmp_path / "untouched.db").exists()
 
 
+def test_a_run_until_a_rule_is_decided_needs_the_key_only_for_the_calls_of_that_rule(
+    small: jrh.Suite, store_uri: str, tmp_path: Path
+) -> None:
+    judge, journal = jrh.PromptedJudge(OPENAI), tmp_path / "journal.db"
+    fill(journal, judge, small, leave_out=1)
+    assert not small.items[-1].condition.startswith("vacuum")
+    until = jrh.until("dark_current <= 0.9")
+    done = jrh.evaluate(judge, small, stop=until, journal=journal, tracking_uri=store_uri, experiment="tests")
+    assert done.calls["cached"].all()
+
+
 def test_answers_that_are_too_old_need_the_key(small: jrh.Suite, tmp_path: Path) -> None:
     judge, journal = jrh.PromptedJudge(OPENAI), tmp_path / "journal.db"
     fill(journal, judge, small)

@@ -121,6 +121,15 @@ def test_a_stricter_level_gives_wider_bounds() -> None:
     assert strict["low"] < usual["low"] < usual["high"] < strict["high"]
 
 
+@pytest.mark.parametrize(("level", "limit"), [(0.6, 0.13), (0.9, 0.16)])
+def test_the_further_rows_of_any_level_decide_by_its_own_bounds(level: float, limit: float) -> None:
+    known = labels(found=(450, 500), wrongly=(22, 450))
+    check = check_of(jrh.passed(rows(9, 60), known, max_failure=limit, level=level))
+    assert check["state"] == "undecided"
+    n = 60 + int(check["further_tasks"])
+    assert jrh.passed(rows(round(9 * n / 60), n), known, max_failure=limit, level=level).passed is not None
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -129,7 +138,9 @@ def test_a_stricter_level_gives_wider_bounds() -> None:
         ({"max_failure": float("nan")}, "`max_failure` must lie between 0 and 1"),
         ({"max_failure": "0.2"}, "`max_failure` must lie between 0 and 1"),
         ({"max_failure": True}, "`max_failure` must lie between 0 and 1"),
-        ({"level": 95}, "`level` must lie between 0 and 1, but is 95"),
+        ({"level": 95}, "`level` must lie between 0.5 and 1, but is 95"),
+        ({"level": 0.5}, "write level=0.95"),
+        ({"level": "0.95"}, "`level` must lie between 0.5 and 1"),
         ({"result": []}, "The result has no rows"),
         ({"result": [1, 2, 5]}, "Say which scores are a pass"),
         ({"result": ["good", "bad"], "positive": "good"}, "calibrated on another scale"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,17 @@ def test_a_pilots_tokens_seconds_and_cost_are_used() -> None:
         ({"width": 0.2, "axis": "dark_curent"}, "Did you mean 'dark_current'?"),
         ({"width": 0.2, "axis": "threshold_75"}, "no share of calls or pairs"),
         ({"width": 0.2, "axis": "natural/accuracy"}, "does not measure"),
-        ({"width": 0.2, "replicates": 0}, "must be 1 or more"),
+        ({"width": 0.2, "replicates": 0}, "1 or more"),
+        ({"width": 0.2, "replicates": 1.5}, "whole number"),
+        ({"width": 0.2, "concurrency": True}, "whole number"),
+        ({"width": 0.2, "seconds_per_call": -5}, "`seconds_per_call` must be a number over 0"),
+        ({"width": 0.2, "seconds_per_call": float("inf")}, "`seconds_per_call` must be a number over 0"),
+        ({"width": 0.2, "requests_per_minute": 0}, "`requests_per_minute` must be a number over 0"),
+        ({"width": 0.2, "requests_per_minute": -5}, "`requests_per_minute` must be a number over 0"),
+        ({"width": 0.2, "rate": "x"}, "0 <= rate <= 1"),
+        ({"width": 0.2, "icc": float("nan")}, "0 <= icc <= 1"),
+        ({"width": 0.2, "pilot": 5}, "`pilot` must be an evaluation, a run id or call records"),
+        ({"width": 0.2, "axis": None}, "`axis` must be a name"),
         ({"width": 0.2, "pilot": ["0" * 32, "1" * 32], "tracking_uri": "STORE"}, "no run"),
     ],
 )
@@ -201,6 +212,37 @@ def test_a_logged_run_is_a_pilot_by_its_id_and_in_hand(store_uri: str, home: Non
     assert in_hand.basis["rate"] == "pilot"
 
 
+def stopped_pilot(suite: jrh.Suite) -> SimpleNamespace:
+    """Vacuum calls of which each pair was asked in one order only, as `jrh.until` leaves them, seen as a run is."""
+    calls = judged(suite, rate=0.4, icc=0.3)
+    half = calls[calls["condition"].str.startswith("vacuum") & (calls["order"] == "uv")]
+    return SimpleNamespace(calls=half, suite=suite, judge=SimpleNamespace(label="judge", settings={}))
+
+
+def test_calls_of_half_asked_pairs_of_a_stopped_pilot_tell_too() -> None:
+    pilot = stopped_pilot(jrh.datasheet_suite(n_tasks=10))
+    plan = jrh.plan(axis="dark_current", width=0.5, pilot=pilot)
+    shown = pilot.calls["outcome"] == "verdict"
+    assert plan.basis["rate"] == "pilot"
+    assert plan.spread.rate == pytest.approx((shown.sum() + 0.5) / (len(shown) + 1))
+
+
+def test_what_a_stopped_pilot_was_not_asked_is_said_to_be_missing_from_it_and_not_from_the_suite() -> None:
+    pilot = stopped_pilot(jrh.datasheet_suite(n_tasks=10))
+    for axis in ("raw_false_preference", "positional_false_preference"):
+        said = refusal(suite=None, axis=axis, width=0.5, pilot=pilot)
+        assert "The pilot 'judge' has no calls of" in said
+        assert "state `rate` and `icc`" in said
+    records = judged(pilot.suite, rate=0.4, icc=0.3)
+    assert "The pilot does not measure" in refusal(suite=None, axis="natural/accuracy", width=0.5, pilot=records)
+
+
+@pytest.mark.parametrize(("rate", "power"), [(0.9, 0.8), (0.5, 0.9)])
+def test_the_planned_size_reaches_the_power_asked_for_by_its_own_account(rate: float, power: float) -> None:
+    plan = jrh.plan(axis="dark_current", difference=0.3 if rate == 0.9 else 0.6, rate=rate, power=power)
+    assert power <= plan.expected < 1
+
+
 def test_a_plan_is_json_a_page_and_a_card_that_escape_what_they_are_given() -> None:
     name = "<b>x</b>|[a](http://b)"
     plan = jrh.plan("datasheet-short", axis="dark_current", difference=0.6, models=[name])
@@ -238,3 +280,12 @@ def test_reliability_tests_can_be_planned_by_their_score() -> None:
     assert any("Add tasks to it" in note for note in plan.notes)
     with pytest.raises(RecipeError, match="Did you mean 'label_flip/accuracy'"):
         jrh.plan(suite, axis="label_flip/acuracy", width=0.3)
+    for axis in ("all/accuracy", "reliability/mean"):
+        with pytest.raises(RecipeError, match=r"over several tests.* plan one of them.*label_flip/accuracy"):
+            jrh.plan(suite, axis=axis, width=0.3)
+
+
+def test_an_axis_whose_units_the_answers_decide_cannot_be_planned_and_the_refusal_says_why() -> None:
+    assert "not known before it has answered" in refusal(
+        suite="pointwise-datasheet", axis="pointwise/monotonicity", width=0.3
+    )

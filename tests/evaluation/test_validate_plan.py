@@ -23,6 +23,7 @@ def test_planned_widths_are_met_and_planned_differences_found() -> None:
 def test_a_plan_with_too_few_tasks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "tasks_for_width", lambda *_, **__: 12)
     monkeypatch.setattr(planning, "tasks_for_difference", lambda *_, **__: 7)
+    monkeypatch.setattr(planning, "simulated_power", lambda *_, **__: 1.0)
     checks = {check.name: check for check in check_plan(QUICK, map)}
     assert checks["width off by"].fails
     assert checks["told apart as planned"].fails

@@ -190,6 +190,13 @@ def test_a_deciding_axis_that_is_not_compared_is_refused_with_the_nearest(axis, 
     assert "Axes of this suite: baseline, markdown, stochastic_stability, typos, overall." in str(refused.value)
 
 
+@pytest.mark.parametrize("none", [[], ()])
+def test_a_deciding_family_without_an_axis_is_refused_and_is_not_the_usual_one(none):
+    judges = {"one": point_calls(oracle, tests=TESTS), "two": point_calls(wrong, tests=TESTS)}
+    with pytest.raises(RecipeError, match="`primary` names no axis: name one, or leave it out"):
+        compared(judges, primary=none)
+
+
 def test_with_a_baseline_every_other_judge_is_compared_with_it_and_nothing_has_letters():
     shares = {"old": 0.5, "new": 0.95, "other": 0.5}
     judges = {name: point_calls(chance(share, at), tests=TESTS) for at, (name, share) in enumerate(shares.items())}

@@ -285,6 +285,7 @@ def test_a_suite_of_levels_has_nothing_that_can_be_decided_so():
         ({"width": 0.1}, "belong together"),
         ({"axis": "dark_current", "width": 0}, "between 0 and 1"),
         ({"axis": "dark_current", "width": True}, "between 0 and 1"),
+        ({"axis": 5, "width": 0.1}, "`axis` must be a name"),
         ({"rules": "dark_current <= 0.1", "level": 1}, "`level` must be"),
         ({"rules": "dark_current <= 0.1", "level": "high"}, "`level` must be"),
     ],

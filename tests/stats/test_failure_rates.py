@@ -14,7 +14,9 @@ from jrh_mlflow.stats.failure_rates import (
     chance_of_fewer,
     failure_bounds,
     failure_estimate,
+    is_above_bound,
     likeliest_error_rates,
+    upper_bound,
 )
 
 
@@ -106,6 +108,31 @@ def test_rows_that_no_failure_rate_explains_still_leave_a_width(
 ) -> None:
     low, high = failure_bounds(counts(failed, found=found, wrongly=wrongly))
     assert high - low > 0.002
+
+
+@pytest.mark.parametrize("failed", [0, 1, 8, 49, 50])
+def test_a_higher_level_never_narrows_the_bounds(failed: int) -> None:
+    seen = counts(failed, found=(45, 50), wrongly=(22, 450))
+    lows, highs = zip(*(failure_bounds(seen, level=level) for level in (0.51, 0.7, 0.9, 0.95, 0.99)), strict=True)
+    assert all(low < high for low, high in zip(lows, highs, strict=True))
+    assert list(highs) == sorted(highs)
+    assert list(lows) == sorted(lows, reverse=True)
+    assert highs[0] - lows[0] < 0.2
+
+
+@pytest.mark.parametrize("failed", [0, 3, 12])
+@pytest.mark.parametrize("level", [0.6, 0.95])
+def test_a_rate_is_above_the_bound_exactly_where_the_bound_says_so(failed: int, level: float) -> None:
+    seen = counts(failed)
+    bound = upper_bound(seen, level=level)
+    above = [is_above_bound(theta, seen, level=level) for theta in (bound - 0.001, bound + 0.001)]
+    assert above == [False, True]
+
+
+@pytest.mark.parametrize("level", [0.5, 0.2, 1.0])
+def test_a_one_sided_bound_needs_a_level_over_one_half(level: float) -> None:
+    with pytest.raises(ValueError, match=r"0\.5 < level < 1"):
+        failure_bounds(counts(), level=level)
 
 
 def test_a_judge_that_was_never_wrong_on_few_labels_is_not_taken_for_perfect() -> None:
