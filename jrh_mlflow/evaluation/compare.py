@@ -19,7 +19,7 @@ from jrh_mlflow.reports.figures.reliability import comparison_figures
 from jrh_mlflow.reports.frames import differences_frame, frame_rows
 from jrh_mlflow.reports.numbers import money_text
 from jrh_mlflow.results import measure, worst_items
-from jrh_mlflow.results.comparison import compare_calls
+from jrh_mlflow.results.comparison import common_calls, compare_calls
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.suites.suite import Suite
@@ -205,6 +205,7 @@ def compare(
     loaded, tracking_uri = load_together(
         _with_baseline(runs, baseline), "A comparison", tracking_uri=tracking_uri, log=log
     )
+    check_common_calls(loaded)
     used = _metric_of(loaded) if metric is None else checked_metric(metric, loaded[0].suite)
     contrasts = compare_calls(
         {run.judge: run.calls for run in loaded},
@@ -317,6 +318,21 @@ def check_same_suite(first: LoggedRun, other: LoggedRun) -> None:
     raise RecipeError(
         f"Runs {first.run_id[:8]} ({first.judge}) and {other.run_id[:8]} ({other.judge}) are on different suites: "
         f"{differ}. Evaluate both on one suite: `jrh evaluate --suite runs:/{first.run_id}/suite`."
+    )
+
+
+def check_common_calls(runs: Sequence[LoggedRun]) -> None:
+    """Refuse runs that were stopped before a call that all of them were asked.
+
+    Raises:
+        RecipeError: with why each was stopped.
+    """
+    if not common_calls({run.run_id: normalise(run.calls) for run in runs}).empty:
+        return
+    ended = "; ".join(f"{run.judge}: {run.truncated}" for run in runs if run.truncated)
+    raise RecipeError(
+        f"The runs are on the same suite, but there is no call that all of them were asked{ended and f' ({ended})'}. "
+        f"Evaluate them on the same calls: whole, or with the same rules in `until`."
     )
 
 

@@ -10,11 +10,11 @@ from typing import get_args
 from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.evaluation.compare import check_same_suite, run_id_of
 from jrh_mlflow.evaluation.evaluate import Evaluation
-from jrh_mlflow.evaluation.rule_checks import JudgeCalls, check_rules
-from jrh_mlflow.measures.rules import COSTS, Rule, parse_rules
-from jrh_mlflow.results import usd_per_accuracy_point
+from jrh_mlflow.evaluation.judge_calls import JudgeCalls
+from jrh_mlflow.evaluation.rule_checks import check_rules
+from jrh_mlflow.evaluation.run_facts import known_costs
+from jrh_mlflow.measures.rules import Rule, parse_rules
 from jrh_mlflow.results.gate import Gate, Undecided
-from jrh_mlflow.schema.estimates import Ends, Estimate, Reading
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.gates import log_gate
 from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
@@ -178,23 +178,8 @@ def judge_calls(run: LoggedRun) -> JudgeCalls:
         groups=run.suite.groups,
         seed=int(run.params.get(keys.PARAM_SEED, 0)),
         metric=run.params.get(keys.PARAM_METRIC),
+        suite=run.suite,
     )
-
-
-def known_costs(run: LoggedRun, readings: Mapping[str, Reading]) -> dict[str, Ends | None]:
-    """Return what is known of every cost, count and time of a run: of a sum that lacks some calls the lower end."""
-    calls, accuracy = run.calls, readings.get("all/accuracy")
-    points = keys.call_points(calls, seconds=0.0)
-    if isinstance(accuracy, Estimate):
-        points += keys.price_points(usd_per_accuracy_point(run.cost_usd, accuracy.value))
-    values = {point.key: point.value for point in points if point.key != keys.SECONDS}
-    values |= {key: value for key, value in run.metrics.items() if key.startswith(COSTS)}
-    values[keys.UNKNOWN_COSTS] = unknown = keys.unknown_costs(calls)
-    if unknown:
-        values.pop(keys.COST_PER_1K_CALLS, None)
-    gaps = {key for key, column in keys.SUMMED.items() if calls[column].isna().any()}
-    known = {key: (value, None if key in gaps else value) for key, value in values.items()}
-    return {**dict.fromkeys(keys.SPENT), **known}
 
 
 def _stopped_notes(runs: Iterable[LoggedRun]) -> list[str]:

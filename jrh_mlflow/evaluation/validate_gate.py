@@ -16,8 +16,8 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
+from jrh_mlflow.evaluation.axis_readings import share_ends
 from jrh_mlflow.evaluation.decision_checks import DecisionCheck, SimulationSize, number_check, share_check
-from jrh_mlflow.evaluation.rule_checks import share_ends
 from jrh_mlflow.evaluation.validate import Map
 from jrh_mlflow.measures.rules import decide, parse_rule
 from jrh_mlflow.stats import Array

@@ -1,6 +1,7 @@
 """The units behind one share of a datasheet or reliability report: of which task each is, what it repeats, its score.
 
-What a plan needs: of calls yet to be asked how many units each task will have, of a pilot how they vary.
+What a plan needs: of calls yet to be asked how many units each task will have, of a pilot how they vary. What a gate
+needs: hits and units by task, of means over units that the judge chooses too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from jrh_mlflow.perturb import score_name
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.pointwise import point_table
 from jrh_mlflow.stats import Array, Codes
+from jrh_mlflow.stats.proportions import collapse_replicates
 
 ACROSS_TESTS = (f"{ALL}/accuracy", "reliability/mean", "reliability/min")
 """Numbers of a reliability report that no single test gives."""
@@ -43,6 +45,12 @@ class AxisUnits:
     """Ids of the suite's items that they are about."""
     n_tasks: int
     """Tasks of all records, with units of this axis or without."""
+
+    @property
+    def task_counts(self) -> tuple[Array, Array]:
+        """Hits and units by task, those without a usable answer left out."""
+        used = np.isfinite(self.score)
+        return collapse_replicates(self.score[used], self.presentation[used], self.task[used], n_clusters=self.n_tasks)
 
 
 def axis_units(
@@ -74,11 +82,20 @@ def axis_units(
     raise RecipeError(f"{source} does not measure {key!r}: it has no {axis.what(key)}.{suggest(key, found)} {can}")
 
 
-def every_axis_units(frame: pd.DataFrame, *, labels: Sequence[str] | None = None) -> dict[str, AxisUnits]:
-    """Return the units of every axis that is a share of units, by the key of its estimate."""
+def every_axis_units(
+    frame: pd.DataFrame, *, labels: Sequence[str] | None = None, any_mean: bool = False
+) -> dict[str, AxisUnits]:
+    """Return the units of every axis that is a share of units, by the key of its estimate.
+
+    Args:
+        frame: Normalised records.
+        labels: What a pointwise judge may answer; inferred when None.
+        any_mean: Those of other means too, and of shares among units that the judge chooses: the rest has no score.
+    """
+    chosen = [axis for axis in AXES if _is_share(axis) or (any_mean and (axis.hits or axis.counting))]
     if has_levels(frame):
-        return _of_levels(frame, labels)
-    return _of_tests(frame, labels) if is_pointwise(frame) else _of_pairs(frame)
+        return _of_levels(frame, labels, chosen)
+    return _of_tests(frame, labels) if is_pointwise(frame) else _of_pairs(frame, chosen)
 
 
 def _is_share(axis: Axis) -> bool:
@@ -86,21 +103,22 @@ def _is_share(axis: Axis) -> bool:
     return axis.statistic == "rate" and axis.among is None and bool(axis.hits or axis.counting)
 
 
-def _of_pairs(frame: pd.DataFrame) -> dict[str, AxisUnits]:
+def _of_pairs(frame: pd.DataFrame, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
     calls, names = call_table(frame), frame["suite_item"].to_numpy(object)
     found = {}
-    for axis in AXES:
-        cells = axis.where(calls.condition, calls.delta) if axis.hits and _is_share(axis) else {}
+    for axis in chosen:
+        cells = axis.where(calls.condition, calls.delta) if axis.hits else {}
         for key, own in cells.items():
             if not own.any() or axis.hits is None:
                 continue
             table = pair_table(calls.where(own)) if axis.unit == "pair" else calls.where(own)
             units, hits = table.units(key), np.asarray(axis.hits(*table.seen), dtype=float)
+            used = units.usable if axis.among is None else units.usable & axis.among(*table.seen)
             assert units.presentations is not None
             found[key] = AxisUnits(
                 task=units.clusters,
                 presentation=units.presentations,
-                score=np.where(units.usable, hits, np.nan),
+                score=np.where(used, hits, np.nan),
                 n_calls=int(own.sum()),
                 items=frozenset(names[own]),
                 n_tasks=calls.n_tasks,
@@ -108,11 +126,11 @@ def _of_pairs(frame: pd.DataFrame) -> dict[str, AxisUnits]:
     return found
 
 
-def _of_levels(frame: pd.DataFrame, labels: Sequence[str] | None) -> dict[str, AxisUnits]:
+def _of_levels(frame: pd.DataFrame, labels: Sequence[str] | None, chosen: Sequence[Axis]) -> dict[str, AxisUnits]:
     table = level_table(frame, labels=labels)
     found = {}
-    for axis in AXES:
-        for key, units in axis.counted(table).items() if _is_share(axis) else ():
+    for axis in chosen:
+        for key, units in axis.counted(table).items():
             # A share over what the judge answers differently has no units before it has answered.
             if np.isfinite(units.score).any():
                 apart = np.arange(len(units.score))

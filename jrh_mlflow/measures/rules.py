@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.schema.estimates import Ends
 
 Kind = Literal["axis", "excluded", "cost", "baseline"]
 Op = Literal["<=", "<", ">=", ">"]
@@ -55,7 +56,7 @@ class RuleCheck:
     rule: Rule
     state: State
     estimate: float | None
-    """None where there is no number: withheld, or not measured."""
+    """None where there is no number: withheld, not measured, or a threshold of which only a bound is known."""
     low: float | None
     """The interval that decided, or the bounds of a withheld axis; None: open, or not known."""
     high: float | None
@@ -66,10 +67,17 @@ class RuleCheck:
     n: int | None = None
     """Units behind the estimate; None of facts that are no share."""
     n_clusters: int | None = None
+    censored: str = ""
+    """Of a threshold beyond the measured steps, which has no estimate, the side: `≤ 1`, `> 5`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready data; the rule as its text."""
         return {each.name: getattr(self, each.name) for each in fields(self)} | {"rule": self.rule.text}
+
+
+def undecided(rule: Rule, reason: str, *, ends: Ends = (None, None), n: int | None = None) -> RuleCheck:
+    """Return the check of a rule about something that has no number, and that no further tasks give one."""
+    return RuleCheck(rule=rule, state="undecided", estimate=None, low=ends[0], high=ends[1], reason=reason, n=n)
 
 
 def parse_rule(text: str | Rule) -> Rule:

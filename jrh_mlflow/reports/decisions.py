@@ -38,6 +38,8 @@ class DecidedRule:
     """On how much it stands, such as `120 calls, 10 tasks`."""
     advice: str = ""
     """What would decide it, or why nothing does; of a decided one its reason, or nothing."""
+    censored: str = ""
+    """In place of an estimate where only a bound is known, such as `> 5`."""
 
     @property
     def has_interval(self) -> bool:
@@ -109,6 +111,7 @@ def decided_rules(checks: Sequence[Mapping[str, Any]]) -> list[DecidedRule]:
             high=row["high"],
             n=_size_text(row),
             advice=advice_text(row["state"], row.get("further_tasks"), row.get("reason")),
+            censored=row.get("censored") or "",
         )
         for row in checks
     ]
@@ -162,7 +165,8 @@ def section_markdown(section: DecisionSection) -> list[str]:
     rows = []
     for one in section.rules:
         ends = (one.low, one.high) if one.has_interval else (None, None)
-        numbers = map(amount_text, (one.estimate, *ends))
+        reading = line_text(one.censored) or amount_text(one.estimate)
+        numbers = (reading, *map(amount_text, ends))
         rows.append([code(one.rule), one.state, *numbers, line_text(one.n), line_text(one.advice)])
     lines = [_markdown_heading(section.kind), "", f"**{_line(section.reason)}.**", ""]
     lines += [f"> {_line(note)}" for note in section.notes] + [""] * bool(section.notes)

@@ -80,7 +80,7 @@ def _difference_row(one: Difference, names: Mapping[str, str]) -> dict[str, Any]
 
 
 _CHECK = {"rule": "str", "state": "str", **dict.fromkeys(("estimate", "low", "high"), "float64")}
-_CHECK |= {**dict.fromkeys(("further_tasks", "n", "n_clusters"), "Int64"), "reason": "str"}
+_CHECK |= {**dict.fromkeys(("further_tasks", "n", "n_clusters"), "Int64"), "reason": "str", "censored": "str"}
 """Columns of the checks of a gate and their types: a count that is missing is no NaN."""
 
 

@@ -66,8 +66,12 @@ def gate_lines(checks: Sequence[RuleCheck]) -> list[str]:
 
 def measured_text(check: RuleCheck) -> str:
     """Write what a rule was decided on: `0.12 [0.04, 0.27]`, a plain fact, or that there is no number."""
-    number = "no number" if check.estimate is None else f"{check.estimate:.4g}"
-    return f"{number} {_ends(check)}".strip()
+    return f"{_number(check) or 'no number'} {_ends(check)}".strip()
+
+
+def _number(check: RuleCheck) -> str:
+    """Write the estimate; of a censored threshold the bound with its sign; nothing where there is neither."""
+    return check.censored or ("" if check.estimate is None else f"{check.estimate:.4g}")
 
 
 def _ends(check: RuleCheck) -> str:
@@ -81,13 +85,12 @@ def _ends(check: RuleCheck) -> str:
 
 def _row(check: RuleCheck) -> list[str]:
     counts = ["–" if count is None else f"{count:,}" for count in (check.n, check.n_clusters)]
-    number = "n/a" if check.estimate is None else f"{check.estimate:.4g}"
     further = "–" if check.state != "undecided" or check.further_tasks is None else f"{check.further_tasks:,}"
     return [
         _SIGNS[check.state],
         check.rule.text,
         check.state,
-        number,
+        _number(check) or "n/a",
         _ends(check) or "–",
         *counts,
         further,
@@ -96,7 +99,7 @@ def _row(check: RuleCheck) -> list[str]:
 
 
 def _needs(check: RuleCheck, told: Callable[[str], str]) -> str:
-    if check.state == "undecided" and check.estimate is None:
+    if check.state == "undecided" and not _number(check) and check.further_tasks is None:
         return f": {told(check.reason)}"
     if check.state != "undecided" or check.further_tasks is None:
         return ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import combinations
 
 import numpy as np
@@ -166,19 +167,27 @@ def _primary(asked: Sequence[str] | None, cells: Cells, *, has_tests: bool) -> t
     return tuple(axis for axis in cells if axis in wanted) or tuple(cells)
 
 
+def common_calls(judges: Mapping[str, pd.DataFrame]) -> pd.MultiIndex:
+    """Return the keys of the calls that every judge was asked, in the order of the first."""
+    first, *others = (pd.MultiIndex.from_frame(frame[CALL_KEY]) for frame in judges.values())
+    common: pd.MultiIndex = reduce(pd.MultiIndex.intersection, others, first)
+    return common
+
+
 def shared_calls(judges: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the normalised records of the calls that every judge was asked, checking that they mean the same.
 
     Raises:
         CallsError: when there is no such call, or when two judges were asked different things under one name.
     """
+    common = common_calls(judges)
+    if common.empty:
+        raise CallsError(
+            f"{', '.join(judges)} have no call in common: they are on different suites, or were stopped before one "
+            f"that all were asked. Compare runs on the same suite, asked to the end."
+        )
     keyed = {name: frame.set_index(CALL_KEY) for name, frame in judges.items()}
     first, *others = keyed
-    common = keyed[first].index
-    for name in others:
-        common = common.intersection(keyed[name].index)
-    if common.empty:
-        raise CallsError(f"{', '.join(judges)} have no call in common: compare runs on the same suite.")
     meaning = keyed[first].loc[common, CALL_MEANING]
     for name in others:
         if not meaning.equals(keyed[name].loc[common, CALL_MEANING]):

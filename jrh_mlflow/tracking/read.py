@@ -254,14 +254,19 @@ def _find(client: MlflowClient, text: str, uri: str) -> Run:
 
 
 def _completed(client: MlflowClient, prefix: str) -> str:
-    """Find the one run whose id begins so."""
-    runs = _finished_runs(client, "evaluate", list(_experiment_names(client)))
-    ids = [str(run.info.run_id) for run in runs if run.info.run_id.startswith(prefix)]
+    """Find the one run whose id begins so: an evaluation before any other, which is refused by its kind."""
+    experiments = list(_experiment_names(client))
+    ids = _beginning(prefix, _finished_runs(client, "evaluate", experiments))
+    ids = ids or _beginning(prefix, _finished_runs(client, None, experiments))
     if len(ids) == 1:
         return ids[0]
     if ids:
         raise RecipeError(f"{len(ids)} runs begin with {prefix}: {', '.join(ids[:5])}. Give more digits.")
     raise RecipeError(f"No finished evaluation in this store begins with {prefix}. Name the store with --tracking-uri.")
+
+
+def _beginning(prefix: str, runs: Sequence[Run]) -> list[str]:
+    return [str(run.info.run_id) for run in runs if run.info.run_id.startswith(prefix)]
 
 
 def _experiment_names(client: MlflowClient) -> dict[str, str]:
@@ -270,9 +275,9 @@ def _experiment_names(client: MlflowClient) -> dict[str, str]:
 
 
 def _finished_runs(
-    client: MlflowClient, kind: str, experiments: Sequence[str], *, most: int | None = None
+    client: MlflowClient, kind: str | None, experiments: Sequence[str], *, most: int | None = None
 ) -> list[Run]:
-    """Return the finished runs of one kind, newest first: all of them, or the newest `most`."""
+    """Return the finished runs of one kind, or of any, newest first: all of them, or the newest `most`."""
     found = [
         run
         for start in range(0, len(experiments), _EXPERIMENTS_AT_ONCE)
@@ -281,8 +286,8 @@ def _finished_runs(
     return sorted(found, key=lambda run: -(run.info.start_time or 0))[:most]
 
 
-def _runs(client: MlflowClient, kind: str, experiments: Sequence[str]) -> Iterator[Run]:
-    chosen = f"tags.`{keys.TAG_KIND}` = '{kind}' and attributes.status = 'FINISHED'"
+def _runs(client: MlflowClient, kind: str | None, experiments: Sequence[str]) -> Iterator[Run]:
+    chosen = "attributes.status = 'FINISHED'" + (f" and tags.`{keys.TAG_KIND}` = '{kind}'" if kind else "")
     newest = ["attributes.start_time DESC"]
     return paged(
         lambda token: client.search_runs(

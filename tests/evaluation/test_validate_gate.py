@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jrh_mlflow.evaluation import validate_gate
+from jrh_mlflow.evaluation.axis_readings import share_ends
 from jrh_mlflow.evaluation.decision_checks import SimulationSize
-from jrh_mlflow.evaluation.rule_checks import share_ends
 from jrh_mlflow.evaluation.validate_gate import AtTheLimit, check_gate
 from jrh_mlflow.stats.proportions import newcombe, wilson
 

@@ -10,7 +10,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.rules import RuleCheck, State, parse_rule
 from jrh_mlflow.results.gate import Gate, Undecided
 
-COLUMNS = ["rule", "state", "estimate", "low", "high", "further_tasks", "n", "n_clusters", "reason"]
+COLUMNS = ["rule", "state", "estimate", "low", "high", "further_tasks", "n", "n_clusters", "reason", "censored"]
 HOSTILE = "<script>alert(1)</script> [click](http://x) `code` | cell\n# heading \x1b[31m"
 
 
