@@ -70,8 +70,9 @@ def axis_units(
     if axis is None and key in {family.name for family in AXES if family.by_step}:
         steps = [name for name in found if name.startswith(f"{key}/")]
         raise RecipeError(f"Axis {key!r} has a number for each step: name one of {', '.join(steps) or 'them'}. {can}")
-    if key in ACROSS_TESTS and is_pointwise(frame) and not has_levels(frame):
-        raise RecipeError(f"{key!r} is over several tests, so its size cannot be planned: plan one of them. {can}")
+    if key in ACROSS_TESTS:
+        why = "is over several tests of a reliability suite, so its size cannot be planned: plan one of them"
+        raise RecipeError(f"{key!r} {why}. {can}")
     if axis is None:
         raise RecipeError(f"Unknown axis {key!r}.{suggest(key, [*found, *(one.main_key for one in AXES)])} {can}")
     if not _is_share(axis):

@@ -63,6 +63,7 @@ def test_what_is_not_asked_yet_has_the_units_that_will_be() -> None:
         ("target_sensitivity", "name one of target_sensitivity/delta_1"),
         ("target_sensitivity/delta_9", "does not measure"),
         ("natural/accuracy", "does not measure"),
+        ("all/accuracy", "over several tests of a reliability suite"),
     ],
 )
 def test_an_axis_that_cannot_be_planned_is_refused_with_what_can(key: str, words: str) -> None:
