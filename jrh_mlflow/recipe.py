@@ -91,7 +91,7 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
         run = {key: written[key] for key in RunOptions.model_fields if written.get(key) is not None}
         options = RunOptions.checked(run).given
         if written.get("until") is not None:
-            options["stop"] = _until(written["until"])
+            options["stop"] = _until(written["until"], path)
     if criteria is not None and not isinstance(criteria, list):
         raise RecipeError(f"{path}: `criteria` must be a list, as in [allowed, strict], but is {criteria!r}.")
     return Recipe(
@@ -102,12 +102,15 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
     )
 
 
-def _until(written: object) -> Until:
+def _until(written: object, path: Path) -> Until:
     """Read `until`: one rule, or a list of them."""
     rules = [written] if isinstance(written, str) else written
     if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
         raise ValueError(f"`until` must be a rule, as 'dark_current <= 0.1', or a list of rules, but is {written!r}.")
-    return until(rules)
+    try:
+        return until(rules)
+    except RecipeError as error:
+        raise RecipeError(f"{path}, until: {error}") from error
 
 
 def load_generation(path: str | Path, *, validator: Mapping[str, Any] | None = None) -> dict[str, Any]:

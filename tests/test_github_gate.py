@@ -17,7 +17,10 @@ from click.testing import CliRunner
 from junitparser import JUnitXml
 
 import jrh_mlflow as jrh
+from jrh_mlflow.evaluation.gate import read_policy
+from jrh_mlflow.measures.rules import known
 from tests.loopback import LoopbackServer, verdict
+from tests.readings import asked
 from tests.shell import Shell
 
 ROOT = Path(__file__).parent.parent
@@ -176,3 +179,11 @@ def test_a_faultless_judge_passes_the_policy_of_the_recipes(store_uri: str) -> N
     gate = jrh.gate(faultless, policy=ROOT / "recipes" / "gate.yaml", log=False)
     assert gate.passed is True, gate.reason
     assert round(float(gate.checks["high"][0]), 2) == 0.08, "as the comment says of the least limit that can hold"
+
+
+@pytest.mark.parametrize("suite", ["datasheet-paper", "datasheet-short"])
+def test_the_policy_of_the_recipes_fits_every_datasheet_suite(suite: str) -> None:
+    rules = read_policy(ROOT / "recipes" / "gate.yaml").require
+    readings = jrh.measure(asked(jrh.scripted.Oracle(), jrh.load_suite(suite))).estimates
+    for rule in rules:
+        known(rule, readings)

@@ -112,3 +112,10 @@ def test_a_missing_recipe_is_one_clear_line(tmp_path: Path) -> None:
 def test_a_judge_that_cannot_be_found_is_refused(text: str) -> None:
     with pytest.raises(RecipeError):
         judge_from_text(text)
+
+
+def test_a_bad_rule_of_until_is_refused_with_the_file_that_it_stands_in(tmp_path: Path) -> None:
+    path = write(tmp_path, "judge: scripted:Oracle\nuntil: [dark_current == 0.1]\n")
+    with pytest.raises(RecipeError) as refused:
+        load_recipe(path)
+    assert str(refused.value).startswith(f"{path}, until: ")

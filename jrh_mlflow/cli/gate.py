@@ -73,6 +73,7 @@ def gate(
     """
     from jrh_mlflow.evaluation.gate import gate as decide
 
+    _check_different(junit, summary)
     for path in ([] if junit is None else [junit]) + [one for one in summary if not _is_step_summary(one)]:
         _check_output(path, force=force)
     done = decide(run, require, log=not no_log, **options)
@@ -82,6 +83,11 @@ def gate(
         click.echo(f"logged: {done.link}", err=as_json)
     if not done:
         click.get_current_context().exit(_FAILED)
+
+
+def _check_different(junit: Path | None, summaries: tuple[Path, ...]) -> None:
+    if junit is not None and junit.resolve() in [path.resolve() for path in summaries]:
+        raise RecipeError(f"--junit and --summary are the same file, {str(junit)!r}: name two.")
 
 
 def _is_step_summary(path: Path) -> bool:

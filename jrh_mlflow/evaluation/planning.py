@@ -268,7 +268,7 @@ def plan(
         basis=basis,
         available=design.available,
         several=size.several,
-        notes=(*size.notes, *_assumed(basis), *_asked_notes(costs, calls, suite_calls)),
+        notes=(*size.notes, *_assumed(basis, pilots), *asked.notes(costs), *_asked_notes(costs, calls, suite_calls)),
         costs=costs,
     )
 
@@ -316,6 +316,8 @@ class _Pilot:
     suite: Suite | None
     name: str
     model: str | None
+    simulated: bool = False
+    """Answered by a calibration weight, whose seconds tell nothing of a model's."""
 
     def units(self, axis: str) -> AxisUnits:
         labels = None if self.suite is None else self.suite.labels
@@ -348,18 +350,19 @@ def _pilot(source: Any, tracking_uri: str | None) -> _Pilot:
     if isinstance(source, str):
         from jrh_mlflow.tracking.read import load_runs
 
-        (run,) = load_runs([source], tracking_uri=tracking_uri)
-        return _of_run(run.calls, run.suite, run.judge, run.params.get(PARAM_MODEL))
+        (run,) = load_runs([source], tracking_uri=tracking_uri, purpose="pilots of a plan")
+        return _of_run(run.calls, run.suite, run.judge, run.params.get(PARAM_MODEL), run.simulated)
     if hasattr(source, "calls"):
-        return _of_run(source.calls, source.suite, source.judge.label, source.judge.settings.get("model"))
+        judge = source.judge
+        return _of_run(source.calls, source.suite, judge.label, judge.settings.get("model"), judge.simulated)
     if not isinstance(source, Iterable):
         raise RecipeError(f"`pilot` must be an evaluation, a run id or call records, but got {source!r}.")
     return _Pilot(calls=normalise(source), suite=None, name="pilot", model=None)
 
 
-def _of_run(calls: pd.DataFrame, suite: Suite, name: str, model: str | None) -> _Pilot:
+def _of_run(calls: pd.DataFrame, suite: Suite, name: str, model: str | None, simulated: bool) -> _Pilot:
     # A run that `until` stopped has pairs of which one order was asked: its calls tell, too.
-    return _Pilot(calls=normalise(halves_marked(calls)), suite=suite, name=name, model=model)
+    return _Pilot(calls=normalise(halves_marked(calls)), suite=suite, name=name, model=model, simulated=simulated)
 
 
 def _spread(axis: str, pilot: _Pilot | None, stated: Mapping[str, float | None]) -> tuple[Spread, dict[str, str]]:
@@ -596,11 +599,13 @@ def _few(n_clusters: int) -> list[str]:
     return [few] if n_clusters < FEW_CLUSTERS else []
 
 
-def _assumed(basis: Mapping[str, str]) -> list[str]:
+def _assumed(basis: Mapping[str, str], pilots: Sequence[_Pilot]) -> list[str]:
     names = [name for name, source in basis.items() if source == "assumed"]
     if not names:
         return []
-    return [f"Assumed, for want of a pilot that tells: {', '.join(names)}. A pilot, or `rate` and `icc`, say better."]
+    stated = " and ".join(f"`{name}`" for name in names)
+    better = f"State {stated} where you know better." if pilots else f"A pilot tells, or state {stated}."
+    return [f"Assumed, for want of a pilot that tells: {', '.join(names)}. {better}"]
 
 
 def _asked_notes(costs: Sequence[ModelCost], calls: int, suite_calls: int) -> list[str]:
@@ -641,6 +646,15 @@ class _Asking:
             model=name, usd=usd[0], minutes=minutes[0], suite_usd=usd[1], suite_minutes=minutes[1], basis=basis
         )
 
+    def notes(self, costs: Sequence[ModelCost]) -> list[str]:
+        """Say that a simulated pilot tells nothing of minutes."""
+        if not costs or self.pilot is None or not self.pilot.simulated or self.seconds_per_call:
+            return []
+        return [
+            f"The pilot is simulated and tells no seconds: minutes are at {SECONDS_PER_CALL:g} s per call, "
+            f"{SECONDS_PER_LOCAL_CALL:g} s on this machine. `seconds_per_call` says better."
+        ]
+
     def _usd_per_call(self, judge: Judge | None, design: _Design) -> tuple[list[float | None], str]:
         """Return the dollars of a call of the axis and of any call, and where they come from."""
         parts = [] if self.pilot is None else [self.pilot.about(design.axis_items), self.pilot.calls]
@@ -678,7 +692,7 @@ class _Asking:
 
     def _piloted_seconds(self, model: str | None) -> float | None:
         """Return the seconds of the pilot's calls, if they were asked of this model and not taken from the journal."""
-        if self.pilot is None or (model is not None and model != self.pilot.model):
+        if self.pilot is None or self.pilot.simulated or (model is not None and model != self.pilot.model):
             return None
         calls = self.pilot.calls
         return _mean(calls[~calls["cached"].astype(bool)] if "cached" in calls else calls, "latency_s")

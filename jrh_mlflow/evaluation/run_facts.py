@@ -84,12 +84,19 @@ def cost_check(rule: Rule, ends: Ends | None) -> RuleCheck:
 
 
 def known_costs(run: LoggedRun, readings: Mapping[str, Reading]) -> dict[str, Ends | None]:
-    """Return what is known of every cost, count and time of a run: of a sum that lacks some calls the lower end."""
+    """Return what is known of every cost, count and time of a run: of a sum that lacks some calls the lower end.
+
+    Where no model was asked, by a simulated judge or for recorded answers, what is not known is nothing: 0.
+    """
     calls, accuracy = run.calls, readings.get("all/accuracy")
+    if run.simulated or run.recorded:
+        calls = calls.assign(**{column: 0.0 for column in keys.SUMMED.values() if calls[column].isna().all()})
     points = keys.call_points(calls, seconds=0.0)
     if isinstance(accuracy, Estimate):
-        points += keys.price_points(usd_per_accuracy_point(run.cost_usd, accuracy.value))
-    values = {point.key: point.value for point in points if point.key != keys.SECONDS}
+        usd = keys.whole_total(calls, "cost_usd")
+        points += keys.price_points(usd_per_accuracy_point(usd, accuracy.value))
+    values = dict.fromkeys(keys.SUMMED, 0.0) if calls.empty else {}
+    values |= {point.key: point.value for point in points if point.key != keys.SECONDS}
     values |= {key: value for key, value in run.metrics.items() if key.startswith(COSTS)}
     values[keys.UNKNOWN_COSTS] = unknown = keys.unknown_costs(calls)
     if unknown:

@@ -91,7 +91,7 @@ class Gate:
     def shown_notes(self) -> list[str]:
         """What a reader must know first, and that an undecided gate is taken as passed."""
         taken = self.passed is None and self.undecided == "pass"
-        return [*self.notes, *(["Undecided is taken as passed, as the policy says."] if taken else [])]
+        return [*self.notes, *(["Undecided is taken as passed, as asked."] if taken else [])]
 
     def __repr__(self) -> str:
         return f"Gate({self.reason}, {brief_run(self.run_id)})"

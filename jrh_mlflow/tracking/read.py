@@ -59,6 +59,8 @@ class LoggedRun:
     experiment: str
     """Name of the run's experiment."""
     link: str
+    recorded: bool = False
+    """Whether its answers were given before, and not asked for by this run."""
     shares_name: bool = False
     """Whether a run loaded with it has a judge of the same label, so that `judge` has the beginning of the id added."""
 
@@ -311,6 +313,7 @@ def _load(client: MlflowClient, run: Run, uri: str, purpose: str) -> LoggedRun:
         name=str(run.info.run_name),
         judge=shown_name(str(facts["name"]), simulated=simulated, recorded=recorded),
         simulated=simulated,
+        recorded=recorded,
         suite=suite,
         calls=calls,
         params=dict(run.data.params),

@@ -187,6 +187,14 @@ def test_files_of_an_earlier_gate_are_replaced_and_others_are_not(store_uri, run
         assert "notes" not in path.read_text()
 
 
+def test_one_file_is_not_both_junit_and_summary(store_uri, run_id, capsys):
+    files = ("--junit", "gate.xml", "--summary", "gate.md", "--summary", "./gate.xml")
+    done = jrh("gate", run_id, "--require", HOLDS, *files, "--tracking-uri", store_uri, capsys=capsys)
+    assert done.code == 2
+    assert "--junit and --summary are the same file, 'gate.xml'" in done.err
+    assert not Path("gate.xml").exists()
+
+
 def test_the_summary_of_a_github_job_is_appended_to(store_uri, run_id, capsys, monkeypatch, tmp_path):
     summary = tmp_path / uuid4().hex
     summary.write_text("### Of another step")

@@ -17,10 +17,11 @@ from jrh_mlflow.evaluation import further_tasks, judge_calls
 from jrh_mlflow.evaluation.further_tasks import tasks_needed
 from jrh_mlflow.evaluation.judge_calls import JudgeCalls
 from jrh_mlflow.evaluation.rule_checks import check_rules
-from jrh_mlflow.evaluation.run_facts import lost_calls
+from jrh_mlflow.evaluation.run_facts import known_costs, lost_calls
 from jrh_mlflow.measures.rules import parse_rules
 from jrh_mlflow.reports.gate import gate_reason
 from jrh_mlflow.results import measure
+from jrh_mlflow.tracking.read import load_runs
 from tests.evaluation.test_compare import always_no, pointwise_suite
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -219,9 +220,9 @@ def test_costs_counts_and_time_are_facts_of_the_run(runs):
 
 
 def test_a_cost_that_is_not_known_is_undecided_and_a_partial_one_a_lower_end(runs):
-    unknown = jrh.gate(runs["oracle"], ["cost/usd <= 1", "tokens/input <= 5"], log=False)
-    assert unknown.passed is None
-    assert unknown.checks["reason"].tolist() == ["not known of this run"] * 2
+    (run,) = load_runs([runs["flaky"].run_id], tracking_uri=runs["flaky"].tracking_uri)
+    unknown = known_costs(replace(run, calls=run.calls.assign(cost_usd=None), metrics={}), {})
+    assert (unknown["cost/usd"], unknown["cost/usd_per_1k_calls"], unknown["tokens/input"]) == (None, None, None)
     partial = jrh.gate(
         runs["flaky"],
         ["cost/usd <= 1000", "cost/usd <= 0.001", "cost/usd_per_1k_calls <= 9", "cost/unknown_calls <= 0"],
@@ -229,6 +230,22 @@ def test_a_cost_that_is_not_known_is_undecided_and_a_partial_one_a_lower_end(run
     ).checks
     assert partial["state"].tolist() == ["undecided", "fails", "undecided", "fails"]
     assert "some calls" in partial["reason"][0]
+
+
+def test_what_asked_no_model_cost_nothing(runs):
+    rules = ["cost/usd <= 0", "tokens/input <= 0", "cost/usd_per_1k_calls <= 0", "cost/unknown_calls <= 0"]
+    assert states(runs["oracle"], *rules) == ["holds"] * 4
+    (run,) = load_runs([runs["flaky"].run_id], tracking_uri=runs["flaky"].tracking_uri)
+    recorded = replace(run, recorded=True, metrics={})
+    assert known_costs(replace(recorded, calls=run.calls.assign(cost_usd=None)), {})["cost/usd"] == (0, 0)
+    # What the recorded answers once cost is known of some of them: no less than that.
+    assert known_costs(recorded, {})["cost/usd"] == (runs["flaky"].cost_usd, None)
+    assert known_costs(replace(run, calls=run.calls[:0], metrics={}), {})["cost/usd"] == (0, 0)
+
+
+def test_undecided_is_taken_as_asked_also_without_a_policy(runs):
+    gate = jrh.gate(runs["oracle"], "dark_current <= 0.01", undecided="pass", log=False)
+    assert "Undecided is taken as passed, as asked." in gate.shown_notes
 
 
 def test_reliability_runs_are_gated_by_test_and_by_the_mean_over_tests(runs):

@@ -15,6 +15,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.evaluation.planning import suite_calls
 from jrh_mlflow.schema.items import Item
+from jrh_mlflow.tracking.store import Store, first_tags
 
 MODEL = "openai/gpt-4o-mini"
 UNKNOWN = "nobody/knows"
@@ -210,6 +211,23 @@ def test_a_logged_run_is_a_pilot_by_its_id_and_in_hand(store_uri: str, home: Non
     assert in_hand.to_dict() | {"models": []} == by_id.to_dict() | {"models": []}
     assert in_hand.suite == "datasheet-short"
     assert in_hand.basis["rate"] == "pilot"
+    # A calibration weight answers at once, which says nothing of a model.
+    assert by_id.minutes == pytest.approx(by_id.calls * 2 / 32 / 60)
+    assert any("simulated and tells no seconds: minutes are at 2 s per call" in note for note in by_id.notes)
+
+
+def test_a_run_of_another_kind_is_no_pilot(store_uri: str) -> None:
+    other = Store(store_uri, "tests").create_run("other", tags=first_tags("compare", simulated=False))
+    assert "only evaluations can be pilots of a plan" in refusal(width=0.3, pilot=other, tracking_uri=store_uri)
+
+
+def test_only_what_was_assumed_is_said_to_be_stated_better() -> None:
+    size = {"axis": "dark_current", "width": 0.3}
+    bare, stated = jrh.plan(**size), jrh.plan(**size, rate=0.2, icc=0.2)
+    assert any(note.endswith("A pilot tells, or state `rate` and `icc` and `repeat`.") for note in bare.notes)
+    assert any(note.endswith(" repeat. A pilot tells, or state `repeat`.") for note in stated.notes)
+    whole = jrh.plan(**size, rate=0.2, icc=0.2, repeat=0.5)
+    assert not any("Assumed" in note for note in whole.notes)
 
 
 def stopped_pilot(suite: jrh.Suite) -> SimpleNamespace:
