@@ -234,7 +234,8 @@ def stopped_pilot(suite: jrh.Suite) -> SimpleNamespace:
     """Vacuum calls of which each pair was asked in one order only, as `jrh.until` leaves them, seen as a run is."""
     calls = judged(suite, rate=0.4, icc=0.3)
     half = calls[calls["condition"].str.startswith("vacuum") & (calls["order"] == "uv")]
-    return SimpleNamespace(calls=half, suite=suite, judge=SimpleNamespace(label="judge", settings={}))
+    judge = SimpleNamespace(label="judge", settings={}, simulated=False)
+    return SimpleNamespace(calls=half, suite=suite, judge=judge)
 
 
 def test_calls_of_half_asked_pairs_of_a_stopped_pilot_tell_too() -> None:
