@@ -10,7 +10,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.evaluation.planning import suite_calls
 from jrh_mlflow.measures.axis_units import axis_units, every_axis_units
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates
+from jrh_mlflow.stats.proportions import cluster_interval
 
 SUITES = ("datasheet-short", "pointwise-datasheet")
 
@@ -27,20 +27,20 @@ def answered(suite: jrh.Suite, *, seed: int = 0) -> list[dict[str, object]]:
     return records
 
 
+@pytest.mark.parametrize("any_mean", [False, True])
 @pytest.mark.parametrize("name", SUITES)
-def test_the_units_of_every_axis_give_the_datasheets_own_number_and_interval(name: str) -> None:
+def test_the_units_of_every_axis_give_the_datasheets_own_number_and_interval(name: str, any_mean: bool) -> None:
     records = answered(jrh.load_suite(name))
     estimates = jrh.measure(records).estimates
-    found = every_axis_units(normalise(records))
+    found = every_axis_units(normalise(records), any_mean=any_mean)
     assert len(found) > 10
+    assert any(key.startswith("conditional_accuracy/") for key in found) is (any_mean and name == SUITES[0])
     for key, units in found.items():
         reading, known = estimates[key], np.isfinite(units.score)
         if isinstance(reading, jrh.NotEstimable):
             continue
         assert units.score[known].mean() == pytest.approx(reading.value), key
-        interval = cluster_interval(
-            *collapse_replicates(units.score[known], units.presentation[known], units.task[known])
-        )
+        interval = cluster_interval(*units.task_counts)
         assert interval == pytest.approx((reading.cluster_low, reading.cluster_high)), key
         assert int(known.sum()) == reading.n, key
 

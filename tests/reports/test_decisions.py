@@ -17,6 +17,7 @@ from jrh_mlflow.reports.decisions import (
     with_markdown_section,
     with_section,
 )
+from jrh_mlflow.reports.markdown import line_text
 from tests.reports.test_comparison_page import HOSTILE, read
 
 CHECKS = [
@@ -49,6 +50,13 @@ def gate(**changes) -> DecisionSection:
 
 def words(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html))
+
+
+def test_a_number_that_is_only_a_bound_is_shown_as_one() -> None:
+    row = {"rule": "threshold_75 <= 6", "state": "undecided", "estimate": None, "low": 5.0, "high": None}
+    section = gate(rules=decided_rules([{**row, "further_tasks": None, "censored": "> 5"}]))
+    assert "<td>&gt; 5</td>" in section_html(section)
+    assert f"| {line_text('> 5')} | 5.000 |" in "\n".join(section_markdown(section))
 
 
 def test_the_undecided_say_what_would_decide_them_and_the_decided_do_not() -> None:
