@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from contextlib import AsyncExitStack
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def test_a_run_asks_only_what_decides_and_says_so_wherever_it_is_looked_at(suite
     assert run.data.tags["jrh.truncated"] == done.truncated
     assert run.info.status == "FINISHED"
     line, count = done.stopped.lines
-    for text in (run.data.tags["mlflow.note.content"], done._repr_html_().replace("&lt;", "<")):
+    for text in map(unescape, (run.data.tags["mlflow.note.content"], done._repr_html_())):
         assert line in text
         assert count in text
         assert "Truncated" not in text
