@@ -90,7 +90,7 @@ def failure_bounds(counts: FailureCounts, *, level: float = 0.95) -> Interval:
     Example:
         >>> counts = FailureCounts(rows=50, failed=3, failures=100, found=90, passes=400, wrongly=20)
         >>> [round(bound, 3) for bound in failure_bounds(counts)]
-        [0.0, 0.11]
+        [0.0, 0.111]
     """
     return lower_bound(counts, level=level), upper_bound(counts, level=level)
 

@@ -43,9 +43,9 @@ ANCHORED = frozenset(
         "english._MARKS_ONLY",
         "markdown._STRUCTURED",
         "paraphrase._QUESTION",
-        "rules._HEAD",
-        "rules._LINE_START",
-        "rules._TAIL",
+        "rewording._HEAD",
+        "rewording._LINE_START",
+        "rewording._TAIL",
         "mark_layers._PROLOG",
         "leftovers._RULE_LINE",
     }
