@@ -51,7 +51,7 @@ def test_each_part_is_printed_when_it_is_measured_and_says_what_it_is(small: Pat
         "measuring Coder1.5B forced A/B (recorded) on datasheet\n",
         "Does it read?",
         "Graders, simulated",
-        "share a letter",
+        "No letters:",
         "Measured in",
         "viewStateShareKey=jrh&compareRunsMode=CHART",
     ]
