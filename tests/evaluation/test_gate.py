@@ -576,8 +576,10 @@ def test_an_unknown_way_to_take_the_undecided_is_refused(runs):
 
 
 def test_a_truncated_run_is_gated_on_what_it_has_and_says_so(store_uri, tmp_path):
-    def stop(record: object, seen: list[int] = []) -> str | None:  # noqa: B006
-        seen.append(1)
+    seen: list[object] = []
+
+    def stop(record: object) -> str | None:
+        seen.append(record)
         return "enough" if len(seen) > 60 else None
 
     suite = jrh.datasheet_suite(n_tasks=4, depth=1)
