@@ -28,6 +28,7 @@ from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking.feedback_types import check_fit
+from jrh_mlflow.tracking.keys import JUDGE_COST, JUDGE_INPUT_TOKENS, JUDGE_OUTPUT_TOKENS
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
@@ -44,11 +45,7 @@ _SLOT_WORDS = {
     "tie": "tie",
 }
 """Feedback values read as the answer to a pair."""
-_USAGE = (
-    "mlflow.assessment.judgeInputTokens",
-    "mlflow.assessment.judgeOutputTokens",
-    "mlflow.assessment.judgeCost",
-)
+_USAGE = (JUDGE_INPUT_TOKENS, JUDGE_OUTPUT_TOKENS, JUDGE_COST)
 _MEMBERS = "mlflow.ensemble.sub_feedbacks"
 _NOT_JSON = "Failed to parse response from judge model."
 _DATA_KINDS = ("instructions", "builtin", "guidelines")
