@@ -67,6 +67,10 @@ class Cascade:
     unsure: str
     thresholds: tuple[float, ...]
     """Of the two halves, each chosen on the other one; none for a signal without a threshold."""
+    threshold: float | None
+    """Chosen on all units: the one to use. What it is worth is `accuracy`, read with the two above."""
+    replicates: int
+    """Calls of the cheap judge on one unit: 1, or with `replicates` as many as most units were asked."""
     accuracy: Reading
     escalated: Reading
     """Share of the units that go on to the strong judge."""
@@ -117,14 +121,21 @@ def cascade(
         return NotEstimable(reason=f"{first[0]} {what}: there is nothing to read a cascade from")
     part = table.where(rows)
     steps = _Steps.of(part, first, strong, signal)
-    crossed = signal == "confidence"
-    thresholds, escalates = _crossed(steps, max_usd=max_usd, seed=seed) if crossed else ((), steps.doubtful)
-    every = np.ones(len(escalates), dtype=bool)
+    every = np.ones(len(part.item), dtype=bool)
+    thresholds: tuple[float, ...] = ()
+    threshold = None
+    if signal == "confidence":
+        first_half, second_half = halves(part, seed=seed)
+        thresholds = tuple(_best_threshold(steps, half, max_usd=max_usd) for half in (second_half, first_half))
+        threshold = _best_threshold(steps, every, max_usd=max_usd)
+    escalates = steps.escalated(thresholds, seed=seed)
     return Cascade(
         cheap=first,
         strong=strong,
         unsure=signal,
         thresholds=thresholds,
+        threshold=threshold,
+        replicates=_most_replicates(part) if signal == "replicates" else 1,
         accuracy=panel_accuracy(part, steps.answers(escalates)),
         escalated=share(part.units("units with an expected answer", usable=every, left_out={}), escalates),
         usd_per_1k=steps.usd_per_1k(escalates),
@@ -133,6 +144,19 @@ def cascade(
         strong_accuracy=panel_accuracy(part, steps.strong),
         strong_usd_per_1k=part.usd_per_1k([strong]),
     )
+
+
+def cascade_answers(table: VoteTable, found: Cascade, *, seed: int = 0) -> PanelAnswers:
+    """Return what a measured cascade answered to every unit, those without an expected answer included.
+
+    Args:
+        table: The votes it was read from.
+        found: The cascade.
+        seed: Of its halves.
+    """
+    steps = _Steps.of(table, found.cheap, found.strong, found.unsure)
+    escalates = steps.escalated(found.thresholds, seed=seed)
+    return PanelAnswers(answer=steps.answers(escalates), split=escalates)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,6 +201,13 @@ class _Steps:
     def under(self, threshold: float) -> Mask:
         return np.asarray(self.doubtful | ~(self.confidence >= threshold))
 
+    def escalated(self, thresholds: Sequence[float], *, seed: int) -> Mask:
+        """Units that go on to the strong judge, with a threshold for each half of the sources or with none."""
+        if not thresholds:
+            return self.doubtful
+        first, _ = halves(self.table, seed=seed)
+        return np.where(first, self.under(thresholds[0]), self.under(thresholds[1]))
+
     def usd_per_1k(self, escalates: Mask, among: Mask | None = None) -> float | None:
         spent = self.cheap_usd + np.where(escalates, self.strong_usd, 0.0)
         mean = float(spent.mean() if among is None else spent[among].mean())
@@ -201,18 +232,6 @@ def _signal(table: VoteTable, first: tuple[str, ...], unsure: str | None) -> str
     if len(first) != wanted:
         raise RecipeError(f"The signal {unsure!r} needs {wanted} cheap judge(s), but got {list(first)}.")
     return unsure
-
-
-def _crossed(steps: _Steps, *, max_usd: float | None, seed: int) -> tuple[tuple[float, ...], Mask]:
-    """Choose the threshold of each half on the other one."""
-    first, second = halves(steps.table, seed=seed)
-    escalates = np.zeros(len(first), dtype=bool)
-    thresholds = []
-    for learnt, used in ((second, first), (first, second)):
-        threshold = _best_threshold(steps, learnt, max_usd=max_usd)
-        thresholds.append(threshold)
-        escalates[used] = steps.under(threshold)[used]
-    return tuple(thresholds), escalates
 
 
 def _best_threshold(steps: _Steps, learnt: Mask, *, max_usd: float | None) -> float:
@@ -255,6 +274,11 @@ def _groups(table: VoteTable) -> Codes:
 def _repeated(table: VoteTable) -> Mask:
     groups = _groups(table)
     return np.asarray(np.bincount(groups)[groups] > 1)
+
+
+def _most_replicates(table: VoteTable) -> int:
+    """Calls that most items, in one order, were asked; of equally common numbers the smallest."""
+    return int(np.bincount(np.bincount(_groups(table))).argmax())
 
 
 def _waver(table: VoteTable, answer: Codes) -> Mask:

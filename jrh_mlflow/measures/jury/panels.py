@@ -41,7 +41,7 @@ from jrh_mlflow.measures.jury.votes import MISSING, NOT_ASKED, VoteTable, halves
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
 from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import share
-from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN
+from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Scale
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 RULES = ("majority", "weighted", "unanimous")
@@ -93,9 +93,17 @@ class VotingRule:
         n_judges = len(table.judges)
         if self.min_votes is not None and not 1 <= self.min_votes <= n_judges:
             raise RecipeError(f"`1 <= min_votes <= {n_judges}`, the number of judges, must hold: got {self.min_votes}.")
-        if self.ties in ("lowest", "highest", "median") and not (table.pointwise and table.scale.ordered):
-            raise RecipeError(f"Ties {self.ties!r} needs labels with a known order; here: {table.scale.labels}.")
-        if self.ties == "tie" and table.pointwise:
+        self.check_ties(table.scale, pointwise=table.pointwise)
+
+    def check_ties(self, scale: Scale, *, pointwise: bool) -> None:
+        """Refuse a tie rule that does not suit what may be answered.
+
+        Raises:
+            RecipeError: saying which do.
+        """
+        if self.ties in ("lowest", "highest", "median") and not (pointwise and scale.ordered):
+            raise RecipeError(f"Ties {self.ties!r} needs labels with a known order; here: {scale.labels}.")
+        if self.ties == "tie" and pointwise:
             raise RecipeError("Ties 'tie' is for pairs: no label is a tie. Use abstain, lowest, highest or median.")
 
 
@@ -124,20 +132,32 @@ def panel_answer(
     columns = table.columns(panel)
     if rule.vote == "weighted" and weights is None:
         return _cross_fitted(table, panel, rule)
-    cast = table.answer[:, columns]
-    hot = cast[:, :, None] == np.arange(table.abstain + 1)
+    given = None if weights is None else np.array([weights[name] for name in panel], dtype=float)
+    return count_votes(table.answer[:, columns], rule, n_labels=table.abstain, weights=given)
+
+
+def count_votes(cast: Codes, rule: VotingRule, *, n_labels: int, weights: Array | None = None) -> PanelAnswers:
+    """Make one answer of the votes on each unit.
+
+    Args:
+        cast: Codes of the votes, units × judges: a label's place, `n_labels` for an abstention, -1 for no vote.
+        rule: How they vote.
+        n_labels: What may be answered, abstaining apart.
+        weights: Of the judges, for rule `weighted`.
+    """
+    hot = cast[:, :, None] == np.arange(n_labels + 1)
     counts = hot.sum(axis=1).astype(np.intp)
     if weights is None or rule.vote != "weighted":
         tallies = counts.astype(float)
     else:
-        tallies = np.einsum("ujc,j->uc", hot, np.array([weights[name] for name in panel], dtype=float))
+        tallies = np.einsum("ujc,j->uc", hot, weights)
     # Sums of weights that are equal on paper must count as equal whatever the last bit says.
     top = (tallies >= tallies.max(axis=1, keepdims=True) - 1e-9) & (counts > 0)
     split = np.asarray((counts > 0).sum(axis=1) > 1) if rule.vote == "unanimous" else np.asarray(top.sum(axis=1) > 1)
     answer = top.argmax(axis=1).astype(np.intp)
     ties = "abstain" if rule.vote == "unanimous" else rule.ties
-    answer[split] = _broken(cast[split], top[split], ties, n_labels=table.abstain)
-    lost = counts.sum(axis=1) < rule.quorum(len(panel))
+    answer[split] = _broken(cast[split], top[split], ties, n_labels=n_labels)
+    lost = counts.sum(axis=1) < rule.quorum(cast.shape[1])
     answer[lost] = MISSING
     return PanelAnswers(answer=answer, split=split & ~lost)
 
