@@ -43,6 +43,7 @@ from jrh_mlflow.tracking.judged_traces import (
     shown_fields,
     with_outputs,
 )
+from jrh_mlflow.tracking.mlflow_internals import remembered_traces
 from jrh_mlflow.tracking.store import Store, active_uri, keep_failed, open_run, publish
 from jrh_mlflow.tracking.view import trace_link
 
@@ -334,7 +335,7 @@ def _refuse_silent(judge: Judge, verdicts: Sequence[Verdict]) -> None:
 
 def _knows(judge: Judge, one: LabelledTrace) -> bool:
     """Whether a judge has learned from a trace before: by its id in a memory, or by its words in the instructions."""
-    if one.id in (getattr(judge, "_episodic_trace_ids", None) or ()):
+    if one.id in remembered_traces(judge):
         return True
     text = longest_text(shown_fields(one.trace)[1])
     return len(text) >= _QUOTED and text in str(judge.instructions)

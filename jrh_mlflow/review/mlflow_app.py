@@ -62,14 +62,14 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 def create_app() -> ASGIApp:
     """Return MLflow's application with the review beside it."""
-    from jrh_mlflow.tracking.mlflow_server import mlflow_application, static_prefix
+    from jrh_mlflow.tracking.mlflow_internals import server_application, static_prefix
 
     token = server_token()
     hosts = [host.strip() for host in os.environ.get("JRH_REVIEW_HOSTS", "").split(",") if host.strip()]
     prefix = static_prefix() + PREFIX
     if multiprocessing.current_process().name in ("MainProcess", "SpawnProcess-1"):
         print(_links(prefix, token), file=sys.stderr, flush=True)
-    return Beside(mlflow_application(), Guard(_pages(), token=token, hosts=hosts), prefix=prefix)
+    return Beside(server_application(), Guard(_pages(), token=token, hosts=hosts), prefix=prefix)
 
 
 def _links(prefix: str, token: str) -> str:
@@ -109,7 +109,7 @@ async def _to_review(request: Request) -> Response:
 
 def _own_address(request: Request) -> str:
     """Return the address of the server itself: its own API is the one way to a store and its artifacts that holds."""
-    from jrh_mlflow.tracking.mlflow_server import static_prefix
+    from jrh_mlflow.tracking.mlflow_internals import static_prefix
 
     server = request.scope.get("server")
     if not server or server[1] is None:

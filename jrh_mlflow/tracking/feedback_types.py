@@ -15,6 +15,7 @@ from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Item
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.suites.suite import Suite
+from jrh_mlflow.tracking import mlflow_internals
 
 Reader = Callable[[object, Presentation], object]
 """Turns a feedback value into an answer to a presentation."""
@@ -101,7 +102,7 @@ def possible_values(scorer: Any) -> tuple[object, ...] | None:
 
 def _returned_type(scorer: Any) -> Any:
     """Return what a scorer that is code says that it returns; None where it does not say: an int may be the slot."""
-    function = inspect.unwrap(getattr(scorer, "_original_func", None) or type(scorer).__call__)
+    function = inspect.unwrap(mlflow_internals.decorated_function(scorer) or type(scorer).__call__)
     if scorer.kind.value not in ("decorator", "class") or not isinstance(function, FunctionType):
         return None
     told = SimpleNamespace(__annotations__={"return": function.__annotations__.get("return")})

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, check_known, suggest
+from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.store import mlflow_errors, reading_client, reason
 
 OPTIMIZERS = {"simba": "SIMBAAlignmentOptimizer", "gepa": "GEPAAlignmentOptimizer", "memalign": "MemAlignOptimizer"}
@@ -80,7 +81,7 @@ def check_registrable(judge: Any, *, experiment: str, uri: str) -> None:
     from mlflow.genai.scorers import list_scorers
 
     try:
-        judge._check_can_be_registered()
+        mlflow_internals.demand_registrable(judge)
         # What MLflow keeps of a judge; one of a class of one's own cannot be written down.
         judge.model_dump()
     except MlflowException as error:

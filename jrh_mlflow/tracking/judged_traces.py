@@ -18,6 +18,7 @@ from jrh_mlflow.judges.parsing import Unread, read_answer
 from jrh_mlflow.measures.alignment import Order, Verdict
 from jrh_mlflow.schema.label_words import label_key, label_number, label_text, number_text
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Presentation
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.assessments import HUMAN, _same, expectations_of, read_assessments
 from jrh_mlflow.tracking.feedback_types import asked_values, possible_values
 from jrh_mlflow.tracking.scorers import answer_for, ask_scorer
@@ -159,9 +160,8 @@ def _content(trace: Trace) -> str:
 
 def shown_fields(trace: Trace) -> tuple[Any, Any]:
     """Return inputs and outputs of a trace, as MLflow's judges are given them."""
-    from mlflow.genai.utils.trace_utils import extract_inputs_from_trace, extract_outputs_from_trace
-
-    return extract_inputs_from_trace(trace), extract_outputs_from_trace(trace)
+    root = next((span for span in trace.data.spans if span.parent_id is None), None)
+    return (None, None) if root is None else (root.inputs, root.outputs)
 
 
 def possible_answers(judge: Any, labels: Iterable[str], scale: LabelScale) -> tuple[str, ...]:
@@ -195,13 +195,12 @@ def with_outputs(trace: Trace, outputs: object) -> Trace:
     """Return a trace whose root span has other outputs."""
     from mlflow.entities import Span, TraceData
     from mlflow.entities import Trace as NewTrace
-    from mlflow.tracing.constant import SpanAttributeKey
 
     def changed(span: Span) -> Span:
         if span.parent_id is not None:
             return span
         whole = span.to_dict()
-        said = {SpanAttributeKey.OUTPUTS: json.dumps(outputs, ensure_ascii=False, default=str)}
+        said = {keys.SPAN_OUTPUTS: json.dumps(outputs, ensure_ascii=False, default=str)}
         return Span.from_dict({**whole, "attributes": {**whole["attributes"], **said}})
 
     spans = [changed(span) for span in trace.data.spans]

@@ -78,6 +78,12 @@ VIEW = "jrh"
 TAG_VIEW = f"mlflow.sharedViewState.{VIEW}"
 """Of an experiment: the saved view of its runs page that links name by `VIEW`."""
 
+SPAN_TRACE = "mlflow.traceRequestId"
+SPAN_KIND = "mlflow.spanType"
+SPAN_INPUTS = "mlflow.spanInputs"
+SPAN_OUTPUTS = "mlflow.spanOutputs"
+"""Attributes of a span, as MLflow's reference of the mapping from OpenTelemetry has them."""
+
 TAG_TRACES = "jrh.traces"
 """How many calls or items are traces of the run, of how many."""
 

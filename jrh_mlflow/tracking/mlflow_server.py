@@ -1,4 +1,4 @@
-"""MLflow's own server: a store in a folder, the process that shows it, and its web application for pages beside it."""
+"""MLflow's own server: a store in a folder, and the process that shows it."""
 
 from __future__ import annotations
 
@@ -163,17 +163,3 @@ def _maybe_copy(store: str | None, *, copy: bool) -> Iterator[str | None]:
         return
     with tempfile.TemporaryDirectory(prefix="jrh-ui-") as folder:
         yield str(shutil.copytree(store, Path(folder) / "store"))
-
-
-def mlflow_application() -> Any:
-    """Return the ASGI application that `mlflow server` itself runs."""
-    from mlflow.server.fastapi_app import app
-
-    return app
-
-
-def static_prefix() -> str:
-    """Return the path that `mlflow server --static-prefix` puts before all others, or an empty text."""
-    from mlflow.server.handlers import STATIC_PREFIX_ENV_VAR
-
-    return os.environ.get(STATIC_PREFIX_ENV_VAR, "").rstrip("/")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError, TrackingError
 from jrh_mlflow.schema.label_words import label_number, label_text
+from jrh_mlflow.tracking.judge_registry import active_store
 from jrh_mlflow.tracking.store import active_uri, mlflow_errors, paged
 from jrh_mlflow.tracking.view import queue_link, shown_uri
 
@@ -67,20 +68,19 @@ def queue_disagreements(
         RecipeError: when a queue of that name asks something else.
         TrackingError: when the store has no review queues, or cannot be reached.
     """
-    from mlflow.tracing.client import TracingClient
-
     uri = tracking_uri or active_uri()
     added = already = 0
     links = []
-    with _queue_errors(uri, queue):
-        store = TracingClient(uri).store
+    with _queue_errors(uri, queue), active_store(uri):
+        from mlflow.genai.review_queues import add_items_to_review_queue
+
         for experiment in dict.fromkeys(experiments.values()):
             traces = [trace for trace, of in experiments.items() if of == experiment]
-            found = _queue(store, experiment, queue, _question(store, experiment, name, list(labels)))
-            before = _held(store, found.queue_id)
+            found = _queue(experiment, queue, _question(experiment, name, list(labels)))
+            before = _held(found.queue_id)
             new = [trace for trace in traces if trace not in before]
             for start in range(0, len(new), _AT_ONCE):
-                store.add_items_to_review_queue(found.queue_id, item_ids=new[start : start + _AT_ONCE])
+                add_items_to_review_queue(found.queue_id, item_ids=new[start : start + _AT_ONCE])
             added, already = added + len(new), already + len(traces) - len(new)
             links.append(queue_link(uri, experiment))
     return QueuedTraces(queue=queue, added=added, already=already, links=tuple(links))
@@ -108,16 +108,19 @@ def _queue_errors(uri: str, queue: str) -> Iterator[None]:
         raise none from error
 
 
-def _question(store: Any, experiment: str, name: str, labels: Sequence[object]) -> LabelSchema:
+def _question(experiment: str, name: str, labels: Sequence[object]) -> LabelSchema:
     """Return the question of a name, whatever its capitals; made where the experiment has none."""
+    from mlflow.genai.label_schemas import create_label_schema, list_label_schemas
 
     def page(token: str | None) -> Any:
-        return store.list_label_schemas(experiment, page_token=token)
+        return list_label_schemas(experiment, page_token=token)
 
     found = [one for one in paged(page) if one.name.strip().casefold() == name.strip().casefold()]
     if found:
         return found[0]
-    return store.create_label_schema(experiment, name=name, type="feedback", input=_input(labels), enable_comment=True)
+    return create_label_schema(
+        name, type="feedback", input=_input(labels), enable_comment=True, experiment_id=experiment
+    )
 
 
 def _input(labels: Sequence[object]) -> Any:
@@ -135,24 +138,28 @@ def _input(labels: Sequence[object]) -> Any:
     return InputText()
 
 
-def _queue(store: Any, experiment: str, name: str, question: LabelSchema) -> ReviewQueue:
+def _queue(experiment: str, name: str, question: LabelSchema) -> ReviewQueue:
     """Return the queue of a name, which must ask the question; made where there is none."""
     from mlflow.exceptions import MlflowException
+    from mlflow.genai.review_queues import create_review_queue, get_review_queue
 
     try:
-        found = store.get_review_queue_by_name(experiment, name=name)
+        found = get_review_queue(name=name, experiment_id=experiment)
     except MlflowException as error:
         if error.error_code not in _NOT_THERE:
             raise
-        return store.create_review_queue(experiment, name=name, queue_type="custom", schema_ids=[question.schema_id])
+        questions = [question.schema_id]
+        return create_review_queue(name, queue_type="custom", schema_ids=questions, experiment_id=experiment)
     # The queue of one user asks every question of the experiment.
     if str(found.queue_type) == "custom" and question.schema_id not in found.schema_ids:
         raise RecipeError(f"The review queue {name!r} does not ask {question.name!r}. Name another queue.")
     return found
 
 
-def _held(store: Any, queue_id: str) -> set[str]:
+def _held(queue_id: str) -> set[str]:
+    from mlflow.genai.review_queues import list_review_queue_items
+
     def page(token: str | None) -> Any:
-        return store.list_review_queue_items(queue_id, max_results=_AT_ONCE, page_token=token)
+        return list_review_queue_items(queue_id, max_results=_AT_ONCE, page_token=token)
 
     return {str(item.item_id) for item in paged(page)}

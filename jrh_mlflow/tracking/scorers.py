@@ -27,6 +27,7 @@ from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
+from jrh_mlflow.tracking import keys, mlflow_internals
 from jrh_mlflow.tracking.feedback_types import check_fit
 from jrh_mlflow.tracking.keys import JUDGE_COST, JUDGE_INPUT_TOKENS, JUDGE_OUTPUT_TOKENS
 
@@ -47,7 +48,6 @@ _SLOT_WORDS = {
 """Feedback values read as the answer to a pair."""
 _USAGE = (JUDGE_INPUT_TOKENS, JUDGE_OUTPUT_TOKENS, JUDGE_COST)
 _MEMBERS = "mlflow.ensemble.sub_feedbacks"
-_NOT_JSON = "Failed to parse response from judge model."
 _DATA_KINDS = ("instructions", "builtin", "guidelines")
 """Kinds of scorers that are data throughout, so that a hash tells two of them apart."""
 _SAMPLING = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "reasoning_effort")
@@ -62,13 +62,12 @@ def is_mlflow_judge(judge: object) -> bool:
 
     Never imports MLflow: there is no scorer before MLflow's own module has been imported.
     """
-    if "mlflow.genai.scorers.base" not in sys.modules:
+    scorer_class = getattr(sys.modules.get("mlflow.genai.scorers"), "Scorer", None)
+    if scorer_class is None:
         return False
     if isinstance(judge, list | tuple):
         return bool(judge) and all(map(is_mlflow_judge, judge))
-    return any(
-        base.__name__ == "Scorer" and base.__module__ == "mlflow.genai.scorers.base" for base in type(judge).__mro__
-    )
+    return isinstance(judge, scorer_class)
 
 
 def from_mlflow(
@@ -190,7 +189,7 @@ def ask_scorer(
     except Exception as error:
         text = str(error)
         safe = blank_secrets(text, _secrets(scorer))
-        if text.startswith(_NOT_JSON):
+        if text.startswith(mlflow_internals.NO_JSON):
             # The model did answer, only not in the form MLflow asked for: not a failed call.
             given = Answer(safe)
         elif safe != text:
@@ -246,7 +245,7 @@ class MlflowJudge(CallableJudge):
 
     def lacks(self) -> str | None:
         """Name the key that MLflow itself would ask for on every call: it does so for `openai:/…` models."""
-        models = [_model(one) for one in _members(self.panel.scorers) if not getattr(one, "_extra_headers", None)]
+        models = [_model(one) for one in _members(self.panel.scorers) if not mlflow_internals.extra_headers(one)]
         asked = next((model for model in models if model and model.startswith("openai:/")), None)
         return f"{asked} needs a key: set OPENAI_API_KEY." if asked and not os.environ.get("OPENAI_API_KEY") else None
 
@@ -275,7 +274,7 @@ class MlflowJudge(CallableJudge):
         scorers = self.panel.scorers
         if self.panel.parts or any(one.kind.value not in _DATA_KINDS for one in scorers):
             return None
-        routes = [(getattr(one, "_base_url", None), getattr(one, "_extra_headers", None)) for one in scorers]
+        routes = [(mlflow_internals.base_url(one), mlflow_internals.extra_headers(one)) for one in scorers]
         known = [one.model_dump() for one in scorers]
         whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion)
         return hashlib.sha256(repr(whole).encode()).hexdigest()
@@ -284,7 +283,7 @@ class MlflowJudge(CallableJudge):
 def _members(scorers: Iterable[Any]) -> Iterator[Any]:
     """Yield the scorers that do the work, looking inside MLflow's ensembles."""
     for scorer in scorers:
-        inside = getattr(scorer, "_scorers", ())
+        inside = mlflow_internals.ensemble_members(scorer)
         yield from _members(inside) if inside else (scorer,)
 
 
@@ -292,9 +291,7 @@ def _model(scorer: Any) -> str | None:
     """Return the model a scorer asks, MLflow's default where it names none; None for code."""
     if not hasattr(scorer, "model"):
         return None
-    from mlflow.genai.judges.utils import get_default_model
-
-    return str(scorer.model or get_default_model())
+    return str(scorer.model or mlflow_internals.default_model())
 
 
 def _instructions(scorers: Iterable[Any]) -> str:
@@ -332,7 +329,7 @@ def scorer_fields(scorer: Any, shown: Presentation, parts: Mapping[str, Part]) -
 
 def _needs(scorer: Any) -> set[str]:
     """Return the fields a scorer cannot do without: template variables, or parameters without a default."""
-    if members := getattr(scorer, "_scorers", ()):
+    if members := mlflow_internals.ensemble_members(scorer):
         return set().union(*map(_needs, members))
     variables = getattr(scorer, "template_variables", None)
     if variables is not None:
@@ -409,13 +406,12 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _span(trace_id: bytes, index: int, *, name: str, kind: str, inputs: object, outputs: object) -> Span:
     from mlflow.entities import Span
-    from mlflow.tracing.constant import SpanAttributeKey
 
     attributes = {
-        SpanAttributeKey.REQUEST_ID: f"tr-{trace_id.hex()}",
-        SpanAttributeKey.SPAN_TYPE: kind,
-        SpanAttributeKey.INPUTS: inputs,
-        SpanAttributeKey.OUTPUTS: outputs,
+        keys.SPAN_TRACE: f"tr-{trace_id.hex()}",
+        keys.SPAN_KIND: kind,
+        keys.SPAN_INPUTS: inputs,
+        keys.SPAN_OUTPUTS: outputs,
     }
     return Span.from_dict(
         {
@@ -542,8 +538,8 @@ def _amount(value: object) -> float | None:
 
 def _secrets(scorer: Any) -> list[str]:
     """Environment keys, header values and credentials of the base URL: a service or an error may have echoed them."""
-    headers = getattr(scorer, "_extra_headers", None) or getattr(scorer, "extra_headers", None) or {}
-    url = urlsplit(getattr(scorer, "_base_url", None) or "")
+    headers = mlflow_internals.extra_headers(scorer) or getattr(scorer, "extra_headers", None) or {}
+    url = urlsplit(mlflow_internals.base_url(scorer) or "")
     found = environment_secrets()
     found += [word for value in headers.values() for word in value.split()]
     return found + [part for part in (url.username, url.password, url.query) if part]

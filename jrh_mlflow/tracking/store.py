@@ -26,6 +26,7 @@ from jrh_mlflow.engine.journal.spool import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
 from jrh_mlflow.reports.markdown import plain, shortened
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.view import ViewLinks, context_tags, missing_tags, server_address, shown_uri, view_links
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _settings() -> Iterator[None]:
     ours = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
     os.environ.update(ours)
     # MLflow prints the whole traceback of a database that is full or locked, and then raises it for us to say.
-    database, silence = logging.getLogger("mlflow.store.db.utils"), logging.Filter("nothing")
+    database, silence = logging.getLogger(DATABASE_LOGGER), logging.Filter("nothing")
     database.addFilter(silence)
     try:
         with _only_warnings():

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
@@ -29,7 +30,7 @@ from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
 from jrh_mlflow.schema.items import DELTA_0, DELTA_0_SAME, FILLER, USABLE, VACUUM, CallRecord, Item, Order
 from jrh_mlflow.schema.presentation import Message, part_text
 from jrh_mlflow.text import blank_secrets, clean_text
-from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking import keys, mlflow_internals
 from jrh_mlflow.tracking.outbox import JudgeFacts, Measured
 from jrh_mlflow.tracking.store import Store, paged
 
@@ -313,12 +314,10 @@ def why_no_spans(store: Store) -> str:
 
 
 def _takes_spans(store: Store) -> bool:
-    from mlflow.tracing.client import TracingClient
-
     if store.uri.startswith("databricks"):
         return False  # spans go to a Unity Catalog table there, not to an experiment
     try:
-        TracingClient(store.uri).log_spans(store.experiment_id, [])
+        mlflow_internals.log_spans([], experiment_id=store.experiment_id, uri=store.uri)
     except NotImplementedError:
         return False
     return True
@@ -458,16 +457,16 @@ def write_traces(store: Store, run_id: str, drafts: Iterable[TraceDraft], *, kep
     Raises:
         TrackingError: when it does not hold every one; `kept` says what is safe all the same, and what to do.
     """
-    from mlflow.tracing.client import TracingClient
-
-    client, run, secrets = TracingClient(store.uri), store.client.get_run(run_id), known_secrets()
+    run, secrets = store.client.get_run(run_id), known_secrets()
+    start = partial(mlflow_internals.start_trace, uri=store.uri)
     promised: dict[str, int] = {}
     with ThreadPoolExecutor(1 if store.uri.startswith("sqlite") else _THREADS, thread_name_prefix="jrh-traces") as pool:
         for batch in _batches(_safe(draft, secrets) for draft in drafts):
             infos = [_info(draft, run) for draft in batch]
             # The trace before its span: the other way round takes MLflow twice as long.
-            list(pool.map(client.start_trace, infos))
-            client.log_spans(run.info.experiment_id, [_span(draft, run) for draft in batch])
+            list(pool.map(start, infos))
+            spans = [_span(draft, run) for draft in batch]
+            mlflow_internals.log_spans(spans, experiment_id=run.info.experiment_id, uri=store.uri)
             promised |= {info.trace_id: len(info.assessments) for info in infos}
     stored = _stored(store, run)
     whole = sum(stored.get(trace_id, -1) >= n_assessments for trace_id, n_assessments in promised.items())
@@ -565,10 +564,10 @@ def _span(draft: TraceDraft, run: Run) -> Span:
 
     digest = digest_of(str(run.info.run_id), *draft.name)
     attributes = {
-        "mlflow.traceRequestId": _trace_id(digest),
-        "mlflow.spanType": "EVALUATOR",
-        "mlflow.spanInputs": draft.inputs,
-        "mlflow.spanOutputs": draft.outputs,
+        keys.SPAN_TRACE: _trace_id(digest),
+        keys.SPAN_KIND: "EVALUATOR",
+        keys.SPAN_INPUTS: draft.inputs,
+        keys.SPAN_OUTPUTS: draft.outputs,
         **draft.attributes,
     }
     start_ns = _start_ms(draft, run) * 1_000_000

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking import keys, mlflow_internals
 from jrh_mlflow.tracking.mlflow_server import DATABASE
 
 VERSION = 3
@@ -254,9 +254,7 @@ def context_tags() -> dict[str, str]:
 
     Of a command line only the command is told, never its arguments.
     """
-    from mlflow.tracking.context.registry import resolve_tags
-
-    tags = {str(key): str(value) for key, value in resolve_tags().items()}
+    tags = mlflow_internals.context_tags()
     if (command := _command()) is None:
         return tags
     ours = {key: value for key, value in tags.items() if not key.startswith(keys.TAG_SOURCE_GIT)}

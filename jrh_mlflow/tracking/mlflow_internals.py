@@ -1,0 +1,99 @@
+"""What nothing public of MLflow's does: each use of a private name is one function here, and stands nowhere else.
+
+Tried with mlflow 3.5.0, 3.17.2 and 3.18.0 (`make test-mlflow`). Where a version has no such thing, the function says
+what a user of that version has: no members, no headers, nothing remembered.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlflow.entities import Span, TraceInfo
+
+DATABASE_LOGGER = "mlflow.store.db.utils"
+"""Logger that prints the traceback of a full or locked database before it is raised: named after a private module."""
+NO_JSON = "Failed to parse response from judge model."
+"""How MLflow's error begins when a model did answer, only not in the form that was asked for: it has no class."""
+
+
+def ensemble_members(scorer: Any) -> Sequence[Any]:
+    """Return the scorers inside an ensemble; `model_dump` has them for MLflow's own ways of voting only."""
+    return tuple(getattr(scorer, "_scorers", ()))
+
+
+def base_url(scorer: Any) -> str | None:
+    """Return the endpoint a judge was given: two judges that differ in it are not the same, and it may hold a key."""
+    return getattr(scorer, "_base_url", None)
+
+
+def extra_headers(scorer: Any) -> Mapping[str, str] | None:
+    """Return the headers a judge was given: they may hold its key, which must not be shown."""
+    return getattr(scorer, "_extra_headers", None)
+
+
+def decorated_function(scorer: Any) -> Callable[..., Any] | None:
+    """Return the function under `@scorer`: its annotation says what is returned."""
+    return getattr(scorer, "_original_func", None)
+
+
+def demand_registrable(scorer: Any) -> None:
+    """Refuse what `register` would refuse: that is known before an alignment is paid for.
+
+    Raises:
+        MlflowException: saying why.
+    """
+    scorer._check_can_be_registered()
+
+
+def remembered_traces(judge: Any) -> frozenset[str]:
+    """Return the ids of the traces that a judge with a memory has learned from."""
+    return frozenset(getattr(judge, "_episodic_trace_ids", None) or ())
+
+
+def default_model() -> str:
+    """Return the model of a judge that names none."""
+    from mlflow.genai.judges.utils import get_default_model
+
+    return str(get_default_model())
+
+
+def start_trace(info: TraceInfo, *, uri: str) -> None:
+    """Write a trace with an id, a time and assessments of its own; the public ways make all three themselves."""
+    from mlflow.tracing.client import TracingClient
+
+    TracingClient(uri).start_trace(info)
+
+
+def log_spans(spans: Sequence[Span], *, experiment_id: str, uri: str) -> None:
+    """Write finished spans of many traces by one request.
+
+    Raises:
+        NotImplementedError: when the store takes no spans.
+    """
+    from mlflow.tracing.client import TracingClient
+
+    TracingClient(uri).log_spans(experiment_id, list(spans))
+
+
+def context_tags() -> dict[str, str]:
+    """Return what `mlflow.start_run` writes of user, source and commit; a run made by the client has none of it."""
+    from mlflow.tracking.context.registry import resolve_tags
+
+    return {str(key): str(value) for key, value in resolve_tags().items()}
+
+
+def server_application() -> Any:
+    """Return the ASGI application that `mlflow server` runs, for pages beside its own."""
+    from mlflow.server.fastapi_app import app
+
+    return app
+
+
+def static_prefix() -> str:
+    """Return the path that `mlflow server --static-prefix` puts before all others, or an empty text."""
+    from mlflow.server.handlers import STATIC_PREFIX_ENV_VAR
+
+    return os.environ.get(STATIC_PREFIX_ENV_VAR, "").rstrip("/")
