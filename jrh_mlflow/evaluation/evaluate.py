@@ -677,7 +677,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         artifacts={
             keys.CALLS_FILE: measured.calls,
             keys.PROMPT_FILE: judge.prompt,
-            keys.JUDGE_FILE: described,
+            keys.JUDGE_FILE: {**described, "fingerprint": judge.fingerprint, "definition": judge.definition},
             keys.DATASHEET_JSON: {
                 "judge": judge.label,
                 "suite_sha256": suite.sha256,
@@ -705,6 +705,8 @@ def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dic
     tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags, **_reading_tags(sheet), **table_tags(keys.AXES_TABLE)}
     if measured.judge.recorded:
         tags[keys.TAG_RECORDED] = "true"
+    if measured.judge.fingerprint:
+        tags[keys.TAG_FINGERPRINT] = measured.judge.fingerprint
     if generated := measured.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
     if metric := measured.run.get("metric"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.models.prices import Overrides, Price, price_of
@@ -27,6 +29,8 @@ APART = (
 """For a judge that grades one response, on a suite of pairs."""
 PAIRED = 'Pairs are in suite="datasheet"; a judge of single responses gives the answers that the suite asks for.'
 """For a judge that compares two, on a suite of single responses."""
+DEFINITION_FORMAT = 1
+"""Of `Judge.definition`: raised when an older version could not make the judge again."""
 
 
 class Judge(ABC):
@@ -62,6 +66,21 @@ class Judge(ABC):
     def fingerprint(self) -> str | None:
         """Identify the configuration, or None when two different judges could look the same."""
         return None
+
+    def definition(self) -> dict[str, Any] | None:
+        """Return plain JSON, without keys, of which `judge_from` makes this judge again; None where code takes part."""
+        return None
+
+    def defined_by(self, **facts: object) -> dict[str, Any]:
+        """Return these facts as a definition: copied, so that nothing that is changed later changes it."""
+        common = {
+            "format": DEFINITION_FORMAT,
+            "kind": self.kind,
+            "name": self.name,
+            "tie_criterion": asdict(self.tie_criterion),
+        }
+        plain: dict[str, Any] = json.loads(json.dumps({**common, **facts}, allow_nan=False))
+        return plain
 
     def price(self, overrides: Overrides | None) -> Price | None:
         """Return the price of its tokens, or None when it is unknown or not a matter of tokens."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from typing import Any
 
 from jrh_mlflow.judges._base import AnsweringJudge
 from jrh_mlflow.schema.items import Call
@@ -37,6 +38,16 @@ class Scripted(AnsweringJudge):
     def fingerprint(self) -> str | None:
         """Identify by name and settings."""
         return hashlib.sha256(repr(sorted(self.settings().items())).encode()).hexdigest()
+
+    def definition(self) -> dict[str, Any] | None:
+        """Class and arguments; None for a class of somebody's own, which is code."""
+        if not type(self).__module__.startswith(f"{__package__}."):
+            return None
+        return self.defined_by(**{"class": type(self).__name__, "arguments": self.arguments()})
+
+    def arguments(self) -> dict[str, Any]:
+        """What the class was called with, as plain JSON."""
+        return {}
 
 
 class Looking(Scripted):

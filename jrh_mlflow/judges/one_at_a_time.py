@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges._base import Judge, ModelJudge
 from jrh_mlflow.judges._scripted import Scripted
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE
 from jrh_mlflow.models.prices import Overrides, Price
+from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import LEVEL_LADDERS, Call, CallRecord, Item
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.suites.datasheet import QUESTIONS
@@ -143,6 +144,21 @@ class PointwiseJudge(Judge):
         whole: tuple[object, ...] = ("jrh-pointwise-1", inner, self.answers, self._question, self.tie_criterion)
         whole += ("given",) if self._is_given else ()
         return None if inner is None else hashlib.sha256(repr(whole).encode()).hexdigest()
+
+    def definition(self) -> dict[str, Any] | None:
+        """The inner judge's, with the grades; None where the inner judge has none."""
+        inner = self.inner.definition()
+        if inner is None:
+            return None
+        return self.defined_by(inner=inner, answers=self.answers, given=self._is_given, question=self._question)
+
+    @classmethod
+    def from_definition(cls, inner: Judge, definition: Mapping[str, Any]) -> PointwiseJudge:
+        """Make the judge again that a definition is of, with the question and the grades it had then."""
+        judge = cls(inner, answers=definition["answers"])
+        judge.name, judge.tie_criterion = definition["name"], Criterion(**definition["tie_criterion"])
+        judge._is_given, judge._question = definition["given"], definition["question"]
+        return judge
 
     def price(self, overrides: Overrides | None) -> Price | None:
         """The inner judge's."""

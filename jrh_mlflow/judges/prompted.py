@@ -42,6 +42,10 @@ _OWN_ARGUMENTS = {
     **{"messages": "prompt", "response_format": "structured", "base_url": "api_base"},
 }
 _REFUSED = ("stream", "n")
+_SAMPLING = (
+    *("temperature", "max_tokens", "reasoning_effort", "seed", "extra", "structured", "answer_style", "logprobs"),
+)
+"""Arguments that are attributes of the same name."""
 _SECRET_WORDS = frozenset(
     ("apikey", "secret", "pass", "password", "passwd", "authorization", "auth", "bearer", "credential", "cookie")
 )
@@ -120,13 +124,17 @@ class PromptedJudge(ModelJudge):
             }
         )
         self.model, self._name, self._shown = canonical(model), name, shown_name(model)
-        self.template = rendering.load_template(prompt)
+        self.template, self.texts = rendering.load_template(prompt), rendering.package_texts()
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
         self.temperature, self.seed = given.temperature, given.seed
         self.reasoning_effort = given.reasoning_effort
         longest = given.max_tokens
         self.max_tokens = _longest_answer(self.model, reasoning_effort) if longest == "auto" else longest
         self.api_base = address_of(model, api_base)
+        self._is_given = bool(api_base)
+        """Whether the address was given, and not left to the environment."""
+        self._pinned: tuple[str | None] | None = None
+        """The endpoint of a judge that was made from its definition: the measured one."""
         self.extra = checked_extra(extra or {}, of="PromptedJudge")
         if reasoning_effort is not None and "reasoning_effort" in self.extra:
             raise RecipeError("`reasoning_effort` is given twice: as a setting and in `extra`. Give the setting alone.")
@@ -180,8 +188,10 @@ class PromptedJudge(ModelJudge):
 
     @property
     def endpoint(self) -> str | None:
-        """Who answers where no `api_base` is given, as the environment says now."""
-        return None if self.api_base else endpoint_of(self.model)
+        """Who answers where no `api_base` is given, as the environment says now, or as the definition says."""
+        if self.api_base:
+            return None
+        return endpoint_of(self.model) if self._pinned is None else self._pinned[0]
 
     def request(self, call: Call) -> Request:
         """Return what is sent for a call."""
@@ -189,7 +199,8 @@ class PromptedJudge(ModelJudge):
         template = self._template(shown.kind, shown.answers, call.item.ordinal)
         if self.rubric:
             shown = replace(shown, rubric="\n\n".join(text for text in (self.rubric, shown.rubric) if text))
-        messages = rendering.render(template, shown, style=self.answer_style, ordinal=call.item.ordinal)
+        style, ordinal = self.answer_style, call.item.ordinal
+        messages = rendering.render(template, shown, style=style, ordinal=ordinal, texts=self.texts)
         return self.request_with(messages, schema=answer_schema(self._names(shown)) if self.structured else None)
 
     def request_with(self, messages: Sequence[Mapping[str, str]], *, schema: dict[str, Any] | None) -> Request:
@@ -241,7 +252,7 @@ class PromptedJudge(ModelJudge):
     def prompt(self) -> str:
         """The templates, what `{format}` stands for, the judge's rubric and the tie criterion."""
         parts = [f"# Prompt {template.name}\n\n{template.text}\n" for template in self.used]
-        parts.append(f"# {{format}}\n\n{rendering.format_text()}\n")
+        parts.append(f"# {{format}}\n\n{self.texts.format}\n")
         if self.rubric:
             parts.append(f"# Rubric of the judge, before the suite's\n\n{self.rubric}\n")
         return "\n".join([*parts, super().prompt()])
@@ -249,16 +260,63 @@ class PromptedJudge(ModelJudge):
     def fingerprint(self) -> str:
         """Hash everything that can change an answer; the name and the keys cannot."""
         automatic = self.template.name == AUTOMATIC
-        templates = [rendering.built_in(name) for name in rendering.BUILT_IN] if automatic else [self.template]
+        templates = [self.texts.templates[name] for name in rendering.BUILT_IN] if automatic else [self.template]
         settings = {key: value for key, value in self.settings().items() if key != "prompt"}
         parts = (settings, [template.text for template in templates], self.rubric, astuple(self.tie_criterion))
-        text = json.dumps([*parts, rendering.format_text()], sort_keys=True)
+        text = json.dumps([*parts, self.texts.format], sort_keys=True)
         return hashlib.sha256(f"jrh-prompted-1\n{text}".encode()).hexdigest()
+
+    def definition(self) -> dict[str, Any]:
+        """Everything that a request is made of, the texts of this package among it."""
+        return self.defined_by(
+            name=self._name,
+            model=self.model,
+            shown=self._shown,
+            api_base=self.api_base,
+            endpoint=self.endpoint,
+            address="given" if self._is_given else "environment",
+            prompt=_template_facts(self.template),
+            texts=self._texts_used(),
+            rubric=self.rubric,
+            **{name: getattr(self, name) for name in _SAMPLING},
+            recorded=self.recorded,
+        )
+
+    def _texts_used(self) -> dict[str, Any]:
+        """Return the texts of the package that can reach a prompt of this judge."""
+        templates = {}
+        if self.template.name == AUTOMATIC:
+            templates = {name: _template_facts(one) for name, one in self.texts.templates.items()}
+        elif self.template.system is None:
+            templates = {name: {"system": one.system, "user": ""} for name, one in self.texts.templates.items()}
+        return {"templates": templates, "format": self.texts.format, "no_rubric": self.texts.no_rubric}
+
+    @classmethod
+    def from_definition(cls, definition: Mapping[str, Any]) -> PromptedJudge:
+        """Make the judge again that a definition is of: same requests, wherever and with whatever version."""
+        judge = PromptedJudge(
+            definition["model"],
+            rubric=definition["rubric"],
+            tie_criterion=Criterion(**definition["tie_criterion"]),
+            name=definition["name"],
+            api_base=definition["api_base"],
+            **{name: definition[name] for name in _SAMPLING},
+        )
+        texts, judge._shown = definition["texts"], definition["shown"]
+        judge.template = Template(**definition["prompt"])
+        judge.used, judge.recorded = (judge.template,), definition["recorded"]
+        templates = {name: Template(**{"name": name, **facts}) for name, facts in texts["templates"].items()}
+        judge.texts = rendering.PackageTexts(**{**texts, "templates": templates})
+        # Without one the constructor reads the environment, which may have changed.
+        judge.api_base, judge._pinned = definition["api_base"], (definition["endpoint"],)
+        judge._is_given = definition["address"] == "given"
+        judge._takes_schema = takes_schema(judge.model, api_base=judge.api_base)
+        return judge
 
     def _template(self, kind: str, answers: Sequence[str], ordinal: bool | None) -> Template:
         fits = rendering.fitting(kind, answers, ordinal)
         if self.template.name == AUTOMATIC:
-            return rendering.built_in(fits)
+            return self.texts.templates[fits]
         asked = self.template.name
         # Levels may be given as labels, but labels are no scale.
         if asked in rendering.BUILT_IN and asked != fits and (asked, fits) != ("label", "ordinal"):
@@ -270,6 +328,12 @@ class PromptedJudge(ModelJudge):
 
     def _names(self, shown: Presentation) -> Mapping[str, str]:
         return rendering.answer_names(shown.kind, shown.answers, self.answer_style)
+
+
+def _template_facts(template: Template) -> dict[str, Any]:
+    """Return a template as data; where it came from is said where it came from a registry."""
+    facts = {"name": template.name, "system": template.system, "user": template.user}
+    return facts if template.source is None else {**facts, "source": template.source, "resolved": template.resolved}
 
 
 def _longest_answer(model: str, effort: str | None) -> int:
@@ -329,7 +393,7 @@ def checked_extra(extra: Mapping[str, Any], *, of: str) -> dict[str, Any]:
         plain: dict[str, Any] = json.loads(json.dumps(dict(extra), allow_nan=False))
     except (TypeError, ValueError):
         raise RecipeError("`extra` must be plain JSON: text, finite numbers, true, false, null, lists, maps.") from None
-    secret = [field for field, value in plain.items() if _is_secret(field) or _holds_secret(value)]
+    secret = [field for field, value in plain.items() if _is_secret(field) or holds_secret(value)]
     if secret:
         raise RecipeError(
             f"`extra` holds a secret in {', '.join(secret)}, and settings are logged. Set the provider's environment "
@@ -338,13 +402,13 @@ def checked_extra(extra: Mapping[str, Any], *, of: str) -> dict[str, Any]:
     return plain
 
 
-def _holds_secret(value: object) -> bool:
-    """Look for a text under a secret's name, as in `extra_headers`."""
+def holds_secret(value: object) -> bool:
+    """Look for a text under a secret's name anywhere in plain JSON, as in `extra_headers`."""
     if isinstance(value, list):
-        return any(_holds_secret(inner) for inner in value)
+        return any(holds_secret(inner) for inner in value)
     if not isinstance(value, dict):
         return False
-    return any((isinstance(inner, str) and _is_secret(name)) or _holds_secret(inner) for name, inner in value.items())
+    return any((isinstance(inner, str) and _is_secret(name)) or holds_secret(inner) for name, inner in value.items())
 
 
 def _is_secret(name: str) -> bool:

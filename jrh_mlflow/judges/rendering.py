@@ -32,7 +32,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -61,11 +61,34 @@ class Template:
     system: str | None
     """None: the system message of the built-in template for the presentation's kind."""
     user: str
+    source: str | None = field(default=None, compare=False)
+    """The address in a prompt registry that it was asked for by, such as `prompts:/NAME@ALIAS`."""
+    resolved: str | None = field(default=None, compare=False)
+    """The version that this address meant then: `prompts:/NAME/3`."""
 
     @property
     def text(self) -> str:
         """The whole template, as `judge/prompt.txt` shows it."""
         return f"[user]\n{self.user}" if self.system is None else f"[system]\n{self.system}\n\n[user]\n{self.user}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackageTexts:
+    """What this package itself puts into prompts; a judge keeps those it was made with, whatever later versions say."""
+
+    templates: Mapping[str, Template]
+    """The built-in ones by name."""
+    format: str
+    """What `{format}` stands for."""
+    no_rubric: str
+    """What `{rubric}` stands for where there is none."""
+
+
+@lru_cache(maxsize=1)
+def package_texts() -> PackageTexts:
+    """Return the texts of this version."""
+    templates = {name: built_in(name) for name in BUILT_IN}
+    return PackageTexts(templates=templates, format=_package_text("format").rstrip("\n"), no_rubric=NO_RUBRIC)
 
 
 def load_template(spec: str | Path) -> Template:
@@ -148,38 +171,37 @@ def answer_names(kind: str, answers: tuple[str, ...], style: str) -> Mapping[str
 
 
 def render(
-    template: Template, shown: Presentation, *, style: str, ordinal: bool | None = None
+    template: Template,
+    shown: Presentation,
+    *,
+    style: str,
+    ordinal: bool | None = None,
+    texts: PackageTexts | None = None,
 ) -> tuple[Mapping[str, str], ...]:
-    """Return the system and the user message of one call; `ordinal` is that of its item.
+    """Return the system and the user message of one call; `ordinal` is that of its item, `texts` those of the judge.
 
     Different contents give different messages; the two orders of a pair differ in nothing but where the contents stand.
     """
-    slots = ANSWER_STYLES[style]
+    slots, texts = ANSWER_STYLES[style], texts or package_texts()
     code = fence_code(shown_texts(shown))
     names = list(answer_names(shown.kind, shown.answers, style))
     values = {
         "instruction": fence("task", code, shown.instruction),
-        "rubric": shown.rubric or NO_RUBRIC,
+        "rubric": shown.rubric or texts.no_rubric,
         "candidates": _candidates(shown, code, slots),
         "answers": ", ".join(json.dumps(name, ensure_ascii=False) for name in names),
         "tag": code,
         "slot_1": slots[0],
         "slot_2": slots[1],
     }
-    values["format"] = _fill(format_text(), values)
+    values["format"] = _fill(texts.format, values)
     system = template.system
     if system is None:
-        system = built_in(fitting(shown.kind, shown.answers, ordinal)).system or ""
+        system = texts.templates[fitting(shown.kind, shown.answers, ordinal)].system or ""
     return (
         {"role": "system", "content": _fill(system, values)},
         {"role": "user", "content": _fill(template.user, values)},
     )
-
-
-@lru_cache(maxsize=1)
-def format_text() -> str:
-    """Return what `{format}` stands for."""
-    return _package_text("format").rstrip("\n")
 
 
 def fence_code(texts: Iterable[str]) -> str:

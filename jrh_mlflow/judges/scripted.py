@@ -84,6 +84,26 @@ __all__ = [
 ]
 
 
+_BY_STEP = ("sensitivity", "matched")
+
+
+def from_definition(definition: Mapping[str, Any]) -> Scripted:
+    """Make the scripted judge again that a definition is of.
+
+    Raises:
+        RecipeError: for a class that this version does not have.
+    """
+    name, arguments = definition["class"], dict(definition["arguments"])
+    made = globals().get(name) if name in __all__ else None
+    if not (isinstance(made, type) and issubclass(made, Scripted)):
+        raise RecipeError(f"There is no scripted judge {name!r} in this version of jrh_mlflow: update it.")
+    for steps in _BY_STEP:
+        arguments |= {steps: dict(map(tuple, arguments[steps]))} if steps in arguments else {}
+    judge = made(**arguments)
+    judge.name, judge.tie_criterion = definition["name"], Criterion(**definition["tie_criterion"])
+    return judge
+
+
 class AlwaysFirst(Looking):
     """Prefers slot 1: dark current 1, positional 1, target sensitivity 0.5. Alone it gives the first label."""
 
@@ -229,6 +249,16 @@ class Noisy(Scripted):
             "seed": self.seed,
         }
 
+    def arguments(self) -> dict[str, Any]:
+        """Every rate; rates by step as pairs, for the names of JSON are texts."""
+        stable, positional, one_sided, _ = self.delta_0
+        plain = ("dark_current", "tie", "filler", "unparsed", "icc", "seed")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            **{"stable": stable, "positional": positional, "one_sided": one_sided},
+            **{name: [[*pair] for pair in getattr(self, name).items()] for name in _BY_STEP},
+        }
+
     def answer(self, call: Call) -> str:
         """Draw an answer with the rates of the item's condition."""
         item = call.item
@@ -340,6 +370,10 @@ class Grader(_Informed):
             "seed": self.seed,
         }
 
+    def arguments(self) -> dict[str, Any]:
+        """Every rate."""
+        return {"accuracy": self.accuracy, "tests": self.tests, "flip": self.flip, "seed": self.seed}
+
     def answer(self, call: Call) -> str:
         """Draw an answer with the rate of the item's test."""
         answers, item = call.presentation.answers, call.item
@@ -387,7 +421,7 @@ class Profile(Scripted):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.name = name
+        self.name = self.profile_name = name
         self.counts = published()[name]
         self.tie_criterion = criterion(self.counts["tie_criterion"])
         self._script: dict[tuple[str, str], str] = {}
@@ -399,6 +433,10 @@ class Profile(Scripted):
     def fingerprint(self) -> str | None:
         """Identify by name: the counts are fixed."""
         return hashlib.sha256(self.name.encode()).hexdigest()
+
+    def arguments(self) -> dict[str, Any]:
+        """Which judge of the paper it is."""
+        return {"name": self.profile_name}
 
     def with_criterion(self, spec: str | Criterion) -> Profile:
         """Return the profile published for the same judge under another criterion.

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from jrh_mlflow.judges._scripted import Looking, uniform
 from jrh_mlflow.perturb import english
@@ -61,6 +61,10 @@ class Shortcut(Looking):
     def settings(self) -> dict[str, object]:
         """Name the direction and the seed."""
         return super().settings() | {"direction": self.direction, "seed": self.seed}
+
+    def arguments(self) -> dict[str, Any]:
+        """The direction and the seed."""
+        return {"direction": self.direction, "seed": self.seed}
 
     @abstractmethod
     def score(self, text: str, presentation: Presentation) -> float:

@@ -112,6 +112,18 @@ class NotEstimable:
 
 
 Reading = Estimate | NotEstimable
+
+
+def read_reading(data: Mapping[str, Any]) -> Reading:
+    """Read what `to_dict` wrote, of this version or an earlier one."""
+    kind = Estimate if data["kind"] == "estimate" else NotEstimable
+    known = {each.name for each in fields(kind)}
+    values = {name: value for name, value in data.items() if name in known}
+    if isinstance(values.get("bounds"), Mapping):
+        values["bounds"] = Bounds(**values["bounds"])
+    return kind(**values)
+
+
 Ends = tuple[float | None, float | None]
 
 

@@ -57,6 +57,9 @@ class JudgeFacts:
     """Whose answers these are, where nobody was asked now."""
     graded_own_labels: bool = False
     """Whether the same judge wrote labels of the suite."""
+    definition: dict[str, Any] | None = None
+    """What the judge can be made of again (`Judge.definition`), where it is data."""
+    fingerprint: str | None = None
 
     def __repr__(self) -> str:
         # Without the prompt, and settings by name only: they may be whole texts.
@@ -68,7 +71,13 @@ class JudgeFacts:
         prompt = judge.prompt()
         settings = {**judge.settings(), "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest()}
         return cls(
-            name=judge.name, simulated=judge.simulated, settings=settings, prompt=prompt, recorded=judge.recorded
+            name=judge.name,
+            simulated=judge.simulated,
+            settings=settings,
+            prompt=prompt,
+            recorded=judge.recorded,
+            definition=judge.definition(),
+            fingerprint=judge.fingerprint(),
         )
 
     @property
@@ -81,7 +90,7 @@ class JudgeFacts:
         if self.simulated:  # rates, and no word of anybody's
             return self
         settings = {name: _setting(name, value) for name, value in self.settings.items()}
-        return replace(self, settings=settings, prompt=f"{hashed(self.prompt)}\n")
+        return replace(self, settings=settings, prompt=f"{hashed(self.prompt)}\n", definition=None)
 
 
 def _setting(name: str, value: object) -> object:

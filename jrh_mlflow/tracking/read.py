@@ -115,7 +115,7 @@ def load_runs(
     places, found = [(stores or {}).get(text, default) for text in runs], []
     for text, uri in zip(runs, places, strict=True):
         with reading_client(uri) as client:
-            found.append(_find(client, text, uri))
+            found.append(find_run(client, text, uri))
     twice = [run_id for run_id, count in Counter(run.info.run_id for run in found).items() if count > 1]
     if twice:
         raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
@@ -140,8 +140,8 @@ def evaluations_in_runs(tracking_uri: str, *, most: int) -> list[EvaluationRow]:
         TrackingError: when MLflow cannot be reached.
     """
     with reading_client(tracking_uri) as client:
-        experiments = _experiment_names(client)
-        found = _finished_runs(client, "evaluate", list(experiments), most=most)
+        experiments = experiment_names(client)
+        found = finished_runs(client, "evaluate", list(experiments), most=most)
     return [_row(run, experiments[run.info.experiment_id]) for run in found if _RUN_ID.fullmatch(run.info.run_id)]
 
 
@@ -203,7 +203,7 @@ def suites_in_runs(tracking_uri: str, *, kind: str = "generate") -> list[RunSuit
         TrackingError: when MLflow cannot be reached.
     """
     with reading_client(tracking_uri) as client:
-        found = [_run_suite(run) for run in _finished_runs(client, kind, list(_experiment_names(client)))]
+        found = [_run_suite(run) for run in finished_runs(client, kind, list(experiment_names(client)))]
     return [suite for suite in found if suite is not None]
 
 
@@ -238,7 +238,12 @@ def registered_prompt(uri: str, *, tracking_uri: str | None = None) -> str:
     return "\n".join(f"[{message['role']}]\n{message['content']}\n" for message in template)
 
 
-def _find(client: MlflowClient, text: str, uri: str) -> Run:
+def find_run(client: MlflowClient, text: str, uri: str) -> Run:
+    """Return a run by its id, `runs:/<id>`, or the first eight or more digits of the id.
+
+    Raises:
+        RecipeError: when there is none, or more than one.
+    """
     from mlflow.exceptions import MlflowException
 
     run_id = text.removeprefix("runs:/").strip("/")
@@ -257,9 +262,9 @@ def _find(client: MlflowClient, text: str, uri: str) -> Run:
 
 def _completed(client: MlflowClient, prefix: str) -> str:
     """Find the one run whose id begins so: an evaluation before any other, which is refused by its kind."""
-    experiments = list(_experiment_names(client))
-    ids = _beginning(prefix, _finished_runs(client, "evaluate", experiments))
-    ids = ids or _beginning(prefix, _finished_runs(client, None, experiments))
+    experiments = list(experiment_names(client))
+    ids = _beginning(prefix, finished_runs(client, "evaluate", experiments))
+    ids = ids or _beginning(prefix, finished_runs(client, None, experiments))
     if len(ids) == 1:
         return ids[0]
     if ids:
@@ -271,25 +276,35 @@ def _beginning(prefix: str, runs: Sequence[Run]) -> list[str]:
     return [str(run.info.run_id) for run in runs if run.info.run_id.startswith(prefix)]
 
 
-def _experiment_names(client: MlflowClient) -> dict[str, str]:
+def experiment_names(client: MlflowClient) -> dict[str, str]:
+    """Return the names of all experiments by their ids."""
     found = paged(lambda token: client.search_experiments(page_token=token))
     return {str(experiment.experiment_id): str(experiment.name) for experiment in found}
 
 
-def _finished_runs(
-    client: MlflowClient, kind: str | None, experiments: Sequence[str], *, most: int | None = None
+def finished_runs(
+    client: MlflowClient,
+    kind: str | None,
+    experiments: Sequence[str],
+    *,
+    most: int | None = None,
+    chosen: str | None = None,
 ) -> list[Run]:
-    """Return the finished runs of one kind, or of any, newest first: all of them, or the newest `most`."""
+    """Return the finished runs of one kind, or of any, newest first: all of them, or the newest `most`.
+
+    `chosen` is a condition more, in the words of MLflow's search.
+    """
     found = [
         run
         for start in range(0, len(experiments), _EXPERIMENTS_AT_ONCE)
-        for run in islice(_runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE]), most)
+        for run in islice(_runs(client, kind, experiments[start : start + _EXPERIMENTS_AT_ONCE], chosen), most)
     ]
     return sorted(found, key=lambda run: -(run.info.start_time or 0))[:most]
 
 
-def _runs(client: MlflowClient, kind: str | None, experiments: Sequence[str]) -> Iterator[Run]:
-    chosen = "attributes.status = 'FINISHED'" + (f" and tags.`{keys.TAG_KIND}` = '{kind}'" if kind else "")
+def _runs(client: MlflowClient, kind: str | None, experiments: Sequence[str], also: str | None = None) -> Iterator[Run]:
+    of_kind = f"tags.`{keys.TAG_KIND}` = '{kind}'" if kind else None
+    chosen = " and ".join(filter(None, ("attributes.status = 'FINISHED'", of_kind, also)))
     newest = ["attributes.start_time DESC"]
     return paged(
         lambda token: client.search_runs(
@@ -299,7 +314,7 @@ def _runs(client: MlflowClient, kind: str | None, experiments: Sequence[str]) ->
 
 
 def _load(client: MlflowClient, run: Run, uri: str, purpose: str) -> LoggedRun:
-    _check(run, purpose)
+    check_evaluation(run, purpose)
     tags, run_id = run.data.tags, str(run.info.run_id)
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
@@ -336,7 +351,12 @@ _WHICH = {
 """Where the evaluations behind a run of another kind are."""
 
 
-def _check(run: Run, purpose: str) -> None:
+def check_evaluation(run: Run, purpose: str) -> None:
+    """Refuse a run that is no finished evaluation, with where one is.
+
+    Raises:
+        RecipeError: saying what it is.
+    """
     run_id, kind = run.info.run_id, run.data.tags.get(keys.TAG_KIND)
     if kind != "evaluate":
         what = "was not logged by jrh" if kind is None else f"is of kind {kind}"

@@ -25,7 +25,7 @@ from jrh_mlflow.tracking.assessments import (
     find_traces,
     read_assessments,
 )
-from jrh_mlflow.tracking.read import _find
+from jrh_mlflow.tracking.read import find_run
 from jrh_mlflow.tracking.store import active_uri, paged, reading_client
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def source_run(text: str, *, tracking_uri: str | None) -> SourceRun:
     """
     uri = tracking_uri or active_uri()
     with reading_client(uri) as client:
-        run = _find(client, text, uri)
+        run = find_run(client, text, uri)
         kind = run.data.tags.get(keys.TAG_KIND)
         labels, positive = _labels_of(client, run.info.run_id) if kind == "agree" else ((), None)
     return SourceRun(

@@ -25,6 +25,8 @@ from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
+from jrh_mlflow.judges.prompted import holds_secret
+from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking import keys, mlflow_internals
@@ -236,6 +238,9 @@ class MlflowJudge(CallableJudge):
         super().__init__(panel)
         self.panel = panel
         self.name = name
+        found = [(one.name, getattr(one, "scorer_version", None)) for one in panel.scorers]
+        self.registered = [{"name": name, "version": version} for name, version in found if version is not None]
+        """Name and version of those scorers that came from MLflow's registry."""
 
     def begin(self, suite: Suite) -> None:
         """Refuse a suite on which none of its answers could be read."""
@@ -278,6 +283,48 @@ class MlflowJudge(CallableJudge):
         known = [one.model_dump() for one in scorers]
         whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion)
         return hashlib.sha256(repr(whole).encode()).hexdigest()
+
+    def definition(self) -> dict[str, Any] | None:
+        """What MLflow itself keeps of its scorers; None where a function or a key takes part in one of them."""
+        scorers = self.panel.scorers
+        if self.panel.parts or not all(map(_is_data, _members(scorers))):
+            return None
+        kept = _kept(scorers)
+        if kept is None or holds_secret(kept):
+            return None
+        return self.defined_by(
+            scorers=kept,
+            models=[_model(one) for one in _members(scorers)],
+            words=dict(self.panel.words),
+            registered=self.registered,
+        )
+
+    @classmethod
+    def from_definition(cls, definition: Mapping[str, Any]) -> MlflowJudge:
+        """Make the judge again that a definition is of, by the MLflow that is installed."""
+        from mlflow.genai.scorers import Scorer
+
+        scorers = tuple(Scorer.model_validate(kept) for kept in definition["scorers"])
+        judge = cls(_Panel(scorers, {}, dict(definition["words"])), name=definition["name"])
+        judge.tie_criterion = Criterion(**definition["tie_criterion"])
+        judge.registered = [dict(one) for one in definition["registered"]]
+        return judge
+
+
+def _kept(scorers: Sequence[Any]) -> list[dict[str, Any]] | None:
+    """Return what MLflow keeps of scorers; None where it keeps none, as of an ensemble by somebody's own function."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return [one.model_dump() for one in scorers]
+    except MlflowException:
+        return None
+
+
+def _is_data(scorer: Any) -> bool:
+    """Whether a scorer is data throughout: no code, and no address or header that MLflow does not keep."""
+    routed = getattr(scorer, "_base_url", None) or getattr(scorer, "_extra_headers", None)
+    return scorer.kind.value in _DATA_KINDS and not routed
 
 
 def _members(scorers: Iterable[Any]) -> Iterator[Any]:
