@@ -21,21 +21,28 @@ from jrh_mlflow.perturb import listed_tests
 from jrh_mlflow.plugins import function_from_text
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.text import given_text
+from jrh_mlflow.tracking.judge_registry import SCORERS
 from jrh_mlflow.yaml_files import known_keys, read_yaml
 
 _SHORTCUTS = tuple(shortcut.__name__ for shortcut in scripted.SHORTCUTS)
 _SCRIPTED = ("AlwaysFirst", "AlwaysTie", "Grader", "LongerWins", "Noisy", "Oracle", *_SHORTCUTS)
 
 
-def judge_from_text(text: str) -> Judge:
+def judge_from_text(text: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:
     """Resolve `scripted:Oracle`, `scripted:Llama8B`, `package.module:function` or `path/to/file.py:function`.
+
+    `scorers:/NAME[@VERSION]` is registered at MLflow, with this experiment or the active one.
 
     Raises:
         RecipeError: saying what could not be found, with the nearest known name.
     """
+    if text.startswith(SCORERS):
+        return resolve_judge(text, experiment=experiment, tracking_uri=tracking_uri)
     where, _, name = text.rpartition(":")
     if not where or not name:
-        raise RecipeError(f"A judge is given as scripted:NAME, module:function or file.py:function, but got {text!r}.")
+        raise RecipeError(
+            f"A judge is given as scripted:NAME, module:function, file.py:function or scorers:/NAME, but got {text!r}."
+        )
     if where == "scripted":
         return _scripted(name)
     function = function_from_text(text)
@@ -71,12 +78,15 @@ class Recipe:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> Recipe:
+def load_recipe(
+    path: str | Path, *, judge: Mapping[str, Any] | None = None, options: Mapping[str, Any] | None = None
+) -> Recipe:
     """Read a recipe in YAML; paths in it are relative to the recipe.
 
     Args:
         path: The recipe.
         judge: Arguments of `PromptedJudge` that override those of the recipe's judge.
+        options: Keywords of `jrh.evaluate` that override those of the recipe.
 
     Raises:
         RecipeError: for a key that is not known, with the nearest one that is, or a value that makes no sense.
@@ -89,16 +99,17 @@ def load_recipe(path: str | Path, *, judge: Mapping[str, Any] | None = None) -> 
     suite, criteria = written.get("suite"), written.get("criteria")
     with _naming(path):
         run = {key: written[key] for key in RunOptions.model_fields if written.get(key) is not None}
-        options = RunOptions.checked(run).given
+        settings = RunOptions.checked(run).given
         if written.get("until") is not None:
-            options["stop"] = _until(written["until"], path)
+            settings["stop"] = _until(written["until"], path)
+    settings |= options or {}
     if criteria is not None and not isinstance(criteria, list):
         raise RecipeError(f"{path}: `criteria` must be a list, as in [allowed, strict], but is {criteria!r}.")
     return Recipe(
-        judge=recipe_judge(written["judge"], path, judge or {}),
+        judge=recipe_judge(written["judge"], path, judge or {}, options=settings),
         suite=None if suite is None else beside(path.parent, str(suite)),
         criteria=None if criteria is None else tuple(_criterion(one, path) for one in criteria),
-        options=options,
+        options=settings,
     )
 
 
@@ -219,8 +230,12 @@ def _texts(written: Mapping[str, Any], *keys: str, path: Path) -> dict[str, str]
         raise RecipeError(f"{path}: {error}") from error
 
 
-def recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None = None) -> Judge:
+def recipe_judge(
+    data: object, path: Path, overrides: Mapping[str, Any] | None = None, *, options: Mapping[str, Any] | None = None
+) -> Judge:
     """Make the judge that a recipe describes, as one text or as a mapping; files lie beside the recipe.
+
+    Of the `options` of an evaluation, its store and experiment are where a registered judge is looked for.
 
     Raises:
         RecipeError: saying what is wrong with it.
@@ -243,7 +258,9 @@ def recipe_judge(data: object, path: Path, overrides: Mapping[str, Any] | None =
     text = str(written.pop(ways[0]))
     if written:
         raise RecipeError(f"{path}, judge: {', '.join(written)} need(s) a `model`.")
-    judge = judge_from_text(f"scripted:{text}") if ways == ["scripted"] else judge_from_text(beside(path.parent, text))
+    text = f"scripted:{text}" if ways == ["scripted"] else beside(path.parent, text)
+    where = {name: value for name, value in (options or {}).items() if name in ("experiment", "tracking_uri")}
+    judge = judge_from_text(text, **where)
     return judge.with_criterion(criterion) if criterion else judge
 
 
@@ -276,6 +293,8 @@ def _naming(where: object) -> Iterator[None]:
 
 def beside(folder: Path, text: str) -> str:
     """Return a file (or `file.py:name`, `file.xlsx#sheet`) of a recipe's folder as seen from here; else the text."""
+    if text.startswith(SCORERS):
+        return text
     mark = "#" if ".xlsx#" in text else ":"
     file, mark, name = text.partition(mark)
     found = folder / file

@@ -29,6 +29,7 @@ from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
+from jrh_mlflow.tracking.judge_registry import SCORERS, judge_at
 from jrh_mlflow.tracking.outbox import outbox_key
 from jrh_mlflow.tracking.scorers import MlflowJudge, from_mlflow, is_mlflow_judge
 
@@ -177,6 +178,7 @@ def prepare(
     prices: Overrides | None = None,
     journal: str | Path | Journal | None = None,
     backend: str = "local",
+    experiment: str | None = None,
     tracking_uri: str | None = None,
     fresh_after: Moment | None = None,
     dry: bool = False,
@@ -192,7 +194,8 @@ def prepare(
         prices: Model to dollars per million input and output tokens.
         journal: Where paid answers are kept.
         backend: `local` or `ray`.
-        tracking_uri: MLflow store of the suite's run; the active one when None.
+        experiment: Where a registered judge is looked for first.
+        tracking_uri: MLflow store of the suite's run and of a registered judge; the active one when None.
         fresh_after: Answers in the journal that are older are asked again.
         dry: Nothing will be sent, so a model on this machine is neither fetched nor loaded.
 
@@ -202,7 +205,8 @@ def prepare(
     demand_posix()
     if replicates < 1 or concurrency < 1:
         raise ValueError(f"`replicates, concurrency >= 1` must hold, but got {replicates=}, {concurrency=}.")
-    judge, suite = resolve_judge(judge), resolve_suite(suite, tracking_uri=tracking_uri)
+    judge = resolve_judge(judge, experiment=experiment, tracking_uri=tracking_uri)
+    suite = resolve_suite(suite, tracking_uri=tracking_uri)
     if isinstance(judge, PointwiseJudge) and backend == "ray":
         raise RecipeError('A pointwise judge is asked from this process only: use backend="local".')
     judge.begin(suite)
@@ -230,8 +234,15 @@ def prepare(
     return replace(prepared, concurrency=make_ready(models, concurrency=concurrency, backend=backend))
 
 
-def resolve_judge(judge: object) -> Judge:
+def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:
     """Return a judge as it is, wrap a callable or one of MLflow's judges, or take a text as a model name.
+
+    `scorers:/NAME[@VERSION]` is a judge that is registered at MLflow.
+
+    Args:
+        judge: What the user passed.
+        experiment: Where a registered judge is looked for first.
+        tracking_uri: MLflow store of a registered judge; the active one when None.
 
     Raises:
         RecipeError: when it is none of these.
@@ -240,6 +251,8 @@ def resolve_judge(judge: object) -> Judge:
         return judge
     if is_mlflow_judge(judge):
         return from_mlflow(judge)
+    if isinstance(judge, str) and judge.startswith(SCORERS):
+        return from_mlflow(judge_at(judge, experiment=experiment, tracking_uri=tracking_uri))
     if isinstance(judge, str):
         return PromptedJudge(judge)
     if isinstance(judge, type):

@@ -155,7 +155,7 @@ def load_workflow(path: str | Path, **overrides: Any) -> Workflow:
         folder=folder,
         suite=None if "suite" not in written else beside(path.parent, str(written["suite"])),
         review=_review(written.get("review", False), path),
-        judges=_judges(written.get("judges"), path),
+        judges=_judges(written.get("judges"), path, {**run, **judging}),
         compare=comparing,
         html=None if html is None else path.parent / str(html),
         jury=_stage(written.get("jury", False), _parameters(jury), f"{path}, jury"),
@@ -197,10 +197,10 @@ def _review(written: object, path: Path) -> ReviewStage | None:
     return ReviewStage(**given)
 
 
-def _judges(written: object, path: Path) -> tuple[Judge, ...]:
+def _judges(written: object, path: Path, options: Mapping[str, Any]) -> tuple[Judge, ...]:
     if not isinstance(written, list) or not written:
         raise RecipeError(f"{path}: `judges` must be a list of judges, as in [openai/gpt-4o-mini], but is {written!r}.")
-    return tuple(recipe_judge(one, path) for one in written)
+    return tuple(recipe_judge(one, path, options=options) for one in written)
 
 
 def _stage(written: object, known: tuple[str, ...], where: str) -> dict[str, Any] | None:

@@ -36,7 +36,11 @@ if TYPE_CHECKING:
     from jrh_mlflow.recipe import Recipe
 
 run_options = together(
-    click.option("--judge", "judge_text", help="Instead of --model: scripted:NAME, module:function, file.py:function."),
+    click.option(
+        "--judge",
+        "judge_text",
+        help="Instead of --model: scripted:NAME, module:function, file.py:function, scorers:/NAME[@VERSION].",
+    ),
     suite_option,
     from_model(RunOptions, "replicates", "max_usd"),
     click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, for a model litellm does not price."),
@@ -55,7 +59,7 @@ run_options = together(
 
 
 @click.command()
-@click.argument("recipe_file", metavar="[RECIPE.yaml]", required=False, type=click.Path())
+@click.argument("recipe_file", metavar="[RECIPE.yaml|scorers:/NAME]", required=False, type=click.Path())
 @judge_options
 @run_options
 @click.option(
@@ -80,7 +84,8 @@ def evaluate(
 ) -> None:
     """Measure one judge on one suite and log it as an MLflow run.
 
-    The judge is a model (--model), a callable or scripted judge (--judge), or written down with the rest in a recipe.
+    The judge is a model (--model), a callable or scripted judge (--judge), one that is registered at MLflow
+    (scorers:/NAME, or @VERSION behind it), or written down with the rest in a recipe.
     A recipe with `judges` is a pipeline: generate, review, judge, compare; run again, it goes on where it ended.
     Options override the recipe. Exit code 3: stopped by the cap, 130: by Ctrl-C; what was measured is logged. Once all
     rules of --until are decided it is done, exit code 0. Printed are the headline readings; --markdown prints the whole
@@ -90,6 +95,7 @@ def evaluate(
     Example: jrh evaluate --model openai/gpt-4o-mini --max-usd 1 --dry-run
              jrh evaluate --judge recipes/own_judge.py:judge --suite my_pairs --no-texts
              jrh evaluate --model openai/gpt-4o-mini --until "dark_current <= 0.1"
+             jrh evaluate scorers:/helpful@2 --suite pointwise-datasheet
              jrh evaluate recipes/openai_judge.yaml
              jrh evaluate recipes/pipeline.yaml
     """
@@ -97,6 +103,7 @@ def evaluate(
 
     if (
         recipe_file is not None
+        and not _is_registered(recipe_file)
         and folder is None
         and run_pipeline(recipe_file, options, table=table, force=force, as_json=as_json, markdown=markdown)
     ):
@@ -120,7 +127,7 @@ def evaluate(
 
 
 @click.command()
-@click.argument("recipe_file", metavar="[RECIPE.yaml]", required=False, type=click.Path())
+@click.argument("recipe_file", metavar="[RECIPE.yaml|scorers:/NAME]", required=False, type=click.Path())
 @click.option(
     "--criteria",
     multiple=True,
@@ -160,16 +167,18 @@ def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
 
     arguments = judge_arguments(options)
     judge_text, price, suite = options.pop("judge_text"), options.pop("price"), options.pop("suite")
+    if recipe_file is not None and judge_text is None and _is_registered(recipe_file):
+        recipe_file, judge_text = None, recipe_file
     rules = options.pop("until")
     given = {name: value for name, value in options.items() if name in typed()}
     if sum(way is not None for way in (recipe_file, judge_text, arguments.get("model"))) != 1:
         raise click.UsageError("Give one of --model, --judge, --resume or a recipe.")
     if recipe_file is None:
-        judge = prompted_judge(arguments) if judge_text is None else _own_judge(judge_text, arguments)
+        judge = prompted_judge(arguments) if judge_text is None else _own_judge(judge_text, arguments, given)
         recipe = Recipe(judge=judge, suite=suite, options=given)
     else:
-        written = load_recipe(recipe_file, judge=arguments)
-        recipe = replace(written, suite=suite or written.suite, options={**written.options, **given})
+        written = load_recipe(recipe_file, judge=arguments, options=given)
+        recipe = replace(written, suite=suite or written.suite)
     if rules:
         from jrh_mlflow.measures.until import until
 
@@ -179,14 +188,21 @@ def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:
     return recipe
 
 
-def _own_judge(judge_text: str, arguments: dict[str, Any]) -> Judge:
+def _is_registered(text: str) -> bool:
+    from jrh_mlflow.tracking.judge_registry import SCORERS
+
+    return text.startswith(SCORERS)
+
+
+def _own_judge(judge_text: str, arguments: dict[str, Any], options: dict[str, Any]) -> Judge:
     from jrh_mlflow.recipe import judge_from_text
 
     criterion = arguments.pop("tie_criterion", None)
     if arguments:
         flags = ", ".join(sorted(flag_of(JudgeOptions, name) for name in arguments))
         raise click.UsageError(f"{flags}: only with --model. A judge of your own is set up in its code.")
-    judge = judge_from_text(judge_text)
+    where = {name: options[name] for name in ("experiment", "tracking_uri") if name in options}
+    judge = judge_from_text(judge_text, **where)
     return judge.with_criterion(criterion) if criterion else judge
 
 

@@ -200,8 +200,10 @@ def evaluate(
     """Measure a judge on a suite and log it as one MLflow run.
 
     Args:
-        judge: A model name or `PromptedJudge`, an MLflow judge or scorer, or a callable `f(presentation)`, sync or
-            async. Use `concurrency=1` for a sync callable that must not run in several threads at once.
+        judge: A model name or `PromptedJudge`, an MLflow judge or scorer, `scorers:/NAME[@VERSION]` for one that is
+            registered at MLflow (with `experiment` or the active one; `scorers:/EXPERIMENT/NAME` names another), or a
+            callable `f(presentation)`, sync or async. Use `concurrency=1` for a sync callable that must not run in
+            several threads at once.
         suite: A `Suite`, a folder, `runs:/<id>/suite` or a built-in name; the datasheet suite when None.
         experiment: MLflow experiment; the active one, or `judge-datasheets`, when None.
         run_name: Name of the run; the judge's name when None.
@@ -261,6 +263,7 @@ def evaluate(
         prices=prices,
         journal=journal,
         backend=backend,
+        experiment=experiment,
         tracking_uri=tracking_uri,
         fresh_after=fresh_after,
     )

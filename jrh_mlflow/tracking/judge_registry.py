@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from jrh_mlflow.errors import RecipeError, check_known, suggest
 from jrh_mlflow.tracking import mlflow_internals
-from jrh_mlflow.tracking.store import mlflow_errors, reading_client, reason
+from jrh_mlflow.tracking.store import DEFAULT_EXPERIMENT, active_uri, mlflow_errors, reading_client, reason
+from jrh_mlflow.tracking.view import shown_uri
+
+SCORERS = "scorers:/"
+"""What the address of a registered judge begins with."""
+_MOST_EXPERIMENTS = 100
+"""That are looked through for a judge which is not where it was looked for."""
 
 OPTIMIZERS = {"simba": "SIMBAAlignmentOptimizer", "gepa": "GEPAAlignmentOptimizer", "memalign": "MemAlignOptimizer"}
 """Name to class in `mlflow.genai.judges.optimizers`."""
@@ -27,7 +34,7 @@ def active_store(uri: str | None) -> Iterator[None]:
         return
     import mlflow
 
-    before = os.environ.get(_ACTIVE)
+    before, active = os.environ.get(_ACTIVE), mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     try:
         yield
@@ -35,6 +42,8 @@ def active_store(uri: str | None) -> Iterator[None]:
         mlflow.set_tracking_uri(None)
         if before is not None:
             os.environ[_ACTIVE] = before
+        if mlflow.get_tracking_uri() != active:
+            mlflow.set_tracking_uri(active)
 
 
 def experiment_id_of(experiment: str, uri: str) -> str:
@@ -46,8 +55,40 @@ def experiment_id_of(experiment: str, uri: str) -> str:
     with reading_client(uri) as client:
         found = client.get_experiment_by_name(experiment)
     if found is None:
-        raise RecipeError(f"There is no experiment {experiment!r} at MLflow.")
+        with reading_client(uri) as client:
+            known = [one.name for one in client.search_experiments(max_results=_MOST_EXPERIMENTS)]
+        raise RecipeError(f"There is no experiment {experiment!r} at MLflow.{suggest(experiment, known)}")
     return str(found.experiment_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerAddress:
+    """Which registered judge is meant by `scorers:/[EXPERIMENT/]NAME[@VERSION]`."""
+
+    name: str
+    version: int | None = None
+    """None: the newest."""
+    experiment: str | None = None
+    """None: the one that runs go to, or else the one that is active at MLflow."""
+
+    @classmethod
+    def read(cls, text: str) -> ScorerAddress:
+        """Read an address.
+
+        Raises:
+            RecipeError: for one that names no judge, or no whole number as the version.
+
+        Example:
+            >>> ScorerAddress.read("scorers:/support/helpful@2")
+            ScorerAddress(name='helpful', version=2, experiment='support')
+        """
+        named, at, version = text.removeprefix(SCORERS).rpartition("@")
+        experiment, _, name = (named if at else version).rpartition("/")
+        if not name or (at and not (version.isascii() and version.isdigit())):
+            raise RecipeError(f"A registered judge is given as scorers:/NAME or scorers:/NAME@2, but got {text!r}.")
+        if experiment and not at and name.isdigit():
+            raise RecipeError(f"The version of a registered judge stands behind an @: {SCORERS}{experiment}@{name}.")
+        return cls(name=name, version=int(version) if at else None, experiment=experiment or None)
 
 
 def registered_judge(name: str, *, experiment: str, uri: str) -> Any:
@@ -56,18 +97,124 @@ def registered_judge(name: str, *, experiment: str, uri: str) -> Any:
     Raises:
         RecipeError: when none of this name is.
     """
-    from mlflow.genai.scorers import get_scorer, list_scorers
-
     experiment_id = experiment_id_of(experiment, uri)
-    with mlflow_errors(uri, problem="cannot be read", what_now="Nothing was asked yet."):
-        known = sorted(one.name for one in list_scorers(experiment_id=experiment_id))
-        if name in known:
-            return get_scorer(name=name, experiment_id=experiment_id)
-    there = f"Registered are {', '.join(known)}." if known else "None is registered there."
+    with _registry(uri):
+        if (found := _registered(name, experiment_id)) is not None:
+            return found
+        known = _names(experiment_id)
     raise RecipeError(
-        f"There is no judge {name!r} in experiment {experiment!r}.{suggest(name, known)} {there} Or give one as "
-        "module:object or file.py:object."
+        f"There is no judge {name!r} in experiment {experiment!r}.{suggest(name, known)} {_listed(known)} Or give one "
+        "as module:object or file.py:object."
     )
+
+
+def judge_at(address: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> Any:
+    """Return the MLflow judge or scorer that is registered under an address.
+
+    Args:
+        address: `scorers:/NAME`, `scorers:/NAME@VERSION`, or with the experiment's name before it:
+            `scorers:/support/NAME`.
+        experiment: Where runs go. It is looked for there, and then in the experiment that is active at MLflow.
+        tracking_uri: MLflow store; the active one when None.
+
+    Raises:
+        RecipeError: naming what there is instead: other names, other versions, another experiment.
+        TrackingError: when the store cannot be read.
+    """
+    wanted, uri = ScorerAddress.read(address), tracking_uri or active_uri()
+    with active_store(tracking_uri), _registry(uri):
+        places = _places(wanted, experiment, uri)
+        for place in places:
+            newest = _registered(wanted.name, place)
+            if newest is None:
+                continue
+            if wanted.version in (None, newest.scorer_version):
+                return newest
+            found = _registered(wanted.name, place, wanted.version)
+            if found is None:
+                raise RecipeError(_no_such_version(wanted, place, newest))
+            return found
+        raise RecipeError(_no_such_judge(wanted, places, uri))
+
+
+def _places(wanted: ScorerAddress, experiment: str | None, uri: str) -> list[str | None]:
+    """Return the ids of the experiments to look in, in order; None is MLflow's active one."""
+    if wanted.experiment is not None:
+        return [experiment_id_of(wanted.experiment, uri)]
+    with reading_client(uri) as client:
+        ours = client.get_experiment_by_name(experiment or DEFAULT_EXPERIMENT)
+    return [*([] if ours is None else [str(ours.experiment_id)]), None]
+
+
+def _registered(name: str, experiment_id: str | None, version: int | None = None) -> Any:
+    """Return a registered judge; None where there is none."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.genai.scorers import get_scorer
+
+    try:
+        return get_scorer(name=name, experiment_id=experiment_id, version=version)
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return None
+        raise
+
+
+def _names(experiment_id: str | None) -> list[str]:
+    from mlflow.exceptions import MlflowException
+    from mlflow.genai.scorers import list_scorers
+
+    try:
+        return sorted(one.name for one in list_scorers(experiment_id=experiment_id))
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return []
+        raise
+
+
+@contextmanager
+def _registry(uri: str) -> Iterator[None]:
+    """Say in one line that a store keeps no judges, or cannot be read."""
+    from mlflow.exceptions import MlflowException
+
+    with mlflow_errors(uri, problem="gave no registered judge", what_now="Nothing was asked yet."):
+        try:
+            yield
+        except (NotImplementedError, MlflowException) as error:
+            # What MLflow says of a folder; a store of somebody else's has not got the methods.
+            if isinstance(error, MlflowException) and "unsupported URI" not in str(error):
+                raise
+            raise RecipeError(
+                f"The MLflow store at {shown_uri(uri)} keeps no registered judges. Use a database, as in "
+                "sqlite:///mlflow.db, or a server; or pass the judge itself: module:object or file.py:object."
+            ) from error
+
+
+def _listed(names: list[str]) -> str:
+    return f"Registered are {', '.join(names)}." if names else "None is registered there."
+
+
+def _no_such_version(wanted: ScorerAddress, place: str | None, newest: Any) -> str:
+    found = [_registered(wanted.name, place, one) for one in range(1, newest.scorer_version)]
+    versions = ", ".join(str(one.scorer_version) for one in (*found, newest) if one is not None)
+    return f"Judge {wanted.name!r} has no version {wanted.version}. There is {versions}; without @ it is the newest."
+
+
+def _no_such_judge(wanted: ScorerAddress, places: list[str | None], uri: str) -> str:
+    with reading_client(uri) as client:
+        experiments = {
+            str(one.experiment_id): one.name for one in client.search_experiments(max_results=_MOST_EXPERIMENTS)
+        }
+    elsewhere = [name for place, name in experiments.items() if wanted.name in _names(place)]
+    if elsewhere:
+        version = "" if wanted.version is None else f"@{wanted.version}"
+        named = ", ".join(map(repr, elsewhere))
+        return (
+            f"Judge {wanted.name!r} is registered with experiment {named}: give "
+            f"{SCORERS}{elsewhere[0]}/{wanted.name}{version}."
+        )
+    known = sorted({name for place in places for name in _names(place)})
+    where = f"experiment {wanted.experiment!r}" if wanted.experiment else f"MLflow at {shown_uri(uri)}"
+    return f"There is no registered judge {wanted.name!r} in {where}.{suggest(wanted.name, known)} {_listed(known)}"
 
 
 def check_registrable(judge: Any, *, experiment: str, uri: str) -> None:

@@ -113,12 +113,16 @@ JUDGE_INPUT_TOKENS = "mlflow.assessment.judgeInputTokens"
 JUDGE_OUTPUT_TOKENS = "mlflow.assessment.judgeOutputTokens"
 JUDGE_COST = "mlflow.assessment.judgeCost"
 """MLflow's own keys for what a judge used."""
+CHOICE_CONFIDENCE = ("openai.decisions.confidence", "typesafe.confidence")
+"""MLflow's keys in a feedback that chose one of several values: how probable the chosen one is."""
+TRUE_PROBABILITY = ("openai.decisions.probability", "typesafe.probability")
+"""MLflow's keys in a feedback that is True or False: how probable True is."""
 
 PARAM_MODEL = "judge.model"
 PARAM_CRITERION = "judge.tie_criterion"
 PARAM_REGISTERED_NAME = "judge.registered_name"
 PARAM_SCORER_VERSION = "judge.scorer_version"
-"""Under which name and version MLflow's registry holds the scorer that was measured."""
+"""Name and version of the measured scorer in MLflow's registry; of a list those of each registered member."""
 PARAM_SUITE_NAME = "suite.name"
 PARAM_SUITE_SHA256 = "suite.sha256"
 PARAM_SUITE_ITEMS = "suite.n_items"

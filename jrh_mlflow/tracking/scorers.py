@@ -31,7 +31,13 @@ from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Present
 from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking import keys, mlflow_internals
 from jrh_mlflow.tracking.feedback_types import check_fit
-from jrh_mlflow.tracking.keys import JUDGE_COST, JUDGE_INPUT_TOKENS, JUDGE_OUTPUT_TOKENS
+from jrh_mlflow.tracking.keys import (
+    CHOICE_CONFIDENCE,
+    JUDGE_COST,
+    JUDGE_INPUT_TOKENS,
+    JUDGE_OUTPUT_TOKENS,
+    TRUE_PROBABILITY,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
@@ -103,6 +109,8 @@ def from_mlflow(
       and any number, whichever of the two is asked for.
     - `abstain` anywhere. Everything else is `unparsed`, and so is a reply that MLflow could not read. A feedback that
       carries an error, or an exception, is `error`.
+    - confidence: what the decision APIs of OpenAI and TypeSafe tell in its metadata, as the probability of the answer
+      given.
 
     A list votes by majority: the answer most members gave; a shared first place is a tie where a tie may be answered,
     otherwise `abstain`. A member that failed or answered outside the scale has no vote, and with half of the votes
@@ -264,6 +272,7 @@ class MlflowJudge(CallableJudge):
             "name": self.name,
             "model": _joined(_model(one) for one in members) or self.name,
             "scorer": _joined(one.kind.value for one in scorers),
+            **_registration(scorers),
             "feedback_type": _joined(_type_name(getattr(one, "feedback_value_type", None)) for one in members) or None,
             "instructions_sha256": hashlib.sha256(_instructions(scorers).encode()).hexdigest(),
             **{key: _joined(params.get(key) for params in sampling) or None for key in _SAMPLING},
@@ -332,6 +341,18 @@ def _members(scorers: Iterable[Any]) -> Iterator[Any]:
     for scorer in scorers:
         inside = mlflow_internals.ensemble_members(scorer)
         yield from _members(inside) if inside else (scorer,)
+
+
+def _registration(scorers: Iterable[Any]) -> dict[str, str]:
+    """Return the names and versions under which scorers, or members of ensembles, are registered at MLflow."""
+    registered = [one for scorer in scorers for one in ([scorer] if _is_registered(scorer) else _members([scorer]))]
+    names = ((one.name, one.scorer_version) for one in registered if _is_registered(one))
+    told = dict(zip(("registered_name", "scorer_version"), zip(*names, strict=True), strict=False))
+    return {key: ", ".join(map(str, values)) for key, values in told.items()}
+
+
+def _is_registered(scorer: Any) -> bool:
+    return getattr(scorer, "scorer_version", None) is not None
 
 
 def _model(scorer: Any) -> str | None:
@@ -496,13 +517,15 @@ def _read_feedback(scorer: Any, returned: object, shown: Presentation, words: Ma
         raise JudgeError(f"{scorer.name}: {error.error_code}: {error.error_message}")
     value = answer_for(getattr(feedback, "value", feedback), shown, words)
     rationale = getattr(feedback, "rationale", None)
-    tokens_in, tokens_out, cost = _usage(getattr(feedback, "metadata", None) or {})
+    metadata = getattr(feedback, "metadata", None) or {}
+    tokens_in, tokens_out, cost = _usage(metadata)
     return Answer(
         blank_secrets(value, secrets) if isinstance(value, str) else value,
         rationale=blank_secrets(str(rationale), secrets) if rationale else None,
         input_tokens=None if tokens_in is None else int(tokens_in),
         output_tokens=None if tokens_out is None else int(tokens_out),
         cost_usd=cost,
+        confidence=_confidence(getattr(feedback, "value", feedback), metadata),
     )
 
 
@@ -570,6 +593,28 @@ def _usage(metadata: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     else:
         tokens_in, tokens_out, cost = (_amount(metadata.get(key)) for key in _USAGE)
     return tokens_in, tokens_out, cost
+
+
+def _confidence(value: object, metadata: Mapping[str, Any]) -> float | None:
+    """Return the probability of the value that was given, where MLflow's decision APIs tell it.
+
+    `….confidence` is that of the choice made; `….probability` is that the answer is True, whatever it was.
+
+    Example:
+        >>> _confidence(False, {"typesafe.probability": "0.25"}), _confidence("B", {"typesafe.confidence": "0.8"})
+        (0.75, 0.8)
+    """
+    chosen, holds = (_first_probability(metadata, names) for names in (CHOICE_CONFIDENCE, TRUE_PROBABILITY))
+    if chosen is not None or holds is None:
+        return chosen
+    yes, no = LABEL_WORDS
+    word = _as_word(value.value if isinstance(value, Enum) else value)
+    return holds if word in yes else 1 - holds if word in no else None
+
+
+def _first_probability(metadata: Mapping[str, Any], names: Iterable[str]) -> float | None:
+    amounts = (_amount(metadata.get(name)) for name in names)
+    return next((amount for amount in amounts if amount is not None and amount <= 1), None)
 
 
 def _amount(value: object) -> float | None:

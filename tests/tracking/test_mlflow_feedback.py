@@ -182,3 +182,41 @@ def test_one_feedback_in_a_list_is_read_and_two_are_an_error() -> None:
     record = ask(from_mlflow(says([Feedback(value="A"), Feedback(value="B")])), pair_call())
     assert record.outcome == "error"
     assert "2 feedbacks" in (record.error or "")
+
+
+@pytest.mark.parametrize("provider", ["openai.decisions", "typesafe"])
+@pytest.mark.parametrize(
+    ("value", "told", "expected"),
+    [
+        (True, {"probability": "0.9"}, 0.9),
+        (False, {"probability": "0.25"}, 0.75),
+        ("yes", {"probability": 0.6}, 0.6),
+        ("NO", {"probability": 0.0}, 1.0),
+        ("fail", {"confidence": "0.7"}, 0.7),
+        (False, {"confidence": "0.7", "probability": "0.1"}, 0.7),
+        (False, {"confidence": "no number", "probability": "0.1"}, 0.9),
+        ("perhaps", {"probability": "0.9"}, None),
+        *(
+            (True, {name: odd}, None)
+            for odd in ("NaN", "1.2", "-0.1", "", "high", None, True, [0.5])
+            for name in ("probability", "confidence")
+        ),
+        (True, {"model": "0.5"}, None),
+    ],
+)
+def test_probabilities_in_the_metadata_are_the_confidence_of_the_answer_given(
+    provider: str, value: object, told: dict[str, object], expected: float | None
+) -> None:
+    from mlflow.entities import Feedback
+
+    feedback = Feedback(value=value, metadata={f"{provider}.{name}": amount for name, amount in told.items()})
+    record = ask(from_mlflow(says(feedback)), graded_call("pass", "fail"))
+    assert record.confidence == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_confidence_stays_that_of_the_answer_where_words_of_ones_own_stand_for_slots() -> None:
+    from mlflow.entities import Feedback
+
+    feedback = Feedback(value=False, metadata={"openai.decisions.probability": "0.2"})
+    record = ask(from_mlflow(says(feedback), answers={True: "1", False: "2"}), pair_call())
+    assert (record.answer, record.confidence) == ("2", pytest.approx(0.8))
