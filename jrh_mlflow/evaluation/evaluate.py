@@ -53,6 +53,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.logged_tables import axes_table, table_tags
+from jrh_mlflow.tracking.models_page import JudgeEntry
 from jrh_mlflow.tracking.outbox import JudgeFacts, Kept, Measured
 from jrh_mlflow.tracking.store import RunContent, Store, ending, keep_failed, open_run, publish, store_place
 from jrh_mlflow.tracking.traces import checked_traces, log_traces
@@ -696,6 +697,29 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         },
         suite=suite,
         traces=partial(log_traces, measured=measured),
+        entry=_entry(measured, sheet, points, answered),
+    )
+
+
+def _entry(
+    measured: Measured, sheet: Sheet, points: Sequence[keys.Point], answered: Sequence[Answerer]
+) -> JudgeEntry | None:
+    """Return the judge's line on the Models page; of a sweep only judges that were measured on tasks set aside."""
+    if measured.tags.get(keys.TAG_STAGE) in ("search", "refine"):
+        return None
+    judge, readings = measured.judge, _reading_tags(sheet)
+    own = (keys.TAG_PROFILE, keys.TAG_RECORDED, keys.TAG_FINGERPRINT, keys.TAG_TRUNCATED, keys.TAG_WITHHELD)
+    told = {tag: text for tag, text in _tags(measured, sheet, answered).items() if tag in own}
+    return JudgeEntry(
+        label=judge.label,
+        fingerprint=judge.fingerprint,
+        params=keys.grouped_params({"judge": judge.settings}),
+        tags={**told, **readings, keys.TAG_SIMULATED: str(judge.simulated).lower()},
+        readings=readings,
+        suite_name=measured.suite.name,
+        suite_sha256=measured.suite.sha256,
+        points=keys.entry_points(points, sheet),
+        whole=measured.truncated is None,
     )
 
 

@@ -65,7 +65,11 @@ TAG_GATE = "jrh.gate"
 TAG_GATE_RUN = "jrh.gate_run"
 """Of a run that was gated: the run of its newest gate."""
 TAG_FINGERPRINT = "jrh.judge_fingerprint"
-"""Of a run: `Judge.fingerprint`, where two different judges cannot look the same."""
+"""Of a run and of a judge's logged model: what makes the judge this one; not set where nothing does."""
+TAG_DATASHEET_RUN = "jrh.datasheet_run_id"
+"""Of a judge's logged model: the run that measured it last."""
+MODEL_TYPE = "judge"
+"""Of logged models that are judges."""
 TAG_NOTE = "mlflow.note.content"
 TAG_RUN_NAME = "mlflow.runName"
 TAG_PARENT = "mlflow.parentRunId"
@@ -89,7 +93,7 @@ SPAN_OUTPUTS = "mlflow.spanOutputs"
 TAG_TRACES = "jrh.traces"
 """How many calls or items are traces of the run, of how many."""
 
-FEEDBACK_RUN = "jrh.datasheet_run_id"
+FEEDBACK_RUN = TAG_DATASHEET_RUN
 """Of feedback that an exported judge gave: the run that measured it. `FEEDBACK_…` are keys of its metadata."""
 FEEDBACK_SUITE = "jrh.suite_name"
 FEEDBACK_SUITE_SHA256 = "jrh.suite_sha256"
@@ -98,7 +102,7 @@ FEEDBACK_STATUS = "jrh.status"
 """`measured`, `stale` or `never measured`."""
 FEEDBACK_DIFFERS = "jrh.differs"
 """What differs from the measured judge, where something does."""
-FEEDBACK_FINGERPRINT = "jrh.judge_fingerprint"
+FEEDBACK_FINGERPRINT = TAG_FINGERPRINT
 FEEDBACK_SIMULATED = "jrh.simulated"
 FEEDBACK_OUTCOME = "jrh.outcome"
 """`verdict`, `tie`, `abstain`, `unparsed`, `error`; of two orders that differ `positional`, `one_sided` or `split`."""
@@ -289,6 +293,20 @@ def headline_points(points: Iterable[Point], sheet: Datasheet | ReliabilityRepor
     chosen |= {f"{axis}/{reading.statistic}" for axis, reading in sheet.headline.items()}
     chosen |= {f"{axis.name}/curve" for axis in axes.AXES if axis.headline and axis.curve}
     return [point for point in points if point.key in chosen]
+
+
+def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
+    """Return the points that stand on the Models page: what the judge reads and costs, in one number each.
+
+    How long a run took is of the run, and the page shows no curves.
+    """
+    headline = headline_points(points, sheet)
+    return [point for point in headline if point.key != SECONDS and not point.key.endswith("/curve")]
+
+
+def dataset_digest(sha256: str) -> str:
+    """Return the digest of a suite as MLflow's datasets have it: of at most 36 characters."""
+    return sha256[:36]
 
 
 def headline_shifts(shifts: Mapping[str, Reading]) -> dict[str, Reading]:

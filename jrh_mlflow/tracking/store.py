@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -209,6 +209,24 @@ def _only_warnings() -> Iterator[None]:
             handler.removeFilter(is_warning)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelEntry:
+    """A logged model that numbers of a run are those of: its line on MLflow's Models page."""
+
+    model_id: str
+    dataset_name: str
+    dataset_digest: str
+    keys: frozenset[str]
+    """Of the metrics that it is given."""
+    replaced: tuple[str, ...] = ()
+    """Logged models whose place it takes."""
+
+    def of(self, key: str) -> dict[str, str]:
+        """Return what a metric of the run says of the model."""
+        dataset = {"dataset_name": self.dataset_name, "dataset_digest": self.dataset_digest}
+        return {"model_id": self.model_id, **dataset} if key in self.keys else {}
+
+
 class Store:
     """One tracking store and the experiment that runs go to."""
 
@@ -303,12 +321,15 @@ class Store:
         points: Sequence[keys.Point] = (),
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
+        entry: ModelEntry | None = None,
+        at_ms: int | None = None,
     ) -> None:
-        """Log metrics, params and tags of a run at once."""
+        """Log metrics, params and tags of a run at once; with `entry` metrics as those of a logged model, too."""
         from mlflow.entities import Metric, Param, RunTag
 
-        now = int(time.time() * 1000)
-        metrics = [Metric(point.key, point.value, now, point.step) for point in points]
+        now = at_ms or int(time.time() * 1000)
+        model = entry.of if entry else lambda key: {}
+        metrics = [Metric(point.key, point.value, now, point.step, **model(point.key)) for point in points]
         settings = [Param(key, value) for key, value in (params or {}).items()]
         labels = [RunTag(key, value) for key, value in (tags or {}).items()]
         _tried_again(lambda: self.client.log_batch(run_id, metrics=metrics, params=settings, tags=labels))
@@ -321,7 +342,7 @@ class Store:
         schema = [{"type": "double" if name == "delta" else "string", "name": name} for name in columns]
         dataset = Dataset(
             name=suite.name,
-            digest=suite.sha256[:36],
+            digest=keys.dataset_digest(suite.sha256),
             source_type="mlflow_artifact",
             source=json.dumps({"uri": f"runs:/{run_id}/{keys.SUITE_FOLDER}"}),
             schema=json.dumps({"mlflow_colspec": schema}),
@@ -329,6 +350,14 @@ class Store:
         )
         tags = [InputTag(key="mlflow.data.context", value="judge suite")]
         _tried_again(lambda: self.client.log_inputs(run_id, [DatasetInput(dataset, tags)]))
+
+    def link_model(self, run_id: str, entry: ModelEntry) -> None:
+        """Let the page of a run lead to its logged model, which takes the place of earlier ones."""
+        from mlflow.entities import LoggedModelOutput
+
+        self.client.log_outputs(run_id, [LoggedModelOutput(entry.model_id, step=0)])
+        for model_id in entry.replaced:
+            self.client.delete_logged_model(model_id)
 
     def address(self, run_id: str) -> dict[str, str]:
         """Say where a run belongs, for a file: without the password that the store's address may hold."""
@@ -386,6 +415,8 @@ class RunContent:
     """Also keep it under `suite/`; not where runs below this one do."""
     traces: Callable[[Store, str], object] | None = None
     """Writes traces of a run, given the store and the run's id."""
+    entry: Callable[[Store, str], ModelEntry | None] | None = None
+    """Finds or makes the line of a judge on the Models page, given the store and the run's id."""
 
     def __post_init__(self) -> None:
         if self.described_in not in self.artifacts:
@@ -491,17 +522,48 @@ def publish(
         if replaces or keys.CALLS_TOTAL not in logged:
             if content.suite is not None:
                 store.log_dataset(run_id, content.suite)
-            store.log_batch(
-                run_id,
-                points=content.points,
-                params=keys.grouped_params(content.params),
-                tags={**content.tags, keys.TAG_NOTE: note},
-            )
+            _log_numbers(store, run_id, content, note)
             logged = keys.last_values(content.points)
         store.client.set_terminated(run_id, "FINISHED")
         if content.traces is not None:
             content.traces(store, run_id)
     return logged
+
+
+def _log_numbers(store: Store, run_id: str, content: RunContent, note: str) -> None:
+    """Log metrics, params and tags, also as those of a logged model; where it takes none, the run has them all."""
+    params, tags = keys.grouped_params(content.params), {**content.tags, keys.TAG_NOTE: note}
+    # With a time of their own: points that are logged twice are the same points.
+    log = partial(
+        store.log_batch, run_id, points=content.points, params=params, tags=tags, at_ms=int(time.time() * 1000)
+    )
+    entry, is_logged = content.entry(store, run_id) if content.entry else None, False
+    if entry is not None:
+        with models_page_errors(store):
+            log(entry=entry)
+            is_logged = True
+            store.link_model(run_id, entry)
+    if not is_logged:
+        log()
+
+
+@contextmanager
+def models_page_errors(store: Store) -> Iterator[None]:
+    """Say once why a judge is not on the Models page: the run is worth more than its line on a page.
+
+    A server that is gone is left to whoever keeps the run.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _lost_connection(error) is not None:
+            raise
+        _say_once(f"MLflow's Models page did not take the judge: {reason(error, store.uri)}. The run is logged.")
+
+
+@cache
+def _say_once(text: str) -> None:
+    say(text)
 
 
 def add_to_run(
