@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.evaluation.passed import passed as passed
     from jrh_mlflow.evaluation.planning import Plan as Plan
     from jrh_mlflow.evaluation.planning import plan as plan
+    from jrh_mlflow.evaluation.register_prompt import register_prompt as register_prompt
     from jrh_mlflow.generation.generate import generate as generate
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
@@ -92,6 +93,7 @@ _HOMES = {
     "passed": "evaluation.passed",
     "plan": "evaluation.planning",
     "pointwise": "resolve",
+    "register_prompt": "evaluation.register_prompt",
     "scripted": "judges",
     "sweep": "sweeps.sweep",
     "until": "measures.until",

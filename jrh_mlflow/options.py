@@ -110,7 +110,7 @@ class JudgeOptions(Options):
     prompt: str | Path = option(
         AUTOMATIC,
         "a name, a file or a text",
-        "pairwise (stands for what fits), label, ordinal, transcript or a template file.",
+        "pairwise (stands for what fits), label, ordinal, transcript, a template file, or prompts:/NAME@ALIAS.",
     )
     rubric: str | None = option(
         None, "a text", "What to judge by, before the suite's own rubric; @FILE reads it from a file."

@@ -15,6 +15,7 @@ from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.judges.rendering import REGISTRY
 from jrh_mlflow.measures.until import Until, until
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.perturb import listed_tests
@@ -205,7 +206,7 @@ def _recipe_stage(data: object, stage: str, path: Path) -> object:
 
 def _prompt_file(spec: str, path: Path) -> str:
     # A text with lines or placeholders is the prompt itself.
-    return spec if "\n" in spec or "{" in spec else beside(path.parent, spec)
+    return spec if "\n" in spec or "{" in spec or spec.startswith(REGISTRY) else beside(path.parent, spec)
 
 
 def _recipe_generator(data: object, path: Path) -> object:

@@ -237,18 +237,18 @@ def prepare(
 def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Judge:
     """Return a judge as it is, wrap a callable or one of MLflow's judges, or take a text as a model name.
 
-    `scorers:/NAME[@VERSION]` is a judge that is registered at MLflow.
+    `scorers:/NAME[@VERSION]` is a judge that is registered at MLflow; a prompt of MLflow's registry is read.
 
     Args:
         judge: What the user passed.
         experiment: Where a registered judge is looked for first.
-        tracking_uri: MLflow store of a registered judge; the active one when None.
+        tracking_uri: MLflow store of a registered judge or prompt; the active one when None.
 
     Raises:
         RecipeError: when it is none of these.
     """
     if isinstance(judge, Judge):
-        return judge
+        return with_read_prompt(judge, tracking_uri=tracking_uri)
     if is_mlflow_judge(judge):
         return from_mlflow(judge)
     if isinstance(judge, str) and judge.startswith(SCORERS):
@@ -267,6 +267,23 @@ def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri:
     )
 
 
+def with_read_prompt(judge: Judge, *, tracking_uri: str | None = None) -> Judge:
+    """Return a judge with its prompt read, where that is in MLflow's registry and was not read yet.
+
+    Raises:
+        RecipeError: when there is no such prompt.
+        TrackingError: when MLflow cannot be reached.
+    """
+    if isinstance(judge, PointwiseJudge):
+        inner = with_read_prompt(judge.inner, tracking_uri=tracking_uri)
+        return judge if inner is judge.inner else judge.with_inner(inner)
+    if not isinstance(judge, PromptedJudge) or judge.prompt_uri is None or judge.prompt_version is not None:
+        return judge
+    from jrh_mlflow.tracking.prompts import registered_prompt
+
+    return judge.with_prompt(registered_prompt(judge.prompt_uri, tracking_uri=tracking_uri))
+
+
 def pointwise(judge: object, *, answers: Sequence[str] | None = None) -> Judge:
     """Put a judge of one response, yes/no or scoring, to pairs: it grades the two contents apart.
 
@@ -280,7 +297,8 @@ def pointwise(judge: object, *, answers: Sequence[str] | None = None) -> Judge:
         answers: What it may answer, worst to best, as in `("poor", "fair", "good")`. When None a model scores from 1 to
             5; every other judge says yes or no (pass, fail, a bool), or gives any number, higher being better.
     """
-    return PointwiseJudge(resolve_judge(judge), answers=answers)
+    # A prompt of MLflow's registry is read when the store is known.
+    return PointwiseJudge(judge if isinstance(judge, Judge) else resolve_judge(judge), answers=answers)
 
 
 def resolve_suite(suite: Suite | str | Path | None, *, tracking_uri: str | None = None) -> Suite:

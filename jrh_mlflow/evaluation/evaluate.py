@@ -55,6 +55,7 @@ from jrh_mlflow.tracking import keys, outbox
 from jrh_mlflow.tracking.logged_tables import axes_table, table_tags
 from jrh_mlflow.tracking.models_page import JudgeEntry
 from jrh_mlflow.tracking.outbox import JudgeFacts, Kept, Measured
+from jrh_mlflow.tracking.prompts import link_prompt
 from jrh_mlflow.tracking.store import RunContent, Store, ending, keep_failed, open_run, publish, store_place
 from jrh_mlflow.tracking.traces import checked_traces, log_traces
 from jrh_mlflow.tracking.view import ViewLinks
@@ -475,6 +476,8 @@ def _log(
             error.calls = measured.calls
             raise
     kept.forget()
+    if (version := measured.judge.settings.get("prompt_uri")) is not None:
+        link_prompt(str(version), run_id, tracking_uri=store.uri)
     return Evaluation(
         run_id=run_id,
         metrics=keys.last_values(points),

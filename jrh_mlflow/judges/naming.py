@@ -17,7 +17,7 @@ from jrh_mlflow.schema.criteria import BUILT_IN, Criterion
 _PROVIDER = "openai/"
 _USUAL = BUILT_IN["allowed"]
 _WORD = re.compile(r"[\w.:+/-]{1,40}", re.ASCII)
-_APART = frozenset(("model", "kind", "tie_criterion", "prompt"))
+_APART = frozenset(("model", "kind", "tie_criterion", "prompt", "prompt_uri"))
 """Settings that are named in a way of their own."""
 _SHORT = {"temperature": "t", "max_tokens": "max", "reasoning_effort": "effort"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,6 +64,14 @@ class PointwiseJudge(Judge):
         self._question = question if is_model and answers is None else None
         self.tie_criterion, self.simulated, self.recorded = inner.tie_criterion, inner.simulated, inner.recorded
         self.journalled, self.model = inner.journalled, getattr(inner, "model", None)
+
+    def with_inner(self, inner: Judge) -> PointwiseJudge:
+        """Return the same judge with another one inside."""
+        other = copy.copy(self)
+        other.inner = inner
+        if self.name == f"{self.inner.name}, pointwise":
+            other.name = f"{inner.name}, pointwise"
+        return other
 
     def begin(self, suite: Suite) -> None:
         """Refuse what is no pair, and let the inner judge get ready for the contents."""

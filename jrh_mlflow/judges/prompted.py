@@ -5,6 +5,7 @@ Addresses and further fields of requests are logged, so a key in them is refused
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import re
@@ -19,7 +20,7 @@ from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges._base import APART, PAIRED, ModelJudge
 from jrh_mlflow.judges.naming import default_name
 from jrh_mlflow.judges.parsing import ParsedAnswer, read
-from jrh_mlflow.judges.rendering import Template
+from jrh_mlflow.judges.rendering import RegisteredPrompt, Template
 from jrh_mlflow.models.catalog import address_variables, endpoint_of, entry_of, first_set, reasons, takes_schema
 from jrh_mlflow.models.local.weights import canonical, is_local, shown_name
 from jrh_mlflow.models.surcharges import refuse_surcharges
@@ -29,6 +30,8 @@ from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.schema.requests import Request, Response
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from jrh_mlflow.models.prices import Price
     from jrh_mlflow.schema.items import Call
     from jrh_mlflow.suites.suite import Suite
@@ -46,6 +49,10 @@ _SAMPLING = (
     *("temperature", "max_tokens", "reasoning_effort", "seed", "extra", "structured", "answer_style", "logprobs"),
 )
 """Arguments that are attributes of the same name."""
+_REGISTERED = ("prompt_uri", "prompt_version")
+"""Where the prompt comes from, of a judge whose prompt is in MLflow's registry."""
+_PROMPT = ("prompt", "prompt_uri")
+"""Settings that name the prompt: of a fingerprint its text is part, wherever it comes from."""
 _SECRET_WORDS = frozenset(
     ("apikey", "secret", "pass", "password", "passwd", "authorization", "auth", "bearer", "credential", "cookie")
 )
@@ -86,8 +93,9 @@ class PromptedJudge(ModelJudge):
         Args:
             model: A litellm model name: `openai/gpt-4o-mini`, `hosted_vllm/…`, `anthropic/…`; or a model on this
                 machine: `local/smollm2`, `local/<path of a .gguf file>`.
-            prompt: A built-in name (`pairwise`, `label`, `ordinal`, `transcript`), a template file, or a template's
-                text. `pairwise` stands for the one that fits what is judged; a template of one's own is used as it is.
+            prompt: A built-in name (`pairwise`, `label`, `ordinal`, `transcript`), a template file, a template's text,
+                or `prompts:/name/version` or `prompts:/name@alias` of MLflow's prompt registry, read when the judge is
+                used. `pairwise` stands for the one that fits what is judged; one's own is used as it is.
             rubric: Shown before the suite's own rubric and the tie criterion; it replaces neither.
             tie_criterion: `forced`, `allowed`, `strict` or a sentence of one's own; for pairs.
             temperature: None leaves it to the provider, as models that take none need.
@@ -124,7 +132,13 @@ class PromptedJudge(ModelJudge):
             }
         )
         self.model, self._name, self._shown = canonical(model), name, shown_name(model)
-        self.template, self.texts = rendering.load_template(prompt), rendering.package_texts()
+        self._loaded = None if rendering.is_registered(prompt) else rendering.load_template(prompt)
+        is_read = isinstance(prompt, rendering.RegisteredPrompt)
+        self.prompt_uri: str | None = prompt.uri if is_read else str(prompt) if self._loaded is None else None
+        """Address in MLflow's prompt registry that the prompt was asked for by; None for any other prompt."""
+        self.prompt_version: str | None = prompt.version if is_read else None
+        """What that address meant when it was read: `prompts:/name/3`."""
+        self.texts = rendering.package_texts()
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
         self.temperature, self.seed = given.temperature, given.seed
         self.reasoning_effort = given.reasoning_effort
@@ -141,8 +155,33 @@ class PromptedJudge(ModelJudge):
         self._takes_schema = takes_schema(model, api_base=self.api_base)
         self.structured = self._takes_schema if structured is None else structured
         self.answer_style, self.logprobs = answer_style, logprobs
-        self.used: tuple[Template, ...] = (self.template,)
+        self.used: tuple[Template, ...] = (self._loaded,) if self._loaded else ()
         """Templates that the suite needs; known after `begin`."""
+
+    @property
+    def template(self) -> Template:
+        """The prompt; `pairwise` stands for all that are built in.
+
+        Raises:
+            RecipeError: where it is in MLflow's registry and was not read yet.
+        """
+        if self._loaded is None:
+            raise RecipeError(
+                f"The prompt {self.prompt_uri} was not read: MLflow's store is known to evaluations only."
+            )
+        return self._loaded
+
+    @template.setter
+    def template(self, template: Template) -> None:
+        self._loaded = template
+
+    def with_prompt(self, prompt: RegisteredPrompt) -> Self:
+        """Return the same judge with a prompt that was read from, or written to, MLflow's registry."""
+        other = copy.copy(self)
+        other._loaded = rendering.load_template(prompt)
+        other.used = (other._loaded,)
+        other.prompt_uri, other.prompt_version = prompt.uri, prompt.version
+        return other
 
     @property
     def name(self) -> str:
@@ -162,10 +201,14 @@ class PromptedJudge(ModelJudge):
             self.settings(),
             shown=self._shown,
             criterion=self.tie_criterion,
-            prompt=None if self.template.name == AUTOMATIC else self.template.name,
+            prompt=self._prompt_name if self._prompt_name != AUTOMATIC else None,
             rubric=self.rubric,
             usual=usual,
         )
+
+    @property
+    def _prompt_name(self) -> str:
+        return self._loaded.name if self._loaded else str(self.prompt_uri)
 
     @name.setter
     def name(self, name: str) -> None:
@@ -241,7 +284,8 @@ class PromptedJudge(ModelJudge):
             "max_tokens": self.max_tokens,
             **effort,
             "seed": self.seed,
-            "prompt": "+".join(template.name for template in self.used),
+            "prompt": "+".join(template.name for template in self.used) or self._prompt_name,
+            **({} if self.prompt_uri is None else {"prompt_uri": self.prompt_version or self.prompt_uri}),
             "api_base": self.api_base or self.endpoint,
             "answer_style": self.answer_style,
             "structured": self.structured,
@@ -261,7 +305,7 @@ class PromptedJudge(ModelJudge):
         """Hash everything that can change an answer; the name and the keys cannot."""
         automatic = self.template.name == AUTOMATIC
         templates = [self.texts.templates[name] for name in rendering.BUILT_IN] if automatic else [self.template]
-        settings = {key: value for key, value in self.settings().items() if key != "prompt"}
+        settings = {key: value for key, value in self.settings().items() if key not in _PROMPT}
         parts = (settings, [template.text for template in templates], self.rubric, astuple(self.tie_criterion))
         text = json.dumps([*parts, self.texts.format], sort_keys=True)
         return hashlib.sha256(f"jrh-prompted-1\n{text}".encode()).hexdigest()
@@ -280,6 +324,8 @@ class PromptedJudge(ModelJudge):
             rubric=self.rubric,
             **{name: getattr(self, name) for name in _SAMPLING},
             recorded=self.recorded,
+            # Only where it is set: a definition without them is the one it was before there were such prompts.
+            **({} if self.prompt_uri is None else {name: getattr(self, name) for name in _REGISTERED}),
         )
 
     def _texts_used(self) -> dict[str, Any]:
@@ -303,6 +349,7 @@ class PromptedJudge(ModelJudge):
             **{name: definition[name] for name in _SAMPLING},
         )
         texts, judge._shown = definition["texts"], definition["shown"]
+        judge.prompt_uri, judge.prompt_version = (definition.get(name) for name in _REGISTERED)
         judge.template = Template(**definition["prompt"])
         judge.used, judge.recorded = (judge.template,), definition["recorded"]
         templates = {name: Template(**{"name": name, **facts}) for name, facts in texts["templates"].items()}

@@ -45,6 +45,8 @@ from jrh_mlflow.schema.presentation import Message, Presentation, part_text
 
 BUILT_IN = ("pairwise", "label", "ordinal", "transcript")
 PLACEHOLDERS = ("instruction", "rubric", "candidates", "answers", "format", "tag", "slot_1", "slot_2")
+REGISTRY = "prompts:/"
+"""Addresses in MLflow's prompt registry begin so."""
 NO_RUBRIC = "Judge how well it does what the task asks for."
 
 _PLACEHOLDER = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -91,12 +93,35 @@ def package_texts() -> PackageTexts:
     return PackageTexts(templates=templates, format=_package_text("format").rstrip("\n"), no_rubric=NO_RUBRIC)
 
 
+class RegisteredPrompt(str):
+    """A template's text that was read from MLflow's prompt registry."""
+
+    def __new__(cls, text: str, *, uri: str, version: str) -> RegisteredPrompt:
+        """Make it; `version` is `prompts:/name/number`, whatever `uri` was asked for."""
+        made = super().__new__(cls, text)
+        made.uri, made.version = uri, version
+        return made
+
+    uri: str
+    """As it was asked for: `prompts:/name/3`, `prompts:/name@alias`."""
+    version: str
+    """What that meant when it was read: `prompts:/name/3`."""
+
+
+def is_registered(spec: str | Path) -> bool:
+    """Whether this is the address of a prompt in MLflow's registry, which is read where the store is known."""
+    return isinstance(spec, str) and spec.startswith(REGISTRY) and not isinstance(spec, RegisteredPrompt)
+
+
 def load_template(spec: str | Path) -> Template:
     """Resolve a built-in name, a path to a template file, or the text of a template.
 
     Raises:
         RecipeError: for an unknown name or placeholder, a file that cannot be read, or a text without `{candidates}`.
     """
+    if isinstance(spec, RegisteredPrompt):
+        name = spec.version.removeprefix(REGISTRY).rpartition("/")[0]
+        return parse_template(spec, name=f"{name}-{_digest(spec)}")
     if isinstance(spec, str) and spec in BUILT_IN:
         return built_in(spec)
     if isinstance(spec, str) and (_PLACEHOLDER.search(spec) or "\n" in spec):
@@ -247,6 +272,40 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
 
 def _placeholders(text: str) -> set[str]:
     return {match[2] for match in _PLACEHOLDER.finditer(text) if match[2]}
+
+
+def template_pieces(text: str) -> list[tuple[str, str]]:
+    """Cut a section into what is sent: `("text", …)` as it is, and `("variable", name)`; no two texts in a row.
+
+    Example:
+        >>> template_pieces("Say {{verdict}} of {candidates}")
+        [('text', 'Say {verdict} of '), ('variable', 'candidates')]
+    """
+    pieces: list[tuple[str, str]] = []
+    literal, end = "", 0
+    for match in _PLACEHOLDER.finditer(text):
+        literal += text[end : match.start()] + (f"{{{match[1]}}}" if match[1] else "")
+        if match[2]:
+            pieces += [("text", literal)] * bool(literal) + [("variable", match[2])]
+            literal = ""
+        end = match.end()
+    rest = literal + text[end:]
+    return pieces + [("text", rest)] * bool(rest)
+
+
+def section_of(pieces: Iterable[tuple[str, str]]) -> str | None:
+    """Write the section that sends these pieces; None where no template can: a value right between braces."""
+    kept = list(pieces)
+    text = "".join(
+        f"{{{value}}}" if kind == "variable" else _PLACEHOLDER.sub(lambda found: _escaped(found[0]), value)
+        for kind, value in kept
+    )
+    return text if template_pieces(text) == kept else None
+
+
+def _escaped(literal: str) -> str:
+    """Write what must not be read as a placeholder: `{name}` as `{{name}}`, `{{name}}` as `{{{name}}}`."""
+    return f"{{{literal}}}"
 
 
 def _sections(text: str, name: str) -> tuple[str | None, str]:

@@ -20,7 +20,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.judges.rendering import BUILT_IN
+from jrh_mlflow.judges.rendering import BUILT_IN, REGISTRY
 from jrh_mlflow.measures.composite import calls_per_decision, checked_policy
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.options import JudgeOptions
@@ -40,7 +40,6 @@ _SETTINGS = {
 }
 """Lists of values of one argument of `PromptedJudge`."""
 _LISTS = ("models", *_SETTINGS, "replicates", "votes", "orders", "constraints")
-REGISTRY = "prompts:/"
 _LONGEST = 120
 """A choice that takes more characters to write is named by a digest: MLflow cuts params without a word."""
 _LONGEST_PATH = 1024
@@ -263,7 +262,7 @@ def _prompt_text(spec: str | Path, *, folder: Path | None = None, tracking_uri: 
     """Return the text of a registered prompt, the path of a file in the folder, or what was given."""
     text = str(spec)
     if text.startswith(REGISTRY):
-        from jrh_mlflow.tracking.read import registered_prompt
+        from jrh_mlflow.tracking.prompts import registered_prompt
 
         return registered_prompt(text, tracking_uri=tracking_uri)
     if folder is None or "\n" in text or text in BUILT_IN or len(text) >= _LONGEST_PATH:

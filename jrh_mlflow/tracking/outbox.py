@@ -31,7 +31,18 @@ from jrh_mlflow.text import brief_name, hashed, hidden_id
 _FACTS_FILE = "evaluation.json"
 _CALLS_FILE = "calls.parquet"
 _NAMES = (
-    *("model", "kind", "name", "prompt", "tie_criterion", "answer_style", "reasoning_effort", "api_base", "source"),
+    *(
+        "model",
+        "kind",
+        "name",
+        "prompt",
+        "prompt_uri",
+        "tie_criterion",
+        "answer_style",
+        "reasoning_effort",
+        "api_base",
+        "source",
+    ),
     *("scorer", "feedback_type"),
 )
 """Settings of a judge that are names; others of more than a short word are texts."""

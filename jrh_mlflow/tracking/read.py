@@ -207,37 +207,6 @@ def suites_in_runs(tracking_uri: str, *, kind: str = "generate") -> list[RunSuit
     return [suite for suite in found if suite is not None]
 
 
-def registered_prompt(uri: str, *, tracking_uri: str | None = None) -> str:
-    """Return the text of `prompts:/name/version` (or `prompts:/name@alias`) in the form of our templates.
-
-    Variables are written `{{candidates}}` in the registry and `{candidates}` here; the messages of a chat prompt
-    become the sections [system] and [user].
-
-    Raises:
-        RecipeError: when there is no such prompt, or it has messages of other roles.
-        TrackingError: when MLflow cannot be reached.
-    """
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
-    try:
-        prompt = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri).load_prompt(uri)
-    except MlflowException as error:
-        text = " ".join(str(error).split())[:300]
-        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
-            raise RecipeError(f"There is no prompt {uri} in the registry: {text}.") from error
-        raise TrackingError(f"The prompt {uri} cannot be read: {text}.") from error
-    if prompt is None:
-        raise RecipeError(f"There is no prompt {uri} in the registry.")
-    template = prompt.to_single_brace_format()
-    if isinstance(template, str):
-        return template if template.endswith("\n") else f"{template}\n"
-    roles = [message.get("role") for message in template]
-    if roles not in (["user"], ["system", "user"]):
-        raise RecipeError(f"The prompt {uri} has the messages {roles}: give a user message, or system and user.")
-    return "\n".join(f"[{message['role']}]\n{message['content']}\n" for message in template)
-
-
 def find_run(client: MlflowClient, text: str, uri: str) -> Run:
     """Return a run by its id, `runs:/<id>`, or the first eight or more digits of the id.
 

@@ -151,7 +151,7 @@ def _chain(error: BaseException) -> list[BaseException]:
     return causes
 
 
-def _tried_again(write: Callable[[], T]) -> T:
+def tried_again(write: Callable[[], T]) -> T:
     """Write; where another process wrote the same row in this moment, a second look finds it there."""
     from mlflow.exceptions import MlflowException
 
@@ -271,7 +271,7 @@ class Store:
         if self._experiment_id is None:
             with self.errors(_NOTHING_ASKED):
                 # Looked up again, each time: another process may make it in the meantime.
-                self._experiment_id = _tried_again(lambda: self._found() or self._made())
+                self._experiment_id = tried_again(lambda: self._found() or self._made())
         return self._experiment_id
 
     def _made(self) -> str:
@@ -310,7 +310,7 @@ class Store:
                 # Seen as set whatever comes: a store that refuses is asked once.
                 self._tags = {**self._tags, **missing}
                 for key, value in missing.items():
-                    _tried_again(partial(self.client.set_experiment_tag, self.experiment_id, key, value))
+                    tried_again(partial(self.client.set_experiment_tag, self.experiment_id, key, value))
         except TrackingError as error:
             say(str(error))
 
@@ -332,7 +332,7 @@ class Store:
         metrics = [Metric(point.key, point.value, now, point.step, **model(point.key)) for point in points]
         settings = [Param(key, value) for key, value in (params or {}).items()]
         labels = [RunTag(key, value) for key, value in (tags or {}).items()]
-        _tried_again(lambda: self.client.log_batch(run_id, metrics=metrics, params=settings, tags=labels))
+        tried_again(lambda: self.client.log_batch(run_id, metrics=metrics, params=settings, tags=labels))
 
     def log_dataset(self, run_id: str, suite: Suite) -> None:
         """Log the suite as a dataset input, so that runs on different suites are visibly different."""
@@ -349,7 +349,7 @@ class Store:
             profile=json.dumps({"num_rows": len(suite), "sha256": suite.sha256, **suite.manifest["conditions"]}),
         )
         tags = [InputTag(key="mlflow.data.context", value="judge suite")]
-        _tried_again(lambda: self.client.log_inputs(run_id, [DatasetInput(dataset, tags)]))
+        tried_again(lambda: self.client.log_inputs(run_id, [DatasetInput(dataset, tags)]))
 
     def link_model(self, run_id: str, entry: ModelEntry) -> None:
         """Let the page of a run lead to its logged model, which takes the place of earlier ones."""
