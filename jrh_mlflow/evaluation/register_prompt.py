@@ -1,4 +1,4 @@
-"""`jrh.register_prompt`: the prompt of a judge in MLflow's prompt registry."""
+"""`jrh.register_prompt`: the prompt of a judge, or of one that was measured, in MLflow's prompt registry."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.options import AUTOMATIC
 from jrh_mlflow.resolve import resolve_judge
-from jrh_mlflow.tracking.prompts import register_template
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.measured import measured_judge
+from jrh_mlflow.tracking.prompts import register_template, tell_run
+from jrh_mlflow.tracking.scorers import is_mlflow_judge
 
 if TYPE_CHECKING:
     from jrh_mlflow.judges.rendering import Template
@@ -26,11 +30,12 @@ def register_prompt(
     A judge with `prompt="prompts:/NAME/VERSION"` and the same settings sends the same requests. The rubric and the tie
     criterion are the judge's own and no part of it. A text that a version of this name holds already is no new version.
 
-    The automatic prompt stands for one built-in text for each kind of items: of a judge that was asked the one that the
-    suite needed is registered, of one that was not asked yet the one for pairs; where it needed several it is refused.
+    The automatic prompt stands for one built-in text for each kind of items: the one that the suite needed is
+    registered, of a judge that was not asked yet the one for pairs. Where a suite needed several it is refused.
 
     Args:
-        what: A prompted judge.
+        what: A run (id, `runs:/…`, an `Evaluation`), whose page then shows the prompt, and the prompt's page the run;
+            or a prompted judge.
         name: Of the prompt; the judge's name with its signs replaced when None.
         alias: Made to point at the version; where None, aliases stay as they are.
         tracking_uri: MLflow store; the active one when None.
@@ -39,10 +44,19 @@ def register_prompt(
         RecipeError: for a judge without a prompt template, or with several, and for names that MLflow does not take.
         TrackingError: when MLflow cannot be reached.
     """
-    judge = resolve_judge(what, tracking_uri=tracking_uri)
-    template = sole_template(judge)
-    name = name or _UNFIT.sub("-", judge.name)
-    return register_template(template, name, alias=alias, tracking_uri=tracking_uri).version
+    if isinstance(what, Judge) or is_mlflow_judge(what):
+        judge = resolve_judge(what, tracking_uri=tracking_uri)
+        template, run = sole_template(judge), None
+    else:
+        run = measured_judge(what, tracking_uri=tracking_uri)
+        judge = run.judge()
+        template = _template_of(judge, run.params[keys.PARAM_PROMPT])
+    version = register_template(
+        template, name or _UNFIT.sub("-", judge.name), alias=alias, tracking_uri=tracking_uri
+    ).version
+    if run is not None:
+        tell_run(version, run.run_id, tracking_uri=tracking_uri)
+    return version
 
 
 def sole_template(judge: Judge) -> Template:
@@ -51,13 +65,22 @@ def sole_template(judge: Judge) -> Template:
     Raises:
         RecipeError: when it has none, or several.
     """
+    inner = _prompted(judge)
+    return _template_of(inner, "+".join(one.name for one in inner.used) or inner.template.name)
+
+
+def _template_of(judge: Judge, used: str) -> Template:
+    """Return the template of a judge that sent these, as the param `judge.prompt` names them."""
+    inner = _prompted(judge)
+    if "+" in used:
+        first = used.partition("+")[0]
+        raise RecipeError(f"{judge.name!r} used several prompts ({used}): give it one, such as prompt={first!r}.")
+    return inner.texts.templates[used] if inner.template.name == AUTOMATIC else inner.template
+
+
+def _prompted(judge: Judge) -> PromptedJudge:
     if isinstance(judge, PointwiseJudge):
-        return sole_template(judge.inner)
+        return _prompted(judge.inner)
     if not isinstance(judge, PromptedJudge):
         raise RecipeError(f"{judge.name!r} is a {judge.kind} judge: only a model's prompt can be registered.")
-    if len(judge.used) > 1:
-        several = ", ".join(template.name for template in judge.used)
-        raise RecipeError(
-            f"{judge.name!r} used several prompts ({several}): set one, such as prompt={judge.used[0].name!r}."
-        )
-    return judge.used[0]
+    return judge

@@ -133,10 +133,10 @@ class PromptedJudge(ModelJudge):
         )
         self.model, self._name, self._shown = canonical(model), name, shown_name(model)
         self._loaded = None if rendering.is_registered(prompt) else rendering.load_template(prompt)
-        is_read = isinstance(prompt, rendering.RegisteredPrompt)
-        self.prompt_uri: str | None = prompt.uri if is_read else str(prompt) if self._loaded is None else None
+        read = prompt if isinstance(prompt, RegisteredPrompt) else None
+        self.prompt_uri: str | None = read.uri if read else str(prompt) if self._loaded is None else None
         """Address in MLflow's prompt registry that the prompt was asked for by; None for any other prompt."""
-        self.prompt_version: str | None = prompt.version if is_read else None
+        self.prompt_version: str | None = read.version if read else None
         """What that address meant when it was read: `prompts:/name/3`."""
         self.texts = rendering.package_texts()
         self.rubric, self.tie_criterion = rubric, criterion(tie_criterion)
@@ -206,13 +206,13 @@ class PromptedJudge(ModelJudge):
             usual=usual,
         )
 
-    @property
-    def _prompt_name(self) -> str:
-        return self._loaded.name if self._loaded else str(self.prompt_uri)
-
     @name.setter
     def name(self, name: str) -> None:
         self._name = name
+
+    @property
+    def _prompt_name(self) -> str:
+        return self._loaded.name if self._loaded else str(self.prompt_uri)
 
     def check_cap(self, price: Price | None) -> None:
         """Demand a price, a longest answer, and nothing in `extra` that makes calls dearer than both say."""

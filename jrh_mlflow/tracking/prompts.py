@@ -212,6 +212,19 @@ def _new_version(client: MlflowClient, name: str, form: RegistryForm, store: str
         raise
 
 
+def tell_run(version: str, run_id: str, *, tracking_uri: str | None = None) -> None:
+    """Let a run that is over name the version that its prompt was registered as, and link the two.
+
+    Raises:
+        TrackingError: when MLflow does not take it.
+    """
+    store = tracking_uri or active_uri()
+    with _registry(store, problem=f"did not take the prompt of run {run_id}") as client:
+        if keys.PARAM_PROMPT_URI not in client.get_run(run_id).data.params:
+            client.log_param(run_id, keys.PARAM_PROMPT_URI, version)
+    link_prompt(version, run_id, tracking_uri=store)
+
+
 def link_prompt(version: str, run_id: str, *, tracking_uri: str) -> None:
     """Show a prompt version on the page of a run, and the run on the page of the prompt.
 

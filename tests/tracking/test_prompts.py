@@ -15,7 +15,9 @@ from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.rendering import PLACEHOLDERS, RegisteredPrompt, Template, load_template, template_pieces
 from jrh_mlflow.resolve import load_suite, resolve_judge
+from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.definitions import judge_from
 from jrh_mlflow.tracking.prompts import registered_prompt, registry_form, template_text
 from tests.loopback import LoopbackServer
 
@@ -202,6 +204,44 @@ def test_a_run_names_the_version_that_an_alias_meant_and_both_pages_show_the_oth
     version = client.get_prompt_version("linked", "1")
     assert version is not None
     assert version.tags[keys.TAG_PROMPT_RUNS] == done.run_id
+
+
+def test_the_prompt_of_a_run_is_registered_from_what_the_run_keeps_and_linked_to_it(
+    client: MlflowClient, store_uri: str, undrawn: None
+) -> None:
+    with LoopbackServer() as server:
+        judge = jrh.PromptedJudge(MODEL, api_base=server.url)
+        done = jrh.evaluate(judge, few_pairs(), tracking_uri=store_uri, experiment="tests", progress=False)
+    uri = jrh.register_prompt(done, "of-a-run", alias="live", tracking_uri=store_uri)
+    assert sent(jrh.PromptedJudge(MODEL, prompt="prompts:/of-a-run@live"), store_uri) == sent(judge)
+    run = client.get_run(done.run_id)
+    assert run.data.params[keys.PARAM_PROMPT_URI] == uri == "prompts:/of-a-run/1"
+    assert json.loads(run.data.tags["mlflow.linkedPrompts"]) == [{"name": "of-a-run", "version": "1"}]
+    assert jrh.register_prompt(done.run_id[:12], "of-a-run", tracking_uri=store_uri) == uri
+
+
+def test_a_judge_that_used_several_built_in_prompts_is_refused(store_uri: str) -> None:
+    judge = jrh.PromptedJudge(MODEL)
+    labelled = [
+        Item(id=f"{number}", task="t", condition="baseline", kind="response", instruction="?", response="!", **more)
+        for number, more in enumerate(({"answers": ("no", "yes")}, {"answers": ("1", "2", "3")}))
+    ]
+    judge.begin(jrh.Suite(name="two kinds", items=labelled))
+    with pytest.raises(RecipeError, match=r"several prompts \(label\+ordinal\): give it one"):
+        jrh.register_prompt(judge, "several", tracking_uri=store_uri)
+
+
+def test_a_judge_remembers_in_its_definition_where_its_prompt_came_from(store_uri: str) -> None:
+    jrh.register_prompt(jrh.PromptedJudge(MODEL), "defined", alias="live", tracking_uri=store_uri)
+    judge = resolve_judge(jrh.PromptedJudge(MODEL, prompt="prompts:/defined@live"), tracking_uri=store_uri)
+    definition = judge.definition()
+    assert definition is not None
+    assert definition["prompt_uri"] == "prompts:/defined@live"
+    assert definition["prompt_version"] == "prompts:/defined/1"
+    again = judge_from(definition)
+    assert again.definition() == definition
+    assert again.fingerprint() == judge.fingerprint()
+    assert sent(again) == sent(judge)
 
 
 def few_pairs() -> jrh.Suite:
