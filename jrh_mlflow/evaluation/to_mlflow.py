@@ -1,0 +1,216 @@
+"""`jrh.to_mlflow`: the judge that was measured as an MLflow scorer, which carries its datasheet."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
+from jrh_mlflow.evaluation.status import Status, status
+from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges._scripted import Looking, Scripted
+from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.text import brief_name
+from jrh_mlflow.tracking.definitions import judge_from
+from jrh_mlflow.tracking.exported import FORMAT, exported_scorer, keep_every_verdict, note_registering, specification
+from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge
+from jrh_mlflow.tracking.scorers import is_mlflow_judge
+
+if TYPE_CHECKING:
+    from mlflow.genai.scorers import Scorer
+
+ORDER_MATTERS = 0.2
+"""Pairs are asked in both orders unless the order decides at most this share of equal pairs, by the upper end of the
+clustered interval. Both orders cost twice as much; and no positional choice among the pairs of a built-in suite leaves
+an upper end of 0.04 to 0.17, so that a judge that showed none is asked once."""
+_STALE, _ORDERS, _FORMS = ("warn", "refuse"), ("auto", "both", "one"), ("scorer", "make_judge")
+_UNFIT = re.compile(r"[^A-Za-z0-9_\-. :]+")
+_LONGEST_NAME = 200
+"""MLflow logs `<name>/mean`, and names of metrics and scorers may have 250 characters."""
+
+
+def to_mlflow(
+    what: object,
+    *,
+    name: str | None = None,
+    stale: Literal["warn", "refuse"] = "warn",
+    orders: Literal["auto", "both", "one"] = "auto",
+    answers: Sequence[str] | None = None,
+    form: Literal["scorer", "make_judge"] = "scorer",
+    tracking_uri: str | None = None,
+) -> Scorer:
+    """Make an MLflow scorer of a judge: it sends the same bytes, reads answers the same way, and names its datasheet.
+
+    Rows of `mlflow.genai.evaluate`: `inputs` is `{"instruction": …, "rubric": …}` (the second optional), or whatever
+    holds the question; `outputs` is `{"A": …, "B": …}` for a pair, `{"transcript": […]}` for a transcript, and
+    otherwise the response. Values are `A`, `B`, `tie`; the label; the number on a scale of numbers; or `abstain`. An
+    answer that cannot be read, and a call that failed, is an error of the feedback and never a value.
+
+    Args:
+        what: What was measured: a run id, `runs:/<id>` or what `evaluate` returned; or a judge.
+        name: Of the scorer; the judge's, with what MLflow does not take replaced, when None.
+        stale: What to do about a judge that is not the one that was measured, when the scorer is made and when it
+            answers: `warn`, or `refuse`, which then makes the feedback of another model an error.
+        orders: Ask pairs in `one` order or in `both`: then a verdict that depends on the order is a tie, or `abstain`
+            where no tie is offered. `auto` asks both unless the datasheet shows that the order hardly matters.
+        answers: What responses and transcripts may be answered; the labels of the measured suite when None.
+        form: `scorer`, or `make_judge` for scheduled scoring: another judge, which is not measured yet.
+        tracking_uri: MLflow store of the run; the active one when None.
+
+    Raises:
+        RecipeError: when it cannot be exported, or with stale="refuse" is not the judge that was measured.
+    """
+    for option, given, known in (("stale", stale, _STALE), ("orders", orders, _ORDERS), ("form", form, _FORMS)):
+        check_known(option, given, known)
+    judge, measured, state = _subject(what, tracking_uri)
+    _tell_stale(judge, state, refuse=stale == "refuse")
+    spec = judge_specification(judge, measured, state, stale=stale, orders=orders, answers=answers)
+    keep_every_verdict(tracking_uri)
+    note_registering(tracking_uri)
+    return exported_scorer(spec, name=fit_name(judge.name if name is None else name), description=_described(measured))
+
+
+def _subject(what: object, uri: str | None) -> tuple[Judge, MeasuredJudge | None, Status]:
+    """Return the judge, the run that measured it, if one did, and how the two compare."""
+    if isinstance(what, str) or hasattr(what, "run_id"):
+        measured = measured_judge(what, tracking_uri=uri)
+        return measured.judge(), measured, status(what, tracking_uri=uri)
+    carried = specification(what) if is_mlflow_judge(what) else None
+    judge = resolve_judge(what) if carried is None else judge_from(carried["judge"])
+    state = status(judge, tracking_uri=uri)
+    return judge, measured_judge(state.run_id, tracking_uri=uri) if state.run_id else None, state
+
+
+def _tell_stale(judge: Judge, state: Status, *, refuse: bool) -> None:
+    """Warn of, or refuse, what is not the judge that was measured.
+
+    Raises:
+        RecipeError: naming what differs.
+    """
+    if state.state == "measured":
+        return
+    what_now = 'Measure it first: `jrh.evaluate(judge)`, then export its run, or pass stale="warn".'
+    if refuse:
+        raise RecipeError(f"{brief_name(judge.name)} is {state.state}: {state.reason} {what_now}")
+    warnings.warn(f"{brief_name(judge.name)} is {state.state}: {state.reason}", JrhWarning, stacklevel=3)
+
+
+def judge_specification(
+    judge: Judge,
+    measured: MeasuredJudge | None,
+    state: Status,
+    *,
+    stale: str,
+    orders: str,
+    answers: Sequence[str] | None,
+) -> dict[str, Any]:
+    """Return the specification of a scorer, as `tracking/exported.py` describes it.
+
+    Raises:
+        RecipeError: for a judge that is no data, or where nobody says what may be answered.
+    """
+    is_exact = measured is not None and measured.fingerprint == judge.fingerprint()
+    return {
+        "format": FORMAT,
+        "kind": "judge",
+        "name": judge.name,
+        "judge": _definition(judge),
+        "fingerprint": judge.fingerprint(),
+        "simulated": judge.simulated,
+        **_answerable(judge, measured, answers),
+        "rubric": None if measured is None else measured.rubric,
+        "orders": _orders(orders, measured),
+        "stale": stale,
+        # What is exported is the judge of the run, whatever became of its sources since.
+        "status": "measured" if is_exact else state.state,
+        "differs": [] if is_exact else [_plain(one) for one in state.differs],
+        "datasheet": None if measured is None else datasheet_facts(measured),
+    }
+
+
+def datasheet_facts(measured: MeasuredJudge) -> dict[str, Any]:
+    """Return what feedback says of the datasheet behind it."""
+    return {
+        "run_id": measured.run_id,
+        "suite_name": measured.suite_name,
+        "suite_sha256": measured.suite_sha256,
+        "profile": measured.profile,
+        "kinds": list(measured.kinds),
+        "answered_by": list(measured.answered_by),
+    }
+
+
+def fit_name(name: str) -> str:
+    """Return a name that MLflow takes for scorers, feedback and metrics.
+
+    Example:
+        >>> fit_name("openai/gpt-4o-mini (strict)")
+        'openai_gpt-4o-mini _strict'
+    """
+    fit = _UNFIT.sub("_", name).strip(" _.:")[:_LONGEST_NAME].strip(" _.:")
+    if not fit:
+        raise RecipeError(f"{brief_name(name)} has no letter or digit that MLflow takes in a name: give name=….")
+    return fit
+
+
+def _definition(judge: Judge) -> Mapping[str, Any]:
+    if isinstance(judge, Scripted) and not isinstance(judge, Looking):
+        raise RecipeError(
+            f"{brief_name(judge.name)} answers by what a suite knows of its items, and rows hold nothing of that. "
+            "Export a judge that looks at texts, such as jrh.scripted.LongerWins()."
+        )
+    definition = judge.definition()
+    if definition is None:
+        raise RecipeError(
+            f"{brief_name(judge.name)} is code of yours, which MLflow can keep only as you wrote it: "
+            "decorate it with mlflow.genai.scorers.scorer, or write it as a PromptedJudge."
+        )
+    return definition
+
+
+def _answerable(judge: Judge, measured: MeasuredJudge | None, answers: Sequence[str] | None) -> dict[str, Any]:
+    """Return what responses and transcripts may be answered."""
+    if answers is not None:
+        return {"answers": _checked(answers), "ordinal": None}
+    if measured is None or "pair" in measured.kinds:
+        return {"answers": None, "ordinal": None}
+    if not measured.labels:
+        raise RecipeError(
+            f"The items of suite {measured.suite_name!r} have different labels, so nobody knows what a row may be "
+            f"answered. Say so: jrh.to_mlflow(…, answers=[…]), for {brief_name(judge.name)}."
+        )
+    return {"answers": list(measured.labels), "ordinal": measured.ordinal}
+
+
+def _checked(answers: Sequence[str]) -> list[str]:
+    given = [answers] if isinstance(answers, str) else [str(answer) for answer in answers]
+    if len({answer.strip().casefold() for answer in given}) < max(2, len(given)):
+        raise RecipeError(f"answers= are two or more that differ in more than case and spaces, but got {given!r}.")
+    return given
+
+
+def _orders(orders: str, measured: MeasuredJudge | None) -> str:
+    if orders != "auto":
+        return orders
+    return "both" if measured is None or order_matters(measured.positional) else "one"
+
+
+def order_matters(positional: Reading | None) -> bool:
+    """Whether the order of a pair may decide too often to ask it once; what was not measured may."""
+    if not isinstance(positional, Estimate) or positional.cluster_high is None:
+        return True
+    return positional.cluster_high > ORDER_MATTERS
+
+
+def _plain(difference: Any) -> dict[str, str]:
+    return {"what": difference.what, "measured": difference.measured, "running": difference.running}
+
+
+def _described(measured: MeasuredJudge | None) -> str:
+    if measured is None:
+        return "A judge of jrh-mlflow that was not measured."
+    simulated = " A simulated judge." if measured.simulated else ""
+    return f"Measured by run {measured.run_id} on suite {measured.suite_name}: {measured.profile}.{simulated}"
