@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.evaluation.planning import Plan as Plan
     from jrh_mlflow.evaluation.planning import plan as plan
     from jrh_mlflow.evaluation.register_prompt import register_prompt as register_prompt
+    from jrh_mlflow.evaluation.to_mlflow import to_mlflow as to_mlflow
     from jrh_mlflow.generation.generate import generate as generate
     from jrh_mlflow.generation.writers import Generator as Generator
     from jrh_mlflow.judges import scripted as scripted
@@ -96,6 +97,7 @@ _HOMES = {
     "register_prompt": "evaluation.register_prompt",
     "scripted": "judges",
     "sweep": "sweeps.sweep",
+    "to_mlflow": "evaluation.to_mlflow",
     "until": "measures.until",
 }
 

@@ -90,7 +90,7 @@ class LoopbackServer:
             latency: Seconds before every answer, failures included.
             faults: Shares of requests that fail.
             seed: Seed of the stream the faults are drawn from.
-            record: Keep every request in `requests`: `body`, `headers`, `status` of the answer.
+            record: Keep every request in `requests`: `body`, its `text` as it came, `headers`, `status` of the answer.
             requests_per_window: More within `window_s` get 429 with the exact wait as a fractional Retry-After.
             window_s: 60 makes the limit one of requests per minute.
             model_name: Answer in the name of this model instead of the one that was asked.
@@ -183,14 +183,16 @@ class LoopbackServer:
         return web.json_response(self.requests)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        body: Body = json.loads(await request.read())
+        text = (await request.read()).decode()
+        body: Body = json.loads(text)
         self.counts["requests"] += 1
         self._in_flight += 1
         self.counts["max_in_flight"] = max(self.counts["max_in_flight"], self._in_flight)
         try:
             reply = self._answer(body, request.headers.get("Authorization", ""))
             if self.record:
-                self.requests.append({"body": body, "headers": dict(request.headers), "status": reply.status})
+                kept = {"body": body, "text": text, "headers": dict(request.headers), "status": reply.status}
+                self.requests.append(kept)
             if self.hold is not None:
                 await self.hold()
             if self.latency + reply.delay:

@@ -5,28 +5,24 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
-from jrh_mlflow.evaluation.status import Status, status
-from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges._scripted import Looking, Scripted
+from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.text import brief_name
-from jrh_mlflow.tracking.definitions import judge_from
+from jrh_mlflow.tracking.definitions import Difference, judge_from
 from jrh_mlflow.tracking.exported import FORMAT, exported_scorer, keep_every_verdict, note_registering, specification
-from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge
+from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge, measurements
 from jrh_mlflow.tracking.scorers import is_mlflow_judge
-
-if TYPE_CHECKING:
-    from mlflow.genai.scorers import Scorer
 
 ORDER_MATTERS = 0.2
 """Pairs are asked in both orders unless the order decides at most this share of equal pairs, by the upper end of the
 clustered interval. Both orders cost twice as much; and no positional choice among the pairs of a built-in suite leaves
 an upper end of 0.04 to 0.17, so that a judge that showed none is asked once."""
-_STALE, _ORDERS, _FORMS = ("warn", "refuse"), ("auto", "both", "one"), ("scorer", "make_judge")
+_STALE, _ORDERS, _FORMS = ("warn", "refuse"), ("auto", "both", "one"), ("scorer",)
 _UNFIT = re.compile(r"[^A-Za-z0-9_\-. :]+")
 _LONGEST_NAME = 200
 """MLflow logs `<name>/mean`, and names of metrics and scorers may have 250 characters."""
@@ -41,7 +37,7 @@ def to_mlflow(
     answers: Sequence[str] | None = None,
     form: Literal["scorer", "make_judge"] = "scorer",
     tracking_uri: str | None = None,
-) -> Scorer:
+) -> Any:
     """Make an MLflow scorer of a judge: it sends the same bytes, reads answers the same way, and names its datasheet.
 
     Rows of `mlflow.genai.evaluate`: `inputs` is `{"instruction": …, "rubric": …}` (the second optional), or whatever
@@ -65,53 +61,62 @@ def to_mlflow(
     """
     for option, given, known in (("stale", stale, _STALE), ("orders", orders, _ORDERS), ("form", form, _FORMS)):
         check_known(option, given, known)
-    judge, measured, state = _subject(what, tracking_uri)
-    _tell_stale(judge, state, refuse=stale == "refuse")
-    spec = judge_specification(judge, measured, state, stale=stale, orders=orders, answers=answers)
+    subject = _subject(what, tracking_uri)
+    _tell_stale(subject, refuse=stale == "refuse")
+    spec = judge_specification(subject, stale=stale, orders=orders, answers=answers)
     keep_every_verdict(tracking_uri)
     note_registering(tracking_uri)
-    return exported_scorer(spec, name=fit_name(judge.name if name is None else name), description=_described(measured))
+    fit = fit_name(subject.judge.name if name is None else name)
+    return exported_scorer(spec, name=fit, description=_described(subject.measured))
 
 
-def _subject(what: object, uri: str | None) -> tuple[Judge, MeasuredJudge | None, Status]:
-    """Return the judge, the run that measured it, if one did, and how the two compare."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """A judge to be exported, and how it compares with the run that measured it."""
+
+    judge: Judge
+    measured: MeasuredJudge | None
+    """The run that measured it, or the judge it differs from."""
+    state: str
+    """`measured`, `stale` or `never measured`."""
+    reason: str
+    differs: tuple[Difference, ...] = ()
+
+
+def _subject(what: object, uri: str | None) -> Subject:
     if isinstance(what, str) or hasattr(what, "run_id"):
         measured = measured_judge(what, tracking_uri=uri)
-        return measured.judge(), measured, status(what, tracking_uri=uri)
+        return Subject(judge=measured.judge(), measured=measured, state="measured", reason="")
     carried = specification(what) if is_mlflow_judge(what) else None
     judge = resolve_judge(what) if carried is None else judge_from(carried["judge"])
-    state = status(judge, tracking_uri=uri)
-    return judge, measured_judge(state.run_id, tracking_uri=uri) if state.run_id else None, state
+    fingerprint = judge.fingerprint()
+    found = [] if fingerprint is None else measurements(fingerprint=fingerprint, tracking_uri=uri, most=1)
+    if not found:
+        return Subject(judge=judge, measured=None, state="never measured", reason="no run of this store measured it.")
+    return Subject(judge=judge, measured=found[0], state="measured", reason="")
 
 
-def _tell_stale(judge: Judge, state: Status, *, refuse: bool) -> None:
+def _tell_stale(subject: Subject, *, refuse: bool) -> None:
     """Warn of, or refuse, what is not the judge that was measured.
 
     Raises:
         RecipeError: naming what differs.
     """
-    if state.state == "measured":
+    if subject.state == "measured":
         return
-    what_now = 'Measure it first: `jrh.evaluate(judge)`, then export its run, or pass stale="warn".'
+    text = f"{brief_name(subject.judge.name)} is {subject.state}: {subject.reason}"
     if refuse:
-        raise RecipeError(f"{brief_name(judge.name)} is {state.state}: {state.reason} {what_now}")
-    warnings.warn(f"{brief_name(judge.name)} is {state.state}: {state.reason}", JrhWarning, stacklevel=3)
+        raise RecipeError(f'{text} Measure it (`jrh.evaluate`) and export its run, or pass stale="warn".')
+    warnings.warn(text, JrhWarning, stacklevel=3)
 
 
-def judge_specification(
-    judge: Judge,
-    measured: MeasuredJudge | None,
-    state: Status,
-    *,
-    stale: str,
-    orders: str,
-    answers: Sequence[str] | None,
-) -> dict[str, Any]:
+def judge_specification(subject: Subject, *, stale: str, orders: str, answers: Sequence[str] | None) -> dict[str, Any]:
     """Return the specification of a scorer, as `tracking/exported.py` describes it.
 
     Raises:
         RecipeError: for a judge that is no data, or where nobody says what may be answered.
     """
+    judge, measured = subject.judge, subject.measured
     is_exact = measured is not None and measured.fingerprint == judge.fingerprint()
     return {
         "format": FORMAT,
@@ -125,8 +130,8 @@ def judge_specification(
         "orders": _orders(orders, measured),
         "stale": stale,
         # What is exported is the judge of the run, whatever became of its sources since.
-        "status": "measured" if is_exact else state.state,
-        "differs": [] if is_exact else [_plain(one) for one in state.differs],
+        "status": "measured" if is_exact else subject.state,
+        "differs": [] if is_exact else [_plain(one) for one in subject.differs],
         "datasheet": None if measured is None else datasheet_facts(measured),
     }
 
@@ -157,7 +162,7 @@ def fit_name(name: str) -> str:
 
 
 def _definition(judge: Judge) -> Mapping[str, Any]:
-    if isinstance(judge, Scripted) and not isinstance(judge, Looking):
+    if isinstance(judge, scripted.Scripted) and not callable(judge):
         raise RecipeError(
             f"{brief_name(judge.name)} answers by what a suite knows of its items, and rows hold nothing of that. "
             "Export a judge that looks at texts, such as jrh.scripted.LongerWins()."
@@ -205,7 +210,7 @@ def order_matters(positional: Reading | None) -> bool:
     return positional.cluster_high > ORDER_MATTERS
 
 
-def _plain(difference: Any) -> dict[str, str]:
+def _plain(difference: Difference) -> dict[str, str]:
     return {"what": difference.what, "measured": difference.measured, "running": difference.running}
 
 

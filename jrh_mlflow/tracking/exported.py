@@ -35,6 +35,7 @@ import ast
 import hashlib
 import json
 import linecache
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,20 +43,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jrh_mlflow.engine.live_sessions import LiveJudge
-from jrh_mlflow.errors import JrhError, JrhWarning, JudgeError, RecipeError
+from jrh_mlflow.errors import JrhError, JrhWarning, RecipeError
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.criteria import Criterion
-from jrh_mlflow.schema.items import USABLE, Call, CallRecord, Item, is_scale
+from jrh_mlflow.schema.items import Call, CallRecord, Item, is_scale
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.definitions import judge_from
 from jrh_mlflow.tracking.judged_rows import row_calls, row_item
+from jrh_mlflow.tracking.store import active_uri, say_once
 
 if TYPE_CHECKING:
     from mlflow.entities import Feedback, Trace
     from mlflow.genai.scorers import Scorer
 
 FORMAT = 1
+_WORKERS, _FEW = "MLFLOW_GENAI_EVAL_MAX_WORKERS", "10"
+_CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
+"""Settings of MLflow's."""
 TIE, ABSTAIN = "tie", "abstain"
 UNPARSED, JUDGE_ERROR, ROW_ERROR, STALE = "UNPARSED", "JUDGE_ERROR", "ROW_ERROR", "STALE"
 """Codes of feedback errors: the answer could not be read, the judge failed, the row cannot be judged, and with
@@ -82,6 +87,33 @@ def exported_scorer(specification: Mapping[str, Any], *, name: str, description:
     made: dict[str, Any] = {}
     exec(compile(source, place, "exec"), made)  # noqa: S102 - the text above
     return scorer(made["jrh_judge"], name=name, description=description)
+
+
+def keep_every_verdict(uri: str | None) -> None:
+    """Let `mlflow.genai.evaluate` ask fewer rows at once where it would otherwise lose their feedback.
+
+    Straight onto a database its 40 and 40 threads share 15 connections, and what waits 30 s for one is dropped with a
+    line in the log. Its own setting is the remedy; one that the user made stays. The threads of a server are its own.
+    """
+    if is_database(uri or active_uri()) and _WORKERS not in os.environ:
+        os.environ[_WORKERS] = _FEW
+        why = "with more, mlflow.genai.evaluate loses feedback on a database"
+        say_once(f"note: {_WORKERS}={_FEW} is set for this process: {why}.")
+
+
+def note_registering(uri: str | None) -> None:
+    """Say beforehand where MLflow will not register, or not load, a scorer that is code."""
+    address = uri or active_uri()
+    if address.startswith("databricks") or os.environ.get(_CUSTOM, "").lower() in ("true", "1"):
+        return
+    otherwise = 'or use jrh.to_mlflow(…, form="make_judge"), which is another judge'
+    where = "" if is_database(address) else " on the server and where it is loaded"
+    say_once(f"note: to register this scorer and load it again, set {_CUSTOM}=true{where}; {otherwise}.")
+
+
+def is_database(uri: str) -> bool:
+    """Whether a store is written by this process, and not by a server."""
+    return uri.partition(":")[0].partition("+")[0] in ("sqlite", "postgresql", "mysql", "mssql")
 
 
 def specification(scorer: Any) -> dict[str, Any] | None:

@@ -558,11 +558,12 @@ def models_page_errors(store: Store) -> Iterator[None]:
     except Exception as error:
         if _lost_connection(error) is not None:
             raise
-        _say_once(f"MLflow's Models page did not take the judge: {reason(error, store.uri)}. The run is logged.")
+        say_once(f"MLflow's Models page did not take the judge: {reason(error, store.uri)}. The run is logged.")
 
 
 @cache
-def _say_once(text: str) -> None:
+def say_once(text: str) -> None:
+    """Tell the user, once in the life of the process."""
     say(text)
 
 
