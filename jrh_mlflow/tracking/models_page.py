@@ -147,7 +147,7 @@ def _shown(metrics: Iterable[Metric], dataset: str) -> dict[str, float]:
 
 def _take_over(store: Store, model_id: str, found: Sequence[LoggedModel], *, but: str) -> None:
     """Give a new entry what the ones before read on other suites; of each, as it was logged by its own run."""
-    from mlflow.entities import Metric
+    from mlflow.entities import LoggedModelOutput, Metric
     from mlflow.exceptions import MlflowException
 
     newest = {
@@ -163,3 +163,4 @@ def _take_over(store: Store, model_id: str, found: Sequence[LoggedModel], *, but
         # A run that was deleted takes nothing more: what it read goes with it.
         with suppress(MlflowException):
             store.client.log_batch(run_id, metrics=metrics)
+            store.client.log_outputs(run_id, [LoggedModelOutput(model_id, step=0)])

@@ -99,6 +99,10 @@ def _page(experiment_id: str) -> str:
     return f"#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={keys.VIEW}"
 
 
+def _models_page(experiment_id: str) -> str:
+    return f"#/experiments/{experiment_id}/models?workflowType=machine_learning&viewMode=CHART"
+
+
 def server_address(uri: str) -> str:
     """Return a server's address without the user and password that it may hold, and without a slash at its end."""
     parts = urlsplit(uri)
@@ -238,7 +242,8 @@ def _description(experiment_id: str) -> str:
     page = _page(experiment_id)
     meanings = [f"- `{keys.own_key(axis)}`: {axes.declared(axis).meaning}" for axis in READINGS]
     lines = [
-        f"[Judges side by side]({page}), [their curves in one picture]({page}{_CHARTS}). Each run is one judge.",
+        f"[Judges side by side]({page}), [their curves in one picture]({page}{_CHARTS}), "
+        f"[each with its newest readings]({_models_page(experiment_id)}). Each run is one judge.",
         "",
         *meanings,
         f"- `{keys.own_key(keys.RELIABILITY_MEAN)}`: mean accuracy over the tests of a reliability suite; 1 is right.",

@@ -151,6 +151,7 @@ def test_readings_on_other_suites_stay_and_no_run_gets_a_second_point(
     assert (shown(entry)[RATE], shown(entry, OTHER)[RATE]) == (0.3, 0.2)
     assert {metric.run_id for metric in entry.metrics} == {elsewhere, newest}
     assert len(store.client.get_metric_history(elsewhere, RATE)) == 1
+    assert entry.model_id in models_of(store.client.get_run(elsewhere))
 
 
 def test_what_a_deleted_run_read_goes_with_it(measure: Callable[..., str], entries: Entries, store: Store) -> None:
