@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from jrh_mlflow.evaluation.planning import Plan as Plan
     from jrh_mlflow.evaluation.planning import plan as plan
     from jrh_mlflow.evaluation.register_prompt import register_prompt as register_prompt
+    from jrh_mlflow.evaluation.status import Status as Status
+    from jrh_mlflow.evaluation.status import status as status
     from jrh_mlflow.evaluation.to_mlflow import to_mlflow as to_mlflow
     from jrh_mlflow.generation.generate import generate as generate
     from jrh_mlflow.generation.writers import Generator as Generator
@@ -76,6 +78,7 @@ _HOMES = {
     "PromptedJudge": "judges.prompted",
     "ReliabilityReport": "results",
     "Space": "sweeps.space",
+    "Status": "evaluation.status",
     "Suite": "suites",
     "Sweep": "sweeps.result",
     "agree": "evaluation.agree",
@@ -96,6 +99,7 @@ _HOMES = {
     "pointwise": "resolve",
     "register_prompt": "evaluation.register_prompt",
     "scripted": "judges",
+    "status": "evaluation.status",
     "sweep": "sweeps.sweep",
     "to_mlflow": "evaluation.to_mlflow",
     "until": "measures.until",

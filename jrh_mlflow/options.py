@@ -70,6 +70,13 @@ class Options(BaseModel):
         }
 
     @classmethod
+    def flag(cls, name: str) -> str:
+        """Return how an option is typed on the command line."""
+        facts = cls.model_fields[name].json_schema_extra
+        flag = facts["flag"] if isinstance(facts, dict) else None
+        return f"--{flag or name.replace('_', '-')}"
+
+    @classmethod
     def checked(cls, data: Mapping[str, Any]) -> Self:
         """Check values.
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "align": ("align", "Align a judge with people's labels, and prove on other traces that it helped."),
     "plan": ("plan", "Say before anything is paid how many calls a wanted interval or difference needs."),
     "gate": ("gate", "Decide by rules whether a logged judge may go on, with an exit code for CI."),
+    "status": ("status", "Say whether the judge that runs is the one that was measured, and what differs."),
 }
 
 

@@ -56,9 +56,7 @@ def or_none(number: Callable[[str], N]) -> Callable[[str], N | None]:
 
 def flag_of(model: type[Options], name: str) -> str:
     """Return how an option is typed."""
-    facts = model.model_fields[name].json_schema_extra
-    flag = facts["flag"] if isinstance(facts, dict) else None
-    return f"--{flag or name.replace('_', '-')}"
+    return model.flag(name)
 
 
 def from_model(model: type[Options], *names: str, prefix: str = "") -> Callable[[F], F]:

@@ -737,6 +737,7 @@ def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dic
         tags[keys.TAG_RECORDED] = "true"
     if measured.judge.fingerprint:
         tags[keys.TAG_FINGERPRINT] = measured.judge.fingerprint
+    tags[keys.TAG_JUDGE] = measured.judge.name
     if generated := measured.suite.origin.get("generate_run_id"):
         tags[keys.TAG_GENERATED_BY] = str(generated)
     if metric := measured.run.get("metric"):

@@ -13,7 +13,7 @@ from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.text import brief_name
-from jrh_mlflow.tracking.definitions import Difference, judge_from
+from jrh_mlflow.tracking.definitions import JudgeDifference, judge_from
 from jrh_mlflow.tracking.exported import FORMAT, exported_scorer, keep_every_verdict, note_registering, specification
 from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge, measurements
 from jrh_mlflow.tracking.scorers import is_mlflow_judge
@@ -80,7 +80,7 @@ class Subject:
     state: str
     """`measured`, `stale` or `never measured`."""
     reason: str
-    differs: tuple[Difference, ...] = ()
+    differs: tuple[JudgeDifference, ...] = ()
 
 
 def _subject(what: object, uri: str | None) -> Subject:
@@ -210,7 +210,7 @@ def order_matters(positional: Reading | None) -> bool:
     return positional.cluster_high > ORDER_MATTERS
 
 
-def _plain(difference: Difference) -> dict[str, str]:
+def _plain(difference: JudgeDifference) -> dict[str, str]:
     return {"what": difference.what, "measured": difference.measured, "running": difference.running}
 
 

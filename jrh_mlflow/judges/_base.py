@@ -71,6 +71,10 @@ class Judge(ABC):
         """Return plain JSON, without keys, of which `judge_from` makes this judge again; None where code takes part."""
         return None
 
+    def renewed(self) -> Judge:
+        """Return the judge as what it is made of makes it now: environment, texts of this package, MLflow's version."""
+        return self
+
     def defined_by(self, **facts: object) -> dict[str, Any]:
         """Return these facts as a definition: copied, so that nothing that is changed later changes it."""
         common = {

@@ -169,6 +169,12 @@ class PointwiseJudge(Judge):
         judge._is_given, judge._question = definition["given"], definition["question"]
         return judge
 
+    def renewed(self) -> PointwiseJudge:
+        """Return the judge with its inner one renewed, and with the question and the grades of this version."""
+        judge = PointwiseJudge(self.inner.renewed(), answers=self.answers if self._is_given else None)
+        judge.name, judge.tie_criterion = self.name, self.tie_criterion
+        return judge
+
     def price(self, overrides: Overrides | None) -> Price | None:
         """The inner judge's."""
         return self.inner.price(overrides)

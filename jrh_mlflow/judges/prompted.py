@@ -328,6 +328,18 @@ class PromptedJudge(ModelJudge):
             **({} if self.prompt_uri is None else {name: getattr(self, name) for name in _REGISTERED}),
         )
 
+    def renewed(self) -> PromptedJudge:
+        """Return the judge with the prompts of this version, asked where the environment says now."""
+        judge = copy.copy(self)
+        judge.texts = rendering.package_texts()
+        if self.template.name in rendering.BUILT_IN:
+            judge.template = judge.texts.templates[self.template.name]
+            judge.used = (judge.template,)
+        # Of a recorded judge nobody is asked, so that no address matters.
+        if not (self._is_given or self.recorded):
+            judge.api_base, judge._pinned = address_of(self.model, None), None
+        return judge
+
     def _texts_used(self) -> dict[str, Any]:
         """Return the texts of the package that can reach a prompt of this judge."""
         templates = {}
@@ -378,9 +390,7 @@ class PromptedJudge(ModelJudge):
 
 
 def _template_facts(template: Template) -> dict[str, Any]:
-    """Return a template as data; where it came from is said where it came from a registry."""
-    facts = {"name": template.name, "system": template.system, "user": template.user}
-    return facts if template.source is None else {**facts, "source": template.source, "resolved": template.resolved}
+    return {"name": template.name, "system": template.system, "user": template.user}
 
 
 def _longest_answer(model: str, effort: str | None) -> int:

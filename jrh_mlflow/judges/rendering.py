@@ -32,7 +32,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -63,10 +63,6 @@ class Template:
     system: str | None
     """None: the system message of the built-in template for the presentation's kind."""
     user: str
-    source: str | None = field(default=None, compare=False)
-    """The address in a prompt registry that it was asked for by, such as `prompts:/NAME@ALIAS`."""
-    resolved: str | None = field(default=None, compare=False)
-    """The version that this address meant then: `prompts:/NAME/3`."""
 
     @property
     def text(self) -> str:

@@ -23,7 +23,7 @@ _EXCERPT = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
+class JudgeDifference:
     """One thing in which the judge that runs is not the judge that was measured."""
 
     what: What
@@ -65,20 +65,21 @@ _MAKERS: dict[str, Callable[[Definition], Judge]] = {
 """Kind of a judge to what makes one from its definition."""
 
 
-def differences(measured: Definition, running: Definition) -> tuple[Difference, ...]:
+def differences(measured: Definition, running: Definition) -> tuple[JudgeDifference, ...]:
     """Return in what two definitions differ, the prompt first; names are no difference, for they change no answer."""
     before, after = (dict(_facts(one)) for one in (measured, running))
-    found = []
-    for fact in dict.fromkeys((*before, *after)):
-        one, other = before.get(fact), after.get(fact)
-        if one != other:
-            was, now = _told(fact[1], one, other)
-            found.append(Difference(what=fact[0], measured=was, running=now))
+    changed = [fact for fact in dict.fromkeys((*before, *after)) if before.get(fact) != after.get(fact)]
+    # A version of the registry that holds what the measured one held is the measured judge.
+    if all(fact == _REGISTERED for fact in changed):
+        return ()
+    told = ((what, *_told(name, before.get((what, name)), after.get((what, name)))) for what, name in changed)
+    found = [JudgeDifference(what=what, measured=was, running=now) for what, was, now in told]
     return tuple(sorted(found, key=lambda one: WHAT.index(one.what)))
 
 
 Fact = tuple[tuple[What, str], Any]
 """What it belongs to and what it is called; its value."""
+_REGISTERED: tuple[What, str] = ("version", "registered as")
 
 
 def _facts(definition: Definition) -> Iterator[Fact]:
@@ -137,7 +138,7 @@ def _mlflow_facts(definition: Definition) -> Iterator[Fact]:
     yield ("settings", "answers"), definition["words"]
     if definition["registered"]:
         versions = [f"{one['name']} version {one['version']}" for one in definition["registered"]]
-        yield ("version", "registered"), ", ".join(versions)
+        yield _REGISTERED, ", ".join(versions)
 
 
 _KEPT_AS: dict[str, What] = {

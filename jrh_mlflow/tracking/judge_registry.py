@@ -108,6 +108,61 @@ def registered_judge(name: str, *, experiment: str, uri: str) -> Any:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RegisteredScorer:
+    """What MLflow's registry holds of a scorer; reading it runs no code."""
+
+    name: str
+    version: int
+    experiment_id: str
+    kept: dict[str, Any]
+    """As `model_dump` of the scorer gave it."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """Return what is kept, as the scorer itself would."""
+        return self.kept
+
+    @property
+    def is_code(self) -> bool:
+        """Whether making the scorer would run code: an exported judge, or a function of somebody's."""
+        return self.kept.get("call_source") is not None
+
+
+def newest_version(
+    name: str, *, experiment_id: str | None, uri: str, version: int | None = None
+) -> RegisteredScorer | None:
+    """Return the newest version of a registered scorer, or a version of it; None where there is none."""
+    from mlflow.exceptions import MlflowException
+
+    with active_store(uri):
+        place = mlflow_internals.active_experiment_id() if experiment_id is None else experiment_id
+    try:
+        kept, number = mlflow_internals.registered_record(name, experiment_id=place, version=version, uri=uri)
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return None
+        raise
+    return RegisteredScorer(name=name, version=number, experiment_id=place, kept=kept)
+
+
+def scorer_at(address: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> RegisteredScorer:
+    """Return what is registered under an address, as for `judge_at`; nothing of it is run."""
+    wanted, uri = ScorerAddress.read(address), tracking_uri or active_uri()
+    with _registry(uri):
+        places = _places(wanted, experiment, uri)
+        for place in places:
+            newest = newest_version(wanted.name, experiment_id=place, uri=uri)
+            if newest is None:
+                continue
+            found = newest_version(wanted.name, experiment_id=place, uri=uri, version=wanted.version)
+            if found is None:
+                has_not = f"Judge {wanted.name!r} has no version {wanted.version}"
+                raise RecipeError(f"{has_not}. The newest is {newest.version}: {SCORERS}{wanted.name}.")
+            return found
+        with active_store(uri):
+            raise RecipeError(_no_such_judge(wanted, places, uri))
+
+
 def judge_at(address: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> Any:
     """Return the MLflow judge or scorer that is registered under an address.
 
@@ -161,10 +216,10 @@ def _registered(name: str, experiment_id: str | None, version: int | None = None
 
 def _names(experiment_id: str | None) -> list[str]:
     from mlflow.exceptions import MlflowException
-    from mlflow.genai.scorers import list_scorers
 
+    place = mlflow_internals.active_experiment_id() if experiment_id is None else experiment_id
     try:
-        return sorted(one.name for one in list_scorers(experiment_id=experiment_id))
+        return mlflow_internals.registered_names(experiment_id=place, uri=active_uri())
     except MlflowException as error:
         if error.error_code == "RESOURCE_DOES_NOT_EXIST":
             return []

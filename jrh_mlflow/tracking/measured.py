@@ -1,14 +1,10 @@
-"""Judges as they were measured: what a run of `evaluate` knows of its judge, and the runs that measured a judge.
-
-A run of before there were definitions has the judge's settings and its prompt. A judge made of them is the measured one
-if it would send, call by call, what the run's calls say was sent; otherwise the run has no definition, and says why.
-"""
+"""Judges as they were measured: what a run of `evaluate` knows of its judge, and the runs that measured a judge."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,15 +29,14 @@ _POSITIONAL = ("positional_false_preference", "natural/positional")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuredJudge:
-    """A judge as one run measured it."""
+class JudgeRecord:
+    """What a run says of its judge, without looking into its suite."""
 
     run_id: str
     name: str
     """Of the judge."""
     label: str
     """Its name as people see it: a simulated or a recorded judge says so."""
-    experiment: str
     experiment_id: str
     link: str
     definition: Mapping[str, Any] | None
@@ -51,19 +46,9 @@ class MeasuredJudge:
     fingerprint: str | None
     suite_name: str
     suite_sha256: str
-    kinds: tuple[str, ...]
-    """Of the suite's items: `pair`, `response`, `transcript`."""
-    labels: tuple[str, ...] | None
-    """What single responses and transcripts may be answered; None for pairs, and where items differ."""
-    ordinal: bool | None
-    """Whether `labels` are a scale."""
-    rubric: str | None
-    """The one that all items share; None where they have none or differ."""
     profile: str
     simulated: bool
     recorded: bool
-    positional: Reading | None
-    """How often the order of a pair decided; None where no pairs were asked."""
     answered_by: tuple[str, ...]
     """Names under which models answered, the most frequent first; empty where the run does not tell."""
     ended_at: int
@@ -74,7 +59,8 @@ class MeasuredJudge:
     """Of the run."""
 
     def __repr__(self) -> str:
-        return f"MeasuredJudge({brief_name(self.label)} on {brief_name(self.suite_name)}, run {self.run_id[:8]})"
+        on = f"{brief_name(self.label)} on {brief_name(self.suite_name)}"
+        return f"{type(self).__name__}({on}, run {self.run_id[:8]})"
 
     def judge(self) -> Judge:
         """Make the judge again.
@@ -85,6 +71,23 @@ class MeasuredJudge:
         if self.definition is None:
             raise RecipeError(self.no_definition)
         return judge_from(self.definition)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MeasuredJudge(JudgeRecord):
+    """A judge as one run measured it, with what its suite asked and how much the order of a pair decided."""
+
+    experiment: str
+    kinds: tuple[str, ...]
+    """Of the suite's items: `pair`, `response`, `transcript`."""
+    labels: tuple[str, ...] | None
+    """What single responses and transcripts may be answered; None for pairs, and where items differ."""
+    ordinal: bool | None
+    """Whether `labels` are a scale."""
+    rubric: str | None
+    """The one that all items share; None where they have none or differ."""
+    positional: Reading | None
+    """How often the order of a pair decided; None where no pairs were asked."""
 
 
 def measured_judge(run: object, *, tracking_uri: str | None = None) -> MeasuredJudge:
@@ -104,7 +107,7 @@ def measured_judge(run: object, *, tracking_uri: str | None = None) -> MeasuredJ
     with reading_client(uri) as client:
         found = find_run(client, text, uri)
         check_evaluation(found, "used")
-        return _read(client, found, uri)
+        return _measured(client, found, uri)
 
 
 def measurements(
@@ -128,56 +131,101 @@ def measurements(
     """
     if (fingerprint is None) == (registered_name is None):
         raise ValueError(f"Give `fingerprint` or `registered_name`, but got {fingerprint=}, {registered_name=}.")
-    chosen = f"tags.`{keys.TAG_FINGERPRINT}` = '{fingerprint}'"
-    if registered_name is not None:
-        chosen = f"params.`{keys.PARAM_REGISTERED_NAME}` = '{quoted(registered_name)}'"
     uri = tracking_uri or active_uri()
+    tags = {keys.TAG_FINGERPRINT: fingerprint} if fingerprint else {}
+    params = {keys.PARAM_REGISTERED_NAME: registered_name} if registered_name else {}
     with reading_client(uri) as client:
-        runs = finished_runs(client, "evaluate", list(experiment_names(client)), most=most, chosen=chosen)
-        return [_read(client, run, uri) for run in runs]
+        return [_measured(client, run, uri) for run in _runs_with(client, tags=tags, params=params)[:most]]
 
 
-def quoted(text: str) -> str:
-    """Return a text as it may stand between single quotes in a search of MLflow's."""
-    return text.replace("\\", "\\\\").replace("'", "\\'")
+def judge_records(
+    *, tags: Mapping[str, str] | None = None, params: Mapping[str, str] | None = None, tracking_uri: str
+) -> Iterator[JudgeRecord]:
+    """Yield what finished evaluations with these tags and params say of their judges, newest first; each when asked.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    with reading_client(tracking_uri) as client:
+        runs = _runs_with(client, tags=tags or {}, params=params or {})
+    for run in runs:
+        with reading_client(tracking_uri) as client:
+            record = _record(client, run, tracking_uri)
+        yield record
 
 
-def _read(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
-    run_id, tags = str(run.info.run_id), run.data.tags
+def judge_record(run: str, *, tracking_uri: str) -> JudgeRecord:
+    """Return what one run says of its judge; errors as for `measured_judge`."""
+    with reading_client(tracking_uri) as client:
+        found = find_run(client, run, tracking_uri)
+        check_evaluation(found, "used")
+        return _record(client, found, tracking_uri)
+
+
+def _runs_with(client: MlflowClient, *, tags: Mapping[str, str], params: Mapping[str, str]) -> list[Run]:
+    """Find finished evaluations by exact values, newest first."""
+    wanted = [*(("tags", *one) for one in tags.items()), *(("params", *one) for one in params.items())]
+    chosen = " and ".join(_condition(f"{where}.`{key}`", value) for where, key, value in wanted)
+    found = finished_runs(client, "evaluate", list(experiment_names(client)), chosen=chosen)
+    return [run for run in found if all(getattr(run.data, where).get(key) == value for where, key, value in wanted)]
+
+
+def _condition(key: str, value: str) -> str:
+    """Ask for a value in the words of MLflow's search, which knows no escapes: what it cannot say matches anything."""
+    if not {"'", "\\"} & set(value):
+        return f"{key} = '{value}'"
+    return f"{key} LIKE '{value.translate({ord(mark): '_' for mark in chr(39) + chr(92)})}'"
+
+
+def _record(client: MlflowClient, run: Run, uri: str) -> JudgeRecord:
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
-        suite = read_suite(client.download_artifacts(run_id, keys.SUITE_FOLDER, folder), hashes=True)
-        facts, sheet = (_json(client, run_id, name, folder) for name in (keys.JUDGE_FILE, keys.DATASHEET_JSON))
+        return JudgeRecord(**_facts(client, run, uri, folder))
+
+
+def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
+    with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
+        suite = read_suite(client.download_artifacts(run.info.run_id, keys.SUITE_FOLDER, folder), hashes=True)
+        labels = suite.labels
+        return MeasuredJudge(
+            **_facts(client, run, uri, folder),
+            experiment=str(client.get_experiment(run.info.experiment_id).name),
+            kinds=tuple(sorted({item.kind for item in suite.items})),
+            labels=None if labels is None else tuple(labels),
+            ordinal=None if labels is None else labels.ordinal,
+            rubric=_shared_rubric(suite),
+            positional=_positional(_json(client, run, keys.DATASHEET_JSON, folder).get("estimates", {})),
+        )
+
+
+def _facts(client: MlflowClient, run: Run, uri: str, folder: str) -> dict[str, Any]:
+    """Return the fields of a `JudgeRecord`."""
+    run_id, tags, params = str(run.info.run_id), run.data.tags, run.data.params
+    written, sheet = (_json(client, run, name, folder) for name in (keys.JUDGE_FILE, keys.DATASHEET_JSON))
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
-    definition, labels = facts.get("definition"), suite.labels
-    return MeasuredJudge(
-        run_id=run_id,
-        name=str(facts["name"]),
-        label=shown_name(str(facts["name"]), simulated=simulated, recorded=recorded),
-        experiment=str(client.get_experiment(run.info.experiment_id).name),
-        experiment_id=str(run.info.experiment_id),
-        link=run_link(uri, run.info.experiment_id, run_id),
-        definition=definition,
-        no_definition="" if definition else _no_definition(run_id, facts),
-        fingerprint=facts.get("fingerprint") or tags.get(keys.TAG_FINGERPRINT),
-        suite_name=suite.name,
-        suite_sha256=suite.sha256,
-        kinds=tuple(sorted({item.kind for item in suite.items})),
-        labels=None if labels is None else tuple(labels),
-        ordinal=None if labels is None else labels.ordinal,
-        rubric=_shared_rubric(suite),
-        profile=str(tags.get(keys.TAG_PROFILE, "")),
-        simulated=simulated,
-        recorded=recorded,
-        positional=_positional(sheet.get("estimates", {})),
-        answered_by=_names(sheet.get("answered_by", ())),
-        ended_at=int(run.info.end_time or run.info.start_time or 0),
-        truncated=tags.get(keys.TAG_TRUNCATED),
-        params=dict(run.data.params),
-    )
+    name, definition = str(written["name"]), written.get("definition")
+    return {
+        "run_id": run_id,
+        "name": name,
+        "label": shown_name(name, simulated=simulated, recorded=recorded),
+        "experiment_id": str(run.info.experiment_id),
+        "link": run_link(uri, run.info.experiment_id, run_id),
+        "definition": definition,
+        "no_definition": "" if definition else _no_definition(run_id, written),
+        "fingerprint": written.get("fingerprint"),
+        "suite_name": str(params.get(keys.PARAM_SUITE_NAME, "")),
+        "suite_sha256": str(params.get(keys.PARAM_SUITE_SHA256, "")),
+        "profile": str(tags.get(keys.TAG_PROFILE, "")),
+        "simulated": simulated,
+        "recorded": recorded,
+        "answered_by": _names(sheet.get("answered_by", ())),
+        "ended_at": int(run.info.end_time or run.info.start_time or 0),
+        "truncated": tags.get(keys.TAG_TRUNCATED),
+        "params": dict(params),
+    }
 
 
-def _json(client: MlflowClient, run_id: str, name: str, folder: str) -> dict[str, Any]:
-    text = Path(client.download_artifacts(run_id, name, folder)).read_text(encoding="utf-8")
+def _json(client: MlflowClient, run: Run, name: str, folder: str) -> dict[str, Any]:
+    text = Path(client.download_artifacts(run.info.run_id, name, folder)).read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 

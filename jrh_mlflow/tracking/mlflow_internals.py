@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +47,37 @@ def demand_registrable(scorer: Any) -> None:
         MlflowException: saying why.
     """
     scorer._check_can_be_registered()
+
+
+def experiment_of(scorer: Any) -> str | None:
+    """Return the id of the experiment that a scorer is registered with: of it only name and version are public."""
+    return getattr(scorer, "_experiment_id", None)
+
+
+def active_experiment_id() -> str:
+    """Return the id of the experiment that MLflow's own functions use where none is named."""
+    from mlflow.tracking.fluent import _get_experiment_id
+
+    return str(_get_experiment_id())
+
+
+def registered_record(name: str, *, experiment_id: str, version: int | None, uri: str) -> tuple[dict[str, Any], int]:
+    """Return what the registry holds of a scorer, and its version; `get_scorer` runs the code of those that are code.
+
+    Raises:
+        MlflowException: when there is none.
+    """
+    from mlflow.tracking._tracking_service.utils import _get_store
+
+    found = _get_store(uri).get_scorer(experiment_id, name, version)
+    return asdict(found.serialized_scorer), int(found.scorer_version)
+
+
+def registered_names(*, experiment_id: str, uri: str) -> list[str]:
+    """Return the names of the scorers of an experiment; `list_scorers` runs the code of those that are code."""
+    from mlflow.tracking._tracking_service.utils import _get_store
+
+    return sorted({str(one.scorer_name) for one in _get_store(uri).list_scorers(experiment_id)})
 
 
 def remembered_traces(judge: Any) -> frozenset[str]:

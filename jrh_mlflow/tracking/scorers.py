@@ -7,6 +7,7 @@ becomes an answer with rationale, tokens and dollars.
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import inspect
 import json
@@ -31,6 +32,7 @@ from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Present
 from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking import keys, mlflow_internals
 from jrh_mlflow.tracking.feedback_types import check_fit
+from jrh_mlflow.tracking.judge_registry import RegisteredScorer
 from jrh_mlflow.tracking.keys import (
     CHOICE_CONFIDENCE,
     JUDGE_COST,
@@ -246,9 +248,8 @@ class MlflowJudge(CallableJudge):
         super().__init__(panel)
         self.panel = panel
         self.name = name
-        found = [(one.name, getattr(one, "scorer_version", None)) for one in panel.scorers]
-        self.registered = [{"name": name, "version": version} for name, version in found if version is not None]
-        """Name and version of those scorers that came from MLflow's registry."""
+        self.registered = [_registered_as(one) for one in panel.scorers if _is_registered(one)]
+        """Name, version and experiment of those scorers that came from MLflow's registry."""
 
     def begin(self, suite: Suite) -> None:
         """Refuse a suite on which none of its answers could be read."""
@@ -319,6 +320,33 @@ class MlflowJudge(CallableJudge):
         judge.registered = [dict(one) for one in definition["registered"]]
         return judge
 
+    @classmethod
+    def unchecked(cls, judge: object) -> MlflowJudge:
+        """Wrap a judge, or a list of them, without asking whether it could be put to a suite."""
+        scorers: tuple[Any, ...] = tuple(judge) if isinstance(judge, list | tuple) else (judge,)
+        return cls(_Panel(scorers, {}, {}), name="+".join(one.name for one in scorers))
+
+    @classmethod
+    def registered_as(cls, found: RegisteredScorer) -> MlflowJudge:
+        """Make the judge that a registered scorer is; not of one that is code."""
+        from mlflow.genai.scorers import Scorer
+
+        judge = cls.unchecked(Scorer.model_validate(found.kept))
+        judge.registered = [{"name": found.name, "version": found.version, "experiment_id": found.experiment_id}]
+        return judge
+
+    def with_versions(self, newest: Mapping[str, RegisteredScorer]) -> MlflowJudge:
+        """Return the judge with other versions of those of its scorers that are registered under these names."""
+        from mlflow.genai.scorers import Scorer
+
+        made = {name: one if one.is_code else Scorer.model_validate(one.kept) for name, one in newest.items()}
+        scorers = tuple(made.get(one.name, one) for one in self.panel.scorers)
+        judge = copy.copy(self)
+        judge.panel = replace(self.panel, scorers=scorers)
+        versions = {name: one.version for name, one in newest.items()}
+        judge.registered = [{**one, "version": versions.get(one["name"], one["version"])} for one in self.registered]
+        return judge
+
 
 def _kept(scorers: Sequence[Any]) -> list[dict[str, Any]] | None:
     """Return what MLflow keeps of scorers; None where it keeps none, as of an ensemble by somebody's own function."""
@@ -332,8 +360,13 @@ def _kept(scorers: Sequence[Any]) -> list[dict[str, Any]] | None:
 
 def _is_data(scorer: Any) -> bool:
     """Whether a scorer is data throughout: no code, and no address or header that MLflow does not keep."""
-    routed = getattr(scorer, "_base_url", None) or getattr(scorer, "_extra_headers", None)
-    return scorer.kind.value in _DATA_KINDS and not routed
+    routed = mlflow_internals.base_url(scorer) or mlflow_internals.extra_headers(scorer)
+    return _kind(scorer) in _DATA_KINDS and not routed
+
+
+def _kind(scorer: Any) -> str | None:
+    """Return what sort of scorer it is; None for one of the registry that is code, and was not made."""
+    return None if isinstance(scorer, RegisteredScorer) else scorer.kind.value
 
 
 def _members(scorers: Iterable[Any]) -> Iterator[Any]:
@@ -349,6 +382,11 @@ def _registration(scorers: Iterable[Any]) -> dict[str, str]:
     names = ((one.name, one.scorer_version) for one in registered if _is_registered(one))
     told = dict(zip(("registered_name", "scorer_version"), zip(*names, strict=True), strict=False))
     return {key: ", ".join(map(str, values)) for key, values in told.items()}
+
+
+def _registered_as(scorer: Any) -> dict[str, Any]:
+    place = mlflow_internals.experiment_of(scorer)
+    return {"name": scorer.name, "version": scorer.scorer_version, "experiment_id": place}
 
 
 def _is_registered(scorer: Any) -> bool:

@@ -1,0 +1,302 @@
+"""`jrh.status`: whether the judge that runs is the judge that was measured."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.judges import Judge, rendering
+from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.options import JudgeOptions
+from jrh_mlflow.resolve import BUILT_IN, resolve_judge
+from jrh_mlflow.schema.criteria import BUILT_IN as CRITERIA
+from jrh_mlflow.text import brief_name
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.definitions import JudgeDifference, differences, judge_from
+from jrh_mlflow.tracking.exported import specification
+from jrh_mlflow.tracking.feedback_in_use import answered_since
+from jrh_mlflow.tracking.judge_registry import SCORERS, RegisteredScorer, scorer_at
+from jrh_mlflow.tracking.measured import JudgeRecord, judge_record, judge_records
+from jrh_mlflow.tracking.outbox import shown_name
+from jrh_mlflow.tracking.scorers import MlflowJudge, is_mlflow_judge
+from jrh_mlflow.tracking.store import active_uri
+from jrh_mlflow.tracking.today import changes_since
+
+State = Literal["measured", "stale", "never measured"]
+_RUN = re.compile(r"runs:/.*|[0-9a-f]{8,32}")
+_UNLIKE = frozenset(("name", "prompt", "prompt_sha256", "prompt_uri", "instructions_sha256", "answered_by"))
+_UNLIKE |= {"registered_name", "scorer_version"}
+"""Settings by which runs of the same judge may differ: its texts are compared themselves, and names change nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """Whether a judge is the one that was measured. True in a test only where it is."""
+
+    state: State
+    name: str
+    """Of the judge, as people see it."""
+    differs: tuple[JudgeDifference, ...] = ()
+    """In what a stale judge is not the measured one."""
+    run_id: str | None = None
+    """Of the datasheet; None where there is none."""
+    link: str | None = None
+    reason: str
+    """In one line."""
+    measure: str
+    """The command that measures it."""
+    simulated: bool = False
+
+    def __bool__(self) -> bool:
+        return self.state == "measured"
+
+    def __repr__(self) -> str:
+        run = f", run {self.run_id[:8]}" if self.run_id else ""
+        return f"Status({brief_name(self.name)}: {self.state}{run})"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Running:
+    """A judge that is in use."""
+
+    name: str
+    label: str
+    measure: str
+    judge: Judge | None = None
+    """None where it is code that was not made."""
+    definition: Mapping[str, Any] | None = None
+    fingerprint: str | None = None
+    simulated: bool = False
+    datasheet: str | None = None
+    """Id of the run that an exported judge names as its datasheet."""
+    registered_name: str | None = None
+    feedback: str | None = None
+    """Name of its feedback, where that is known."""
+
+
+def status(what: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Status:
+    """Say whether a judge is the one that was measured, has changed since, or was never measured.
+
+    A scorer is held against the datasheet it carries, or else against the newest run of its name; whatever was measured
+    anywhere in the store is measured. A run is held against what its sources give today: the newest version of a
+    registered judge, the prompt behind an alias, the endpoint that the environment names, the prompts of this version.
+    Both are stale, too, where newer feedback came from another model than the one that answered the datasheet.
+
+    Args:
+        what: `scorers:/NAME[@VERSION]` or the bare name of a registered scorer; a run id, `runs:/<id>`, the first eight
+            or more digits of an id, or what `evaluate` returned; a judge; or a scorer or judge of MLflow's.
+        experiment: Where a registered scorer is looked for first.
+        tracking_uri: MLflow store; the active one when None.
+
+    Raises:
+        RecipeError: when there is no such run or scorer.
+        TrackingError: when MLflow cannot be reached.
+    """
+    uri, run = tracking_uri or active_uri(), getattr(what, "run_id", what)
+    if isinstance(run, str) and (what is not run or _RUN.fullmatch(run)):
+        return _of_run(judge_record(run, tracking_uri=uri), uri)
+    running = _running(what, experiment, uri)
+    if (measured := next(_measured(running, uri), None)) is not None:
+        return _compared(running, measured, _answering(measured, running.feedback, uri))
+    if (before := next(_earlier(running, uri), None)) is not None:
+        return _compared(running, before, _since(running, before))
+    return Status(
+        state="never measured",
+        name=running.label,
+        reason=_never(running),
+        measure=running.measure,
+        simulated=running.simulated,
+    )
+
+
+def _running(what: object, experiment: str | None, uri: str) -> _Running:
+    """Return the judge that a user means, with all that tells it from others."""
+    if isinstance(what, str):
+        address = what if what.startswith(SCORERS) else f"{SCORERS}{what}"
+        return _of_registered(scorer_at(address, experiment=experiment, tracking_uri=uri))
+    if (carried := specification(what) if is_mlflow_judge(what) else None) is not None:
+        return _of_exported(carried, name=str(getattr(what, "name", carried["name"])))
+    judge = MlflowJudge.unchecked(what) if is_mlflow_judge(what) else resolve_judge(what, tracking_uri=uri)
+    registered = judge.registered[0]["name"] if isinstance(judge, MlflowJudge) and judge.registered else None
+    measure = f"jrh evaluate {SCORERS}{registered}" if registered else _command(judge.definition())
+    return _of_judge(judge, measure=measure, registered_name=registered)
+
+
+def _of_judge(judge: Judge, **more: Any) -> _Running:
+    return _Running(
+        name=judge.name,
+        label=shown_name(judge.name, simulated=judge.simulated, recorded=bool(judge.recorded)),
+        judge=judge,
+        definition=judge.definition(),
+        fingerprint=judge.fingerprint(),
+        simulated=judge.simulated,
+        **more,
+    )
+
+
+def _of_registered(found: RegisteredScorer) -> _Running:
+    """Read a scorer of MLflow's registry; the code of one that is code is not run."""
+    measure = f"jrh evaluate {SCORERS}{found.name}"
+    if not found.is_code:
+        return _of_judge(MlflowJudge.registered_as(found), measure=measure, registered_name=found.name)
+    if (carried := specification(found)) is not None:
+        return _of_exported(carried, name=found.name)
+    return _Running(name=found.name, label=found.name, measure=measure, registered_name=found.name)
+
+
+def _of_exported(carried: Mapping[str, Any], *, name: str) -> _Running:
+    datasheet = (carried.get("datasheet") or {}).get("run_id")
+    judge = judge_from(carried["judge"])
+    return _of_judge(judge, measure=_command(carried["judge"]), datasheet=datasheet, feedback=name)
+
+
+def _measured(running: _Running, uri: str) -> Iterator[JudgeRecord]:
+    """Yield the runs that measured exactly this judge: its datasheet, those of its fingerprint, those of its like."""
+    if (carried := _carried(running, uri)) is not None and _is_same(running, carried):
+        yield carried
+    if running.fingerprint is not None:
+        yield from judge_records(tags={keys.TAG_FINGERPRINT: running.fingerprint}, tracking_uri=uri)
+    yield from (one for one in _alike(running, uri) if _is_same(running, one))
+
+
+def _earlier(running: _Running, uri: str) -> Iterator[JudgeRecord]:
+    """Yield the runs that measured what this judge was before: its datasheet, or those of its name."""
+    if (carried := _carried(running, uri)) is not None:
+        yield carried
+    if running.registered_name is not None:
+        yield from judge_records(params={keys.PARAM_REGISTERED_NAME: running.registered_name}, tracking_uri=uri)
+    yield from judge_records(tags={keys.TAG_JUDGE: running.name}, tracking_uri=uri)
+
+
+def _carried(running: _Running, uri: str) -> JudgeRecord | None:
+    """Return the datasheet that an exported judge names, where this store has it."""
+    if running.datasheet is None:
+        return None
+    try:
+        return judge_record(running.datasheet, tracking_uri=uri)
+    except RecipeError:
+        return None
+
+
+def _alike(running: _Running, uri: str) -> Iterator[JudgeRecord]:
+    """Yield runs with the same settings: of the same judge under another name, or of an earlier version."""
+    if running.judge is None or running.definition is None:
+        return
+    settings = {f"judge.{name}": value for name, value in running.judge.settings().items() if name not in _UNLIKE}
+    wanted = {name: str(value) for name, value in settings.items() if value is not None}
+    yield from judge_records(params=wanted, tracking_uri=uri)
+
+
+def _is_same(running: _Running, record: JudgeRecord) -> bool:
+    if running.definition is None or record.definition is None:
+        return running.fingerprint is not None and running.fingerprint == record.fingerprint
+    return not differences(record.definition, running.definition)
+
+
+def _since(running: _Running, before: JudgeRecord) -> tuple[JudgeDifference, ...]:
+    """Return in what a judge differs from a run of its name; code can be told apart, but not what differs in it."""
+    if running.definition is not None and before.definition is not None:
+        return differences(before.definition, running.definition)
+    was, now = ((one or "unknown")[:12] for one in (before.fingerprint, running.fingerprint))
+    return (JudgeDifference(what="version", measured=f"code {was}", running=f"code {now}"),)
+
+
+def _answering(record: JudgeRecord, scorer: str | None, uri: str) -> tuple[JudgeDifference, ...]:
+    """Say which other models have answered since a judge was measured."""
+    if not record.answered_by:
+        return ()
+    since = answered_since(record.run_id, record.ended_at, scorer=scorer, tracking_uri=uri)
+    others = [name for name in since if name not in record.answered_by]
+    if not others:
+        return ()
+    measured, running = ", ".join(record.answered_by), ", ".join(others)
+    return (JudgeDifference(what="answering model", measured=measured, running=running),)
+
+
+def _of_run(record: JudgeRecord, uri: str) -> Status:
+    """Hold a run against what its judge would be today."""
+    changes = () if record.definition is None else changes_since(record.definition, tracking_uri=uri)
+    differs = (*changes, *_answering(record, None, uri))
+    note = "" if record.definition else f" Whether its judge has changed cannot be told: {record.no_definition}"
+    return _found(record, differs, measure=_command(record.definition, record), label=record.label, note=note)
+
+
+def _compared(running: _Running, record: JudgeRecord, differs: tuple[JudgeDifference, ...]) -> Status:
+    return _found(record, differs, measure=running.measure, label=running.label)
+
+
+def _found(
+    record: JudgeRecord, differs: tuple[JudgeDifference, ...], *, measure: str, label: str, note: str = ""
+) -> Status:
+    what = ", ".join(dict.fromkeys(one.what for one in differs))
+    on = f"on {record.suite_name}" + (f", truncated ({record.truncated})" if record.truncated else "")
+    reason = f"Stale: {what} differ{'' if ', ' in what else 's'} from what was measured {on}." if differs else ""
+    return Status(
+        state="stale" if differs else "measured",
+        name=label,
+        differs=differs,
+        run_id=record.run_id,
+        link=record.link,
+        reason=reason or f"Measured {on}.{note}",
+        measure=measure,
+        simulated=record.simulated,
+    )
+
+
+def _never(running: _Running) -> str:
+    if running.datasheet is not None:
+        return f"Never measured in this store: its datasheet, run {running.datasheet}, is not here."
+    code = "" if running.fingerprint or running.definition else " It is code that cannot be told from other code."
+    return f"Never measured.{code}"
+
+
+def _command(definition: Mapping[str, Any] | None, record: JudgeRecord | None = None) -> str:
+    """Return what measures a judge, on the suite of a run: a command where one can say it, and Python otherwise."""
+    built_in = record is None or record.suite_name in BUILT_IN
+    suite = None if record is None else record.suite_name if built_in else f"runs:/{record.run_id}/suite"
+    words = None if definition is None else _words(definition)
+    if words is None:
+        return f"jrh.evaluate(judge, {suite!r})" if suite else "jrh.evaluate(judge)"
+    return shlex.join(["jrh", "evaluate", *words, *(["--suite", suite] if suite else [])])
+
+
+def _words(definition: Mapping[str, Any]) -> list[str] | None:
+    """Return how a judge is written on the command line; None where that takes a text, a file or code."""
+    if definition["kind"] == "mlflow" and len(definition["registered"]) == 1:
+        return [f"{SCORERS}{definition['registered'][0]['name']}"]
+    if definition["kind"] == "scripted" and definition["arguments"] in ({}, {"name": definition["name"]}):
+        criterion = _criterion(definition["tie_criterion"])
+        words = ["--judge", f"scripted:{definition['arguments'].get('name', definition['class'])}"]
+        return words if criterion == "allowed" or definition["arguments"] else [*words, "--criterion", criterion]
+    if definition["kind"] != "prompted" or definition["extra"]:
+        return None
+    registered, prompt = definition.get("prompt_uri"), definition["prompt"]["name"]
+    if prompt not in rendering.BUILT_IN and not registered:
+        return None
+    given = {**definition, "prompt": registered or prompt, "tie_criterion": _criterion(definition["tie_criterion"])}
+    usual = PromptedJudge(definition["model"], reasoning_effort=definition["reasoning_effort"])
+    known = {**{name: field.default for name, field in JudgeOptions.model_fields.items()}, "model": None}
+    known |= {"max_tokens": usual.max_tokens, "structured": definition["structured"], "extra": {}}
+    known |= {"api_base": definition["api_base"] if definition["address"] == "environment" else None}
+    changed = {name: given[name] for name, default in known.items() if given[name] != default}
+    return [word for name, value in changed.items() for word in _flag(name, value)]
+
+
+def _criterion(facts: Mapping[str, Any]) -> str:
+    return str(facts["name"] if facts["name"] in CRITERIA else facts["text"])
+
+
+def _flag(name: str, value: object) -> list[str]:
+    flag = JudgeOptions.flag(name)
+    return [flag] if value is True else [flag, "none" if value is None else str(value)]
