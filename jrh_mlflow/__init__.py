@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.evaluation.register_prompt import register_prompt as register_prompt
     from jrh_mlflow.evaluation.status import Status as Status
     from jrh_mlflow.evaluation.status import status as status
+    from jrh_mlflow.evaluation.suite_dataset import suite_dataset as suite_dataset
     from jrh_mlflow.evaluation.to_mlflow import to_mlflow as to_mlflow
     from jrh_mlflow.generation.generate import generate as generate
     from jrh_mlflow.generation.writers import Generator as Generator
@@ -100,6 +101,7 @@ _HOMES = {
     "register_prompt": "evaluation.register_prompt",
     "scripted": "judges",
     "status": "evaluation.status",
+    "suite_dataset": "evaluation.suite_dataset",
     "sweep": "sweeps.sweep",
     "to_mlflow": "evaluation.to_mlflow",
     "until": "measures.until",

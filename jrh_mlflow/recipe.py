@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ from jrh_mlflow.generation.writers import Generator
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.judges.rendering import REGISTRY
 from jrh_mlflow.measures.until import Until, until
 from jrh_mlflow.options import NO_VALIDATOR, GenerationSettings, JudgeOptions, RunOptions, read_prices
 from jrh_mlflow.perturb import listed_tests
@@ -206,7 +206,7 @@ def _recipe_stage(data: object, stage: str, path: Path) -> object:
 
 def _prompt_file(spec: str, path: Path) -> str:
     # A text with lines or placeholders is the prompt itself.
-    return spec if "\n" in spec or "{" in spec or spec.startswith(REGISTRY) else beside(path.parent, spec)
+    return spec if "\n" in spec or "{" in spec else beside(path.parent, spec)
 
 
 def _recipe_generator(data: object, path: Path) -> object:
@@ -269,6 +269,8 @@ def _criterion(written: object, path: Path) -> str:
     return _texts({"criteria": written}, "criteria", path=path).get("criteria", str(written))
 
 
+_ADDRESS = re.compile("(runs|datasets|prompts|scorers):/")
+"""At MLflow, and no file beside the recipe."""
 _TEXTS = ("rubric", "tie_criterion")
 """Of a judge, what may stand in a file."""
 
@@ -294,7 +296,7 @@ def _naming(where: object) -> Iterator[None]:
 
 def beside(folder: Path, text: str) -> str:
     """Return a file (or `file.py:name`, `file.xlsx#sheet`) of a recipe's folder as seen from here; else the text."""
-    if text.startswith(SCORERS):
+    if _ADDRESS.match(text):
         return text
     mark = "#" if ".xlsx#" in text else ":"
     file, mark, name = text.partition(mark)

@@ -318,11 +318,11 @@ def resolve_suite(suite: Suite | str | Path | None, *, tracking_uri: str | None 
 
 
 def load_suite(path_or_uri: str | Path, *, tracking_uri: str | None = None) -> Suite:
-    """Load a suite from a folder, from `runs:/<id>/suite`, or by a built-in name.
+    """Load a suite from a folder, from `runs:/<id>/suite`, from `datasets:/NAME[@VERSION]`, or by a built-in name.
 
     Args:
         path_or_uri: Folder, address or name.
-        tracking_uri: MLflow store of the run; the active one when None.
+        tracking_uri: MLflow store of the run or dataset; the active one when None.
 
     Raises:
         SuiteError: when there is none, or when its file is cut short, edited or breaks a gate.
@@ -334,6 +334,10 @@ def load_suite(path_or_uri: str | Path, *, tracking_uri: str | None = None) -> S
         from jrh_mlflow.tracking.store import download
 
         return read_suite(download(text, tracking_uri=tracking_uri))
+    if text.startswith("datasets:/"):
+        from jrh_mlflow.tracking.suite_datasets import dataset_suite
+
+        return dataset_suite(text, tracking_uri=tracking_uri)
     if not Path(text).exists():
         known = ", ".join(BUILT_IN)
         raise SuiteError(f"There is no suite {text!r}.{suggest(text, BUILT_IN)} Built in: {known}. Or give a folder.")

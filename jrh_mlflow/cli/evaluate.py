@@ -68,6 +68,11 @@ run_options = together(
     type=click.Path(exists=True, file_okay=False),
     help="Log an evaluation kept on disk while MLflow was down.",
 )
+@click.option(
+    "--register-prompt",
+    metavar="NAME[@ALIAS]",
+    help="Afterwards put the judge's prompt into MLflow's prompt registry, linked to the run; an alias is set to it.",
+)
 @table_option("the calls")
 @force_option
 @tracking
@@ -95,6 +100,8 @@ def evaluate(
     Example: jrh evaluate --model openai/gpt-4o-mini --max-usd 1 --dry-run
              jrh evaluate --judge recipes/own_judge.py:judge --suite my_pairs --no-texts
              jrh evaluate --model openai/gpt-4o-mini --until "dark_current <= 0.1"
+             jrh evaluate --model openai/gpt-4o-mini --prompt mine.txt --register-prompt judge@production
+             jrh evaluate --model openai/gpt-4o-mini --prompt prompts:/judge@production --suite datasets:/my-pairs
              jrh evaluate scorers:/helpful@2 --suite pointwise-datasheet
              jrh evaluate recipes/openai_judge.yaml
              jrh evaluate recipes/pipeline.yaml
@@ -109,13 +116,17 @@ def evaluate(
     ):
         return
     if folder is not None:
+        if options["register_prompt"]:
+            raise click.UsageError("--register-prompt goes with a run that is asked now: jrh.register_prompt(RUN).")
         resumed = evaluation.resume(folder, tracking_uri=options["tracking_uri"])
         save_table(resumed.calls, table, force=force)
         print_evaluations([resumed], as_json=as_json, markdown=markdown)
         return
-    dry_run, recipe = options.pop("dry_run"), _recipe(recipe_file, options)
+    dry_run, prompt_name = options.pop("dry_run"), options.pop("register_prompt")
+    recipe = _recipe(recipe_file, options)
     if recipe.criteria is not None:
         raise click.UsageError("The recipe has `criteria`: run it with `jrh shift`.")
+    named = _prompt_name(prompt_name, recipe)
     if dry_run:
         _print_quote(recipe, as_json=as_json)
         return
@@ -123,6 +134,7 @@ def evaluate(
         result = evaluation.evaluate(recipe.judge, recipe.suite, **recipe.options)
     save_table(result.calls, table, force=force)
     print_evaluations([result], as_json=as_json, markdown=markdown)
+    _register(result, named)
     _end([result])
 
 
@@ -159,6 +171,29 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, mar
     else:
         print_shift(result, markdown=markdown)
     _end(list(result.arms.values()))
+
+
+def _prompt_name(text: str | None, recipe: Recipe) -> tuple[str, str | None] | None:
+    """Read `--register-prompt NAME[@ALIAS]`, and check before anything is asked that it can be done."""
+    from jrh_mlflow.evaluation.register_prompt import prompted_inside
+    from jrh_mlflow.tracking.prompts import check_prompt_names
+
+    if text is None:
+        return None
+    if recipe.options.get("texts") is False:
+        raise click.UsageError("--register-prompt puts a text into MLflow, and --no-texts keeps all out of it.")
+    name, sign, alias = text.partition("@")
+    check_prompt_names(name, alias if sign else None)
+    prompted_inside(recipe.judge)
+    return name, alias if sign else None
+
+
+def _register(result: Evaluation, named: tuple[str, str | None] | None) -> None:
+    from jrh_mlflow.evaluation.register_prompt import register_prompt
+
+    if named is not None:
+        version = register_prompt(result, named[0], alias=named[1], tracking_uri=result.tracking_uri)
+        click.echo(f"note: The prompt is {version}.", err=True)
 
 
 def _recipe(recipe_file: str | None, options: dict[str, Any]) -> Recipe:

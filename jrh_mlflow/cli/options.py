@@ -104,7 +104,7 @@ limits = from_model(RunOptions, "concurrency", "journal", "requests_per_minute",
 """How models are asked."""
 
 suite_option = click.option(
-    "--suite", help="Built-in name, folder, or runs:/<id>/suite; the datasheet suite when left out."
+    "--suite", help="Built-in name, folder, runs:/<id>/suite or datasets:/NAME; the datasheet suite when left out."
 )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jrh_mlflow.cli.options import as_json, force_option, read_pairs, table_option
+from jrh_mlflow.cli.options import as_json, force_option, read_pairs, store, table_option
 from jrh_mlflow.cli.printing import print_table, save_table
 from jrh_mlflow.outputs import check_free
 
@@ -78,6 +79,29 @@ def from_pairs(file: str, output: str, pairs: tuple[str, ...], first: str, secon
     built = natural_suite(read_table(file), columns=columns, better_values=(first, second), name=name)
     save_suite(built, output, force=force)
     click.echo(f"{built.name}: {len(built)} pairs, sha256 {built.sha256}, in {output}")
+
+
+@suite.command()
+@click.argument("path_or_uri", metavar="SUITE")
+@click.option("--name", required=True, help="Of the dataset: letters, digits, spaces, _, - and .")
+@store
+@as_json
+def dataset(path_or_uri: str, name: str, experiment: str | None, tracking_uri: str | None, as_json: bool) -> None:
+    """Write a suite as an evaluation dataset of MLflow: one record per presentation, for mlflow.genai.evaluate.
+
+    datasets:/NAME is then taken wherever a suite is, and gives the same hash. What the dataset holds already is no new
+    version; another suite is the next one, and datasets:/NAME@1 still gives the first.
+
+    Example: jrh suite dataset my_suite --name my-pairs
+    """
+    from jrh_mlflow.evaluation.suite_dataset import written_dataset
+
+    done = written_dataset(path_or_uri, name, experiment=experiment, tracking_uri=tracking_uri)
+    if as_json:
+        click.echo(json.dumps({"uri": done.uri, **asdict(done)}, indent=1))
+        return
+    there = "written" if done.is_new else "there already"
+    click.echo(f"{done.uri}: {done.n_records:,} records, {there}")
 
 
 @suite.command()

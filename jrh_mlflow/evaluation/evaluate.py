@@ -206,7 +206,8 @@ def evaluate(
             registered at MLflow (with `experiment` or the active one; `scorers:/EXPERIMENT/NAME` names another), or a
             callable `f(presentation)`, sync or async. Use `concurrency=1` for a sync callable that must not run in
             several threads at once.
-        suite: A `Suite`, a folder, `runs:/<id>/suite` or a built-in name; the datasheet suite when None.
+        suite: A `Suite`, a folder, `runs:/<id>/suite`, `datasets:/NAME[@VERSION]` or a built-in name; the datasheet
+            suite when None.
         experiment: MLflow experiment; the active one, or `judge-datasheets`, when None.
         run_name: Name of the run; the judge's name when None.
         tracking_uri: MLflow store; the active one when None.

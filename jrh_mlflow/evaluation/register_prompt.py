@@ -65,22 +65,27 @@ def sole_template(judge: Judge) -> Template:
     Raises:
         RecipeError: when it has none, or several.
     """
-    inner = _prompted(judge)
+    inner = prompted_inside(judge)
     return _template_of(inner, "+".join(one.name for one in inner.used) or inner.template.name)
 
 
 def _template_of(judge: Judge, used: str) -> Template:
     """Return the template of a judge that sent these, as the param `judge.prompt` names them."""
-    inner = _prompted(judge)
+    inner = prompted_inside(judge)
     if "+" in used:
         first = used.partition("+")[0]
         raise RecipeError(f"{judge.name!r} used several prompts ({used}): give it one, such as prompt={first!r}.")
     return inner.texts.templates[used] if inner.template.name == AUTOMATIC else inner.template
 
 
-def _prompted(judge: Judge) -> PromptedJudge:
+def prompted_inside(judge: Judge) -> PromptedJudge:
+    """Return the judge that has the prompt: itself, or the one that grades the contents of a pair apart.
+
+    Raises:
+        RecipeError: when there is none.
+    """
     if isinstance(judge, PointwiseJudge):
-        return _prompted(judge.inner)
+        return prompted_inside(judge.inner)
     if not isinstance(judge, PromptedJudge):
         raise RecipeError(f"{judge.name!r} is a {judge.kind} judge: only a model's prompt can be registered.")
     return judge

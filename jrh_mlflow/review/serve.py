@@ -32,6 +32,10 @@ def open_catalog(suites: tuple[str, ...], *, tracking_uri: str | None = None) ->
         if not found.reviews():
             raise ReviewError(f"Run {run_id} made no suite, or did not finish. Name the store: --tracking-uri.")
         return found
+    if dataset := next((text for text in suites if text.startswith("datasets:/")), None):
+        raise ReviewError(
+            f"A suite is reviewed in a folder: jrh.load_suite({dataset!r}).save(FOLDER), then review that."
+        )
     folders = [Path(text).parent if Path(text).name == ITEMS_FILE else Path(text) for text in suites]
     for folder in folders:
         if not any((folder / name).is_file() for name in (ITEMS_FILE, PARTIAL_FILE)):

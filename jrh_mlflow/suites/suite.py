@@ -40,7 +40,7 @@ HASHES = "sha256"
 """What a manifest says of `texts` where only their hashes are there."""
 _HIDDEN = ("instruction", "rubric", "u", "v", "response")
 """Texts of an item; labels, ids and groups are names."""
-_NAMES = ("builder", "design", "generate_run_id", "half_of", "review")
+_NAMES = ("builder", "dataset", "dataset_version", "design", "generate_run_id", "half_of", "review")
 """What a suite without texts says of how it was made, besides numbers and hashes."""
 _TOLD_BY = ("group", "label_source", "people", "rubric")
 """What results are told by, of how an item was made: names and labels, no texts."""

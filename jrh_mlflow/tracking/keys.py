@@ -95,6 +95,11 @@ SPAN_OUTPUTS = "mlflow.spanOutputs"
 TAG_TRACES = "jrh.traces"
 """How many calls or items are traces of the run, of how many."""
 
+TAG_DATASET_FORMAT = "jrh.format"
+TAG_DATASET_VERSION = "jrh.dataset_version"
+TAG_SUITE_NAME = "jrh.suite_name"
+TAG_SUITE_SHA256 = "jrh.suite_sha256"
+"""Of an evaluation dataset that is a suite: how its records are laid out, and which suite they are."""
 TAG_TEMPLATE = "jrh.template"
 """Of a registered prompt version: our own form of its text, where MLflow's variables cannot tell it."""
 TAG_PROMPT_RUNS = "mlflow.prompt.run_ids"
@@ -141,6 +146,9 @@ PARAM_PROMPT_URI = "judge.prompt_uri"
 PARAM_SUITE_NAME = "suite.name"
 PARAM_SUITE_SHA256 = "suite.sha256"
 PARAM_SUITE_ITEMS = "suite.n_items"
+PARAM_DATASET = "suite.dataset"
+PARAM_DATASET_VERSION = "suite.dataset_version"
+"""Of a suite that was read from an evaluation dataset of MLflow."""
 PARAM_SEED = "run.seed"
 PARAM_METRIC = "run.metric"
 
@@ -655,6 +663,11 @@ def param_group(params: Mapping[str, str], group: str) -> dict[str, str]:
     return {key.removeprefix(f"{group}."): value for key, value in params.items() if key.startswith(f"{group}.")}
 
 
+DATASET_FACTS = ("dataset", "dataset_version")
+"""What the origin of a suite that is an evaluation dataset says of it."""
+
+
 def suite_facts(suite: Suite) -> dict[str, object]:
     """What runs and files say of a suite: the params `suite.*`."""
-    return {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite)}
+    dataset = {name: suite.origin[name] for name in DATASET_FACTS if name in suite.origin}
+    return {"name": suite.name, "sha256": suite.sha256, "n_items": len(suite), **dataset}

@@ -167,7 +167,7 @@ def register_template(
         RecipeError: for a name, an alias or a text that the registry does not take.
         TrackingError: when MLflow cannot be reached.
     """
-    _check_names(name, alias)
+    check_prompt_names(name, alias)
     try:
         template.text.encode()
     except UnicodeEncodeError as error:
@@ -181,7 +181,12 @@ def register_template(
     return RegisteredPrompt(template.text, uri=f"{REGISTRY}{name}@{alias}" if alias else version, version=version)
 
 
-def _check_names(name: str, alias: str | None) -> None:
+def check_prompt_names(name: str, alias: str | None) -> None:
+    """Check the name and the alias of a prompt by MLflow's rules.
+
+    Raises:
+        RecipeError: saying them.
+    """
     if not _NAME.fullmatch(name):
         raise RecipeError(f"A prompt's name has letters, digits, _, - and . only, but got {name!r}.")
     if alias is not None and not _ALIAS.fullmatch(alias):
