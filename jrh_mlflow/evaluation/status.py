@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from jrh_mlflow.errors import RecipeError
@@ -165,9 +166,10 @@ def _measured(running: _Running, uri: str) -> Iterator[JudgeRecord]:
     """Yield the runs that measured exactly this judge: its datasheet, those of its fingerprint, those of its like."""
     if (carried := _carried(running, uri)) is not None and _is_same(running, carried):
         yield carried
+    found: Iterable[JudgeRecord] = ()
     if running.fingerprint is not None:
-        yield from judge_records(tags={keys.TAG_FINGERPRINT: running.fingerprint}, tracking_uri=uri)
-    yield from (one for one in _alike(running, uri) if _is_same(running, one))
+        found = judge_records(tags={keys.TAG_FINGERPRINT: running.fingerprint}, tracking_uri=uri)
+    yield from (one for one in chain(found, _alike(running, uri)) if _is_same(running, one))
 
 
 def _earlier(running: _Running, uri: str) -> Iterator[JudgeRecord]:

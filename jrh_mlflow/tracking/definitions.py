@@ -131,6 +131,7 @@ def _scripted_facts(definition: Definition) -> Iterator[Fact]:
 
 def _mlflow_facts(definition: Definition) -> Iterator[Fact]:
     yield ("model", "model"), ", ".join(str(model) for model in definition["models"])
+    yield ("model", "endpoint"), ", ".join(definition["endpoints"]) or None
     for number, kept in enumerate(definition["scorers"], start=1):
         which = f"scorer {number} " if len(definition["scorers"]) > 1 else ""
         for (what, name), value in _kept_facts(kept):
@@ -185,7 +186,7 @@ def _told(name: str, measured: Any, running: Any) -> tuple[str, str]:
         same = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
         start = max(0, (min(len(before), len(after)) if same is None else same) - _EXCERPT // 3)
         before, after = (_excerpt(text, start) for text in (before, after))
-    return f"{name} {before}", f"{name} {after}"
+    return f"{name} {_line(before)}", f"{name} {_line(after)}"
 
 
 def _text(value: Any) -> str:
@@ -197,6 +198,10 @@ def _text(value: Any) -> str:
 def _excerpt(text: str, start: int) -> str:
     if text == NONE:
         return text
-    part = " ".join(text[start : start + _EXCERPT].split())
     before, after = "…" if start else "", "…" if start + _EXCERPT < len(text) else ""
-    return f"“{before}{part}{after}”"
+    return f"“{before}{text[start : start + _EXCERPT]}{after}”"
+
+
+def _line(text: str) -> str:
+    r"""Put a text on one line; ends of lines show as \n, for they may be all that differs."""
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)

@@ -27,6 +27,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.judges.prompted import holds_secret
+from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
@@ -305,6 +306,7 @@ class MlflowJudge(CallableJudge):
         return self.defined_by(
             scorers=kept,
             models=[_model(one) for one in _members(scorers)],
+            endpoints=sorted({place for one in _members(scorers) if (place := _endpoint(one))}),
             words=dict(self.panel.words),
             registered=self.registered,
         )
@@ -362,6 +364,11 @@ def _is_data(scorer: Any) -> bool:
     """Whether a scorer is data throughout: no code, and no address or header that MLflow does not keep."""
     routed = mlflow_internals.base_url(scorer) or mlflow_internals.extra_headers(scorer)
     return _kind(scorer) in _DATA_KINDS and not routed
+
+
+def _endpoint(scorer: Any) -> str | None:
+    """Return where the environment says that a scorer's model is asked."""
+    return endpoint_of((_model(scorer) or "").replace(":/", "/", 1))
 
 
 def _kind(scorer: Any) -> str | None:
