@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
+from jrh_mlflow.evaluation.status import State, Status, status
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.definitions import JudgeDifference, judge_from
 from jrh_mlflow.tracking.exported import FORMAT, exported_scorer, keep_every_verdict, note_registering, specification
-from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge, measurements
+from jrh_mlflow.tracking.judge_registry import SCORERS
+from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge
 from jrh_mlflow.tracking.scorers import is_mlflow_judge
 
-ORDER_MATTERS = 0.2
-"""Pairs are asked in both orders unless the order decides at most this share of equal pairs, by the upper end of the
-clustered interval. Both orders cost twice as much; and no positional choice among the pairs of a built-in suite leaves
-an upper end of 0.04 to 0.17, so that a judge that showed none is asked once."""
+ORDER_MATTERS, NONE_SEEN = 0.2, 0.3
+"""Pairs are asked in both orders, which costs twice as much, unless the order decides at most the first share of equal
+pairs, by the upper end of the clustered interval. Where no order decided at all, the second share is enough: on the
+built-in suites that end is then 0.09 to 0.29, and a judge that showed nothing is asked once."""
 _STALE, _ORDERS, _FORMS = ("warn", "refuse"), ("auto", "both", "one"), ("scorer",)
 _UNFIT = re.compile(r"[^A-Za-z0-9_\-. :]+")
 _LONGEST_NAME = 200
@@ -62,7 +64,7 @@ def to_mlflow(
     for option, given, known in (("stale", stale, _STALE), ("orders", orders, _ORDERS), ("form", form, _FORMS)):
         check_known(option, given, known)
     subject = _subject(what, tracking_uri)
-    _tell_stale(subject, refuse=stale == "refuse")
+    _tell_stale(subject.status, refuse=stale == "refuse")
     spec = judge_specification(subject, stale=stale, orders=orders, answers=answers)
     keep_every_verdict(tracking_uri)
     note_registering(tracking_uri)
@@ -76,37 +78,43 @@ class Subject:
 
     judge: Judge
     measured: MeasuredJudge | None
-    """The run that measured it, or the judge it differs from."""
-    state: str
-    """`measured`, `stale` or `never measured`."""
-    reason: str
+    """The run that measured it, or else the one of its name that it differs from."""
+    status: Status
     differs: tuple[JudgeDifference, ...] = ()
+    """In what the judge itself is not the measured one. That of a run is, whatever became of its sources since."""
+
+    @property
+    def state(self) -> State:
+        """Of the judge itself; whether another model answers today is seen when it answers."""
+        return "never measured" if self.measured is None else "stale" if self.differs else "measured"
 
 
 def _subject(what: object, uri: str | None) -> Subject:
-    if isinstance(what, str) or hasattr(what, "run_id"):
+    is_run = not what.startswith(SCORERS) if isinstance(what, str) else hasattr(what, "run_id")
+    if is_run:
         measured = measured_judge(what, tracking_uri=uri)
-        return Subject(judge=measured.judge(), measured=measured, state="measured", reason="")
+        return Subject(judge=measured.judge(), measured=measured, status=status(measured, tracking_uri=uri))
     carried = specification(what) if is_mlflow_judge(what) else None
-    judge = resolve_judge(what) if carried is None else judge_from(carried["judge"])
-    fingerprint = judge.fingerprint()
-    found = [] if fingerprint is None else measurements(fingerprint=fingerprint, tracking_uri=uri, most=1)
-    if not found:
-        return Subject(judge=judge, measured=None, state="never measured", reason="no run of this store measured it.")
-    return Subject(judge=judge, measured=found[0], state="measured", reason="")
+    judge = resolve_judge(what, tracking_uri=uri) if carried is None else judge_from(carried["judge"])
+    _definition(judge)
+    found = status(judge, tracking_uri=uri)
+    differs = tuple(one for one in found.differs if one.what != "answering model")
+    measured_by = measured_judge(found.run_id, tracking_uri=uri) if found.run_id else None
+    return Subject(judge=judge, measured=measured_by, status=found, differs=differs)
 
 
-def _tell_stale(subject: Subject, *, refuse: bool) -> None:
+def _tell_stale(found: Status, *, refuse: bool) -> None:
     """Warn of, or refuse, what is not the judge that was measured.
 
     Raises:
         RecipeError: naming what differs.
     """
-    if subject.state == "measured":
+    if found.state == "measured":
         return
-    text = f"{brief_name(subject.judge.name)} is {subject.state}: {subject.reason}"
+    what = "".join(f" {one}." for one in found.differs)
+    text = f"{brief_name(found.name)}: {found.reason}{what}"
     if refuse:
-        raise RecipeError(f'{text} Measure it (`jrh.evaluate`) and export its run, or pass stale="warn".')
+        raise RecipeError(f'{text} Measure it ({found.measure}) and export that run, or pass stale="warn".')
     warnings.warn(text, JrhWarning, stacklevel=3)
 
 
@@ -117,7 +125,6 @@ def judge_specification(subject: Subject, *, stale: str, orders: str, answers: S
         RecipeError: for a judge that is no data, or where nobody says what may be answered.
     """
     judge, measured = subject.judge, subject.measured
-    is_exact = measured is not None and measured.fingerprint == judge.fingerprint()
     return {
         "format": FORMAT,
         "kind": "judge",
@@ -129,9 +136,8 @@ def judge_specification(subject: Subject, *, stale: str, orders: str, answers: S
         "rubric": None if measured is None else measured.rubric,
         "orders": _orders(orders, measured),
         "stale": stale,
-        # What is exported is the judge of the run, whatever became of its sources since.
-        "status": "measured" if is_exact else subject.state,
-        "differs": [] if is_exact else [_plain(one) for one in subject.differs],
+        "status": subject.state,
+        "differs": [_plain(one) for one in subject.differs],
         "datasheet": None if measured is None else datasheet_facts(measured),
     }
 
@@ -207,7 +213,7 @@ def order_matters(positional: Reading | None) -> bool:
     """Whether the order of a pair may decide too often to ask it once; what was not measured may."""
     if not isinstance(positional, Estimate) or positional.cluster_high is None:
         return True
-    return positional.cluster_high > ORDER_MATTERS
+    return positional.cluster_high > (ORDER_MATTERS if positional.value else NONE_SEEN)
 
 
 def _plain(difference: JudgeDifference) -> dict[str, str]:
