@@ -12,7 +12,7 @@ from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Call, Item, Order
-from jrh_mlflow.schema.presentation import Presentation
+from jrh_mlflow.schema.presentation import Presentation, context_texts
 from jrh_mlflow.suites.suite import Suite
 
 
@@ -64,6 +64,7 @@ def present(item: Item, order: Order, criterion: Criterion) -> Presentation:
             response=item.response,
             transcript=item.transcript,
             answers=item.answers or (),
+            context=context_texts(item.context) or None,
         )
     first, second = (item.u, item.v) if order == "uv" else (item.v, item.u)
     return Presentation(
@@ -73,10 +74,15 @@ def present(item: Item, order: Order, criterion: Criterion) -> Presentation:
         first=first,
         second=second,
         answers=criterion.answers,
+        context=context_texts(item.context) or None,
     )
 
 
 def presentation_sha256(presentation: Presentation) -> str:
     """Hash what a judge is shown."""
-    text = json.dumps(asdict(presentation), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    shown = asdict(presentation)
+    if presentation.context is None:
+        # The hashes of what has no context are those of versions that knew none.
+        del shown["context"]
+    text = json.dumps(shown, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -133,7 +133,8 @@ def generate(
         seed: Of the draw of rows and of everything written by code.
         max_usd: Never spend more than this on generator and validator together, restarts included. On reaching it the
             suite holds what is complete.
-        columns: Role (`id`, `instruction`, `response`, `label`, `group`) to column, or to a field of transcripts.
+        columns: Role (`id`, `instruction`, `response`, `label`, `group`, `context`) to column, or to a field of
+            transcripts. The context, a text or a list of texts, is what the response was to go by: judges are shown it.
         instruction: The task all responses answer, when the data have no column for it.
         n: How many rows to draw.
         stratify: Column or role whose values share the draw in proportion.

@@ -237,6 +237,7 @@ class GenerationPlan:
                 instruction=seed.instruction,
                 rubric=self.labels.question(self.rubric),
                 response=seed.response,
+                context=seed.context,
                 answers=self.labels.answers,
                 ordinal=self.labels.stated_order,
                 expected=seed.label,
@@ -743,6 +744,7 @@ def _item(job: Job, seed: Seed, text: str, facts: dict[str, Any]) -> Item:
         instruction=seed.instruction,
         rubric=target.labels.question(target.rubric if in_response else text),
         response=text if in_response else seed.response,
+        context=seed.context,
         answers=target.labels.answers,
         ordinal=target.labels.stated_order,
         # The label comes from the test's meaning and the seed's own label, never from a model.

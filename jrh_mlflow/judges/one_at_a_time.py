@@ -77,14 +77,18 @@ class PointwiseJudge(Judge):
         """Refuse what is no pair, and let the inner judge get ready for the contents."""
         if any(item.kind != "pair" for item in suite.items):
             raise RecipeError(f"Suite {suite.name!r} has single responses: pass {self.inner.name!r} as it is.")
-        # One stands for all: they differ in texts only, and a judge that gets ready looks at kinds and answers.
-        self.inner.begin(cast("Suite", _Singles(suite.name, tuple(map(self._single, suite.items[:1])))))
+        self.inner.begin(cast("Suite", _Singles(suite.name, tuple(map(self._single, suite.items)))))
 
     def halves(self, call: Call) -> tuple[Call, Call]:
         """Return the calls about the first and about the second content."""
         shown, item = call.presentation, self._single(call.item)
         single = Presentation(
-            kind="response", instruction=shown.instruction, rubric=item.rubric, response="", answers=self.answers
+            kind="response",
+            instruction=shown.instruction,
+            rubric=item.rubric,
+            response="",
+            answers=self.answers,
+            context=shown.context,
         )
         first, second = (
             Call(
@@ -106,6 +110,7 @@ class PointwiseJudge(Judge):
             kind="response",
             instruction=item.instruction,
             rubric=item.rubric or self._question,
+            context=item.context,
             answers=self.answers,
             # Grades have an order, even two; words are named in it and put as labels.
             ordinal=True if all(map(_is_number, self.answers)) else None,

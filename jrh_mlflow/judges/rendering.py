@@ -207,7 +207,7 @@ def render(
     code = fence_code(shown_texts(shown))
     names = list(answer_names(shown.kind, shown.answers, style))
     values = {
-        "instruction": fence("task", code, shown.instruction),
+        "instruction": "\n\n".join([fence("task", code, shown.instruction), *_context(shown, code)]),
         "rubric": shown.rubric or texts.no_rubric,
         "candidates": _candidates(shown, code, slots),
         "answers": ", ".join(json.dumps(name, ensure_ascii=False) for name in names),
@@ -241,10 +241,15 @@ def fence_code(texts: Iterable[str]) -> str:
 def shown_texts(shown: Presentation) -> list[str]:
     """List everything that is put into the messages."""
     plain = (shown.instruction, shown.rubric, shown.first, shown.second, shown.response, *shown.answers)
-    texts = [text for text in plain if text is not None]
+    texts = [text for text in (*plain, *(shown.context or ())) if text is not None]
     for message in shown.transcript or ():
         texts += message_texts(message)
     return texts
+
+
+def _context(shown: Presentation, code: str) -> list[str]:
+    """Return the texts that the responses were to go by, behind the task: of most suites there are none."""
+    return [fence("context", code, text) for text in shown.context or ()]
 
 
 def _candidates(shown: Presentation, code: str, slots: tuple[str, str]) -> str:

@@ -97,6 +97,8 @@ class Item(Labelled):
     """Kind `pair`: the second content. For `filler`: the one with padding."""
     response: str | None = None
     transcript: tuple[Message, ...] | None = None
+    context: str | tuple[str, ...] | None = None
+    """What the responses were to go by, such as retrieved documents: a text, or several."""
     delta: float | None = None
     """Of a pair how many requirements lie between its contents; of `LEVEL_CONDITIONS` how many the response meets."""
     better: str | None = None
@@ -337,6 +339,8 @@ class Seed(Labelled):
     """One of the answers of its `Labels`."""
     group: str | None = None
     """Group column, or the stratum it was sampled from."""
+    context: tuple[str, ...] | None = None
+    """What the response was to go by: that of `Item`."""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property

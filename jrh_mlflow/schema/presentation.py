@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -38,6 +38,17 @@ class Message:
     """For a tool result: why the call failed."""
     parts: tuple[Mapping[str, Any], ...] = ()
     """What else the message holds, each with its `type`: images, audio, documents, redacted reasoning, …"""
+
+
+def context_texts(context: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return the texts of a context; blank ones are none.
+
+    Example:
+        >>> context_texts("We open at nine."), context_texts(["", "By rail."]), context_texts(None)
+        (('We open at nine.',), ('By rail.',), ())
+    """
+    texts = (context,) if isinstance(context, str) else context or ()
+    return tuple(text for text in texts if text.strip())
 
 
 def saved_message(message: Message) -> dict[str, Any]:
@@ -107,6 +118,8 @@ class Presentation:
     transcript: tuple[Message, ...] | None = None
     answers: tuple[str, ...] = PAIR_ANSWERS
     """What may be answered: slots and `tie`, the labels, or the scale's levels as text."""
+    context: tuple[str, ...] | None = None
+    """Texts that the responses were to go by, such as retrieved documents, where the suite has them."""
 
 
 @dataclass(frozen=True, slots=True)

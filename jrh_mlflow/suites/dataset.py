@@ -18,7 +18,7 @@ from jrh_mlflow.errors import RecipeError, suggest
 from jrh_mlflow.suites.spreadsheets import read_xlsx, split_sheet, unguarded
 
 REQUIRED = ("instruction", "response", "label")
-ROLES = ("id", *REQUIRED, "group", "label_source")
+ROLES = ("id", *REQUIRED, "group", "label_source", "context")
 LABELLER = "A model labels rows that have none: labeller=, --labeller."
 """The way out where rows have no label."""
 

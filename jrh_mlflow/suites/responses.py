@@ -11,15 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import LABEL_SOURCES, Labels, Seed
 from jrh_mlflow.schema.label_words import label_text
-from jrh_mlflow.suites.dataset import ROLES, Table, find_roles, is_missing, present, refuse_rows
+from jrh_mlflow.schema.presentation import context_texts
+from jrh_mlflow.suites.dataset import ROLES, Table, find_roles, is_missing, present, refuse_rows, structured
 from jrh_mlflow.suites.labels import GivenLabels, read_labels, translated
 from jrh_mlflow.suites.people import PEOPLE, GivenPeople, settle
 from jrh_mlflow.text import clean_data
 
 MAX_ID = 200
+_DOCUMENT_KEYS = ("page_content", "content", "text")
+"""Where documents of retrievers have their text."""
 _PEOPLE = ("human", "data")
 """What a dataset may call the source of labels that are ground truth."""
 
@@ -45,9 +50,9 @@ def read_seeds(
     Args:
         dataset: A DataFrame; the path of a CSV, TSV, JSON lines, JSON or Parquet file; a Hugging Face or MLflow
             dataset; or an iterable of mappings.
-        columns: Role (`id`, `instruction`, `response`, `label`, `group`, `label_source`) to the dataset's column. A dot
-            reaches into dicts: `{"response": "outputs.answer"}`. What is not mapped is looked for by its own and by
-            common names.
+        columns: Role (`id`, `instruction`, `response`, `label`, `group`, `label_source`, `context`) to the dataset's
+            column. A dot reaches into dicts: `{"response": "outputs.answer"}`. What is not mapped is looked for by its
+            own and by common names. The context, a text or a list of texts, is what the response was to go by.
         labels: The labels there may be, the better one or the one to be detected last; or label to what it means.
         scale: An ordinal scale: `(low, high)` for every whole number between, or three or more levels from low to
             high; or level to what it means. Without `labels` and `scale` the data tell.
@@ -95,6 +100,7 @@ def read_seeds(
         grades=grades,
     )
     sources = _label_sources(table, roles["label_source"], ids) if "label_source" in roles else [""] * len(table)
+    contexts = read_contexts(table, roles["context"], ids) if "context" in roles else [None] * len(table)
     # Of several rubrics each has labels of its own, and the row is the same.
     names = ids if ids is not None else _content_ids(instructions, responses, *([] if rubric else [found]))
     strata = _strata(table, roles, stratify, found, ids)
@@ -102,14 +108,24 @@ def read_seeds(
     drawn = range(len(table)) if n is None else sample(names, strata or [""] * len(names), n, seed=seed)
     seeds = []
     for row in drawn:
-        (task, response), replaced = clean_data((instructions[row], responses[row]))
+        (task, response, context), replaced = clean_data((instructions[row], responses[row], contexts[row]))
         meta: dict[str, Any] = {"replaced_characters": replaced} if replaced else {}
         meta |= {"label_source": sources[row]} if sources[row] and found[row] else {}
         meta |= {"rubric": rubric} if rubric else {}
         meta |= {PEOPLE: said[row]} if said and said[row] else {}
         name = f"{names[row]}@{rubric}" if rubric else names[row]
         group = groups[row] if groups else None
-        seeds.append(Seed(id=name, instruction=task, response=response, label=found[row], group=group, meta=meta))
+        seeds.append(
+            Seed(
+                id=name,
+                instruction=task,
+                response=response,
+                label=found[row],
+                group=group,
+                context=None if context is None else tuple(context),
+                meta=meta,
+            )
+        )
     return seeds, allowed
 
 
@@ -117,11 +133,35 @@ def dataset_sha256(seeds: Sequence[Seed], labels: Labels) -> str:
     """Return the hash of the seeds, in order, and their labels as canonical JSON: what a suite was made from."""
     about: dict[str, object] = {"answers": labels.answers, "ordinal": labels.ordinal}
     about |= {"meanings": dict(labels.meanings)} if labels.meanings else {}
-    return hashlib.sha256(_canonical({"labels": about, "seeds": [asdict(seed) for seed in seeds]})).hexdigest()
+    rows = [{name: value for name, value in asdict(seed).items() if name != "context" or value} for seed in seeds]
+    return hashlib.sha256(_canonical({"labels": about, "seeds": rows})).hexdigest()
 
 
 def _canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def read_contexts(table: Table, column: str, ids: Sequence[str] | None) -> list[tuple[str, ...] | None]:
+    """Read what each response was to go by: a text, a list of texts, or one of documents as retrievers return them.
+
+    Raises:
+        RecipeError: for anything else; a row may have none.
+    """
+    cells = [None if is_missing(cell) else structured(cell) for cell in table.cells(column)]
+    read = [None if cell is None else _documents(cell) for cell in cells]
+    odd = [cell is not None and texts is None for cell, texts in zip(cells, read, strict=True)]
+    refuse_rows(column, "must hold a text, a list of texts, or nothing", odd, ids=ids, shown=cells)
+    return [texts or None for texts in read]
+
+
+def _documents(cell: object) -> tuple[str, ...] | None:
+    several = cell if isinstance(cell, list | tuple | np.ndarray) else [cell]
+    found = [
+        next((one[key] for key in _DOCUMENT_KEYS if key in one), None) if isinstance(one, Mapping) else one
+        for one in several
+    ]
+    texts = [text for text in found if isinstance(text, str)]
+    return context_texts(texts) if len(texts) == len(found) else None
 
 
 def _ids(table: Table, column: str) -> list[str]:

@@ -25,7 +25,7 @@ from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.home import home, writable_home
 from jrh_mlflow.outputs import check_free
 from jrh_mlflow.schema.items import Answers, Item
-from jrh_mlflow.schema.presentation import Message, message_text, read_message, saved_message
+from jrh_mlflow.schema.presentation import Message, context_texts, message_text, read_message, saved_message
 from jrh_mlflow.suites.validity import check_suite
 from jrh_mlflow.text import brief_name, clean_json, hashed, hidden_id
 
@@ -221,6 +221,8 @@ def _without_texts(item: Item) -> Item:
     """Return an item with hashes for texts; of how it was made only that stays which results are told by."""
     texts: dict[str, Any] = {name: hashed(text) for name in _HIDDEN if (text := getattr(item, name)) is not None}
     texts |= {"id": hidden_id(item.id), "task": hidden_id(item.task)}
+    if item.context is not None:
+        texts["context"] = tuple(map(hashed, context_texts(item.context)))
     transcript = item.transcript and tuple(_without_text(message) for message in item.transcript)
     return replace(item, **texts, transcript=transcript, meta={k: v for k, v in item.meta.items() if k in _TOLD_BY})
 
@@ -233,7 +235,9 @@ def _without_text(message: Message) -> Message:
 def _texts(item: Item) -> list[str]:
     """Return the texts of an item that a judge sees, the pair in its canonical order."""
     last = message_text(item.transcript[-1]) if item.transcript else None
-    texts = {"task": item.instruction, "response": item.response, "u": item.u, "v": item.v, "last message": last}
+    context = "\n\n".join(context_texts(item.context)) or None
+    texts = {"task": item.instruction, "context": context, "response": item.response, "u": item.u, "v": item.v}
+    texts |= {"last message": last}
     # What is empty or blank can be seen by its quotes.
     return [f"{name}: {one if one.strip() else repr(one)}" for name, one in texts.items() if one is not None]
 
@@ -334,8 +338,9 @@ def read_item(line: bytes, number: int, file: Path) -> Item:
         _check_types(data)
         if data.get("transcript") is not None:
             data["transcript"] = tuple(read_message(message) for message in data["transcript"])
-        if data.get("answers") is not None:
-            data["answers"] = tuple(data["answers"])
+        for name in ("answers", "context"):
+            if isinstance(data.get(name), list):
+                data[name] = tuple(data[name])
         return Item(**data)
     except (ValueError, TypeError) as error:
         raise SuiteError(f"{file}, line {number}: not an item ({error}).") from error
@@ -350,6 +355,9 @@ def _check_types(data: Mapping[str, Any]) -> None:
         raise ValueError(f"replicates must be 1, 2, …, but is {replicates!r}")
     if not isinstance(data.get("ordinal", False), bool):
         raise ValueError(f"ordinal must be true or false, but is {data['ordinal']!r}")
+    context = data.get("context", "")
+    if not all(isinstance(text, str) for text in (context if isinstance(context, list) else [context])):
+        raise ValueError(f"context must be a text or a list of texts, but is {context!r}")
     for name in _TEXTS:
         if not isinstance(data.get(name, ""), str):
             raise ValueError(f"{name} must be text, but is {data[name]!r}")

@@ -16,6 +16,7 @@ from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Item
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import mlflow_internals
+from jrh_mlflow.tracking.scorer_needs import grades_each_text
 
 Reader = Callable[[object, Presentation], object]
 """Turns a feedback value into an answer to a presentation."""
@@ -65,7 +66,8 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
     Raises:
         RecipeError: with the ways out.
     """
-    declared, instructions = possible_values(scorer), getattr(scorer, "instructions", None) or ""
+    declared = possible_values(scorer)
+    instructions = (getattr(scorer, "instructions", None) or "") if declared is None or declared is _NUMBERS else ""
     values = declared or asked_values(instructions)
     # A number that is asked for as a choice is a slot.
     if values is None or (declared is _NUMBERS and _CHOICE.search(instructions)):
@@ -89,6 +91,8 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
 
 def possible_values(scorer: Any) -> tuple[object, ...] | None:
     """Return what a scorer can say, where its type tells; None where it may be any word."""
+    if grades_each_text(scorer):
+        return (*_YES_NO, 0, 0.5, 1)
     kind = getattr(scorer, "feedback_value_type", None) or _returned_type(scorer)
     if kind is bool:
         return (True, False)

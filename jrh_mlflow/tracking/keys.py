@@ -134,6 +134,9 @@ CHOICE_CONFIDENCE = ("openai.decisions.confidence", "typesafe.confidence")
 TRUE_PROBABILITY = ("openai.decisions.probability", "typesafe.probability")
 """MLflow's keys in a feedback that is True or False: how probable True is."""
 
+TRACE_SESSION = "mlflow.trace.session"
+"""MLflow's key in the metadata of a trace that is a turn of a conversation."""
+
 PARAM_MODEL = "judge.model"
 PARAM_CRITERION = "judge.tie_criterion"
 PARAM_REGISTERED_NAME = "judge.registered_name"

@@ -6,10 +6,8 @@ becomes an answer with rationale, tokens and dollars.
 
 from __future__ import annotations
 
-import base64
 import copy
 import hashlib
-import inspect
 import json
 import math
 import os
@@ -31,8 +29,9 @@ from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
-from jrh_mlflow.tracking import keys, mlflow_internals
+from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.feedback_types import check_fit
+from jrh_mlflow.tracking.in_memory_traces import called_tools, in_memory_session, in_memory_trace
 from jrh_mlflow.tracking.judge_registry import RegisteredScorer
 from jrh_mlflow.tracking.keys import (
     CHOICE_CONFIDENCE,
@@ -41,16 +40,23 @@ from jrh_mlflow.tracking.keys import (
     JUDGE_OUTPUT_TOKENS,
     TRUE_PROBABILITY,
 )
+from jrh_mlflow.tracking.scorer_needs import (
+    check_scorer,
+    check_suite_has,
+    judges_sessions,
+    needed_fields,
+    needs_tools,
+    takes_guidelines,
+    takes_shares,
+)
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, Trace
+    from mlflow.entities import Trace
 
     from jrh_mlflow.suites.suite import Suite
 
 Part = Callable[[Presentation], Any]
 """Makes one field from a presentation."""
-_FIELDS = ("inputs", "outputs", "expectations", "trace")
-_STEP_NS = 1_000_000
 _SLOT_WORDS = {
     **dict.fromkeys(("1", "a", "first", "response a", "response 1"), "1"),
     **dict.fromkeys(("2", "b", "second", "response b", "response 2"), "2"),
@@ -59,6 +65,8 @@ _SLOT_WORDS = {
 """Feedback values read as the answer to a pair."""
 _USAGE = (JUDGE_INPUT_TOKENS, JUDGE_OUTPUT_TOKENS, JUDGE_COST)
 _MEMBERS = "mlflow.ensemble.sub_feedbacks"
+_SHARE = "/precision"
+"""What MLflow puts behind the name of a judge for the share of retrieved texts that it found relevant."""
 _DATA_KINDS = ("instructions", "builtin", "guidelines")
 """Kinds of scorers that are data throughout, so that a hash tells two of them apart."""
 _SAMPLING = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "reasoning_effort")
@@ -100,8 +108,15 @@ def from_mlflow(
     - outputs: a pair is `{"A": <first>, "B": <second>}`; a response is its text; a transcript is
       `{"transcript": [{"role": ..., "content": ...}, ...]}` with tool calls and the ids they are answered by.
     - expectations: nothing, for a judge is shown no expected answer.
-    - trace: only for a judge that cannot do without: kept in memory, a root span with these inputs and outputs and,
-      for a transcript, a TOOL span per tool call.
+    - trace: only for a judge that cannot do without: kept in memory, a root span with these inputs and outputs, a
+      RETRIEVER span with the item's context and, for a transcript, a TOOL span per tool call.
+    - session, for a judge of conversations: a trace in memory for each turn of the transcript, and nothing else; a
+      single response is a conversation of one turn.
+
+    The context of an item (see `jrh.generate`) is `inputs["context"]` where there is no trace. Built-in judges that go
+    by retrieved texts are refused on a suite whose items have no context, judges of tool calls on one without tool
+    calls, and judges that need expected answers unless `expectations` makes them; `ExpectationsGuidelines` is told the
+    rubric as its guidelines.
 
     How its feedback is read (case and outer spaces are forgiven, nothing else; `answers` is looked up first):
 
@@ -145,8 +160,8 @@ def from_mlflow(
     scorers: tuple[Any, ...] = tuple(judge) if isinstance(judge, list | tuple) else (judge,)
     given = {"inputs": inputs, "outputs": outputs, "expectations": expectations, "trace": trace}
     parts = {field: part for field, part in given.items() if part is not None}
-    for scorer in scorers:
-        _check(scorer, parts)
+    for scorer in _members(scorers):
+        check_scorer(scorer, parts)
     return MlflowJudge(
         _Panel(scorers, parts, _words(answers or {})), name=name or "+".join(one.name for one in scorers)
     )
@@ -249,14 +264,15 @@ class MlflowJudge(CallableJudge):
         super().__init__(panel)
         self.panel = panel
         self.name = name
-        self.registered = [_registered_as(one) for one in panel.scorers if _is_registered(one)]
+        self.registered = _registration(panel.scorers)
         """Name, version and experiment of those scorers that came from MLflow's registry."""
 
     def begin(self, suite: Suite) -> None:
-        """Refuse a suite on which none of its answers could be read."""
+        """Refuse a suite on which none of its answers could be read, or that lacks what it goes by."""
         for scorer in _members(self.panel.scorers):
             read = partial(answer_for, words=self.panel.words)
             check_fit(scorer, suite, self.tie_criterion, read, words=tuple(self.panel.words))
+            check_suite_has(scorer, suite, self.panel.parts)
 
     def lacks(self) -> str | None:
         """Name the key that MLflow itself would ask for on every call: it does so for `openai:/…` models."""
@@ -269,12 +285,15 @@ class MlflowJudge(CallableJudge):
         scorers = self.panel.scorers
         members = list(_members(scorers))
         sampling = [getattr(one, "inference_params", None) or {} for one in members]
+        # An ensemble that is not registered itself may be made of scorers that are.
+        registered = self.registered or _registration(members)
         return {
             **super().settings(),
             "name": self.name,
             "model": _joined(_model(one) for one in members) or self.name,
             "scorer": _joined(one.kind.value for one in scorers),
-            **_registration(scorers),
+            "registered_name": ", ".join(one["name"] for one in registered) or None,
+            "scorer_version": ", ".join(str(one["version"]) for one in registered) or None,
             "feedback_type": _joined(_type_name(getattr(one, "feedback_value_type", None)) for one in members) or None,
             "instructions_sha256": hashlib.sha256(_instructions(scorers).encode()).hexdigest(),
             **{key: _joined(params.get(key) for params in sampling) or None for key in _SAMPLING},
@@ -291,7 +310,9 @@ class MlflowJudge(CallableJudge):
         if self.panel.parts or any(one.kind.value not in _DATA_KINDS for one in scorers):
             return None
         routes = [(mlflow_internals.base_url(one), mlflow_internals.extra_headers(one)) for one in scorers]
-        known = [one.model_dump() for one in scorers]
+        known = _kept(scorers)
+        if known is None:
+            return None
         whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion)
         return hashlib.sha256(repr(whole).encode()).hexdigest()
 
@@ -356,7 +377,8 @@ def _kept(scorers: Sequence[Any]) -> list[dict[str, Any]] | None:
 
     try:
         return [one.model_dump() for one in scorers]
-    except MlflowException:
+    except (MlflowException, NotImplementedError):
+        # Of `KnowledgeRetention` MLflow itself cannot write down the instructions.
         return None
 
 
@@ -383,21 +405,12 @@ def _members(scorers: Iterable[Any]) -> Iterator[Any]:
         yield from _members(inside) if inside else (scorer,)
 
 
-def _registration(scorers: Iterable[Any]) -> dict[str, str]:
-    """Return the names and versions under which scorers, or members of ensembles, are registered at MLflow."""
-    registered = [one for scorer in scorers for one in ([scorer] if _is_registered(scorer) else _members([scorer]))]
-    names = ((one.name, one.scorer_version) for one in registered if _is_registered(one))
-    told = dict(zip(("registered_name", "scorer_version"), zip(*names, strict=True), strict=False))
-    return {key: ", ".join(map(str, values)) for key, values in told.items()}
-
-
-def _registered_as(scorer: Any) -> dict[str, Any]:
-    place = mlflow_internals.experiment_of(scorer)
-    return {"name": scorer.name, "version": scorer.scorer_version, "experiment_id": place}
-
-
-def _is_registered(scorer: Any) -> bool:
-    return getattr(scorer, "scorer_version", None) is not None
+def _registration(scorers: Iterable[Any]) -> list[dict[str, Any]]:
+    found = [(one, version) for one in scorers if (version := getattr(one, "scorer_version", None)) is not None]
+    return [
+        {"name": one.name, "version": version, "experiment_id": mlflow_internals.experiment_of(one)}
+        for one, version in found
+    ]
 
 
 def _model(scorer: Any) -> str | None:
@@ -411,8 +424,14 @@ def _instructions(scorers: Iterable[Any]) -> str:
     return "".join(f"# {one.name}\n{_instruction(one)}\n\n" for one in _members(scorers))
 
 
+def _own_instructions(scorer: Any) -> str | None:
+    """Return what a scorer is told; one that asks turn by turn has it in the scorer of a turn."""
+    inner = getattr(scorer, "last_turn_scorer", scorer)
+    return getattr(inner, "instructions", None)
+
+
 def _instruction(scorer: Any) -> str:
-    text = getattr(scorer, "instructions", None) or "Code: what it goes by is its own."
+    text = _own_instructions(scorer) or "Code: what it goes by is its own."
     guidelines = getattr(scorer, "guidelines", None)
     if not guidelines:
         return str(text)
@@ -432,67 +451,36 @@ def _joined(values: Iterable[object]) -> str:
 
 
 def scorer_fields(scorer: Any, shown: Presentation, parts: Mapping[str, Part]) -> dict[str, Any]:
-    """Lay a presentation out for a scorer; `parts` replace the defaults that `from_mlflow` states."""
-    laid = {"inputs": _inputs(shown), "outputs": _outputs(shown)}
-    laid |= {name: part(shown) for name, part in parts.items()}
-    if "trace" in _needs(scorer) and "trace" not in parts:
-        laid["trace"] = in_memory_trace(laid["inputs"], laid["outputs"], shown.transcript or ())
+    """Lay a presentation out for a scorer; `parts` replace the defaults that `from_mlflow` states.
+
+    Raises:
+        JudgeError: when a judge of tool calls is shown none: MLflow would ask another model which tools there were.
+    """
+    made = {name: part(shown) for name, part in parts.items()}
+    if judges_sessions(scorer):
+        return {"session": in_memory_session(shown), **made}
+    has_trace = "trace" in needed_fields(scorer)
+    laid = {"inputs": _inputs(shown, context=not has_trace), "outputs": _outputs(shown), **made}
+    if "expectations" not in parts and any(map(takes_guidelines, _members([scorer]))):
+        laid["expectations"] = {"guidelines": shown.rubric}
+    if has_trace and "trace" not in parts:
+        laid["trace"] = _trace(scorer, laid, shown)
     return laid
 
 
-def _needs(scorer: Any) -> set[str]:
-    """Return the fields a scorer cannot do without: template variables, or parameters without a default."""
-    if members := mlflow_internals.ensemble_members(scorer):
-        return set().union(*map(_needs, members))
-    variables = getattr(scorer, "template_variables", None)
-    if variables is not None:
-        return set(variables)
-    unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = inspect.signature(scorer.__call__).parameters.values()
-    return {one.name for one in parameters if one.default is one.empty and one.kind not in unnamed}
+def _trace(scorer: Any, laid: Mapping[str, Any], shown: Presentation) -> Trace:
+    transcript, tools = shown.transcript or (), []
+    if any(map(needs_tools, _members([scorer]))):
+        tools = called_tools(transcript)
+        if not tools:
+            raise JudgeError(f"{scorer.name} judges tool calls, and this transcript has none.")
+    return in_memory_trace(laid["inputs"], laid["outputs"], transcript, context=shown.context or (), tools=tools)
 
 
-def _check(scorer: Any, parts: Mapping[str, Part]) -> None:
-    """Refuse, before any call, a scorer that would fail on every one."""
-    if scorer.is_session_level_scorer:
-        raise RecipeError(
-            f"{scorer.name!r} judges a session of stored traces. "
-            f"Write its instructions with {{{{ outputs }}}} instead of {{{{ conversation }}}}: transcripts go there."
-        )
-    needed = _needs(scorer)
-    if unknown := sorted(needed.difference(_FIELDS)):
-        raise RecipeError(f"{scorer.name!r} needs {', '.join(unknown)}, but MLflow passes only {', '.join(_FIELDS)}.")
-    if "expectations" in needed and "expectations" not in parts:
-        raise RecipeError(
-            f"{scorer.name!r} needs expectations, but a judge is shown no expected answer. "
-            f"Pass from_mlflow(..., expectations=<function of the presentation>)."
-        )
-
-
-def in_memory_trace(inputs: object, outputs: object, transcript: Iterable[Message] = ()) -> Trace:
-    """Build a trace that no store knows: a root span, and a TOOL span for each tool call of the transcript."""
-    from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
-
-    trace_id = hashlib.sha256(_json([inputs, outputs]).encode("utf-8", "surrogatepass")).digest()[:16]
-    spans = [_span(trace_id, 0, name="judged", kind="AGENT", inputs=inputs, outputs=outputs)]
-    messages = list(transcript)
-    results: dict[Any, str] = {message.tool_call_id: message.content for message in messages if message.tool_call_id}
-    for call in (call for message in messages for call in message.tool_calls):
-        name, result = str(call.get("name", "tool")), results.get(call.get("id"))
-        spans.append(_span(trace_id, len(spans), name=name, kind="TOOL", inputs=call.get("arguments"), outputs=result))
-    info = TraceInfo(
-        trace_id=f"tr-{trace_id.hex()}",
-        trace_location=TraceLocation.from_experiment_id("0"),
-        request_time=1,
-        execution_duration=len(spans),
-        state=TraceState.OK,
-    )
-    return Trace(info=info, data=TraceData(spans=spans))
-
-
-def _inputs(shown: Presentation) -> dict[str, str]:
+def _inputs(shown: Presentation, *, context: bool) -> dict[str, Any]:
     rubric = {"rubric": shown.rubric} if shown.rubric is not None else {}
-    return {"instruction": shown.instruction, **rubric}
+    given = {"context": list(shown.context)} if context and shown.context else {}
+    return {"instruction": shown.instruction, **rubric, **given}
 
 
 def _outputs(shown: Presentation) -> object:
@@ -517,61 +505,46 @@ def _message(message: Message) -> dict[str, Any]:
     return plain
 
 
-def _span(trace_id: bytes, index: int, *, name: str, kind: str, inputs: object, outputs: object) -> Span:
-    from mlflow.entities import Span
-
-    attributes = {
-        keys.SPAN_TRACE: f"tr-{trace_id.hex()}",
-        keys.SPAN_KIND: kind,
-        keys.SPAN_INPUTS: inputs,
-        keys.SPAN_OUTPUTS: outputs,
-    }
-    return Span.from_dict(
-        {
-            "name": name,
-            "trace_id": _base64(trace_id),
-            "span_id": _base64((index + 1).to_bytes(8, "big")),
-            "parent_span_id": _base64((1).to_bytes(8, "big")) if index else "",
-            "start_time_unix_nano": (index + 1) * _STEP_NS,
-            "end_time_unix_nano": (index + 2) * _STEP_NS,
-            "status": {"code": "STATUS_CODE_OK", "message": ""},
-            "attributes": {key: _json(value) for key, value in attributes.items()},
-        }
-    )
-
-
-def _base64(identifier: bytes) -> str:
-    return base64.b64encode(identifier).decode("ascii")
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
 def _read_feedback(scorer: Any, returned: object, shown: Presentation, words: Mapping[str, str]) -> Answer:
     """Turn what `scorer.run` returned into an answer.
 
     Raises:
         JudgeError: when the feedback carries an error, or there are several.
     """
-    if isinstance(returned, list) and len(returned) != 1:
-        raise JudgeError(f"{scorer.name} gave {len(returned)} feedbacks for one call; an answer is one.")
-    feedback = returned[0] if isinstance(returned, list) else returned
-    error, secrets = getattr(feedback, "error", None), _secrets(scorer)
-    if error is not None:
-        raise JudgeError(f"{scorer.name}: {error.error_code}: {error.error_message}")
+    feedback, paid = _one_feedback(scorer, returned, shown)
+    secrets = _secrets(scorer)
     value = answer_for(getattr(feedback, "value", feedback), shown, words)
     rationale = getattr(feedback, "rationale", None)
-    metadata = getattr(feedback, "metadata", None) or {}
-    tokens_in, tokens_out, cost = _usage(metadata)
+    used = [_usage(getattr(one, "metadata", None) or {}) for one in paid]
+    tokens_in, tokens_out, cost = (_known_sum(usage[place] for usage in used) for place in range(3))
     return Answer(
         blank_secrets(value, secrets) if isinstance(value, str) else value,
         rationale=blank_secrets(str(rationale), secrets) if rationale else None,
         input_tokens=None if tokens_in is None else int(tokens_in),
         output_tokens=None if tokens_out is None else int(tokens_out),
         cost_usd=cost,
-        confidence=_confidence(getattr(feedback, "value", feedback), metadata),
+        confidence=_confidence(getattr(feedback, "value", feedback), getattr(feedback, "metadata", None) or {}),
     )
+
+
+def _one_feedback(scorer: Any, returned: object, shown: Presentation) -> tuple[Any, list[Any]]:
+    """Return the feedback that is the answer, and those that were paid for.
+
+    A judge that grades each retrieved text gives a feedback of its own name for each, and the share of relevant ones
+    as `NAME/precision`: the grade where there is one text, the share where numbers are asked for.
+    """
+    several = returned if isinstance(returned, list) else [returned]
+    failed = next((error for one in several if (error := getattr(one, "error", None)) is not None), None)
+    if failed is not None:
+        raise JudgeError(f"{scorer.name}: {failed.error_code}: {failed.error_message}")
+    if len(several) == 1:
+        return several[0], several
+    shares = [one for one in several if getattr(one, "name", None) == f"{scorer.name}{_SHARE}"]
+    grades = [one for one in several if getattr(one, "name", None) == scorer.name]
+    asked = grades if len(grades) == 1 and not takes_shares(shown.answers) else shares
+    if len(asked) != 1 or len(shares) + len(grades) != len(several):
+        raise JudgeError(f"{scorer.name} gave {len(several)} feedbacks for one call; an answer is one.")
+    return asked[0], grades
 
 
 def answer_for(value: object, shown: Presentation, words: Mapping[str, str]) -> object:

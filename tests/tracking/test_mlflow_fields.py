@@ -120,7 +120,7 @@ def test_every_field_can_be_made_by_the_user() -> None:
 
 def test_what_cannot_work_is_refused_before_the_first_call() -> None:
     from mlflow.genai.judges import meets_guidelines
-    from mlflow.genai.scorers import ConversationCompleteness, scorer
+    from mlflow.genai.scorers import Correctness, scorer
 
     @scorer
     def wants(outputs, weather):
@@ -128,8 +128,8 @@ def test_what_cannot_work_is_refused_before_the_first_call() -> None:
 
     with pytest.raises(RecipeError, match="function"):
         from_mlflow(meets_guidelines)
-    with pytest.raises(RecipeError, match="session"):
-        from_mlflow(ConversationCompleteness(model=MODEL))
+    with pytest.raises(RecipeError, match=r"expected_response or expected_facts\).* expectations="):
+        from_mlflow(Correctness(model=MODEL))
     with pytest.raises(RecipeError, match="weather"):
         from_mlflow(wants)
     with pytest.raises(RecipeError, match="expectations="):
