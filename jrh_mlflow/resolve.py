@@ -29,7 +29,9 @@ from jrh_mlflow.models.local.server import local_models, make_ready
 from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
-from jrh_mlflow.tracking.judge_registry import SCORERS, judge_at
+from jrh_mlflow.tracking.definitions import judge_from
+from jrh_mlflow.tracking.exported import specification
+from jrh_mlflow.tracking.judge_registry import SCORERS, judge_at, scorer_at
 from jrh_mlflow.tracking.outbox import outbox_key
 from jrh_mlflow.tracking.scorers import MlflowJudge, from_mlflow, is_mlflow_judge
 
@@ -238,6 +240,7 @@ def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri:
     """Return a judge as it is, wrap a callable or one of MLflow's judges, or take a text as a model name.
 
     `scorers:/NAME[@VERSION]` is a judge that is registered at MLflow; a prompt of MLflow's registry is read.
+    A scorer that `jrh.to_mlflow` made is the judge that it was made of.
 
     Args:
         judge: What the user passed.
@@ -250,9 +253,10 @@ def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri:
     if isinstance(judge, Judge):
         return with_read_prompt(judge, tracking_uri=tracking_uri)
     if is_mlflow_judge(judge):
-        return from_mlflow(judge)
+        return _exported_judge(judge) or from_mlflow(judge)
     if isinstance(judge, str) and judge.startswith(SCORERS):
-        return from_mlflow(judge_at(judge, experiment=experiment, tracking_uri=tracking_uri))
+        where = {"experiment": experiment, "tracking_uri": tracking_uri}
+        return _exported_judge(scorer_at(judge, **where)) or from_mlflow(judge_at(judge, **where))
     if isinstance(judge, str):
         return PromptedJudge(judge)
     if isinstance(judge, type):
@@ -282,6 +286,12 @@ def with_read_prompt(judge: Judge, *, tracking_uri: str | None = None) -> Judge:
     from jrh_mlflow.tracking.prompts import registered_prompt
 
     return judge.with_prompt(registered_prompt(judge.prompt_uri, tracking_uri=tracking_uri))
+
+
+def _exported_judge(scorer: object) -> Judge | None:
+    """Return the judge that `jrh.to_mlflow` made a scorer of; None for any other, and for several judges in one."""
+    carried = None if isinstance(scorer, list | tuple) else specification(scorer)
+    return judge_from(carried["judge"]) if carried is not None and carried["kind"] == "judge" else None
 
 
 def pointwise(judge: object, *, answers: Sequence[str] | None = None) -> Judge:

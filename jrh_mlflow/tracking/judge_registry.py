@@ -29,11 +29,11 @@ _ACTIVE = "MLFLOW_TRACKING_URI"
 @contextmanager
 def active_store(uri: str | None) -> Iterator[None]:
     """Let MLflow's own functions use a store: they take no address. Nothing is changed where None is given."""
-    if uri is None:
-        yield
-        return
     import mlflow
 
+    if uri is None or uri == mlflow.get_tracking_uri():
+        yield
+        return
     before, active = os.environ.get(_ACTIVE), mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     try:
@@ -156,8 +156,7 @@ def scorer_at(address: str, *, experiment: str | None = None, tracking_uri: str 
                 continue
             found = newest_version(wanted.name, experiment_id=place, uri=uri, version=wanted.version)
             if found is None:
-                has_not = f"Judge {wanted.name!r} has no version {wanted.version}"
-                raise RecipeError(f"{has_not}. The newest is {newest.version}: {SCORERS}{wanted.name}.")
+                raise RecipeError(_no_such_version(wanted, place, newest.version, uri))
             return found
         with active_store(uri):
             raise RecipeError(_no_such_judge(wanted, places, uri))
@@ -176,20 +175,11 @@ def judge_at(address: str, *, experiment: str | None = None, tracking_uri: str |
         RecipeError: naming what there is instead: other names, other versions, another experiment.
         TrackingError: when the store cannot be read.
     """
-    wanted, uri = ScorerAddress.read(address), tracking_uri or active_uri()
-    with active_store(tracking_uri), _registry(uri):
-        places = _places(wanted, experiment, uri)
-        for place in places:
-            newest = _registered(wanted.name, place)
-            if newest is None:
-                continue
-            if wanted.version in (None, newest.scorer_version):
-                return newest
-            found = _registered(wanted.name, place, wanted.version)
-            if found is None:
-                raise RecipeError(_no_such_version(wanted, place, newest))
-            return found
-        raise RecipeError(_no_such_judge(wanted, places, uri))
+    from mlflow.genai.scorers import get_scorer
+
+    found, uri = scorer_at(address, experiment=experiment, tracking_uri=tracking_uri), tracking_uri or active_uri()
+    with active_store(uri), _registry(uri):
+        return get_scorer(name=found.name, experiment_id=found.experiment_id, version=found.version)
 
 
 def _places(wanted: ScorerAddress, experiment: str | None, uri: str) -> list[str | None]:
@@ -201,13 +191,13 @@ def _places(wanted: ScorerAddress, experiment: str | None, uri: str) -> list[str
     return [*([] if ours is None else [str(ours.experiment_id)]), None]
 
 
-def _registered(name: str, experiment_id: str | None, version: int | None = None) -> Any:
+def _registered(name: str, experiment_id: str) -> Any:
     """Return a registered judge; None where there is none."""
     from mlflow.exceptions import MlflowException
     from mlflow.genai.scorers import get_scorer
 
     try:
-        return get_scorer(name=name, experiment_id=experiment_id, version=version)
+        return get_scorer(name=name, experiment_id=experiment_id)
     except MlflowException as error:
         if error.error_code == "RESOURCE_DOES_NOT_EXIST":
             return None
@@ -248,9 +238,9 @@ def _listed(names: list[str]) -> str:
     return f"Registered are {', '.join(names)}." if names else "None is registered there."
 
 
-def _no_such_version(wanted: ScorerAddress, place: str | None, newest: Any) -> str:
-    found = [_registered(wanted.name, place, one) for one in range(1, newest.scorer_version)]
-    versions = ", ".join(str(one.scorer_version) for one in (*found, newest) if one is not None)
+def _no_such_version(wanted: ScorerAddress, place: str | None, newest: int, uri: str) -> str:
+    found = [newest_version(wanted.name, experiment_id=place, uri=uri, version=one) for one in range(1, newest)]
+    versions = ", ".join(str(version) for version in (*(one.version for one in found if one is not None), newest))
     return f"Judge {wanted.name!r} has no version {wanted.version}. There is {versions}; without @ it is the newest."
 
 

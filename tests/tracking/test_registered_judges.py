@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.evaluate import evaluate, shift
-from jrh_mlflow.errors import JrhError, RecipeError
+from jrh_mlflow.errors import JrhError, JrhWarning, RecipeError
 from jrh_mlflow.recipe import load_recipe
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.suites.suite import Suite
@@ -199,3 +199,18 @@ def test_one_command_measures_a_registered_judge(
 
 def test_a_plain_text_is_a_model_name_as_before() -> None:
     assert resolve_judge("openai/scorers:/x").settings()["model"] == "openai/scorers:/x"
+
+
+def test_an_exported_judge_is_measured_as_the_judge_it_is_registered_or_not(
+    registry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = jrh.PromptedJudge("openai/gpt-4o-mini", tie_criterion="strict", temperature=0.5, name="strict one")
+    with pytest.warns(JrhWarning, match="Never measured"):
+        scorer = jrh.to_mlflow(judge, name="exported")
+    found = resolve_judge(scorer)
+    assert (found.kind, found.fingerprint()) == ("prompted", judge.fingerprint())
+    assert found.definition() == judge.definition()
+    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS", "true")
+    scorer.register(experiment_id=registry[EXPERIMENT])
+    again = resolve_judge("scorers:/exported", experiment=EXPERIMENT)
+    assert again.definition() == judge.definition()
