@@ -153,6 +153,7 @@ PARAM_DATASET = "suite.dataset"
 PARAM_DATASET_VERSION = "suite.dataset_version"
 """Of a suite that was read from an evaluation dataset of MLflow."""
 PARAM_SEED = "run.seed"
+PARAM_REPLICATES = "run.replicates"
 PARAM_METRIC = "run.metric"
 
 CALLS_TOTAL = "calls/total"

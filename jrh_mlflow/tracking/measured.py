@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.measures.answered_by import answerers
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.definitions import judge_from
+from jrh_mlflow.tracking.earlier_judges import earlier_definition
 from jrh_mlflow.tracking.outbox import shown_name
-from jrh_mlflow.tracking.read import check_evaluation, experiment_names, find_run, finished_runs
+from jrh_mlflow.tracking.read import check_evaluation, experiment_names, find_run, finished_runs, read_calls
 from jrh_mlflow.tracking.store import active_uri, reading_client, run_link
 
 if TYPE_CHECKING:
@@ -202,7 +204,9 @@ def _facts(client: MlflowClient, run: Run, uri: str, folder: str) -> dict[str, A
     run_id, tags, params = str(run.info.run_id), run.data.tags, run.data.params
     written, sheet = (_json(client, run, name, folder) for name in (keys.JUDGE_FILE, keys.DATASHEET_JSON))
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
-    name, definition = str(written["name"]), written.get("definition")
+    name, definition, fingerprint = str(written["name"]), written.get("definition"), written.get("fingerprint")
+    if "definition" not in written and (definition := _earlier(client, run, written, folder)) is not None:
+        fingerprint = judge_from(definition).fingerprint()
     return {
         "run_id": run_id,
         "name": name,
@@ -211,13 +215,13 @@ def _facts(client: MlflowClient, run: Run, uri: str, folder: str) -> dict[str, A
         "link": run_link(uri, run.info.experiment_id, run_id),
         "definition": definition,
         "no_definition": "" if definition else _no_definition(run_id, written),
-        "fingerprint": written.get("fingerprint"),
+        "fingerprint": fingerprint,
         "suite_name": str(params.get(keys.PARAM_SUITE_NAME, "")),
         "suite_sha256": str(params.get(keys.PARAM_SUITE_SHA256, "")),
         "profile": str(tags.get(keys.TAG_PROFILE, "")),
         "simulated": simulated,
         "recorded": recorded,
-        "answered_by": _names(sheet.get("answered_by", ())),
+        "answered_by": _answered_by(client, run, written, sheet, folder),
         "ended_at": int(run.info.end_time or run.info.start_time or 0),
         "truncated": tags.get(keys.TAG_TRUNCATED),
         "params": dict(params),
@@ -228,6 +232,18 @@ def _json(client: MlflowClient, run: Run, name: str, folder: str) -> dict[str, A
     text = Path(client.download_artifacts(run.info.run_id, name, folder)).read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
+
+
+def _earlier(client: MlflowClient, run: Run, written: Mapping[str, Any], folder: str) -> dict[str, Any] | None:
+    """Make the definition that a run of an earlier version does not hold; None where it cannot be."""
+    if written["kind"] not in ("prompted", "scripted"):
+        return None
+    run_id = str(run.info.run_id)
+    prompt = Path(client.download_artifacts(run_id, keys.PROMPT_FILE, folder)).read_text(encoding="utf-8")
+    suite = read_suite(client.download_artifacts(run_id, keys.SUITE_FOLDER, folder), hashes=True)
+    calls, replicates = read_calls(client, run_id, folder), int(run.data.params.get(keys.PARAM_REPLICATES, 1))
+    recorded = run.data.tags.get(keys.TAG_RECORDED) == "true"
+    return earlier_definition(written, prompt, suite=suite, calls=calls, replicates=replicates, recorded=recorded)
 
 
 def _no_definition(run_id: str, facts: Mapping[str, Any]) -> str:
@@ -248,5 +264,11 @@ def _positional(estimates: Mapping[str, Any]) -> Reading | None:
     return next(iter(found), None)
 
 
-def _names(answered: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(one["model"]) for one in answered))
+def _answered_by(
+    client: MlflowClient, run: Run, written: Mapping[str, Any], sheet: Mapping[str, Any], folder: str
+) -> tuple[str, ...]:
+    """Return the names of the models that answered; datasheets of earlier versions do not hold them, but the calls."""
+    names = [str(one["model"]) for one in sheet.get("answered_by", ())]
+    if not names and written["kind"] == "prompted":
+        names = [one.model for one in answerers(read_calls(client, str(run.info.run_id), folder))]
+    return tuple(dict.fromkeys(names))

@@ -287,7 +287,7 @@ def _load(client: MlflowClient, run: Run, uri: str, purpose: str) -> LoggedRun:
     tags, run_id = run.data.tags, str(run.info.run_id)
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
-        calls = _read_calls(client, run_id, folder)
+        calls = read_calls(client, run_id, folder)
         suite = read_suite(client.download_artifacts(run_id, keys.SUITE_FOLDER, folder), hashes=True)
         facts: dict[str, Any] = json.loads(
             Path(client.download_artifacts(run_id, keys.JUDGE_FILE, folder)).read_text(encoding="utf-8")
@@ -335,7 +335,12 @@ def check_evaluation(run: Run, purpose: str) -> None:
         raise RecipeError(f"Run {run_id} ({run.info.run_name}) is {run.info.status}, not FINISHED: run it again.")
 
 
-def _read_calls(client: MlflowClient, run_id: str, folder: str) -> pd.DataFrame:
+def read_calls(client: MlflowClient, run_id: str, folder: str) -> pd.DataFrame:
+    """Return the calls of an evaluation.
+
+    Raises:
+        RecipeError: when it has none.
+    """
     import pandas as pd
 
     name = keys.CALLS_FILE
