@@ -50,5 +50,5 @@ def criterion(spec: str | Criterion) -> Criterion:
             f"Unknown tie criterion {spec!r}.{suggest(spec, BUILT_IN)} "
             f"Give one of {', '.join(BUILT_IN)}, or a sentence of your own."
         )
-    digest = hashlib.sha256(spec.encode()).hexdigest()[:8]
+    digest = hashlib.sha256(spec.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return Criterion(name=f"own-{digest}", text=spec)

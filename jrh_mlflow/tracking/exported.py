@@ -39,7 +39,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jrh_mlflow.engine.live_sessions import LiveJudge
@@ -49,7 +49,7 @@ from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Call, CallRecord, Item, is_scale
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.definitions import judge_from
+from jrh_mlflow.tracking.definitions import differences, judge_from
 from jrh_mlflow.tracking.judged_rows import row_calls, row_item
 from jrh_mlflow.tracking.store import active_uri, say_once
 
@@ -81,12 +81,15 @@ def exported_scorer(specification: Mapping[str, Any], *, name: str, description:
     # ASCII throughout: no quote, line separator or half of a surrogate pair can end the literal or the line.
     text = json.dumps(specification, ensure_ascii=True, allow_nan=False, sort_keys=True)
     source = _SOURCE.format(home=_HOME, function=_FUNCTION, literal=repr(text))
-    place = f"<jrh_judge {hash(source):x}>"
+    place = f"<jrh_judge {hashlib.sha256(source.encode()).hexdigest()}>"
     # MLflow reads the source of a function as an editor would; without a time of change nobody looks for a file.
     linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
     made: dict[str, Any] = {}
     exec(compile(source, place, "exec"), made)  # noqa: S102 - the text above
-    return scorer(made["jrh_judge"], name=name, description=description)
+    exported = scorer(made["jrh_judge"], name=name, description=description)
+    # MLflow remembers what it has read once: nothing is lost when somebody clears the cache of source lines.
+    exported.model_dump()
+    return exported
 
 
 def keep_every_verdict(uri: str | None) -> None:
@@ -171,21 +174,15 @@ class _LiveAsker:
     """A judge made again of its definition."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        self._live, self._fingerprint = LiveJudge(judge_from(spec["judge"])), spec["fingerprint"]
-
-    @property
-    def tie_criterion(self) -> Criterion:
-        return self._live.judge.tie_criterion
-
-    @property
-    def model(self) -> str:
-        return str(self._live.judge.settings()["model"])
+        judge = judge_from(spec["judge"])
+        self._live, self.tie_criterion = LiveJudge(judge), judge.tie_criterion
+        self.model = str(judge.settings()["model"])
+        # Another version of MLflow may make another judge of the same data.
+        now = judge.definition()
+        self._differs = [] if now is None else [asdict(one) for one in differences(spec["judge"], now)]
 
     def differences(self) -> list[dict[str, str]]:
-        now = self._live.judge.fingerprint()
-        if self._fingerprint is None or now == self._fingerprint:
-            return []
-        return [{"what": "settings", "measured": self._fingerprint[:12], "running": str(now)[:12]}]
+        return self._differs
 
     def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
         return self._live.ask(calls)

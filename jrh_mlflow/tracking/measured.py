@@ -14,7 +14,7 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.answered_by import answerers
 from jrh_mlflow.schema.estimates import Reading, read_reading
 from jrh_mlflow.suites.suite import Suite, read_suite
-from jrh_mlflow.text import brief_name
+from jrh_mlflow.text import brief_name, clean_text
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.definitions import judge_from
 from jrh_mlflow.tracking.earlier_judges import earlier_definition
@@ -166,7 +166,8 @@ def judge_record(run: str, *, tracking_uri: str) -> JudgeRecord:
 
 def _runs_with(client: MlflowClient, *, tags: Mapping[str, str], params: Mapping[str, str]) -> list[Run]:
     """Find finished evaluations by exact values, newest first."""
-    wanted = [*(("tags", *one) for one in tags.items()), *(("params", *one) for one in params.items())]
+    given = [*(("tags", *one) for one in tags.items()), *(("params", *one) for one in params.items())]
+    wanted = [(where, key, clean_text(value)) for where, key, value in given]
     chosen = " and ".join(_condition(f"{where}.`{key}`", value) for where, key, value in wanted)
     found = finished_runs(client, "evaluate", list(experiment_names(client)), chosen=chosen)
     return [run for run in found if all(getattr(run.data, where).get(key) == value for where, key, value in wanted)]

@@ -131,6 +131,36 @@ def test_exported_and_reloaded_scorers_send_the_same_bytes_and_give_the_same_ans
     assert {"A", "B", "tie", "error UNPARSED", "error JUDGE_ERROR"} <= set(answers)
 
 
+HOSTILE = "'''\"\"\"\\ {{x}} %s \r\n\t\u2028\u2029\u0085\x0b\ud800 </script> \N{PILE OF POO} '); raise SystemExit('"
+
+
+def test_hostile_texts_of_a_judge_survive_registering_and_loading(
+    server: LoopbackServer, store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.genai.scorers import get_scorer
+
+    judge = jrh.PromptedJudge(
+        "openai/m",
+        api_base=server.url,
+        name=f"hostile {HOSTILE}",
+        rubric=HOSTILE,
+        prompt=f"[system]\n{HOSTILE}\n\n[user]\n{HOSTILE} {{candidates}}",
+        tie_criterion=f"Answer tie {HOSTILE}",
+    )
+    with pytest.warns(JrhWarning, match="Never measured"):
+        made = jrh.to_mlflow(judge, answers=[HOSTILE, "no"], tracking_uri=store_uri)
+    monkeypatch.setenv(CUSTOM, "true")
+    with active_store(store_uri):
+        made.register(experiment_id="0")
+        loaded = get_scorer(name=made.name, experiment_id="0")
+    assert specification(loaded)["judge"] == json.loads(json.dumps(judge.definition()))
+    start = len(server.requests)
+    for one in (made, loaded):
+        one.run(inputs={"instruction": HOSTILE}, outputs={"A": HOSTILE, "B": "y"})
+    assert len(server.requests) == start + 4
+    assert sent_by(server, start).most_common()[0][1] == 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("structured", [False, True])
 def test_all_presentations_of_the_published_design_make_the_round_trip(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import linecache
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from jrh_mlflow.tracking import exported, keys
 from jrh_mlflow.tracking.exported import exported_scorer, score, specification
 from jrh_mlflow.tracking.scorers import from_mlflow, in_memory_trace, scorer_fields
 from tests.loopback import LoopbackServer, Reply, error_reply, verdict
+from tests.tracking.mlflow_chat import chatting, compare
 
 PAIR = {"inputs": {"instruction": "Name a prime."}, "outputs": {"A": "7 is prime", "B": "9 is prime"}}
 KEY = "sk-planted-0123456789"
@@ -82,6 +84,12 @@ def test_hostile_texts_survive_being_written_down(where: str) -> None:
     source = made.model_dump()["call_source"]
     assert source.isascii()
     assert source.count("\n") == 2, "no text of the specification begins a line of code"
+
+
+def test_nothing_is_lost_when_the_cache_of_source_lines_is_cleared() -> None:
+    made = export(jrh.scripted.AlwaysFirst())
+    linecache.clearcache()
+    assert specification(made) == spec_of(jrh.scripted.AlwaysFirst())
 
 
 def test_other_scorers_carry_no_specification_and_their_code_is_not_run() -> None:
@@ -381,6 +389,31 @@ def test_reading_feedback_back_gives_the_answers_of_the_judge(server: LoopbackSe
         (call, _) = plan_calls(suite_of(item), judge, replicates=1)
         (record,) = ask_calls(outer, [call], journal=NoJournal()).records
         assert (record.answer or record.outcome) == answer
+
+
+def test_a_judge_of_one_response_put_to_pairs_is_asked_about_both_contents(server: LoopbackServer) -> None:
+    def reply(body: Any) -> str:
+        return verdict("5" if "7 is prime" in body["messages"][-1]["content"] else "2")(body)
+
+    server.reply = reply
+    judge = jrh.pointwise(judging(server))
+    assert export(judge).run(**PAIR).value == "A"
+    assert export(judge).run(inputs=PAIR["inputs"], outputs={"A": "9 is prime", "B": "7 is prime"}).value == "B"
+    assert server.counts["requests"] == 4
+
+
+def test_a_judge_of_mlflows_answers_as_it_does_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    with chatting(monkeypatch) as chat:
+        inner = compare()
+        made = export(from_mlflow(inner))
+        feedback = made.run(**PAIR)
+        rubric = from_mlflow(inner).tie_criterion.text
+        inner.run(inputs={**PAIR["inputs"], "rubric": rubric}, outputs=PAIR["outputs"])
+        assert chat.bodies[0] == chat.bodies[1]
+        assert (feedback.value, feedback.rationale) == ("A", "It is better.")
+        assert feedback.metadata[keys.JUDGE_INPUT_TOKENS] == 11
+        chat.reply = lambda _: "prose"
+        assert made.run(**PAIR).error.error_code == "UNPARSED"
 
 
 def test_forty_threads_share_one_session_and_each_gets_its_own_answer(server: LoopbackServer) -> None:
