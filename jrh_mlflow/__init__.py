@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jrh_mlflow.errors import JrhError as JrhError
     from jrh_mlflow.evaluation.agree import Agreement as Agreement
     from jrh_mlflow.evaluation.agree import agree as agree
+    from jrh_mlflow.evaluation.autolog import autolog as autolog
     from jrh_mlflow.evaluation.compare import Comparison as Comparison
     from jrh_mlflow.evaluation.compare import compare as compare
     from jrh_mlflow.evaluation.correct import Corrected as Corrected
@@ -83,6 +84,7 @@ _HOMES = {
     "Suite": "suites",
     "Sweep": "sweeps.result",
     "agree": "evaluation.agree",
+    "autolog": "evaluation.autolog",
     "compare": "evaluation.compare",
     "correct": "evaluation.correct",
     "criterion_shift": "evaluation.criterion_shift",

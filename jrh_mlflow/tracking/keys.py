@@ -72,6 +72,10 @@ MODEL_TYPE = "judge"
 """Of logged models that are judges."""
 TAG_JUDGE = "jrh.judge"
 """Of a run: the name of its judge, by which a changed one is found again."""
+TAG_DATASHEETS = "jrh.datasheets"
+"""Of the run of an evaluation by judges: how many of these were measured."""
+STATUS_OF = "jrh.status."
+"""Of the run of an evaluation by judges: beginning of the tags that say of each by which run it was measured."""
 TAG_NOTE = "mlflow.note.content"
 TAG_RUN_NAME = "mlflow.runName"
 TAG_PARENT = "mlflow.parentRunId"
@@ -669,6 +673,18 @@ def param_group(params: Mapping[str, str], group: str) -> dict[str, str]:
 
 DATASET_FACTS = ("dataset", "dataset_version")
 """What the origin of a suite that is an evaluation dataset says of it."""
+
+
+def datasheet_counts(states: Iterable[str]) -> str:
+    """Count judges by what is known of them: `2 measured, 1 code`, from tags such as `measured: run 0a1b…`.
+
+    Example:
+        >>> datasheet_counts(["code", "measured: run 1", "measured: run 2"])
+        '2 measured, 1 code'
+    """
+    counts = Counter(state.partition(":")[0] for state in states)
+    order = ("measured", "stale", "never measured", "code")
+    return ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
 
 
 def suite_facts(suite: Suite) -> dict[str, object]:

@@ -1,0 +1,119 @@
+"""What happens after `mlflow.genai.evaluate`, by whatever name it was imported, and what its run is told then."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jrh_mlflow.reports.markdown import MAX_DESCRIPTION
+from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.store import mlflow_errors, reading_client
+
+After = Callable[[str, Sequence[Any]], None]
+"""Is told the id of the run and the scorers; must not raise."""
+_HEADING = "## Judges of this evaluation"
+_LINE = re.compile(r"\s*- (`[^`]*`)")
+_LOCK = threading.Lock()
+_PLAIN: dict[types.FunctionType, types.FunctionType] = {}
+"""MLflow's function to a copy of it that nobody listens to; kept for calls that are on their way."""
+_LISTENERS: list[After] = []
+"""One or none."""
+
+
+def listen(after: After | None) -> None:
+    """Let a function be told of every evaluation that ends well from now on; None: nobody.
+
+    MLflow offers no place for this. Its function stays the same object, so that names which were imported earlier
+    are heard as well; only its code is another while somebody listens.
+    """
+    import mlflow
+
+    with _LOCK:
+        function = inspect.unwrap(mlflow.genai.evaluate)
+        plain = _PLAIN.setdefault(function, _copy(function))
+        _LISTENERS[:] = [] if after is None else [after]
+        if after is None:
+            function.__code__ = plain.__code__
+            vars(function).pop("__signature__", None)
+        else:
+            function.__signature__ = inspect.signature(plain)
+            function.__code__ = _entrance.__code__
+
+
+def _copy(function: types.FunctionType) -> types.FunctionType:
+    copy = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__annotations__ = function.__annotations__
+    return copy
+
+
+def _entrance(*args: Any, **options: Any) -> Any:
+    # The code of this function runs in MLflow's module, so that it knows no name of this one.
+    from jrh_mlflow.tracking.evaluation_hook import evaluated
+
+    return evaluated(*args, **options)
+
+
+def evaluated(*args: Any, **options: Any) -> Any:
+    """Evaluate as MLflow does, and tell whoever listens."""
+    import mlflow
+
+    plain = _PLAIN[inspect.unwrap(mlflow.genai.evaluate)]
+    result = plain(*args, **options)
+    for after in tuple(_LISTENERS):
+        after(result.run_id, inspect.signature(plain).bind(*args, **options).arguments["scorers"])
+    return result
+
+
+def is_code(scorer: Any) -> bool:
+    """Whether a scorer is code or a rule, and asks no model that MLflow knows of."""
+    kind = getattr(getattr(scorer, "kind", None), "value", None)
+    return kind in ("decorator", "class") or (kind == "builtin" and "model" not in type(scorer).model_fields)
+
+
+def run_page(run_id: str, uri: str) -> str:
+    """Return where MLflow's own pages show a run."""
+    with reading_client(uri) as client:
+        return f"#/experiments/{client.get_run(run_id).info.experiment_id}/runs/{run_id}"
+
+
+def note_judges(run_id: str, *, lines: Mapping[str, str], tags: Mapping[str, str], uri: str) -> None:
+    """Add tags and a section of lines to a run; lines and tags of an earlier evaluation in the same run stay.
+
+    Args:
+        run_id: Of the evaluation.
+        lines: Markdown by the name that stands in it as code.
+        tags: What is said of each judge.
+        uri: The store of the run.
+    """
+    from mlflow import MlflowClient
+    from mlflow.entities import RunTag
+
+    with mlflow_errors(uri, problem="did not take the notes on judges", what_now="The evaluation is as it was."):
+        client = MlflowClient(tracking_uri=uri)
+        there: Mapping[str, str] = client.get_run(run_id).data.tags
+        states = {key: text for key, text in {**there, **tags}.items() if key.startswith(keys.STATUS_OF)}
+        all_tags = {**tags, keys.TAG_DATASHEETS: keys.datasheet_counts(states.values())}
+        text = _described(there.get(keys.TAG_NOTE, ""), lines)
+        if len(text) <= MAX_DESCRIPTION:
+            all_tags[keys.TAG_NOTE] = text
+        client.log_batch(run_id, tags=[RunTag(key, value) for key, value in all_tags.items()])
+
+
+def _described(description: str, lines: Mapping[str, str]) -> str:
+    """Return a description with its section, which is the last one."""
+    own, _, section = description.partition(f"{_HEADING}\n")
+    before = {found[1]: line for line in section.splitlines() if (found := _LINE.match(line))}
+    listed = [*{**before, **lines}.values()]
+    return "\n".join([*([own.rstrip(), ""] if own.strip() else []), _HEADING, "", *listed])
+
+
+def tag_for(name: str) -> str:
+    """Return the tag that says what is known of a judge."""
+    return f"{keys.STATUS_OF}{re.sub(r'[^A-Za-z0-9_. :/-]', '_', name)}"[:250]
