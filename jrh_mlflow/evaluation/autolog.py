@@ -43,7 +43,10 @@ def note_datasheets(run_id: str, scorers: Sequence[Any]) -> None:
     Raises:
         TrackingError: when MLflow does not take it.
     """
-    uri, lines, tags, problems = active_uri(), {}, {}, []
+    uri = active_uri()
+    lines: dict[str, str] = {}
+    tags: dict[str, str] = {}
+    problems: list[str] = []
     for scorer, depth in _all_of(scorers):
         name = str(scorer.name)
         shown = code(name)

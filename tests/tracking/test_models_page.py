@@ -240,7 +240,7 @@ def test_a_store_without_logged_models_keeps_the_run_and_says_so_once(
     measure: Callable[..., str], store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(MlflowClient, "search_logged_models", refused)
-    store_module._say_once.cache_clear()
+    store_module.say_once.cache_clear()
     runs = [store.client.get_run(measure(0.1)) for _ in range(2)]
     assert capsys.readouterr().err.count("Models page") == 1
     assert [(run.info.status, run.data.metrics[RATE]) for run in runs] == [("FINISHED", 0.1)] * 2
