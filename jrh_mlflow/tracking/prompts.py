@@ -257,7 +257,7 @@ def _registry(uri: str, *, problem: str) -> Iterator[MlflowClient]:
 
     with mlflow_errors(uri, problem=problem, what_now="Nothing else was changed."):
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-        demand_features(client, "prompts", "link_prompt_version_to_run", "search_prompt_versions", since="3.5")
+        demand_features(client, "prompts", "link_prompt_version_to_run", "search_prompt_versions", since="3.14")
         yield client
 
 

@@ -149,7 +149,7 @@ def _datasets(uri: str, *, problem: str) -> Iterator[MlflowClient]:
     if uri.startswith("databricks"):
         raise RecipeError("Datasets at Databricks have no tags, and suites need them: give a store of another kind.")
     client = MlflowClient(tracking_uri=uri)
-    demand_features(client, "evaluation datasets", "create_dataset", "search_datasets", "delete_dataset", since="3.5")
+    demand_features(client, "evaluation datasets", "create_dataset", "search_datasets", "delete_dataset", since="3.14")
     with mlflow_errors(uri, problem=problem, what_now="Nothing else was changed."):
         try:
             # Records are read and written at the active store, which is one for all threads.

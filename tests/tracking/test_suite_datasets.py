@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import mlflow
@@ -18,6 +20,8 @@ from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.judge_registry import active_store
 from jrh_mlflow.tracking.suite_datasets import dataset_suite, write_dataset
+from tests import processes
+from tests.loopback import LoopbackServer
 
 
 def few(start: int = 0, end: int = 6) -> jrh.Suite:
@@ -226,3 +230,44 @@ def test_of_processes_that_make_one_dataset_at_once_all_end_with_the_same(
     (left,) = client.search_datasets(filter_string="name = 'at once'")
     assert left.dataset_id == others[0].dataset_id
     assert dataset_suite("datasets:/at once", tracking_uri=store_uri).sha256 == few().sha256
+
+
+@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")
+@pytest.mark.parametrize("make", [few, singles], ids=["pairs", "singles"])
+def test_mlflow_evaluates_a_measured_judge_on_the_records_with_the_requests_that_measured_it(
+    make: Any, records: Any, store_uri: str, undrawn: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_PREDICT_RATE_LIMIT", "0")
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION", "true")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "tests")
+    suite = make()
+    jrh.suite_dataset(suite, f"asked {suite.name}", tracking_uri=store_uri, experiment="tests")
+    with LoopbackServer(record=True) as server:
+        judge = jrh.PromptedJudge("openai/test-model", api_base=server.url)
+        where = {"tracking_uri": store_uri, "experiment": "tests", "journal": tmp_path / "journal.db"}
+        done = jrh.evaluate(judge, suite, **where, progress=False)
+        measured = {json.dumps(one["body"], sort_keys=True) for one in server.requests}
+        server.requests.clear()
+        scorer = jrh.to_mlflow(done.run_id, orders="one", tracking_uri=store_uri)
+        result = mlflow.genai.evaluate(records(f"asked {suite.name}"), scorers=[scorer])
+    asked = [json.dumps(one["body"], sort_keys=True) for one in server.requests]
+    assert set(asked) == measured
+    assert len(asked) == sum(len(item.orders) for item in suite.items)
+    frame = result.result_df
+    assert len(frame) == len(asked)
+    assert frame[f"{scorer.name}/value"].notna().all()
+
+
+def test_two_processes_that_write_one_suite_at_once_leave_one_whole_dataset(store_uri: str, tmp_path: Path) -> None:
+    suite = few(0, 20)
+    suite.save(tmp_path / "suite")
+    code = (
+        "import sys, jrh_mlflow as jrh\n"
+        "print(jrh.suite_dataset(sys.argv[1], 'two processes', tracking_uri=sys.argv[2], experiment='tests'))"
+    )
+    with ThreadPoolExecutor(2) as pool:
+        starts = [pool.submit(processes.run, code, tmp_path / "suite", store_uri) for _ in range(2)]
+        ended = [start.result() for start in starts]
+    assert [(one.returncode, one.stdout) for one in ended] == [(0, "datasets:/two processes@1\n")] * 2, ended
+    assert len(mlflow.MlflowClient(store_uri).search_datasets(filter_string="name = 'two processes'")) == 1
+    assert load_suite("datasets:/two processes", tracking_uri=store_uri).sha256 == suite.sha256
