@@ -160,7 +160,7 @@ class Space:
         else:
             own = {
                 "model": [_named_model(one) for one in self.models],
-                "prompt": [(rendering.load_template(one).name, one) for one in self.prompts],
+                "prompt": [(rendering.load_template(str(one)).name, one) for one in self.prompts],
                 "tie_criterion": [(criterion(one).name, one) for one in self.tie_criteria],
                 "temperature": [("None" if one is None else str(float(one)), one) for one in self.temperatures],
                 "rubric": [(_digest_name(one) if one else "none", one) for one in self.rubrics],

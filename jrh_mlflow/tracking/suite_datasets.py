@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError, SuiteError, suggest
 from jrh_mlflow.schema.items import Item, Order
-from jrh_mlflow.schema.presentation import saved_message
+from jrh_mlflow.schema.presentation import context_texts, saved_message
 from jrh_mlflow.suites.suite import Suite, item_line, read_item
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.judge_registry import active_store
@@ -130,8 +130,8 @@ def dataset_suite(uri: str, *, tracking_uri: str | None = None) -> Suite:
         held, version = _held(dataset), _version(dataset, name)
     if isinstance(held, EditedRecords):
         raise SuiteError(f"{uri} {held.text} {_RESTORE.format(name=name)}")
-    origin = {**held.origin, "dataset": name, "dataset_version": str(version)}
-    return Suite(name=held.name, items=held.items, origin=origin)
+    held.origin.update({"dataset": name, "dataset_version": str(version)})
+    return held
 
 
 _HOW = "`jrh suite dataset SUITE --name NAME` writes one."
@@ -278,7 +278,8 @@ def _records(suite: Suite) -> Iterator[dict[str, Any]]:
 def _row(item: Item, order: Order, sha256: str) -> dict[str, Any]:
     """Lay one presentation out as a row of `mlflow.genai.evaluate`."""
     code = hashlib.sha256(f"jrh-row\n{sha256}\n{item.id}\n{order}".encode()).hexdigest()[:16]
-    rubric = {} if item.rubric is None else {"rubric": item.rubric}
+    more: dict[str, Any] = {} if item.rubric is None else {"rubric": item.rubric}
+    more |= {"context": list(texts)} if (texts := context_texts(item.context)) else {}
     wanted = expectation(
         condition=item.condition,
         order=order,
@@ -287,7 +288,7 @@ def _row(item: Item, order: Order, sha256: str) -> dict[str, Any]:
     )
     expected = {} if wanted is None else {EXPECTATION: _in_slots(wanted[0]) if item.kind == "pair" else wanted[0]}
     return {
-        "inputs": {"instruction": item.instruction, **rubric, "presentation": code},
+        "inputs": {"instruction": item.instruction, **more, "presentation": code},
         "outputs": _outputs(item, order),
         "expectations": expected,
     }
