@@ -1,0 +1,89 @@
+"""The tests that touch MLflow, under several versions of it: `make test-mlflow`.
+
+Each version has an environment of its own, `.venv-mlflow-VERSION/`, made when it is missing or the requirements changed.
+`oldest` is the lower bound in pyproject.toml, `newest` what the index has; any other word is a version.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+FOLDERS = ("tracking", "alignment")
+"""Whole folders of tests; of the others, the files that import from MLflow's packages or have it in their name."""
+TOUCHES = re.compile(r"^\s*(import|from) mlflow\.|(?<!_)mlflow\.genai\b", re.MULTILINE)
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "openpyxl", "psycopg", "inspect_ai", "setuptools", "playwright")
+"""What of the extra `dev` these tests need."""
+
+
+def oldest() -> str:
+    """Return the lower bound that the package states.
+
+    Raises:
+        LookupError: when it states none.
+    """
+    found = re.search(r'"mlflow>=([\d.]+)"', PROJECT)
+    if found is None:
+        raise LookupError("pyproject.toml requires no mlflow>=VERSION.")
+    return found[1]
+
+
+def files() -> Iterator[str]:
+    """Yield the test files that touch MLflow."""
+    for path in sorted(ROOT.glob("tests/**/test_*.py")):
+        folder = path.relative_to(ROOT / "tests").parts[0]
+        if folder in FOLDERS or "mlflow" in path.name or TOUCHES.search(path.read_text(encoding="utf-8")):
+            yield str(path.relative_to(ROOT))
+
+
+def environment(version: str) -> Path:
+    """Return the Python of an environment with a version of MLflow, made where there is none."""
+    folder = ROOT / f".venv-mlflow-{version}"
+    python, made_for = folder / "bin" / "python", folder / "made-for.toml"
+    if made_for.is_file() and made_for.read_text(encoding="utf-8") == PROJECT:
+        return python
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    wanted = {"oldest": f"mlflow=={oldest()}", "newest": "mlflow"}.get(version, f"mlflow=={version}")
+    subprocess.run([*install, "--upgrade", "--editable", ROOT, wanted, *tools()], check=True)
+    if version == "newest":
+        # Its wheel is whole: it can be tried before an index has the parts that it names as requirements.
+        subprocess.run([*install, "--upgrade", "--no-deps", "mlflow"], check=True)
+    made_for.write_text(PROJECT, encoding="utf-8")
+    return python
+
+
+def tools() -> list[str]:
+    """Return the requirements of the tests, as the extra `dev` states them."""
+    return [re.search(rf'"({name}\b[^"]*)"', PROJECT)[1] for name in TOOLS]  # type: ignore[index]
+
+
+def run(version: str) -> tuple[str, str, bool]:
+    """Run the tests and return the version that was really there, what pytest says at the end, and whether all passed."""
+    python = environment(version)
+    asked = "import importlib.metadata as m; print(m.version('mlflow'))"
+    found = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
+    command = [python, "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider", "--tb", "short", "-ra", *files()]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as tests:
+        last = ""
+        for line in tests.stdout or ():
+            print(line, end="", flush=True)
+            last = line.strip() or last
+    return found, last, tests.returncode == 0
+
+
+def main(versions: list[str]) -> int:
+    """Try each version and print them side by side."""
+    results = [run(version) for version in versions or ["oldest", "newest"]]
+    for found, last, _ in results:
+        print(f"mlflow {found}: {last}")
+    return 0 if all(passed for *_, passed in results) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
