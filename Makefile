@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all postgres chromium example validate clean
+.PHONY: demo test test-all test-mlflow postgres chromium example validate clean
 
 # DEMO=quick leaves the recorded judge out; DEMO=full also asks a small model on this machine, which takes minutes.
 demo: $(VENV)/.installed
@@ -20,6 +20,10 @@ test: postgres chromium $(VENV)/.installed-dev
 
 test-all: postgres chromium $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
+
+# The tests that touch MLflow, under its oldest and its newest version, each in .venv-mlflow-*/; MLFLOW=oldest, newest or a version.
+test-mlflow:
+	$(PYTHON) -m tests.mlflow_versions $(MLFLOW)
 
 # The tests start a server of their own (tests/postgres.py). Root, as in CI, gets Debian's package where it is missing.
 postgres:
@@ -59,4 +63,4 @@ $(VENV)/.installed-dev: pyproject.toml
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-mlflow-* demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

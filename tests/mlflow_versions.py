@@ -1,6 +1,6 @@
 """The tests that touch MLflow, under several versions of it: `make test-mlflow`.
 
-Each version has an environment of its own, `.venv-mlflow-VERSION/`, made when it is missing or the requirements changed.
+Each has an environment of its own, `.venv-mlflow-VERSION/`, made when it is missing or the requirements changed.
 `oldest` is the lower bound in pyproject.toml, `newest` what the index has; any other word is a version.
 """
 
@@ -64,7 +64,7 @@ def tools() -> list[str]:
 
 
 def run(version: str) -> tuple[str, str, bool]:
-    """Run the tests and return the version that was really there, what pytest says at the end, and whether all passed."""
+    """Run the tests; return the version that was really there, what pytest says at the end, and whether all passed."""
     python = environment(version)
     asked = "import importlib.metadata as m; print(m.version('mlflow'))"
     found = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()

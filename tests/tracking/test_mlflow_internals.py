@@ -27,6 +27,7 @@ PUBLIC = {
     "mlflow.config",
     "mlflow.data",
     "mlflow.entities",
+    "mlflow.entities.model_registry",
     "mlflow.environment_variables",
     "mlflow.exceptions",
     "mlflow.genai",

@@ -20,6 +20,7 @@ from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.judge_registry import ScorerAddress, active_store, judge_at
 from jrh_mlflow.tracking.scorers import from_mlflow
 from jrh_mlflow.workflow import load_workflow
+from tests.mlflow_features import before
 from tests.tracking.mlflow_chat import ChatServer, chatting, compare
 
 EXPERIMENT = "registered judges"
@@ -138,14 +139,17 @@ def test_a_run_names_the_registered_judge_and_its_version(
 
 
 def test_members_of_lists_and_ensembles_are_named_each_with_its_version(registry: dict[str, Any]) -> None:
-    from mlflow.genai.scorers import make_scorer_ensemble
+    from mlflow.genai import scorers
 
     closer, other = (judge_at(f"scorers:/{name}", experiment=EXPERIMENT) for name in ("closer@1", "other"))
     told = from_mlflow([closer, compare(name="plain"), other]).settings()
     assert (told["registered_name"], told["scorer_version"]) == ("closer, other", "1, 1")
-    jury = make_scorer_ensemble(name="jury", scorers=[closer, other], ensemble_fn="majority_vote")
-    assert from_mlflow(jury).settings()["registered_name"] == "closer, other"
     assert from_mlflow(compare()).settings()["registered_name"] is None
+    if before("3.16"):
+        assert not hasattr(scorers, "make_scorer_ensemble")
+        return
+    jury = scorers.make_scorer_ensemble(name="jury", scorers=[closer, other], ensemble_fn="majority_vote")
+    assert from_mlflow(jury).settings()["registered_name"] == "closer, other"
 
 
 def test_registering_does_not_change_which_judge_it_is(registry: dict[str, Any]) -> None:
