@@ -17,7 +17,7 @@ PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 FOLDERS = ("tracking", "alignment")
 """Whole folders of tests; of the others, the files that import from MLflow's packages or have it in their name."""
 TOUCHES = re.compile(r"^\s*(import|from) mlflow\.|(?<!_)mlflow\.genai\b", re.MULTILINE)
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "openpyxl", "psycopg", "inspect_ai", "setuptools", "playwright")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "openpyxl", "psycopg", "inspect_ai", "setuptools", "playwright", "axe-playwright-python", "ipykernel")
 """What of the extra `dev` these tests need."""
 
 
@@ -52,10 +52,24 @@ def environment(version: str) -> Path:
     wanted = {"oldest": f"mlflow=={oldest()}", "newest": "mlflow"}.get(version, f"mlflow=={version}")
     subprocess.run([*install, "--upgrade", "--editable", ROOT, wanted, *tools()], check=True)
     if version == "newest":
-        # Its wheel is whole: it can be tried before an index has the parts that it names as requirements.
-        subprocess.run([*install, "--upgrade", "--no-deps", "mlflow"], check=True)
+        _whole_wheel(python, install)
     made_for.write_text(PROJECT, encoding="utf-8")
     return python
+
+
+def _whole_wheel(python: Path, install: list[str | Path]) -> None:
+    """Install the newest MLflow also where an index lacks the parts that it requires: its wheel holds them all."""
+    before = installed(python)
+    subprocess.run([*install, "--upgrade", "--no-deps", "mlflow"], check=True)
+    if (found := installed(python)) != before:
+        subprocess.run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "mlflow-skinny", "mlflow-tracing"], check=True)
+        subprocess.run([*install, "--force-reinstall", "--no-deps", f"mlflow=={found}"], check=True)
+
+
+def installed(python: Path) -> str:
+    """Return the version of MLflow that an environment really has."""
+    asked = "import importlib.metadata as m; print(m.version('mlflow'))"
+    return subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def tools() -> list[str]:
@@ -66,15 +80,13 @@ def tools() -> list[str]:
 def run(version: str) -> tuple[str, str, bool]:
     """Run the tests; return the version that was really there, what pytest says at the end, and whether all passed."""
     python = environment(version)
-    asked = "import importlib.metadata as m; print(m.version('mlflow'))"
-    found = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
     command = [python, "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider", "--tb", "short", "-ra", *files()]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as tests:
         last = ""
         for line in tests.stdout or ():
             print(line, end="", flush=True)
             last = line.strip() or last
-    return found, last, tests.returncode == 0
+    return installed(python), last, tests.returncode == 0
 
 
 def main(versions: list[str]) -> int:

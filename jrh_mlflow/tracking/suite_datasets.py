@@ -247,6 +247,8 @@ def _replace(client: MlflowClient, dataset: EvaluationDataset, suite: Suite, ver
     for start in range(0, len(there), _AT_ONCE):
         tried_again(partial(dataset.delete_records, there[start : start + _AT_ONCE]))
     client.set_dataset_tags(dataset.dataset_id, _tags(suite, version))
+    # MLflow 3.14 and 3.15 fail on the records they have read where there are none: a dataset that has read nothing.
+    dataset = client.get_dataset(dataset.dataset_id)
     # MLflow learns the form of outputs from the first record, and fails on mappings after a text.
     records = sorted(_records(suite), key=lambda record: isinstance(record["outputs"], str))
     for start in range(0, len(records), _AT_ONCE):
