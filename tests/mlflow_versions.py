@@ -17,7 +17,18 @@ PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 FOLDERS = ("tracking", "alignment")
 """Whole folders of tests; of the others, the files that import from MLflow's packages or have it in their name."""
 TOUCHES = re.compile(r"^\s*(import|from) mlflow\.|(?<!_)mlflow\.genai\b", re.MULTILINE)
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "openpyxl", "psycopg", "inspect_ai", "setuptools", "playwright", "axe-playwright-python", "ipykernel")
+TOOLS = (
+    "pytest",
+    "pytest-xdist",
+    "hypothesis",
+    "openpyxl",
+    "psycopg",
+    "inspect_ai",
+    "setuptools",
+    "playwright",
+    "axe-playwright-python",
+    "ipykernel",
+)
 """What of the extra `dev` these tests need."""
 
 
@@ -62,7 +73,9 @@ def _whole_wheel(python: Path, install: list[str | Path]) -> None:
     before = installed(python)
     subprocess.run([*install, "--upgrade", "--no-deps", "mlflow"], check=True)
     if (found := installed(python)) != before:
-        subprocess.run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "mlflow-skinny", "mlflow-tracing"], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "uninstall", "--quiet", "--yes", "mlflow-skinny", "mlflow-tracing"], check=True
+        )
         subprocess.run([*install, "--force-reinstall", "--no-deps", f"mlflow=={found}"], check=True)
 
 

@@ -177,9 +177,22 @@ def judge_at(address: str, *, experiment: str | None = None, tracking_uri: str |
     """
     from mlflow.genai.scorers import get_scorer
 
+    _demand_versions()
     found, uri = scorer_at(address, experiment=experiment, tracking_uri=tracking_uri), tracking_uri or active_uri()
     with active_store(uri), _registry(uri):
         return get_scorer(name=found.name, experiment_id=found.experiment_id, version=found.version)
+
+
+def _demand_versions() -> None:
+    """Refuse an MLflow whose judges do not tell which version of a registered one they are."""
+    import mlflow
+    from mlflow.genai.scorers import Scorer
+
+    if not hasattr(Scorer, "scorer_version"):
+        raise RecipeError(
+            f"MLflow {mlflow.__version__} does not tell the version of a registered judge, and a datasheet is of one "
+            "version: pip install 'mlflow>=3.16', or pass the judge itself: module:object or file.py:object."
+        )
 
 
 def _places(wanted: ScorerAddress, experiment: str | None, uri: str) -> list[str | None]:
