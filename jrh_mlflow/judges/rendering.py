@@ -215,13 +215,13 @@ def render(
         "slot_1": slots[0],
         "slot_2": slots[1],
     }
-    values["format"] = _fill(texts.format, values)
+    values["format"] = fill(texts.format, values)
     system = template.system
     if system is None:
         system = texts.templates[fitting(shown.kind, shown.answers, ordinal)].system or ""
     return (
-        {"role": "system", "content": _fill(system, values)},
-        {"role": "user", "content": _fill(template.user, values)},
+        {"role": "system", "content": fill(system, values)},
+        {"role": "user", "content": fill(template.user, values)},
     )
 
 
@@ -263,7 +263,9 @@ def _candidates(shown: Presentation, code: str, slots: tuple[str, str]) -> str:
     return fence("transcript", code, "\n".join(message_block(message, code) for message in shown.transcript))
 
 
-def _fill(template: str, values: Mapping[str, str]) -> str:
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Put values where a template has their names; they are not searched for names in turn."""
+
     def put(match: re.Match[str]) -> str:
         literal, name = match.groups()
         return f"{{{literal}}}" if literal else values[name]
