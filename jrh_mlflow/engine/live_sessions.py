@@ -13,7 +13,8 @@ import concurrent.futures
 import math
 import os
 import threading
-from collections.abc import Coroutine, Sequence
+import time
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import Context
 from functools import cached_property
@@ -96,13 +97,21 @@ class LiveJudge:
         Raises:
             JudgeError: when there is no answer in time, or the service fails for good.
         """
+        return self.asking(calls)()
+
+    def asking(self, calls: Sequence[Call]) -> Callable[[], list[CallRecord]]:
+        """Begin to ask calls, and return what waits for their answers: so several judges are asked at the same time."""
         price = self._price  # looked up here: it may load a library, and the loop is everybody's
-        waiting = _loop().submit(self._ask_all(calls, price))
-        try:
-            return waiting.result(self._longest_s)
-        except concurrent.futures.TimeoutError:
-            waiting.cancel()
-            raise JudgeError(f"{self.judge.name} gave no answer within {self._longest_s:g} s.") from None
+        waiting, until = _loop().submit(self._ask_all(calls, price)), time.monotonic() + self._longest_s
+
+        def answers() -> list[CallRecord]:
+            try:
+                return waiting.result(max(0.0, until - time.monotonic()))
+            except concurrent.futures.TimeoutError:
+                waiting.cancel()
+                raise JudgeError(f"{self.judge.name} gave no answer within {self._longest_s:g} s.") from None
+
+        return answers
 
     @cached_property
     def _price(self) -> Price | None:

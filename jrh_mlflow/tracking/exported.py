@@ -11,7 +11,7 @@ literal and passes it on:
 This import and format 1 are a promise: scorers that are registered anywhere go on working. Fields of format 1:
 
     format        1
-    kind          "judge"; what else may answer is named in `ASKING`
+    kind          "judge"; those that are several calls (`ASKING`) are described in `joint_judges.py`
     name          the judge's name
     judge         `Judge.definition()`
     fingerprint   of the judge; null where it has none
@@ -39,17 +39,16 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jrh_mlflow.engine.live_sessions import LiveJudge
 from jrh_mlflow.errors import JrhError, JrhWarning, RecipeError
 from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Call, CallRecord, Item, is_scale
 from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.definitions import differences, judge_from
+from jrh_mlflow.tracking.joint_judges import LiveJury, LiveMember, LivePolicy, LiveSteps
 from jrh_mlflow.tracking.judged_rows import row_calls, row_item
 from jrh_mlflow.tracking.store import active_uri, say_once
 
@@ -163,32 +162,32 @@ class Asker(Protocol):
     def model(self) -> str:
         """Who answers, for the source of feedback."""
 
-    def differences(self) -> list[dict[str, str]]:
-        """What differs here and now from the judge that was exported: like `differs` of the specification."""
+    def differences(self, records: Sequence[CallRecord]) -> list[dict[str, str]]:
+        """What differs here and now, and by who answered, from the judge that was exported: like `differs`."""
+
+    def metadata(self, records: Sequence[CallRecord]) -> dict[str, Any]:
+        """What else feedback says of these records."""
 
     def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
         """Answer the calls, one record for each; may be called from many threads at once."""
 
 
-class _LiveAsker:
-    """A judge made again of its definition."""
+class _LiveAsker(LiveMember):
+    """A judge by itself."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        judge = judge_from(spec["judge"])
-        self._live, self.tie_criterion = LiveJudge(judge), judge.tie_criterion
-        self.model = str(judge.settings()["model"])
-        # Another version of MLflow may make another judge of the same data.
-        now = judge.definition()
-        self._differs = [] if now is None else [asdict(one) for one in differences(spec["judge"], now)]
-
-    def differences(self) -> list[dict[str, str]]:
-        return self._differs
+    def metadata(self, records: Sequence[CallRecord]) -> dict[str, Any]:
+        return {}
 
     def ask(self, calls: Sequence[Call]) -> list[CallRecord]:
-        return self._live.ask(calls)
+        return self.live.ask(calls)
 
 
-ASKING: dict[str, Callable[[Mapping[str, Any]], Asker]] = {"judge": _LiveAsker}
+ASKING: dict[str, Callable[[Mapping[str, Any]], Asker]] = {
+    "judge": _LiveAsker,
+    "jury": LiveJury,
+    "cascade": LiveSteps,
+    "policy": LivePolicy,
+}
 """Kind of a specification to what answers for it."""
 
 
@@ -297,17 +296,9 @@ class _Exported:
     def _source(self) -> tuple[str, str]:
         return "CODE" if self.spec["simulated"] else "LLM_JUDGE", self.asker.model
 
-    def _differs(self, records: Iterable[CallRecord]) -> list[dict[str, str]]:
+    def _differs(self, records: Sequence[CallRecord]) -> list[dict[str, str]]:
         """What differs from the measured judge: known when it was exported, here and now, and by who answered."""
-        found = [*self.spec["differs"], *self.asker.differences()]
-        measured = self.datasheet.get("answered_by") or ()
-        # Of a call that failed nobody knows who would have answered.
-        others = {one.model for one in records if one.model and one.outcome != "error"}.difference(measured)
-        if measured and others:
-            found.append(
-                {"what": "answering model", "measured": ", ".join(measured), "running": ", ".join(sorted(others))}
-            )
-        return found
+        return [*self.spec["differs"], *self.asker.differences(records)]
 
     def _warn(self, differs: Sequence[Mapping[str, str]]) -> None:
         """Say once what differs beyond what was said when the scorer was made."""
@@ -335,6 +326,7 @@ class _Exported:
             keys.FEEDBACK_NOTE: self._note(item),
             keys.FEEDBACK_ORDERS: self.spec["orders"] if item is not None and item.kind == "pair" else None,
             **_usage(records),
+            **self.asker.metadata(records),
         }
         return {key: value for key, value in known.items() if value is not None}
 
