@@ -82,6 +82,11 @@ class Member:
         """The held-out result, or the search's where there is none."""
         return self.holdout or self.search
 
+    @property
+    def run_id(self) -> str:
+        """Of the fair result: what `jrh.to_mlflow` exports."""
+        return self.fair.run_id
+
     @cached_property
     def reliability(self) -> Reading:
         """The composite on the fair half, with its interval by task."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-_POSITIONAL = ("positional_false_preference", "natural/positional")
+POSITIONAL = ("positional_false_preference", "natural/positional")
 """What says how often the order of a pair decides; the second where only natural pairs were asked."""
 
 
@@ -261,7 +261,7 @@ def _shared_rubric(suite: Suite) -> str | None:
 
 
 def _positional(estimates: Mapping[str, Any]) -> Reading | None:
-    found = [read_reading(estimates[axis]) for axis in _POSITIONAL if axis in estimates]
+    found = [read_reading(estimates[axis]) for axis in POSITIONAL if axis in estimates]
     return next(iter(found), None)
 
 

@@ -148,7 +148,13 @@ class LiveCascade:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LiveCascade:
         """Read what `to_dict` wrote."""
-        return cls(**{**data, "cheap": tuple(data["cheap"])})
+        return cls(
+            cheap=tuple(data["cheap"]),
+            strong=data["strong"],
+            unsure=data["unsure"],
+            threshold=data["threshold"],
+            replicates=data["replicates"],
+        )
 
 
 def live_panel(table: VoteTable, panel: Sequence[str], rule: VotingRule, *, learnt: Mask | None = None) -> LivePanel:
