@@ -23,12 +23,13 @@ from jrh_mlflow.errors import RecipeError, check_known
 from jrh_mlflow.evaluation.jury import Jury, jury
 from jrh_mlflow.measures.jury.jury import Cascade, cascade_answers
 from jrh_mlflow.measures.jury.live import live_cascade, live_panel
-from jrh_mlflow.measures.jury.panels import BestPanel, PanelAnswers, panel_answer, panel_calls
+from jrh_mlflow.measures.jury.panels import BestPanel, PanelAnswers, VotingRule, panel_answer, panel_calls
 from jrh_mlflow.measures.jury.votes import VoteTable, votes
 from jrh_mlflow.reports.numbers import reading_text
 from jrh_mlflow.results.measure import measure
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.judge_registry import SCORERS
 from jrh_mlflow.tracking.measured import POSITIONAL, MeasuredJudge
 from jrh_mlflow.tracking.read import find_run, run_file
 from jrh_mlflow.tracking.store import active_uri, reading_client, run_link
@@ -47,7 +48,7 @@ def exported_source(what: object, *, part: str, tracking_uri: str | None) -> obj
     if isinstance(what, Cascade):
         raise RecipeError('A cascade knows its judges by name only: pass its jury, to_mlflow(jury, part="cascade").')
     text, uri = getattr(what, "run_id", what), tracking_uri or active_uri()
-    if not isinstance(what, Jury) and isinstance(text, str):
+    if not isinstance(what, Jury) and isinstance(text, str) and not text.startswith(SCORERS):
         with reading_client(uri) as client:
             run = find_run(client, text, uri)
         run_id, kind = str(run.info.run_id), run.data.tags.get(keys.TAG_KIND)
@@ -78,11 +79,13 @@ def _jury_again(run_id: str, params: Mapping[str, str], uri: str) -> Jury:
     own, logged = keys.param_group(params, "jury"), json.loads(run_file(uri, run_id, keys.JURY_JSON) or b"{}")
     cascade = logged.get("cascade") or {}
     steps = [*cascade["cheap"], cascade["strong"]] if "strong" in cascade else None
+    runs, fewest = own["runs"].split(", "), int(own["min_votes"])
     return jury(
-        own["runs"].split(", "),
+        runs,
         rule=own["rule"],
         ties=own["ties"],
-        min_votes=int(own["min_votes"]),
+        # The run names the votes that all judges need; unless told otherwise, a best panel of fewer needs fewer.
+        min_votes=None if fewest == VotingRule().quorum(len(runs)) else fewest,
         size=int(own["size"]) if "size" in own else None,
         max_usd=float(own["max_usd"]) if "max_usd" in own else None,
         cascade=steps,
@@ -156,9 +159,9 @@ def _measured_part(report: Any, table: VoteTable, part: str) -> tuple[dict[str, 
         panel = live_panel(table, table.judges, rule)
         return {"panel": panel.to_dict()}, panel_answer(table, table.judges, rule), report.readings["accuracy"]
     if found is None or isinstance(found, NotEstimable):
-        how = "jrh.jury(runs, cascade=[cheap, strong])" if part == "cascade" else "jrh.jury(runs, size=…)"
-        why = f"this jury has none: {found.reason}" if found else f"this jury was measured without one: {how}"
-        raise RecipeError(f"part={part!r} cannot be exported, for {why}.")
+        how = "cascade=[cheap, strong]" if part == "cascade" else "size=…"
+        why = f"this jury has none: {found.reason}" if found else f"this jury was measured without one. Give `jury` {how}"
+        raise RecipeError(f"part={part!r} cannot be exported: {why}.")
     if isinstance(found, BestPanel):
         panel = live_panel(table, found.panel, rule)
         return {"panel": panel.to_dict()}, panel_answer(table, found.panel, rule), found.accuracy

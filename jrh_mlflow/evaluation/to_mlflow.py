@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
+from jrh_mlflow.evaluation.joint_exports import JointExport, exported_source, sweep_policy, with_policy
+from jrh_mlflow.evaluation.jury import Jury
 from jrh_mlflow.evaluation.status import State, Status, status
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.resolve import resolve_judge
@@ -16,6 +18,7 @@ from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.definitions import JudgeDifference, judge_from
 from jrh_mlflow.tracking.exported import FORMAT, exported_scorer, keep_every_verdict, note_registering, specification
+from jrh_mlflow.tracking.instructions import instructions_judge, note_made_judge
 from jrh_mlflow.tracking.judge_registry import SCORERS
 from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge
 from jrh_mlflow.tracking.scorers import is_mlflow_judge
@@ -24,7 +27,7 @@ ORDER_MATTERS, NONE_SEEN = 0.2, 0.3
 """Pairs are asked in both orders, which costs twice as much, unless the order decides at most the first share of equal
 pairs, by the upper end of the clustered interval. Where no order decided at all, the second share is enough: on the
 built-in suites that end is then 0.09 to 0.29, and a judge that showed nothing is asked once."""
-_STALE, _ORDERS, _FORMS = ("warn", "refuse"), ("auto", "both", "one"), ("scorer",)
+_STALE, _ORDERS, _FORMS = ("warn", "refuse"), ("auto", "both", "one"), ("scorer", "make_judge")
 _UNFIT = re.compile(r"[^A-Za-z0-9_\-. :]+")
 _LONGEST_NAME = 200
 """MLflow logs `<name>/mean`, and names of metrics and scorers may have 250 characters."""
@@ -38,6 +41,7 @@ def to_mlflow(
     orders: Literal["auto", "both", "one"] = "auto",
     answers: Sequence[str] | None = None,
     form: Literal["scorer", "make_judge"] = "scorer",
+    part: Literal["jury", "best", "cascade"] = "jury",
     tracking_uri: str | None = None,
 ) -> Any:
     """Make an MLflow scorer of a judge: it sends the same bytes, reads answers the same way, and names its datasheet.
@@ -48,7 +52,8 @@ def to_mlflow(
     answer that cannot be read, and a call that failed, is an error of the feedback and never a value.
 
     Args:
-        what: What was measured: a run id, `runs:/<id>` or what `evaluate` returned; or a judge.
+        what: What was measured: a run id, `runs:/<id>` or what `evaluate`, `jury` or `sweep` returned; a member of a
+            sweep; or a judge. Of a sweep the best configuration is taken, asked as often as it was there.
         name: Of the scorer; the judge's, with what MLflow does not take replaced, when None.
         stale: What to do about a judge that is not the one that was measured, when the scorer is made and when it
             answers: `warn`, or `refuse`, which then makes the feedback of another model an error.
@@ -56,6 +61,7 @@ def to_mlflow(
             where no tie is offered. `auto` asks both unless the datasheet shows that the order hardly matters.
         answers: What responses and transcripts may be answered; the labels of the measured suite when None.
         form: `scorer`, or `make_judge` for scheduled scoring: another judge, which is not measured yet.
+        part: Of a jury: all its judges (`jury`), its `best` panel, or its `cascade`.
         tracking_uri: MLflow store of the run; the active one when None.
 
     Raises:
@@ -63,13 +69,55 @@ def to_mlflow(
     """
     for option, given, known in (("stale", stale, _STALE), ("orders", orders, _ORDERS), ("form", form, _FORMS)):
         check_known(option, given, known)
-    subject = _subject(what, tracking_uri)
-    _tell_stale(subject.status, refuse=stale == "refuse")
-    spec = judge_specification(subject, stale=stale, orders=orders, answers=answers)
+    source = exported_source(what, part=part, tracking_uri=tracking_uri)
+    if form == "make_judge":
+        return _made_judge(source, name, answers, tracking_uri)
+    if isinstance(source, Jury):
+        export, described = JointExport(source, part), source.title
+        spec = _joint_specification(export, stale=stale, orders=orders, answers=answers, uri=tracking_uri)
+    else:
+        subject = _subject(source, tracking_uri)
+        _tell_stale(subject.status, refuse=stale == "refuse")
+        spec = judge_specification(subject, stale=stale, orders=orders, answers=answers)
+        spec, described = with_policy(spec, subject.measured), _described(subject.measured)
     keep_every_verdict(tracking_uri)
     note_registering(tracking_uri)
-    fit = fit_name(subject.judge.name if name is None else name)
-    return exported_scorer(spec, name=fit, description=_described(subject.measured))
+    return exported_scorer(spec, name=fit_name(spec["name"] if name is None else name), description=described)
+
+
+def _joint_specification(
+    export: JointExport, *, stale: str, orders: str, answers: Sequence[str] | None, uri: str | None
+) -> dict[str, Any]:
+    """Return the specification of several judges; whether both orders are asked is decided for all of them."""
+    members = {}
+    for judge, run_id in export.runs.items():
+        subject = _subject(run_id, uri)
+        _tell_stale(subject.status, refuse=stale == "refuse")
+        members[judge] = judge_specification(subject, stale=stale, orders="one", answers=answers)
+    if orders == "auto":
+        orders = "both" if order_matters(export.positional()) else "one"
+    return export.specification(members, orders=orders)
+
+
+def _made_judge(source: object, name: str | None, answers: Sequence[str] | None, uri: str | None) -> Any:
+    """Make the MLflow judge that is nearest to a judge; being another one, it has no datasheet to be stale."""
+    if isinstance(source, Jury):
+        raise RecipeError('form="make_judge" is one judge: export the runs of the jury one by one.')
+    subject = _subject(source, uri)
+    judge, measured = subject.judge, subject.measured
+    known = _answerable(judge, measured, answers)
+    singles = [kind for kind in measured.kinds if kind != "pair"] if measured is not None else []
+    made = instructions_judge(
+        judge,
+        name=fit_name(judge.name if name is None else name),
+        kind="pair" if known["answers"] is None else singles[0] if singles else "response",
+        answers=known["answers"] or (),
+        ordinal=known["ordinal"],
+        rubric=None if measured is None else measured.rubric,
+    )
+    keep_every_verdict(uri)
+    note_made_judge(judge)
+    return made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,6 +254,8 @@ def _checked(answers: Sequence[str]) -> list[str]:
 def _orders(orders: str, measured: MeasuredJudge | None) -> str:
     if orders != "auto":
         return orders
+    if "orders" in (policy := sweep_policy(measured)):
+        return policy["orders"]
     return "both" if measured is None or order_matters(measured.positional) else "one"
 
 

@@ -97,7 +97,8 @@ def keep_every_verdict(uri: str | None) -> None:
     Straight onto a database its 40 and 40 threads share 15 connections, and what waits 30 s for one is dropped with a
     line in the log. Its own setting is the remedy; one that the user made stays. The threads of a server are its own.
     """
-    if is_database(uri or active_uri()) and _WORKERS not in os.environ:
+    # The run may be in another store than the one that evaluations go to.
+    if _WORKERS not in os.environ and any(is_database(one) for one in (uri, active_uri()) if one):
         os.environ[_WORKERS] = _FEW
         why = "with more, mlflow.genai.evaluate loses feedback on a database"
         say_once(f"note: {_WORKERS}={_FEW} is set for this process: {why}.")

@@ -21,6 +21,7 @@ from jrh_mlflow.models.local.weights import is_local
 from jrh_mlflow.schema.items import is_scale
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.scorers import MlflowJudge
+from jrh_mlflow.tracking.store import say_once
 
 if TYPE_CHECKING:
     from mlflow.genai.judges import Judge as MlflowMadeJudge
@@ -80,6 +81,16 @@ def instructions_judge(
         # As the prompts of this package ask: the reason is written before the verdict.
         generate_rationale_first=True,
     )
+
+
+def note_made_judge(judge: Judge) -> None:
+    """Say beforehand what MLflow does not keep of a judge that is registered."""
+    address = getattr(judge, "api_base", None)
+    say_once(f"note: this is another judge than {brief_name(judge.name)}: measure it, `jrh.evaluate(judge)`.")
+    if address is not None:
+        say_once(
+            "note: MLflow keeps no address with a registered judge: set OPENAI_API_BASE where it runs on a schedule."
+        )
 
 
 def mlflow_model(model: str) -> str:
