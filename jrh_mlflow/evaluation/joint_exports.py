@@ -160,8 +160,8 @@ def _measured_part(report: Any, table: VoteTable, part: str) -> tuple[dict[str, 
         return {"panel": panel.to_dict()}, panel_answer(table, table.judges, rule), report.readings["accuracy"]
     if found is None or isinstance(found, NotEstimable):
         how = "cascade=[cheap, strong]" if part == "cascade" else "size=…"
-        why = f"this jury has none: {found.reason}" if found else f"this jury was measured without one. Give `jury` {how}"
-        raise RecipeError(f"part={part!r} cannot be exported: {why}.")
+        why = f"has none: {found.reason}" if found else f"was measured without one. Give `jury` {how}"
+        raise RecipeError(f"part={part!r} cannot be exported: this jury {why}.")
     if isinstance(found, BestPanel):
         panel = live_panel(table, found.panel, rule)
         return {"panel": panel.to_dict()}, panel_answer(table, found.panel, rule), found.accuracy
