@@ -181,6 +181,7 @@ def judge_specification(subject: Subject, *, stale: str, orders: str, answers: S
         "fingerprint": judge.fingerprint(),
         "simulated": judge.simulated,
         **_answerable(judge, measured, answers),
+        "levels": measured is not None and measured.levels,
         "rubric": None if measured is None else measured.rubric,
         "orders": _orders(orders, measured),
         "stale": stale,

@@ -18,6 +18,7 @@ This import and format 1 are a promise: scorers that are registered anywhere go 
     simulated     true where no model is asked
     answers       what responses and transcripts may be answered; null: only pairs are judged
     ordinal       whether `answers` are a scale; null: three or more numbers are one
+    levels        true where it was measured on responses of known level: then any number and yes or no are read
     rubric        for rows that bring none; null for none
     orders        how pairs are asked: "one" or "both"
     stale         "warn" or "refuse"
@@ -253,7 +254,7 @@ class _Exported:
 
     def score(self, inputs: Any, outputs: Any, trace: Trace | None) -> Feedback:
         criterion, spec = self.asker.tie_criterion, self.spec
-        known = {name: spec[name] for name in ("answers", "ordinal", "rubric")}
+        known = {name: spec.get(name) for name in ("answers", "ordinal", "rubric", "levels")}
         try:
             item = row_item(inputs=inputs, outputs=outputs, trace=trace, criterion=criterion, **known)
         except JrhError as error:
@@ -360,7 +361,9 @@ def _content(record: CallRecord, item: Item) -> str | float:
         return "A" if (record.answer == "1") == (record.order == "uv") else "B"
     answers = item.answers or ()
     is_ordinal = item.ordinal if item.ordinal is not None else is_scale(answers)
-    if not is_ordinal or not is_scale(answers, fewest=1):
+    # A grade of a form that was not asked for is read where responses have known levels.
+    scale = answers if record.answer in answers else (record.answer,)
+    if not is_scale(scale, fewest=1) or (scale is answers and not is_ordinal):
         return record.answer
     level = float(record.answer)
     return int(level) if level.is_integer() else level

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.engine.calls import present
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.criteria import Criterion
-from jrh_mlflow.schema.items import BASELINE, NATURAL, Call, Item, Order
+from jrh_mlflow.schema.items import BASELINE, LEVEL_LADDERS, NATURAL, Call, Item, Order
 from jrh_mlflow.schema.presentation import Message, read_message
 from jrh_mlflow.suites.transcripts.openai import from_openai
 from jrh_mlflow.text import clean_data
@@ -31,11 +31,12 @@ def row_item(
     answers: Sequence[str] | None,
     ordinal: bool | None,
     rubric: str | None,
+    levels: bool | None = None,
 ) -> Item:
     """Read a row as something to judge.
 
-    - inputs: `{"instruction": …, "rubric": …}`, the second optional; otherwise the one text value of a mapping, a
-      text, or all of it as JSON.
+    - inputs: `{"instruction": …, "rubric": …, "context": …}`, the last two optional, what else is there not looked at;
+      otherwise the one text value of a mapping, a text, or all of it as JSON.
     - outputs: `{"A": …, "B": …}` is a pair, `{"transcript": […]}` a transcript, everything else a response: a text, or
       JSON of what is none.
     - What is missing of the two is taken from the root span of the trace.
@@ -48,6 +49,7 @@ def row_item(
         answers: What responses and transcripts may be answered; None where only pairs are judged.
         ordinal: Whether `answers` are a scale.
         rubric: Where the row has none.
+        levels: Whether it was measured on single responses of known level, where grades of any form are read.
 
     Raises:
         RecipeError: when nothing in it can be judged.
@@ -56,7 +58,7 @@ def row_item(
     if inputs is None or outputs is None:
         missing = "inputs" if inputs is None else "outputs"
         raise RecipeError(f"The row has no {missing}, and no trace that holds them: nothing can be judged.")
-    instruction, own = _question(inputs)
+    instruction, own, context = _question(inputs)
     kind, contents = _contents(outputs)
     if kind == "pair":
         own = _without(own, criterion)
@@ -68,12 +70,13 @@ def row_item(
     return Item(
         id="row",
         task="row",
-        condition=NATURAL if kind == "pair" else BASELINE,
+        condition=NATURAL if kind == "pair" else LEVEL_LADDERS[0] if levels else BASELINE,
         kind=kind,
         instruction=instruction,
         rubric=rubric if own is None else own,
         answers=None if kind == "pair" else tuple(answers or ()),
         ordinal=None if kind == "pair" else ordinal,
+        context=context,
         **contents,
     )
 
@@ -93,15 +96,16 @@ def _with_trace(inputs: Any, outputs: Any, trace: Trace | None) -> tuple[Any, An
     return root.inputs if inputs is None else inputs, root.outputs if outputs is None else outputs
 
 
-def _question(inputs: Any) -> tuple[str, str | None]:
-    """Return the instruction and, where the row has one, the rubric."""
+def _question(inputs: Any) -> tuple[str, str | None, tuple[str, ...] | None]:
+    """Return the instruction and, where the row has them, the rubric and the context."""
     if not isinstance(inputs, Mapping):
-        return _text(inputs), None
+        return _text(inputs), None, None
     if isinstance(inputs.get("instruction"), str):
-        rubric = inputs.get("rubric")
-        return inputs["instruction"], None if rubric is None else _text(rubric)
+        rubric, context = inputs.get("rubric"), inputs.get("context")
+        texts = context if isinstance(context, list | tuple) else [] if context is None else [context]
+        return inputs["instruction"], None if rubric is None else _text(rubric), tuple(map(_text, texts)) or None
     values = list(inputs.values())
-    return _text(values[0] if len(values) == 1 and isinstance(values[0], str) else inputs), None
+    return _text(values[0] if len(values) == 1 and isinstance(values[0], str) else inputs), None, None
 
 
 def _contents(outputs: Any) -> tuple[str, dict[str, Any]]:

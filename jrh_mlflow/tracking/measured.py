@@ -13,6 +13,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.answered_by import answerers
 from jrh_mlflow.schema.estimates import Reading, read_reading
+from jrh_mlflow.schema.items import LEVEL_CONDITIONS
 from jrh_mlflow.suites.suite import Suite, read_suite
 from jrh_mlflow.text import brief_name, clean_text
 from jrh_mlflow.tracking import keys
@@ -82,6 +83,8 @@ class MeasuredJudge(JudgeRecord):
     experiment: str
     kinds: tuple[str, ...]
     """Of the suite's items: `pair`, `response`, `transcript`."""
+    levels: bool
+    """Whether they are single responses of known level, of which grades of any form are read."""
     labels: tuple[str, ...] | None
     """What single responses and transcripts may be answered; None for pairs, and where items differ."""
     ordinal: bool | None
@@ -193,6 +196,7 @@ def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
             **_facts(client, run, uri, folder),
             experiment=str(client.get_experiment(run.info.experiment_id).name),
             kinds=tuple(sorted({item.kind for item in suite.items})),
+            levels=any(item.condition in LEVEL_CONDITIONS for item in suite.items),
             labels=None if labels is None else tuple(labels),
             ordinal=None if labels is None else labels.ordinal,
             rubric=_shared_rubric(suite),

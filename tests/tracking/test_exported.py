@@ -29,6 +29,7 @@ from jrh_mlflow.tracking.exported import exported_scorer, score, specification
 from jrh_mlflow.tracking.scorers import from_mlflow, in_memory_trace, scorer_fields
 from tests.loopback import LoopbackServer, Reply, error_reply, verdict
 from tests.tracking.mlflow_chat import chatting, compare
+from tests.tracking.mlflow_chat import verdict as said
 
 PAIR = {"inputs": {"instruction": "Name a prime."}, "outputs": {"A": "7 is prime", "B": "9 is prime"}}
 KEY = "sk-planted-0123456789"
@@ -51,6 +52,7 @@ def spec_of(judge: Judge, **given: Any) -> dict[str, Any]:
         "simulated": judge.simulated,
         "answers": None,
         "ordinal": None,
+        "levels": False,
         "rubric": None,
         "orders": "one",
         "stale": "warn",
@@ -275,7 +277,7 @@ TRANSCRIPT = (
         Item(id="r", task="t", condition="baseline", kind="response", instruction="Say", response="x",
              answers=("no", "yes"), rubric="R"),
         Item(id="o", task="t", condition="baseline", kind="response", instruction="Say", response="x",
-             answers=("1", "2", "3")),
+             answers=("1", "2", "3"), context=("We open at nine.", "By rail.")),
         Item(id="t", task="t", condition="baseline", kind="transcript", instruction="Say", transcript=TRANSCRIPT,
              answers=("no", "yes")),
     ],
@@ -414,6 +416,33 @@ def test_a_judge_of_mlflows_answers_as_it_does_by_itself(monkeypatch: pytest.Mon
         assert feedback.metadata[keys.JUDGE_INPUT_TOKENS] == 11
         chat.reply = lambda _: "prose"
         assert made.run(**PAIR).error.error_code == "UNPARSED"
+
+
+@pytest.mark.parametrize(("levels", "expected"), [(True, (0.7, None)), (False, (None, "UNPARSED"))])
+def test_grades_of_any_form_are_read_where_the_measured_suite_read_them(
+    levels: bool, expected: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chatting(monkeypatch) as chat:
+        chat.reply = lambda _: said(0.7)
+        made = export(from_mlflow(compare(feedback_value_type=float)), answers=["no", "yes"], levels=levels)
+        feedback = made.run(inputs="Rate", outputs="x")
+    assert (feedback.value, feedback.error and feedback.error.error_code) == expected
+
+
+def test_a_timeout_of_mlflows_ends_the_row_and_a_key_that_a_model_repeats_is_blanked(
+    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    server.reply = verdict("B", reason=f"Your key is {KEY}.")
+    made = export(judging(server))
+    feedback = made.run(**PAIR)
+    assert (feedback.value, feedback.rationale) == ("B", "Your key is [key].")
+    released = asyncio.Event()
+    server.hold = released.wait
+    made.timeout = 0.05
+    with pytest.raises(Exception, match=r"timed out after 0\.05 seconds"):
+        made.run(**PAIR)
+    server._loop.call_soon_threadsafe(released.set)
 
 
 def test_forty_threads_share_one_session_and_each_gets_its_own_answer(server: LoopbackServer) -> None:
