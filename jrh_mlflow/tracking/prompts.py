@@ -29,7 +29,6 @@ from jrh_mlflow.tracking.store import active_uri, mlflow_errors, paged, reason, 
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities.model_registry import PromptVersion
 
 _ADDRESS = re.compile(rf"{REGISTRY}(?P<name>[^/@]+)(?:/(?P<version>[0-9]+)|@(?P<alias>[^/@]+))")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -128,7 +127,8 @@ def registered_prompt(uri: str, *, tracking_uri: str | None = None) -> Registere
     return RegisteredPrompt(text, uri=uri, version=f"{REGISTRY}{prompt.name}/{prompt.version}")
 
 
-def _version(client: MlflowClient, uri: str, store: str) -> PromptVersion:
+def _version(client: MlflowClient, uri: str, store: str) -> Any:
+    """Return MLflow's own object of a prompt version."""
     from mlflow.exceptions import MlflowException
 
     name, version, alias = _address(uri)
