@@ -39,7 +39,7 @@ from jrh_mlflow.review.sources import Review, ReviewCatalog
 from jrh_mlflow.review.states import DECIDED, UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import meanings_in
-from jrh_mlflow.schema.presentation import Message, saved_message
+from jrh_mlflow.schema.presentation import Message, context_texts, saved_message
 
 _log = logging.getLogger("jrh_mlflow")
 
@@ -250,6 +250,7 @@ def item(review: Opened, index: int, reviewer: Short = "") -> Response:
     shown = {
         "condition": entry.item.condition,
         "instruction": entry.item.instruction,
+        "context": "\n\n".join(context_texts(entry.item.context)) or None,
         "rubric": current.rubric,
         "original_label": source.expected if source else None,
         "original": entry.original,

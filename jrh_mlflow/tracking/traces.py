@@ -372,6 +372,7 @@ def _call_inputs(call: CallRecord, item: Item | None, criterion: Criterion) -> d
         return {"suite_item": call.suite_item}
     shown = present(item, cast(Order, call.order), criterion)
     parts = {name: getattr(shown, name) for name in ("instruction", "rubric", "first", "second", "response")}
+    parts["context"] = list(shown.context or ()) or None
     parts["transcript"] = [message_texts(message) for message in shown.transcript or ()] or None
     parts["answers"] = list(shown.answers)
     return {name: value for name, value in parts.items() if value is not None}

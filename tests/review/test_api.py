@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,14 @@ def transcript(*texts: str, item_id: str, condition: str) -> Item:
 
 
 LABELS_OF_AGENTS = ("no violation", "violation")
+
+
+def test_a_reviewer_sees_what_the_response_was_to_go_by(tmp_path):
+    texts = ("First text.", "Second text.")
+    items = [replace(one, context=texts) for one in (baseline("s", "It is."), made("s", "Not."))]
+    with reviewing(saved_suite(tmp_path / "suite", items)) as client:
+        api = f"/api/suites/{client.get('/api/suites')[0]['key']}"
+        assert client.get(f"{api}/items/0")["context"] == "First text.\n\nSecond text."
 
 
 def test_a_transcript_is_shown_message_by_message_and_its_edited_message_can_be_edited(tmp_path):

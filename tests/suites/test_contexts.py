@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,8 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.suites.responses import dataset_sha256, read_seeds
 from jrh_mlflow.suites.suite import Suite, read_suite
+from jrh_mlflow.tracking.judged_rows import row_calls, row_item
+from jrh_mlflow.tracking.scorers import scorer_fields
 
 ROWS = [
     {"instruction": f"Task {n}", "response": f"Response {n}", "label": label} for n, label in enumerate(("yes", "no"))
@@ -147,3 +150,24 @@ def test_the_hash_of_what_is_shown_is_what_it_was_where_there_is_no_context() ->
     fields = ("answers", "first", "instruction", "kind", "response", "rubric", "second", "transcript")
     text = json.dumps({name: getattr(shown, name) for name in fields}, sort_keys=True, separators=(",", ":"))
     assert presentation_sha256(shown) == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_row_of_mlflow_brings_its_context_back_to_the_judge() -> None:
+    judge = PromptedJudge("openai/x", prompt="label")
+    suite = Suite(name="s", items=[item(rubric="Right?", context=("One.", "Two."))])
+    (call,) = plan_calls(suite, judge, replicates=1)
+    laid = scorer_fields(SimpleNamespace(template_variables={"inputs", "outputs"}), call.presentation, {})
+    row = row_item(**laid, criterion=judge.tie_criterion, answers=("no", "yes"), ordinal=None, rubric=None)
+    (again,) = row_calls(row, judge.tie_criterion, both=False)
+    assert again.presentation == call.presentation
+    bare = row_item(
+        inputs={"instruction": "Do."}, outputs="Done.", criterion=judge.tie_criterion, answers=("no", "yes"),
+        ordinal=None, rubric=None,
+    )  # fmt: skip
+    assert bare.context is None
+
+
+def test_a_suite_with_contexts_is_the_same_as_a_dataset_of_mlflow(store_uri: str) -> None:
+    suite = Suite(name="s", items=[item(context="One."), item(id="b", task="b", context=("One.", "Two."))])
+    jrh.suite_dataset(suite, "with contexts", tracking_uri=store_uri)
+    assert jrh.load_suite("datasets:/with contexts", tracking_uri=store_uri).sha256 == suite.sha256

@@ -97,10 +97,11 @@ function checkFact({ name, passed, problem }, item) {
   return fact(`${passed ? "✓" : "✕"} ${words(name)}`, problem ?? (passed ? "passed" : "failed"), passed ? "good" : "bad");
 }
 
-/** Instruction and rubric; the one that was perturbed is shown as the changed text instead. */
+/** Instruction, what the response was to go by, and rubric; the one that was perturbed is shown as the changed text instead. */
 function context(item) {
   const parts = [
     ["Instruction", item.instruction],
+    ["Context", item.context],
     item.part === "rubric" ? ["Response", item.response] : ["Rubric", item.rubric],
   ];
   return el("div", { class: "context" }, parts.map(([name, text]) => text && plainPane(name, text, { scrolls: true })));
