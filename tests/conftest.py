@@ -15,6 +15,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0")
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,9 +96,33 @@ def _no_store_left_active() -> Iterator[None]:
         import_module("mlflow").set_tracking_uri(None)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _each_kind_of_figure_is_drawn_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Drawing takes a third of a run's time: each file of tests draws the first figure of every kind only.
+
+    A kind is told by its axes. In tests/reports, where drawing is the property, every figure is drawn.
+    """
+    from jrh_mlflow.reports.figures import canvas
+
+    drawn: set[object] = set()
+    draw = canvas.png
+
+    def png(figure: Any) -> bytes:
+        kind = tuple((axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes)
+        if kind in drawn:
+            return ONE_DOT
+        drawn.add(kind)
+        return draw(figure)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if ROOT / "reports" not in request.path.parents:
+            patch.setattr(canvas, "png", png)
+        yield
+
+
 @pytest.fixture(scope="module")
 def undrawn() -> Iterator[None]:
-    """Figures are made and never drawn, for tests of other things: drawing takes half of a run's time.
+    """Figures are made and never drawn, for tests of other things.
 
     Drawing itself is tested in tests/reports, and with whole runs in the tests that do not ask for this.
     """

@@ -181,7 +181,8 @@ def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
         return str(value)
 
     if column.dtype == object:  # where 1, 1.0 and True are cells of their own
-        return column.map(text).astype(object)
+        texts_only = pd.api.types.infer_dtype(column, skipna=False) == "string"
+        return column if texts_only else column.map(text).astype(object)
     codes, cells = pd.factorize(column, use_na_sentinel=False)
     texts = np.array([text(cell) for cell in cells], dtype=object)
     read: pd.Series[Any] = pd.Series(texts[codes], index=column.index, name=column.name, dtype=object)
@@ -313,9 +314,12 @@ def _check_pairs(frame: pd.DataFrame) -> None:
 
 def _check_constant(frame: pd.DataFrame, columns: Iterable[str]) -> None:
     """One item, one meaning: all its calls must agree on what it is."""
+    item, _ = pd.factorize(frame["suite_item"])
+    first = np.unique(item, return_index=True)[1][item]
     for column in columns:
-        changing = frame.groupby("suite_item", sort=False)[column].transform("nunique", dropna=False) > 1
-        if changing.any():
+        value, _ = pd.factorize(frame[column], use_na_sentinel=False)
+        if (differs := value != value[first]).any():
+            changing = pd.Series(np.isin(item, item[differs]), index=frame.index)
             raise CallsError(f"One item has several values of `{column}`{_where(frame, changing)}.")
 
 

@@ -6,7 +6,6 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
@@ -20,7 +19,7 @@ from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.definitions import judge_from
 from jrh_mlflow.tracking.earlier_judges import earlier_definition
 from jrh_mlflow.tracking.outbox import shown_name
-from jrh_mlflow.tracking.read import check_evaluation, experiment_names, find_run, finished_runs, read_calls
+from jrh_mlflow.tracking.read import check_evaluation, downloaded, experiment_names, find_run, finished_runs, read_calls
 from jrh_mlflow.tracking.store import active_uri, reading_client, run_link
 
 if TYPE_CHECKING:
@@ -190,7 +189,7 @@ def _record(client: MlflowClient, run: Run, uri: str) -> JudgeRecord:
 
 def _measured(client: MlflowClient, run: Run, uri: str) -> MeasuredJudge:
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
-        suite = read_suite(client.download_artifacts(run.info.run_id, keys.SUITE_FOLDER, folder), hashes=True)
+        suite = read_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), hashes=True)
         labels = suite.labels
         return MeasuredJudge(
             **_facts(client, run, uri, folder),
@@ -234,7 +233,7 @@ def _facts(client: MlflowClient, run: Run, uri: str, folder: str) -> dict[str, A
 
 
 def _json(client: MlflowClient, run: Run, name: str, folder: str) -> dict[str, Any]:
-    text = Path(client.download_artifacts(run.info.run_id, name, folder)).read_text(encoding="utf-8")
+    text = downloaded(client, run, name, folder).read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 
@@ -243,10 +242,9 @@ def _earlier(client: MlflowClient, run: Run, written: Mapping[str, Any], folder:
     """Make the definition that a run of an earlier version does not hold; None where it cannot be."""
     if written["kind"] not in ("prompted", "scripted"):
         return None
-    run_id = str(run.info.run_id)
-    prompt = Path(client.download_artifacts(run_id, keys.PROMPT_FILE, folder)).read_text(encoding="utf-8")
-    suite = read_suite(client.download_artifacts(run_id, keys.SUITE_FOLDER, folder), hashes=True)
-    calls, replicates = read_calls(client, run_id, folder), int(run.data.params.get(keys.PARAM_REPLICATES, 1))
+    prompt = downloaded(client, run, keys.PROMPT_FILE, folder).read_text(encoding="utf-8")
+    suite = read_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), hashes=True)
+    calls, replicates = read_calls(client, run, folder), int(run.data.params.get(keys.PARAM_REPLICATES, 1))
     recorded = run.data.tags.get(keys.TAG_RECORDED) == "true"
     return earlier_definition(written, prompt, suite=suite, calls=calls, replicates=replicates, recorded=recorded)
 
@@ -275,5 +273,5 @@ def _answered_by(
     """Return the names of the models that answered; datasheets of earlier versions do not hold them, but the calls."""
     names = [str(one["model"]) for one in sheet.get("answered_by", ())]
     if not names and written["kind"] == "prompted":
-        names = [one.model for one in answerers(read_calls(client, str(run.info.run_id), folder))]
+        names = [one.model for one in answerers(read_calls(client, run, folder))]
     return tuple(dict.fromkeys(names))

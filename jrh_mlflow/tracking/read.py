@@ -287,11 +287,9 @@ def _load(client: MlflowClient, run: Run, uri: str, purpose: str) -> LoggedRun:
     tags, run_id = run.data.tags, str(run.info.run_id)
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
-        calls = read_calls(client, run_id, folder)
-        suite = read_suite(client.download_artifacts(run_id, keys.SUITE_FOLDER, folder), hashes=True)
-        facts: dict[str, Any] = json.loads(
-            Path(client.download_artifacts(run_id, keys.JUDGE_FILE, folder)).read_text(encoding="utf-8")
-        )
+        calls = read_calls(client, run, folder)
+        suite = read_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), hashes=True)
+        facts: dict[str, Any] = json.loads(downloaded(client, run, keys.JUDGE_FILE, folder).read_text(encoding="utf-8"))
     return LoggedRun(
         run_id=run_id,
         name=str(run.info.run_name),
@@ -335,18 +333,40 @@ def check_evaluation(run: Run, purpose: str) -> None:
         raise RecipeError(f"Run {run_id} ({run.info.run_name}) is {run.info.status}, not FINISHED: run it again.")
 
 
-def read_calls(client: MlflowClient, run_id: str, folder: str) -> pd.DataFrame:
+def downloaded(client: MlflowClient, run: Run, name: str, folder: str) -> Path:
+    """Bring an artifact of a run into a folder of this machine."""
+    import mlflow
+
+    place = _place(run, name)
+    return Path(mlflow.artifacts.download_artifacts(**place, dst_path=folder, tracking_uri=client.tracking_uri))
+
+
+def _place(run: Run, name: str) -> dict[str, str]:
+    """Say where an artifact is, for `mlflow.artifacts`: by the address that the run tells.
+
+    By the run's id MLflow reads the run three times and looks for models, once for every file. That way is left to
+    addresses to which no name can be added at the end, and to Databricks, where MLflow adds a profile.
+    """
+    uri = str(run.info.artifact_uri)
+    if uri.startswith("dbfs:") or {"?", "#"} & set(uri):
+        return {"run_id": str(run.info.run_id), "artifact_path": name}
+    return {"artifact_uri": f"{uri}/{name}"}
+
+
+def read_calls(client: MlflowClient, run: Run, folder: str) -> pd.DataFrame:
     """Return the calls of an evaluation.
 
     Raises:
         RecipeError: when it has none.
     """
+    import mlflow
     import pandas as pd
 
     name = keys.CALLS_FILE
-    if name not in {file.path for file in client.list_artifacts(run_id, name.partition("/")[0])}:
-        raise RecipeError(f"Run {run_id} has no artifact {name}: without its calls it cannot be compared.")
-    frame: pd.DataFrame = pd.read_parquet(client.download_artifacts(run_id, name, folder))
+    beside = mlflow.artifacts.list_artifacts(**_place(run, name.partition("/")[0]), tracking_uri=client.tracking_uri)
+    if name not in {file.path for file in beside}:
+        raise RecipeError(f"Run {run.info.run_id} has no artifact {name}: without its calls it cannot be compared.")
+    frame: pd.DataFrame = pd.read_parquet(downloaded(client, run, name, folder))
     return frame
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from mlflow import MlflowClient
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.compare import compare as command
@@ -69,6 +70,19 @@ def runs(store_uri: str, home: None) -> dict[str, str]:
     }
     options = {"experiment": "tests", "tracking_uri": store_uri, "progress": False}
     return {name: jrh.evaluate(judge, suite, **options).run_id for name, (judge, suite) in judged.items()}
+
+
+def test_a_run_is_asked_for_once_however_many_of_its_files_are_read(
+    runs: dict[str, str], store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    get_run = SqlAlchemyStore.get_run
+    monkeypatch.setattr(
+        SqlAlchemyStore, "get_run", lambda store, run_id: asked.append(run_id) or get_run(store, run_id)
+    )
+    both = [runs["right"], runs["no"]]
+    assert [run.run_id for run in load_runs(both, tracking_uri=store_uri)] == both
+    assert asked == both
 
 
 @pytest.fixture(scope="module")
