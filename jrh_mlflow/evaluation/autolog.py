@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jrh_mlflow.engine.interrupts import say
@@ -30,9 +30,9 @@ def autolog(disable: bool = False) -> None:
     listen(None if disable else _noted)
 
 
-def _noted(run_id: str, scorers: Sequence[Any]) -> None:
+def _noted(result: Any, arguments: Callable[[], Mapping[str, Any]]) -> None:
     try:
-        note_datasheets(run_id, scorers)
+        note_datasheets(result.run_id, arguments()["scorers"])
     except Exception as error:  # an evaluation is paid for: nothing of ours may cost its result
         _warn(f"{type(error).__name__}: {error}")
 

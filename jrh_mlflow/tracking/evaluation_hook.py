@@ -6,20 +6,22 @@ import inspect
 import re
 import threading
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.store import mlflow_errors, reading_client
 
-After = Callable[[str, Sequence[Any]], None]
-"""Is told the id of the run and the scorers; must not raise."""
+After = Callable[[Any, Callable[[], Mapping[str, Any]]], None]
+"""Is given the result of an evaluation and what gives its arguments; must not raise."""
 _HEADING = "## Judges of this evaluation"
 _LINE = re.compile(r"\s*- (`[^`]*`)")
 _LOCK = threading.Lock()
-_PLAIN: dict[types.FunctionType, types.FunctionType] = {}
-"""MLflow's function to a copy of it that nobody listens to; kept for calls that are on their way."""
+_PLAIN: list[types.FunctionType] = []
+"""MLflow's function as it is when nobody listens; kept for calls that are on their way."""
 _LISTENERS: list[After] = []
 """One or none."""
 
@@ -29,19 +31,34 @@ def listen(after: After | None) -> None:
 
     MLflow offers no place for this. Its function stays the same object, so that names which were imported earlier
     are heard as well; only its code is another while somebody listens.
-    """
-    import mlflow
 
+    Raises:
+        RecipeError: when something else stands in the place of MLflow's function.
+    """
     with _LOCK:
-        function = inspect.unwrap(mlflow.genai.evaluate)
-        plain = _PLAIN.setdefault(function, _copy(function))
+        function = _function()
         _LISTENERS[:] = [] if after is None else [after]
         if after is None:
-            function.__code__ = plain.__code__
+            function.__code__ = _PLAIN[0].__code__
             vars(function).pop("__signature__", None)
         else:
-            function.__signature__ = inspect.signature(plain)
+            vars(function)["__signature__"] = inspect.signature(_PLAIN[0])
             function.__code__ = _entrance.__code__
+
+
+@cache
+def _function() -> types.FunctionType:
+    """Return MLflow's function under whatever wraps it; the first time it is copied, while nobody listens."""
+    import mlflow
+
+    function = inspect.unwrap(mlflow.genai.evaluate)
+    if not isinstance(function, types.FunctionType) or function.__closure__:
+        raise RecipeError(
+            f"mlflow.genai.evaluate is no function of MLflow's here but {function!r}: call jrh.autolog() before it is "
+            "replaced."
+        )
+    _PLAIN.append(_copy(function))
+    return function
 
 
 def _copy(function: types.FunctionType) -> types.FunctionType:
@@ -62,12 +79,10 @@ def _entrance(*args: Any, **options: Any) -> Any:
 
 def evaluated(*args: Any, **options: Any) -> Any:
     """Evaluate as MLflow does, and tell whoever listens."""
-    import mlflow
-
-    plain = _PLAIN[inspect.unwrap(mlflow.genai.evaluate)]
+    [plain] = _PLAIN
     result = plain(*args, **options)
     for after in tuple(_LISTENERS):
-        after(result.run_id, inspect.signature(plain).bind(*args, **options).arguments["scorers"])
+        after(result, lambda: inspect.signature(plain).bind(*args, **options).arguments)
     return result
 
 

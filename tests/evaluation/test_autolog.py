@@ -6,6 +6,7 @@ import inspect
 import threading
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -182,6 +183,17 @@ def test_signature_documentation_and_identity_stay_and_disable_gives_back_what_w
     result = evaluated(polite)
     assert keys.TAG_DATASHEETS not in tags_of(here, result.run_id)
     jrh.autolog(disable=True)
+
+
+def test_what_others_put_around_the_function_later_goes_on_working(
+    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlflow.genai, "evaluate", partial(imported_before, ROWS))
+    jrh.autolog()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = mlflow.genai.evaluate(scorers=[polite])
+    assert tags_of(here, result.run_id)["jrh.status.polite"] == "code"
 
 
 def test_exceptions_of_an_evaluation_are_its_own(here: SimpleNamespace) -> None:
