@@ -88,7 +88,7 @@ def _state(found: Status | None) -> str:
 def _told(found: Status | None, uri: str) -> str:
     if found is None:
         return "code, not a judge: it has no datasheet."
-    simulated = "simulated judge, " if found.simulated else ""
+    simulated = "Simulated judge. " if found.simulated else ""
     datasheet = f" [Datasheet]({run_page(found.run_id, uri)})." if found.run_id else ""
     measure = "" if found else f" Measure it: {code(found.measure)}"
     return f"{simulated}{literal(found.reason)}{datasheet}{measure}"

@@ -13,6 +13,7 @@ from typing import Any
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.mlflow_internals import ensemble_members
 from jrh_mlflow.tracking.store import mlflow_errors, reading_client
 
 After = Callable[[Any, Callable[[], Mapping[str, Any]]], None]
@@ -89,7 +90,9 @@ def evaluated(*args: Any, **options: Any) -> Any:
 def is_code(scorer: Any) -> bool:
     """Whether a scorer is code or a rule, and asks no model that MLflow knows of."""
     kind = getattr(getattr(scorer, "kind", None), "value", None)
-    return kind in ("decorator", "class") or (kind == "builtin" and "model" not in type(scorer).model_fields)
+    members = ensemble_members(scorer)
+    is_rule = kind == "builtin" and "model" not in type(scorer).model_fields
+    return is_rule or kind in ("decorator", "class") or (bool(members) and all(map(is_code, members)))
 
 
 def run_page(run_id: str, uri: str) -> str:

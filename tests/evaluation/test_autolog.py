@@ -99,7 +99,7 @@ def test_an_evaluation_links_the_datasheet_of_its_judge_and_says_what_is_code(he
     assert tags["jrh.status.polite"] == "code"
     assert tags[keys.TAG_DATASHEETS] == "1 measured, 1 code"
     assert f"(#/experiments/{home}/runs/{run})" in line(tags, "longer")
-    assert "simulated" in line(tags, "longer")
+    assert "Simulated" in line(tags, "longer")
     assert "not a judge" in line(tags, "polite")
     assert result.result_df is not None
     assert set(result.metrics) == {"polite/mean"}
@@ -135,8 +135,10 @@ def test_a_stale_judge_is_told_with_what_differs(here: SimpleNamespace, monkeypa
 
 def test_members_of_an_ensemble_are_told_one_by_one(here: SimpleNamespace) -> None:
     vote = make_scorer_ensemble(name="vote", scorers=[clear_judge(), here.scorer], ensemble_fn=majority_vote)
-    tags = noted(here, [vote])
+    rules = make_scorer_ensemble(name="rules", scorers=[polite, RegexMatch(pattern="a")], ensemble_fn=majority_vote)
+    tags = noted(here, [vote, rules])
     assert tags["jrh.status.vote"] == "never measured"
+    assert tags["jrh.status.rules"] == "code"
     assert tags["jrh.status.clear"] == "never measured"
     assert tags["jrh.status.longer"].startswith("measured")
 
