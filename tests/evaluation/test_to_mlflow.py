@@ -135,7 +135,7 @@ HOSTILE = "'''\"\"\"\\ {{x}} %s \r\n\t\u2028\u2029\u0085\x0b\ud800 </script> \N{
 
 
 def test_hostile_texts_of_a_judge_survive_registering_and_loading(
-    server: LoopbackServer, store_uri: str, monkeypatch: pytest.MonkeyPatch
+    measured: Evaluation, server: LoopbackServer, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow.genai.scorers import get_scorer
 
@@ -151,8 +151,8 @@ def test_hostile_texts_of_a_judge_survive_registering_and_loading(
         made = jrh.to_mlflow(judge, answers=[HOSTILE, "no"], tracking_uri=store_uri)
     monkeypatch.setenv(CUSTOM, "true")
     with active_store(store_uri):
-        made.register(experiment_id="0")
-        loaded = get_scorer(name=made.name, experiment_id="0")
+        made.register(experiment_id=experiment_of(measured, store_uri))
+        loaded = get_scorer(name=made.name, experiment_id=experiment_of(measured, store_uri))
     assert specification(loaded)["judge"] == json.loads(json.dumps(judge.definition()))
     start = len(server.requests)
     for one in (made, loaded):
@@ -416,6 +416,7 @@ def test_mlflow_evaluates_and_keeps_every_verdict_with_its_datasheet(
     made = jrh.to_mlflow(measured, name="judged", tracking_uri=store_uri)
     rows = [{"inputs": {"question": f"Task {n}"}, "outputs": {"A": "good", "B": "bad"}} for n in range(4)]
     monkeypatch.setenv("MLFLOW_GENAI_EVAL_PREDICT_RATE_LIMIT", "0")
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION", "true")
     with active_store(store_uri):
         mlflow.set_experiment("exports")
         with warnings.catch_warnings():
