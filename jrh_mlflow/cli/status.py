@@ -48,6 +48,6 @@ def _lines(found: Status) -> list[str]:
     from jrh_mlflow.reports.markdown import plain
 
     lines = [plain(f"{found.name}: {found.reason}")]
-    lines += [plain(f"  {one}") for one in found.differs]
+    lines += [f"  {plain(str(one))}" for one in found.differs]
     lines += [f"datasheet: {found.link}"] if found.link else []
     return lines if found else [*lines, f"measure it: {plain(found.measure)}"]
