@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any, Literal
 
@@ -20,8 +20,9 @@ from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.definitions import JudgeDifference, differences, judge_from
 from jrh_mlflow.tracking.exported import specification
 from jrh_mlflow.tracking.feedback_in_use import answered_since
+from jrh_mlflow.tracking.joint_judges import JOINT_KINDS
 from jrh_mlflow.tracking.judge_registry import SCORERS, RegisteredScorer, scorer_at
-from jrh_mlflow.tracking.measured import JudgeRecord, judge_record, judge_records
+from jrh_mlflow.tracking.measured import JudgeRecord, judge_record, judge_records, link_of
 from jrh_mlflow.tracking.outbox import shown_name
 from jrh_mlflow.tracking.scorers import MlflowJudge, is_mlflow_judge
 from jrh_mlflow.tracking.store import active_uri
@@ -84,6 +85,8 @@ class _Running:
     registered_name: str | None = None
     feedback: str | None = None
     """Name of its feedback, where that is known."""
+    members: tuple[_Running, ...] = ()
+    """Of a jury or a cascade: the judges that answer."""
 
 
 def status(what: object, *, experiment: str | None = None, tracking_uri: str | None = None) -> Status:
@@ -108,6 +111,11 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
     if isinstance(run, str) and (what is not run or _RUN.fullmatch(run)):
         return _of_run(judge_record(run, tracking_uri=uri), uri)
     running = _running(what, experiment, uri)
+    return _of_several(running, uri) if running.members else _of_one(running, uri)
+
+
+def _of_one(running: _Running, uri: str) -> Status:
+    """Hold a judge against the run that measured it, or against the newest one of its name."""
     if (measured := next(_measured(running, uri), None)) is not None:
         return _compared(running, measured, _answering(measured, running.feedback, uri))
     if (before := next(_earlier(running, uri), None)) is not None:
@@ -117,6 +125,33 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
         name=running.label,
         reason=_never(running),
         measure=running.measure,
+        simulated=running.simulated,
+    )
+
+
+def _of_several(running: _Running, uri: str) -> Status:
+    """Say of a jury or a cascade what its judges are: never measured where one is not, stale where one is."""
+    found = {one.name: _of_one(one, uri) for one in running.members}
+    states = {one.state for one in found.values()}
+    state: State = "never measured" if "never measured" in states else "stale" if "stale" in states else "measured"
+    differs = tuple(
+        replace(each, measured=f"{name}: {each.measured}", running=f"{name}: {each.running}")
+        for name, one in found.items()
+        for each in one.differs
+    )
+    changed = [name for name, one in found.items() if not one]
+    first = next(iter(found.values()))
+    link = None if running.datasheet is None else link_of(running.datasheet, tracking_uri=uri)
+    return Status(
+        state=state,
+        name=running.label,
+        differs=differs,
+        run_id=running.datasheet if link else first.run_id,
+        link=link or first.link,
+        reason=f"{state.capitalize()}: {', '.join(changed)} of its {len(found)} judges."
+        if changed
+        else f"Measured, all {len(found)} of its judges.",
+        measure="; ".join(dict.fromkeys(one.measure for one in found.values() if not one)) or first.measure,
         simulated=running.simulated,
     )
 
@@ -158,6 +193,17 @@ def _of_registered(found: RegisteredScorer) -> _Running:
 
 def _of_exported(carried: Mapping[str, Any], *, name: str) -> _Running:
     datasheet = (carried.get("datasheet") or {}).get("run_id")
+    if carried["kind"] in JOINT_KINDS:
+        members = tuple(_of_exported(one, name=name) for one in carried["members"])
+        label = shown_name(carried["name"], simulated=carried["simulated"], recorded=False)
+        return _Running(
+            name=name,
+            label=label,
+            measure="",
+            simulated=carried["simulated"],
+            datasheet=datasheet,
+            members=members,
+        )
     judge = judge_from(carried["judge"])
     return _of_judge(judge, measure=_command(carried["judge"]), datasheet=datasheet, feedback=name)
 

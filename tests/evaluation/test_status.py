@@ -308,3 +308,17 @@ def test_what_is_neither_a_run_nor_a_scorer_is_refused(uri: str):
     for wrong in ("0" * 32, "runs:/nothing", "scorers:/nobody", "scorers:/", "no such judge"):
         with pytest.raises(RecipeError):
             jrh.status(wrong, tracking_uri=uri)
+
+
+def test_an_exported_jury_is_what_its_judges_are(
+    uri: str, june: jrh.Evaluation, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    others = [measure(prompted(server, seed=seed, name=f"Juror {seed}"), pairs, uri) for seed in (41, 42)]
+    jury = jrh.jury([june.run_id, *(one.run_id for one in others)], tracking_uri=uri)
+    made = jrh.to_mlflow(jury, tracking_uri=uri)
+    found = jrh.status(made, tracking_uri=uri)
+    assert (found.state, found.run_id, found.link) == ("measured", jury.run_id, jury.link)
+    mlflow.MlflowClient(tracking_uri=uri).delete_run(others[0].run_id)
+    assert said(made, tracking_uri=uri) == ("never measured", set())
+    assert "Juror 41 of its 3 judges" in jrh.status(made, tracking_uri=uri).reason
