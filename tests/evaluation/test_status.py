@@ -103,7 +103,7 @@ def test_what_was_never_measured_says_the_command_that_measures_it(uri: str):
 
 
 def test_names_with_quotes_are_found(uri: str, pairs: Suite):
-    for name in ("it's \"100 %\"", "back\\slash"):
+    for name in ('it\'s "100 %"', "back\\slash"):
         judge = jrh.scripted.WordPairs()
         judge.name = name
         run = measure(judge, pairs, uri)
