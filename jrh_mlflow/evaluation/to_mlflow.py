@@ -143,6 +143,8 @@ def _subject(what: object, uri: str | None) -> Subject:
         measured = measured_judge(what, tracking_uri=uri)
         return Subject(judge=measured.judge(), measured=measured, status=status(measured, tracking_uri=uri))
     carried = specification(what) if is_mlflow_judge(what) else None
+    if carried is not None and "judge" not in carried:
+        raise RecipeError(f"This scorer is exported already, as a {carried['kind']}: use it as it is.")
     judge = resolve_judge(what, tracking_uri=uri) if carried is None else judge_from(carried["judge"])
     _definition(judge)
     found = status(judge, tracking_uri=uri)
@@ -183,7 +185,8 @@ def judge_specification(subject: Subject, *, stale: str, orders: str, answers: S
         **_answerable(judge, measured, answers),
         "levels": measured is not None and measured.levels,
         "rubric": None if measured is None else measured.rubric,
-        "orders": _orders(orders, measured),
+        # How much the order decides was measured of another judge where this one is stale.
+        "orders": _orders(orders, measured if subject.state == "measured" else None),
         "stale": stale,
         "status": subject.state,
         "differs": [_plain(one) for one in subject.differs],

@@ -102,7 +102,7 @@ def keep_every_verdict(uri: str | None) -> None:
     if _WORKERS not in os.environ and any(is_database(one) for one in (uri, active_uri()) if one):
         os.environ[_WORKERS] = _FEW
         why = "with more, mlflow.genai.evaluate loses feedback on a database"
-        say_once(f"note: {_WORKERS}={_FEW} is set for this process: {why}.")
+        say_once(f"note: {_WORKERS}={_FEW} is set for this process from here on: {why}.")
 
 
 def note_registering(uri: str | None) -> None:
@@ -226,6 +226,8 @@ def _exported(text: str) -> _Exported:
     secrets = hashlib.sha256(repr(sorted(known_secrets())).encode("utf-8", "surrogateescape")).hexdigest()
     with _LOCK:
         if (text, secrets) not in _EXPORTED:
+            # For one that was loaded: too late for the evaluation that asks, but it is said, and in time for the next.
+            keep_every_verdict(None)
             spec = read_specification(text)
             if spec["kind"] not in ASKING:
                 raise RecipeError(f"This version of jrh-mlflow has no scorers of kind {spec['kind']!r}: upgrade it.")

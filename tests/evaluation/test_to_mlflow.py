@@ -342,6 +342,7 @@ def test_a_changed_prompt_reads_stale_names_what_differs_and_is_refused(
     spec = specification(made)
     assert (spec["status"], spec["datasheet"]["run_id"]) == ("stale", measured.run_id)
     assert [one["what"] for one in spec["differs"]] == ["prompt"]
+    assert spec["orders"] == "both", "how much the order decides was measured of another prompt"
     feedback = made.run(inputs="Task 1", outputs={"A": "x", "B": "y"})
     assert feedback.metadata[keys.FEEDBACK_STATUS] == "stale"
     assert "prompt" in feedback.metadata[keys.FEEDBACK_DIFFERS]
@@ -402,7 +403,9 @@ def test_notes_come_beforehand_and_once_and_users_settings_stay(
     assert "MAX_WORKERS" not in first
     monkeypatch.delenv("MLFLOW_GENAI_EVAL_MAX_WORKERS")
     jrh.to_mlflow(measured, tracking_uri=store_uri)
-    assert "MLFLOW_GENAI_EVAL_MAX_WORKERS=10 is set for this process" in (second := capsys.readouterr().err)
+    assert "MLFLOW_GENAI_EVAL_MAX_WORKERS=10 is set for this process from here on" in (
+        second := capsys.readouterr().err
+    )
     assert CUSTOM not in second
     jrh.to_mlflow(measured, tracking_uri=store_uri)
     assert capsys.readouterr().err == ""

@@ -36,6 +36,12 @@ KEY = "sk-planted-0123456789"
 HOSTILE = "'''\"\"\"\\ {x} {{y}} %s \r\n\t\u2028\u2029\u0085\x00\ud800 </script> \N{PILE OF POO} '); raise SystemExit('"
 
 
+@pytest.fixture(autouse=True)
+def _workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a judge sets for the process is set already, so that it does not outlive the test."""
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "10")
+
+
 @pytest.fixture
 def server() -> Iterator[LoopbackServer]:
     with LoopbackServer(record=True) as running:
