@@ -111,22 +111,22 @@ def dataset_suite(uri: str, *, tracking_uri: str | None = None) -> Suite:
     """Return the suite of `datasets:/NAME` (its newest version) or `datasets:/NAME@VERSION`, whose hash is checked.
 
     Raises:
-        RecipeError: when there is no such dataset, it is no suite, or the store keeps none.
-        SuiteError: when records were edited, added or deleted since it was written.
+        SuiteError: when there is no such dataset or version, or records were edited, added or deleted.
+        RecipeError: when it is no suite, or the store keeps none.
         TrackingError: when MLflow cannot be reached.
     """
     found = _ADDRESS.fullmatch(uri)
     if found is None:
-        raise RecipeError(f"{uri!r} is no dataset: give {SCHEME}NAME or {SCHEME}NAME@VERSION.")
+        raise SuiteError(f"{uri!r} is no dataset: give {SCHEME}NAME or {SCHEME}NAME@VERSION.")
     name, asked, store = found["name"], found["version"], tracking_uri or active_uri()
     with _datasets(store, problem=f"does not give {uri}") as client:
         newest = _named(client, name)
         if newest is None:
-            raise RecipeError(f"There is no dataset {name!r} at MLflow.{_near(client, name)} {_HOW}")
+            raise SuiteError(f"There is no dataset {name!r} at MLflow.{_near(client, name)} {_HOW}")
         version = _version(newest, name)
         dataset = newest if asked in (None, str(version)) else _named(client, f"{name}@{asked}")
         if dataset is None:
-            raise RecipeError(f"Dataset {name!r} has no version {asked}: the newest is {version}.")
+            raise SuiteError(f"Dataset {name!r} has no version {asked}: the newest is {version}.")
         held, version = _held(dataset), _version(dataset, name)
     if isinstance(held, EditedRecords):
         raise SuiteError(f"{uri} {held.text} {_RESTORE.format(name=name)}")

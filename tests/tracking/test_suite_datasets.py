@@ -13,7 +13,7 @@ import pytest
 from mlflow.genai.datasets import get_dataset
 
 import jrh_mlflow as jrh
-from jrh_mlflow.errors import RecipeError, SuiteError
+from jrh_mlflow.errors import JrhError, RecipeError, SuiteError
 from jrh_mlflow.resolve import load_suite
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
@@ -112,7 +112,7 @@ def test_the_same_suite_is_one_version_and_another_is_the_next_with_the_former_s
     shas = [load_suite(f"datasets:/versions{one}", tracking_uri=store_uri).sha256 for one in ("@1", "@2", "")]
     assert shas == [first.sha256, second.sha256, second.sha256]
     assert written(first) == "datasets:/versions@3"
-    with pytest.raises(RecipeError, match="no version 9: the newest is 3"):
+    with pytest.raises(SuiteError, match="no version 9: the newest is 3"):
         load_suite("datasets:/versions@9", tracking_uri=store_uri)
 
 
@@ -185,7 +185,7 @@ def test_what_is_no_suite_is_refused_with_what_to_do(records: Any, store_uri: st
         ("datasets:/strangerz", "no dataset 'strangerz' at MLflow. Did you mean 'strangers'"),
         ("datasets:/a/b", "give datasets:/NAME or datasets:/NAME@VERSION"),
     ):
-        with pytest.raises(RecipeError, match=text):
+        with pytest.raises(JrhError, match=text):
             load_suite(uri, tracking_uri=store_uri)
     with pytest.raises(RecipeError, match="is no suite"):
         jrh.suite_dataset(few(), "strangers", tracking_uri=store_uri, experiment="tests")
