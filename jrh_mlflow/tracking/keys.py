@@ -108,6 +108,8 @@ TAG_TEMPLATE = "jrh.template"
 """Of a registered prompt version: our own form of its text, where MLflow's variables cannot tell it."""
 TAG_PROMPT_RUNS = "mlflow.prompt.run_ids"
 """Of a registered prompt version: MLflow's page of the prompt shows these runs, with commas between them."""
+TAG_PROMPT_EXPERIMENTS = "_mlflow_experiment_ids"
+"""Of a registered prompt: the pages of these experiments list it; a comma before and after each."""
 
 FEEDBACK_RUN = TAG_DATASHEET_RUN
 """Of feedback that an exported judge gave: the run that measured it. `FEEDBACK_…` are keys of its metadata."""

@@ -231,7 +231,7 @@ def tell_run(version: str, run_id: str, *, tracking_uri: str | None = None) -> N
 
 
 def link_prompt(version: str, run_id: str, *, tracking_uri: str) -> None:
-    """Show a prompt version on the page of a run, and the run on the page of the prompt.
+    """Show a prompt version on the page of a run, and the run on the page of the prompt; list it in the experiment.
 
     That it cannot be done is said, and takes nothing from the run.
     """
@@ -243,11 +243,19 @@ def link_prompt(version: str, run_id: str, *, tracking_uri: str) -> None:
             if prompt is None:
                 raise RecipeError(f"There is no prompt {version} in the registry: run {run_id} is not linked to it.")
             client.link_prompt_version_to_run(run_id, prompt)
-            runs = [one for one in prompt.tags.get(keys.TAG_PROMPT_RUNS, "").split(",") if one and one != run_id]
-            shown = ",".join([*runs, run_id][-_MOST_RUNS:])
-            client.set_prompt_version_tag(name, number, keys.TAG_PROMPT_RUNS, shown)
+            runs = _with(prompt.tags.get(keys.TAG_PROMPT_RUNS), run_id)
+            client.set_prompt_version_tag(name, number, keys.TAG_PROMPT_RUNS, ",".join(runs))
+            listed = client.get_prompt(name)
+            experiments = listed.tags.get(keys.TAG_PROMPT_EXPERIMENTS) if listed else None
+            own = _with(experiments, client.get_run(run_id).info.experiment_id)
+            client.set_prompt_tag(name, keys.TAG_PROMPT_EXPERIMENTS, f",{','.join(own)},")
     except (RecipeError, TrackingError) as error:
         say(str(error))
+
+
+def _with(listed: str | None, one: str) -> list[str]:
+    """Return the ids of a tag with one more at the end, and no more than the tag can hold."""
+    return [*(other for other in (listed or "").split(",") if other and other != one), one][-_MOST_RUNS:]
 
 
 @contextmanager

@@ -204,6 +204,8 @@ def test_a_run_names_the_version_that_an_alias_meant_and_both_pages_show_the_oth
     version = client.get_prompt_version("linked", "1")
     assert version is not None
     assert version.tags[keys.TAG_PROMPT_RUNS] == done.run_id
+    listed = client.search_prompts(filter_string=f"experiment_id = '{run.info.experiment_id}'")
+    assert "linked" in [prompt.name for prompt in listed]
 
 
 def test_the_prompt_of_a_run_is_registered_from_what_the_run_keeps_and_linked_to_it(
