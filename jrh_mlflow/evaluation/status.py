@@ -12,6 +12,7 @@ from typing import Any, Literal
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge, rendering
 from jrh_mlflow.judges.prompted import PromptedJudge
+from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.resolve import BUILT_IN, resolve_judge
 from jrh_mlflow.schema.criteria import BUILT_IN as CRITERIA
@@ -204,8 +205,19 @@ def _of_exported(carried: Mapping[str, Any], *, name: str) -> _Running:
             datasheet=datasheet,
             members=members,
         )
-    judge = judge_from(carried["judge"])
-    return _of_judge(judge, measure=_command(carried["judge"]), datasheet=datasheet, feedback=name)
+    running = _of_judge(
+        judge_from(carried["judge"]), measure=_command(carried["judge"]), datasheet=datasheet, feedback=name
+    )
+    return replace(running, definition=running.definition and _as_asked(running.definition))
+
+
+def _as_asked(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a definition with the endpoint that the environment names here, where no address is kept: it is asked."""
+    if "inner" in definition:
+        return {**definition, "inner": _as_asked(definition["inner"])}
+    if definition["kind"] != "prompted" or definition["api_base"] or definition["recorded"]:
+        return definition
+    return {**definition, "endpoint": endpoint_of(definition["model"])}
 
 
 def _measured(running: _Running, uri: str) -> Iterator[JudgeRecord]:

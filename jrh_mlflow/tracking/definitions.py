@@ -131,7 +131,8 @@ def _scripted_facts(definition: Definition) -> Iterator[Fact]:
 
 def _mlflow_facts(definition: Definition) -> Iterator[Fact]:
     yield ("model", "model"), ", ".join(str(model) for model in definition["models"])
-    yield ("model", "endpoint"), ", ".join(definition["endpoints"]) or None
+    places = [*definition["endpoints"], *(url for url in definition["base_urls"] if url)]
+    yield ("model", "endpoint"), ", ".join(dict.fromkeys(places)) or None
     for number, kept in enumerate(definition["scorers"], start=1):
         which = f"scorer {number} " if len(definition["scorers"]) > 1 else ""
         for (what, name), value in _kept_facts(kept):

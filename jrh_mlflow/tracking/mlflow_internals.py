@@ -35,6 +35,11 @@ def extra_headers(scorer: Any) -> Mapping[str, str] | None:
     return getattr(scorer, "_extra_headers", None)
 
 
+def includes_timing(scorer: Any) -> bool:
+    """Whether a judge of conversations is shown times: `model_dump` does not keep that."""
+    return bool(getattr(scorer, "_include_timing_in_conversation", False))
+
+
 def decorated_function(scorer: Any) -> Callable[..., Any] | None:
     """Return the function under `@scorer`: its annotation says what is returned."""
     return getattr(scorer, "_original_func", None)

@@ -24,7 +24,7 @@ from jrh_mlflow.errors import JudgeError, RecipeError
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
-from jrh_mlflow.judges.prompted import holds_secret
+from jrh_mlflow.judges.prompted import address_of, holds_secret
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
@@ -328,6 +328,7 @@ class MlflowJudge(CallableJudge):
             scorers=kept,
             models=[_model(one) for one in _members(scorers)],
             endpoints=sorted({place for one in _members(scorers) if (place := _endpoint(one))}),
+            base_urls=[mlflow_internals.base_url(one) for one in scorers],
             words=dict(self.panel.words),
             registered=self.registered,
         )
@@ -335,9 +336,8 @@ class MlflowJudge(CallableJudge):
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> MlflowJudge:
         """Make the judge again that a definition is of, by the MLflow that is installed."""
-        from mlflow.genai.scorers import Scorer
-
-        scorers = tuple(Scorer.model_validate(kept) for kept in definition["scorers"])
+        kept = zip(definition["scorers"], definition["base_urls"], strict=True)
+        scorers = tuple(_made(one, base_url) for one, base_url in kept)
         judge = cls(_Panel(scorers, {}, dict(definition["words"])), name=definition["name"])
         judge.tie_criterion = Criterion(**definition["tie_criterion"])
         judge.registered = [dict(one) for one in definition["registered"]]
@@ -383,14 +383,43 @@ def _kept(scorers: Sequence[Any]) -> list[dict[str, Any]] | None:
 
 
 def _is_data(scorer: Any) -> bool:
-    """Whether a scorer is data throughout: no code, and no address or header that MLflow does not keep."""
-    routed = mlflow_internals.base_url(scorer) or mlflow_internals.extra_headers(scorer)
-    return _kind(scorer) in _DATA_KINDS and not routed
+    """Whether a scorer is data throughout: no code, no key, and nothing that is not kept of it."""
+    left_out = mlflow_internals.extra_headers(scorer) or mlflow_internals.includes_timing(scorer)
+    return _kind(scorer) in _DATA_KINDS and not left_out and _is_public(mlflow_internals.base_url(scorer))
+
+
+def _is_public(address: str | None) -> bool:
+    """Whether an address may be written down: it holds no key."""
+    try:
+        return address is None or address_of("", address) == address
+    except RecipeError:
+        return False
+
+
+def _made(kept: Mapping[str, Any], base_url: str | None) -> Any:
+    """Make a scorer of what MLflow keeps of it; of an address of its own MLflow keeps nothing."""
+    from mlflow.genai import make_judge
+    from mlflow.genai.scorers import Scorer
+
+    scorer: Any = Scorer.model_validate(kept)
+    if base_url is None:
+        return scorer
+    data = kept["instructions_judge_pydantic_data"]
+    more = ("inference_params", "generate_rationale_first", "model_api")
+    return make_judge(
+        name=scorer.name,
+        instructions=data["instructions"],
+        model=data["model"],
+        description=scorer.description,
+        feedback_value_type=scorer.feedback_value_type,
+        base_url=base_url,
+        **{name: data[name] for name in more if data.get(name) is not None},
+    )
 
 
 def _endpoint(scorer: Any) -> str | None:
     """Return where the environment says that a scorer's model is asked."""
-    return endpoint_of((_model(scorer) or "").replace(":/", "/", 1))
+    return None if mlflow_internals.base_url(scorer) else endpoint_of((_model(scorer) or "").replace(":/", "/", 1))
 
 
 def _kind(scorer: Any) -> str | None:

@@ -203,6 +203,17 @@ def test_an_exported_judge_is_measured_by_the_datasheet_it_carries(uri: str, jun
     assert (found.state, found.run_id, found.differs) == ("measured", june.run_id, ())
 
 
+def test_an_exported_judge_of_an_endpoint_of_the_environment_is_stale_where_that_names_another(
+    uri: str, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", server.url)
+    run = measure(jrh.PromptedJudge("hosted_vllm/judge"), pairs, uri)
+    made = jrh.to_mlflow(run, tracking_uri=uri)
+    assert said(made, tracking_uri=uri) == ("measured", set())
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://elsewhere:1/v1")
+    assert said(made, tracking_uri=uri) == said(run, tracking_uri=uri) == ("stale", {"model"})
+
+
 def test_a_registered_exported_judge_is_read_and_never_run(
     uri: str, june: jrh.Evaluation, exported: Any, monkeypatch: pytest.MonkeyPatch
 ):

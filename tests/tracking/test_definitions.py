@@ -184,6 +184,8 @@ def test_mlflow_judges_that_are_data_are_made_again_and_send_the_same(monkeypatc
         from_mlflow([Safety(), RelevanceToQuery()]),
     ]
     with chatting(monkeypatch) as server:
+        address = f"http://127.0.0.1:{server.server_port}/v1/chat/completions"
+        judges.append(from_mlflow(compare(name="routed", base_url=address, generate_rationale_first=True)))
         for judge in judges:
             made = again(judge)
             assert made.settings() == judge.settings()
@@ -226,7 +228,8 @@ def test_no_key_is_in_a_definition(monkeypatch: pytest.MonkeyPatch):
         {"base_url": f"http://me:{SECRET}@gpu/v1"},
         {"inference_params": {"api_key": SECRET}},
     ]
-    for given in with_keys:
+    timed: dict[str, Any] = {"include_timing_in_conversation": True}
+    for given in [*with_keys, timed]:
         assert from_mlflow(compare(**given)).definition() is None
 
 
@@ -299,6 +302,7 @@ def test_what_differs_in_mlflow_judges_is_named_by_its_word():
     changes: list[tuple[dict[str, Any], str]] = [
         ({"instructions": "Which is best in {{ outputs }}?"}, "prompt"),
         ({"model": "openai:/b"}, "model"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, "model"),
         ({"feedback_value_type": Literal["A", "B"]}, "settings"),
         ({"inference_params": {"temperature": 0.5}}, "settings"),
         ({"generate_rationale_first": True}, "settings"),
