@@ -16,6 +16,7 @@ from mlflow.entities import Feedback
 from mlflow.genai.scorers import scorer
 
 import jrh_mlflow as jrh
+from jrh_mlflow.engine import live_sessions
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.engine.live_sessions import NoJournal
 from jrh_mlflow.engine.runner import ask_calls
@@ -27,7 +28,7 @@ from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import exported, keys
 from jrh_mlflow.tracking.exported import exported_scorer, score, specification
 from jrh_mlflow.tracking.scorers import from_mlflow, in_memory_trace, scorer_fields
-from tests.loopback import LoopbackServer, Reply, error_reply, verdict
+from tests.loopback import Faults, LoopbackServer, Reply, error_reply, verdict
 from tests.tracking.mlflow_chat import chatting, compare
 from tests.tracking.mlflow_chat import verdict as said
 
@@ -464,6 +465,16 @@ def test_forty_threads_share_one_session_and_each_gets_its_own_answer(server: Lo
         values = list(pool.map(lambda row: made.run(**row).value, rows))
     assert values == ["AB"[number % 2] for number in range(200)]
     assert server.counts["requests"] == 200
+
+
+def test_sessions_are_renewed_and_rejections_for_rate_lose_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_sessions, "_CALLS_PER_SESSION", 7)
+    with LoopbackServer(faults=Faults(rate_limited=0.2, retry_after="0.01")) as busy:
+        made = export(judging(busy))
+        with ThreadPoolExecutor(10) as pool:
+            values = list(pool.map(lambda _: made.run(**PAIR).value, range(30)))
+        assert values == ["A"] * 30
+        assert busy.counts["rate_limited"]
 
 
 def test_a_caller_with_a_running_event_loop_is_answered(server: LoopbackServer) -> None:
