@@ -51,14 +51,14 @@ from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.joint_judges import LiveJury, LiveMember, LivePolicy, LiveSteps
 from jrh_mlflow.tracking.judged_rows import row_calls, row_item
-from jrh_mlflow.tracking.store import active_uri, say_once
+from jrh_mlflow.tracking.store import active_uri, say_once, wait_for_sqlite
 
 if TYPE_CHECKING:
     from mlflow.entities import Feedback, Trace
     from mlflow.genai.scorers import Scorer
 
 FORMAT = 1
-_WORKERS, _FEW = "MLFLOW_GENAI_EVAL_MAX_WORKERS", "10"
+_WORKERS, _FEW = "MLFLOW_GENAI_EVAL_MAX_WORKERS", "7"
 _CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
 """Settings of MLflow's."""
 TIE, ABSTAIN = "tie", "abstain"
@@ -96,8 +96,13 @@ def keep_every_verdict(uri: str | None) -> None:
     """Let `mlflow.genai.evaluate` ask fewer rows at once where it would otherwise lose their feedback.
 
     Straight onto a database its 40 and 40 threads share 15 connections, and what waits 30 s for one is dropped with a
-    line in the log. Its own setting is the remedy; one that the user made stays. The threads of a server are its own.
+    line in the log. Its own setting is the remedy: 7 and 7 threads never wait for a connection. One that the user made
+    stays. On SQLite a connection then has to wait for the file, and MLflow drops what waits 5 s; on a busy machine that
+    loses one of some hundreds, so connections wait longer. The threads of a server are its own.
     """
+    for one in (uri, active_uri()):
+        if one is not None and one.startswith("sqlite"):
+            wait_for_sqlite()
     # The run may be in another store than the one that evaluations go to.
     if _WORKERS not in os.environ and any(is_database(one) for one in (uri, active_uri()) if one):
         os.environ[_WORKERS] = _FEW

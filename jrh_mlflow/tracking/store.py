@@ -624,3 +624,21 @@ def _write_artifact(path: Path, artifact: Artifact) -> None:
         artifact.to_parquet(path, index=False)
     else:
         artifact.to_csv(path, index=False)
+
+
+_BUSY_MS = 60_000
+"""How long a SQLite connection waits for the file while others write to it."""
+
+
+@cache
+def wait_for_sqlite() -> None:
+    """Let SQLite connections of this process wait a minute for a file that others write to, instead of five seconds."""
+    from sqlalchemy import event
+    from sqlalchemy.pool import Pool
+
+    @event.listens_for(Pool, "checkout")
+    def patient(connection: Any, record: Any, _: Any) -> None:
+        # Those that are open already, too, and each once.
+        if type(connection).__module__.startswith("sqlite3") and "jrh_waits" not in record.info:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            record.info["jrh_waits"] = True

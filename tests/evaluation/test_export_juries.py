@@ -190,6 +190,10 @@ def test_feedback_of_a_jury_names_each_judge_its_datasheet_and_its_answer_and_su
     alone = {model: jrh.to_mlflow(run, tracking_uri=store_uri) for model, run in by_model(runs)}
     item = next(one for one in graded().items if all(said(s(**row(one, "")), "") in "123" for s in alone.values()))
     feedback, singles = scorer(**row(item, "")), {model: one(**row(item, "")) for model, one in alone.items()}
+    found = jrh.status(scorer, tracking_uri=store_uri)
+    assert (found.state, found.run_id, found.link) == ("measured", done.run_id, done.link)
+    with pytest.raises(RecipeError, match="use it as it is"):
+        jrh.to_mlflow(scorer, tracking_uri=store_uri)
     told = json.loads(feedback.metadata[keys.FEEDBACK_MEMBERS])
     assert told == [
         {"judge": model, "datasheet_run_id": run, "answers": [str(singles[model].value)]}

@@ -403,9 +403,7 @@ def test_notes_come_beforehand_and_once_and_users_settings_stay(
     assert "MAX_WORKERS" not in first
     monkeypatch.delenv("MLFLOW_GENAI_EVAL_MAX_WORKERS")
     jrh.to_mlflow(measured, tracking_uri=store_uri)
-    assert "MLFLOW_GENAI_EVAL_MAX_WORKERS=10 is set for this process from here on" in (
-        second := capsys.readouterr().err
-    )
+    assert "MLFLOW_GENAI_EVAL_MAX_WORKERS=7 is set for this process from here on" in (second := capsys.readouterr().err)
     assert CUSTOM not in second
     jrh.to_mlflow(measured, tracking_uri=store_uri)
     assert capsys.readouterr().err == ""
