@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.tracking.in_memory_traces import in_memory_session
@@ -134,19 +135,26 @@ def test_a_failed_tool_call_shows_why() -> None:
     assert trace.data.spans[1].outputs == "no such page"
 
 
+@pytest.mark.since_mlflow("3.16")
 def test_an_ensemble_of_judges_of_conversations_votes(chat: ChatServer) -> None:
     from mlflow.genai.scorers import make_scorer_ensemble
 
     members = [compare(name=f"m{n}", instructions=WHOLE, feedback_value_type=Literal["yes", "no"]) for n in range(3)]
     jury = make_scorer_ensemble(name="jury", scorers=members, ensemble_fn="majority_vote")
     assert ask(from_mlflow(jury), transcript_call()).answer == "yes"
+    assert len(chat.bodies) == 3
+
+
+def test_a_list_of_judges_of_conversations_votes(chat: ChatServer) -> None:
+    chat.reply = lambda _: verdict("no" if len(chat.bodies) == 1 else "yes")
+    members = [compare(name=f"m{n}", instructions=WHOLE, feedback_value_type=Literal["yes", "no"]) for n in range(3)]
     assert ask(from_mlflow(members), transcript_call()).answer == "yes"
-    assert len(chat.bodies) == 6
+    assert len(chat.bodies) == 3
 
 
 def test_a_conversation_beside_expectations_needs_somebody_to_make_them(chat: ChatServer) -> None:
     judge = compare(instructions=f"{WHOLE} Expected: {{{{ expectations }}}}", feedback_value_type=Literal["yes", "no"])
-    with pytest.raises(Exception, match="needs expectations"):
+    with pytest.raises(RecipeError, match="needs expectations"):
         from_mlflow(judge)
     record = ask(from_mlflow(judge, expectations=lambda shown: {"mood": "calm and clear"}), transcript_call())
     assert record.outcome == "verdict"
