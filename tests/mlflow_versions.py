@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 FOLDERS = ("tracking", "alignment")
-"""Whole folders of tests; of the others, the files that import from MLflow's packages or have it in their name."""
-TOUCHES = re.compile(r"^\s*(import|from) mlflow\.|(?<!_)mlflow\.genai\b", re.MULTILINE)
+"""Whole folders of tests; of the others, the files that use MLflow's judges, or have it in their name."""
+TOUCHES = re.compile(r"(?<!_)mlflow\.genai\b")
 TOOLS = (
     "pytest",
     "pytest-xdist",
