@@ -253,9 +253,8 @@ def _alike(running: _Running, uri: str) -> Iterator[JudgeRecord]:
     """Yield runs with the same settings: of the same judge under another name, or of an earlier version."""
     if running.judge is None or running.definition is None:
         return
-    settings = {f"judge.{name}": value for name, value in running.judge.settings().items() if name not in _UNLIKE}
-    wanted = {name: str(value) for name, value in settings.items() if value is not None}
-    yield from judge_records(params=wanted, tracking_uri=uri)
+    settings = {name: value for name, value in running.judge.settings().items() if name not in _UNLIKE}
+    yield from judge_records(params=keys.grouped_params({"judge": settings}), tracking_uri=uri)
 
 
 def _is_same(running: _Running, record: JudgeRecord) -> bool:

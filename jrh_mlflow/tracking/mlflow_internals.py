@@ -1,7 +1,8 @@
 """What nothing public of MLflow's does: each use of a private name is one function here, and stands nowhere else.
 
-Tried with mlflow 3.5.0, 3.17.2 and 3.18.0 (`make test-mlflow`). Where a version has no such thing, the function says
-what a user of that version has: no members, no headers, nothing remembered.
+Tried with mlflow 3.14.0, 3.17.2 and 3.18.0 (`make test-mlflow`). Where a version has no such thing, the function says
+what a user of that version has: no members, no headers, nothing remembered. Undocumented, too, but data and no code:
+the tag of a saved view of the runs page (`keys.TAG_VIEW`, `view.py`), which an MLflow that does not know it ignores.
 """
 
 from __future__ import annotations

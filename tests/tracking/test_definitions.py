@@ -297,6 +297,7 @@ def test_the_model_is_named_and_a_name_is_no_difference():
     assert differences(PromptedJudge(MODEL).definition(), PromptedJudge(MODEL, name="mine").definition()) == ()
 
 
+@pytest.mark.since_mlflow("3.16")
 def test_what_differs_in_mlflow_judges_is_named_by_its_word():
     usual: dict[str, Any] = {"name": "j", "instructions": "Which is better in {{ outputs }}?", "model": "openai:/a"}
     changes: list[tuple[dict[str, Any], str]] = [

@@ -21,6 +21,7 @@ TAG = re.compile(r"jrh\.|mlflow\.(note|runName|parentRunId|loggedArtifacts|sourc
 FILE = re.compile(r".+\.(json|jsonl|md|html|csv|parquet|txt|db)")
 ARTIFACTS = {value for value in vars(keys).values() if isinstance(value, str) and FILE.fullmatch(value)}
 OTHER_THINGS = {
+    "evaluation/status.py": {"jrh.evaluate(judge)", "jrh.evaluate(judge, "},  # what to call
     "measures/rules.py": {"calls/", "cost/", "time/", "tokens/"},  # what rules about facts of a run begin with
     "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
     "reports/agreement.py": {"agreement.html"},  # templates
