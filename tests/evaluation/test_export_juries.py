@@ -234,6 +234,8 @@ def test_a_jury_has_no_part_that_was_not_measured(runs, store_uri):
     done = jrh.jury(on(runs, "hand-grades"), tracking_uri=store_uri, log=False)
     with pytest.raises(RecipeError, match="this jury was measured without one"):
         jrh.to_mlflow(done, part="cascade", tracking_uri=store_uri)
+    with pytest.raises(RecipeError, match="one by one"):
+        jrh.to_mlflow(done, form="make_judge", tracking_uri=store_uri)
     with pytest.raises(RecipeError, match="is of a jury"):
         jrh.to_mlflow(runs["cheap hand-grades"], part="cascade", tracking_uri=store_uri)
     with pytest.raises(RecipeError, match="Did you mean"):

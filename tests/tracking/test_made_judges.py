@@ -134,16 +134,6 @@ def test_a_made_judge_reads_never_measured_until_it_is_measured_itself(server, s
     assert "Is it right?" in asked["messages"][0]["content"]
 
 
-def test_a_jury_is_no_single_judge(store_uri, server):
-    runs = [
-        jrh.evaluate(judge, "datasheet-short", tracking_uri=store_uri, progress=False).run_id
-        for judge in (jrh.scripted.LongerWins(), jrh.scripted.AlwaysTie())
-    ]
-    done = jrh.jury(runs, tracking_uri=store_uri, log=False)
-    with pytest.raises(RecipeError, match="one by one"):
-        jrh.to_mlflow(done, form="make_judge", tracking_uri=store_uri)
-
-
 @pytest.mark.filterwarnings("ignore:::mlflow", "ignore:.*Any type hint is inferred", "ignore:Starting with pandas")
 def test_every_verdict_of_an_evaluation_on_sqlite_is_stored_with_its_datasheet(server, store_uri, monkeypatch):
     # As many threads as MLflow ever takes, and no waiting: without a remedy most verdicts would be lost.
