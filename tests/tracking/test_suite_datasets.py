@@ -46,6 +46,7 @@ def singles() -> jrh.Suite:
             Item(id="1", kind="response", instruction="Q", rubric="R", response="", expected="yes", **common),
             Item(id="2", kind="response", instruction="Q", rubric="R", response="é\u2028", expected="no", **common),
             Item(id="3", kind="transcript", instruction="Q", transcript=messages, expected="no", **common),
+            Item(id="5", kind="response", instruction="Q", response="y", context=("We open.", "é"), **common),
             Item(id="4", kind="response", instruction="Q", response="x", meta={"a": 0.1}, replicates=3, **common),
         ],
     )
