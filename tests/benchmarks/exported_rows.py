@@ -4,8 +4,7 @@ Run: python -m tests.benchmarks.exported_rows [--rows 500]
 
 MLflow's settings are its defaults, the store is a new SQLite file, the model a loopback server of its own process that
 answers after 100 ms. Printed for each judge: verdicts that are stored, those of them that name the datasheet, seconds
-and CPU seconds of this process; then the ratio. `--plain` does without what `jrh.to_mlflow` sets, and shows what MLflow
-loses then.
+and CPU seconds of this process; then the ratio.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ import jrh_mlflow as jrh
 from jrh_mlflow.tracking import keys
 from tests.loopback import LoopbackProcess
 
-_WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
 _ROW = "{:22} {:>7} {:>9} {:>9} {:>8} {:>8}"
 
 
@@ -38,7 +36,6 @@ def main() -> None:
     """Measure both judges in one run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=500)
-    parser.add_argument("--plain", action="store_true", help="do without what to_mlflow sets")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, LoopbackProcess("--latency", "0.1") as server:
         os.environ["JRH_HOME"] = str(Path(folder) / ".jrh")
@@ -50,13 +47,11 @@ def main() -> None:
             "jrh.to_mlflow": jrh.to_mlflow(run, name="exported", orders="one"),
             "make_judge": jrh.to_mlflow(run, name="made", form="make_judge"),
         }
-        if options.plain:
-            os.environ.pop(_WORKERS, None)
         print(_ROW.format("", "rows", "verdicts", "datasheet", "s", "CPU s"), flush=True)
         found = {name: _measured(name, scorer, run, options.rows) for name, scorer in scorers.items()}
     ours, theirs = found.values()
     print(f"ratio: {ours[1] / theirs[1]:.2f} of the time, {ours[2] / theirs[2]:.2f} of the CPU time")
-    if not options.plain and ours[0] != options.rows:
+    if ours[0] != options.rows:
         sys.exit(f"{options.rows - ours[0]} verdicts are lost.")
 
 
