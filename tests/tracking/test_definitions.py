@@ -176,6 +176,7 @@ def test_recorded_judges_send_what_was_recorded(short: Suite):
         assert sent(again(judge), short) == sent(judge, short)
 
 
+@pytest.mark.since_mlflow("3.16")
 def test_mlflow_judges_that_are_data_are_made_again_and_send_the_same(monkeypatch: pytest.MonkeyPatch):
     judges = [
         from_mlflow(compare(inference_params={"temperature": 0.3}, feedback_value_type=Literal["A", "B", "tie"])),
