@@ -15,7 +15,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.genai import evaluate as imported_before
 from mlflow.genai import make_judge
-from mlflow.genai.scorers import RegexMatch, Safety, majority_vote, make_scorer_ensemble, scorer
+from mlflow.genai.scorers import RegexMatch, Safety, scorer
 
 import jrh_mlflow as jrh
 from jrh_mlflow.evaluation import autolog as autolog_module
@@ -133,7 +133,10 @@ def test_a_stale_judge_is_told_with_what_differs(here: SimpleNamespace, monkeypa
     assert "`jrh evaluate x`" in line(tags, "clear")
 
 
+@pytest.mark.since_mlflow("3.16")
 def test_members_of_an_ensemble_are_told_one_by_one(here: SimpleNamespace) -> None:
+    from mlflow.genai.scorers import majority_vote, make_scorer_ensemble
+
     vote = make_scorer_ensemble(name="vote", scorers=[clear_judge(), here.scorer], ensemble_fn=majority_vote)
     rules = make_scorer_ensemble(name="rules", scorers=[polite, RegexMatch(pattern="a")], ensemble_fn=majority_vote)
     tags = noted(here, [vote, rules])
