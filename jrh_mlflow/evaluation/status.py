@@ -6,11 +6,12 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges import Judge, rendering
+from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.models.catalog import endpoint_of
 from jrh_mlflow.options import JudgeOptions
@@ -22,7 +23,7 @@ from jrh_mlflow.tracking.definitions import JudgeDifference, differences, judge_
 from jrh_mlflow.tracking.exported import specification
 from jrh_mlflow.tracking.feedback_in_use import answered_since
 from jrh_mlflow.tracking.joint_judges import JOINT_KINDS
-from jrh_mlflow.tracking.judge_registry import SCORERS, RegisteredScorer, scorer_at
+from jrh_mlflow.tracking.judge_registry import SCORERS, RegisteredScorer, newest_version, scorer_at
 from jrh_mlflow.tracking.measured import JudgeRecord, judge_record, judge_records, link_of
 from jrh_mlflow.tracking.outbox import shown_name
 from jrh_mlflow.tracking.scorers import MlflowJudge, is_mlflow_judge
@@ -34,6 +35,9 @@ _RUN = re.compile(r"runs:/.*|[0-9a-f]{8,32}")
 _UNLIKE = frozenset(("name", "prompt", "prompt_sha256", "prompt_uri", "instructions_sha256", "answered_by"))
 _UNLIKE |= {"registered_name", "scorer_version"}
 """Settings by which runs of the same judge may differ: its texts are compared themselves, and names change nothing."""
+
+_MOST_COMPARED = 20
+"""Newest runs of a model among which the one most like a changed judge is looked for: each is read from its store."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +165,7 @@ def _running(what: object, experiment: str | None, uri: str) -> _Running:
     """Return the judge that a user means, with all that tells it from others."""
     if isinstance(what, str):
         address = what if what.startswith(SCORERS) else f"{SCORERS}{what}"
-        return _of_registered(scorer_at(address, experiment=experiment, tracking_uri=uri))
+        return _of_registered(scorer_at(address, experiment=experiment, tracking_uri=uri), uri)
     if (carried := specification(what) if is_mlflow_judge(what) else None) is not None:
         return _of_exported(carried, name=str(getattr(what, "name", carried["name"])))
     judge = MlflowJudge.unchecked(what) if is_mlflow_judge(what) else resolve_judge(what, tracking_uri=uri)
@@ -182,14 +186,25 @@ def _of_judge(judge: Judge, **more: Any) -> _Running:
     )
 
 
-def _of_registered(found: RegisteredScorer) -> _Running:
+def _of_registered(found: RegisteredScorer, uri: str) -> _Running:
     """Read a scorer of MLflow's registry; the code of one that is code is not run."""
     measure = f"jrh evaluate {SCORERS}{found.name}"
     if not found.is_code:
         return _of_judge(MlflowJudge.registered_as(found), measure=measure, registered_name=found.name)
     if (carried := specification(found)) is not None:
-        return _of_exported(carried, name=found.name)
+        running = _of_exported(carried, name=found.name)
+        return running if running.datasheet else replace(running, datasheet=_datasheet_before(found, uri))
     return _Running(name=found.name, label=found.name, measure=measure, registered_name=found.name)
+
+
+def _datasheet_before(found: RegisteredScorer, uri: str) -> str | None:
+    """Return the datasheet that the newest earlier version of a scorer carries."""
+    for version in range(found.version - 1, 0, -1):
+        before = newest_version(found.name, experiment_id=found.experiment_id, uri=uri, version=version)
+        carried = None if before is None else specification(before)
+        if carried is not None and carried.get("datasheet"):
+            return str(carried["datasheet"]["run_id"])
+    return None
 
 
 def _of_exported(carried: Mapping[str, Any], *, name: str) -> _Running:
@@ -231,12 +246,25 @@ def _measured(running: _Running, uri: str) -> Iterator[JudgeRecord]:
 
 
 def _earlier(running: _Running, uri: str) -> Iterator[JudgeRecord]:
-    """Yield the runs that measured what this judge was before: its datasheet, or those of its name."""
+    """Yield the runs that measured what this judge was before: its datasheet, those of its name, those of its model."""
     if (carried := _carried(running, uri)) is not None:
         yield carried
     if running.registered_name is not None:
         yield from judge_records(params={keys.PARAM_REGISTERED_NAME: running.registered_name}, tracking_uri=uri)
     yield from judge_records(tags={keys.TAG_JUDGE: running.name}, tracking_uri=uri)
+    # A judge that nobody named is called after its settings: changed, it has another name.
+    found = islice(_of_same_model(running, uri), _MOST_COMPARED)
+    yield from sorted(found, key=lambda record: len(_since(running, record)))
+
+
+def _of_same_model(running: _Running, uri: str) -> Iterator[JudgeRecord]:
+    """Yield the runs that asked the same model; MLflow's judges and code are known by their names only."""
+    has_own = running.datasheet is not None  # Which is not in this store: no other run is a better answer.
+    if has_own or running.judge is None or running.judge.kind not in (PromptedJudge.kind, PointwiseJudge.kind):
+        return
+    settings = running.judge.settings()
+    wanted = keys.grouped_params({"judge": {name: settings[name] for name in ("model", "kind")}})
+    yield from (one for one in judge_records(params=wanted, tracking_uri=uri) if one.definition is not None)
 
 
 def _carried(running: _Running, uri: str) -> JudgeRecord | None:

@@ -15,7 +15,7 @@ from mlflow.genai.scorers import scorer
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.status import status as command
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.judges import rendering
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
@@ -93,6 +93,35 @@ def test_a_judge_of_a_measured_name_that_differs_is_stale(
     assert (found.state, {one.what for one in found.differs}) == ("stale", what)
     assert (found.run_id, bool(found)) == (june.run_id, False)
     assert all(word in found.reason for word in what)
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"rubric": "Be brief."}, {"prompt"}),
+        ({"prompt": "Which of {candidates}?\n"}, {"prompt"}),
+        ({"temperature": 0.5}, {"settings"}),
+    ],
+)
+def test_a_judge_without_a_name_is_stale_by_the_nearest_run_of_its_model(
+    uri: str, june: jrh.Evaluation, server: LoopbackServer, changed: dict[str, Any], what: set[str]
+):
+    made = prompted(server, **changed)
+    with pytest.warns(JrhWarning, match="Stale"):
+        exported = jrh.to_mlflow(made, tracking_uri=uri)
+    for judge in (made, exported):
+        found = jrh.status(judge, tracking_uri=uri)
+        assert (found.state, found.run_id, {one.what for one in found.differs}) == ("stale", june.run_id, what)
+    assert jrh.status(jrh.PromptedJudge("openai/gpt-4o", **changed), tracking_uri=uri).state == "never measured"
+
+
+def test_the_nearest_run_of_a_model_is_the_one_with_the_fewest_differences(
+    uri: str, june: jrh.Evaluation, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    measure(prompted(server, rubric="Be kind.", temperature=0.7, tie_criterion="strict"), pairs, uri)
+    found = jrh.status(prompted(server, seed=4), tracking_uri=uri)
+    assert (found.run_id, [one.what for one in found.differs]) == (june.run_id, ["settings"])
 
 
 def test_what_was_never_measured_says_the_command_that_measures_it(uri: str):
@@ -235,6 +264,20 @@ def test_a_registered_exported_judge_is_read_and_never_run(
     with pytest.raises(RecipeError, match="Did you mean 'june_scorer'"):
         jrh.status("june_scorr", experiment=EXPERIMENT, tracking_uri=uri)
     assert not Path("sprung").exists()
+
+
+def test_a_new_version_of_a_registered_exported_judge_is_held_against_the_datasheet_of_the_one_before(
+    uri: str, june: jrh.Evaluation, exported: Any
+):
+    place = mlflow.get_experiment_by_name(EXPERIMENT).experiment_id
+    exported.register(name="versions", experiment_id=place)
+    with pytest.warns(JrhWarning, match="Never measured"):
+        other = jrh.to_mlflow(jrh.PromptedJudge("openai/gpt-4.1"), tracking_uri=uri)
+    other.register(name="versions", experiment_id=place)
+    found = jrh.status("scorers:/versions", experiment=EXPERIMENT, tracking_uri=uri)
+    assert (found.state, found.run_id) == ("stale", june.run_id)
+    assert "model" in {one.what for one in found.differs}
+    assert said("scorers:/versions@1", experiment=EXPERIMENT, tracking_uri=uri) == ("measured", set())
 
 
 def test_newer_feedback_of_another_model_makes_judge_and_run_stale(
