@@ -147,7 +147,7 @@ def test_hostile_texts_of_a_judge_survive_registering_and_loading(
         prompt=f"[system]\n{HOSTILE}\n\n[user]\n{HOSTILE} {{candidates}}",
         tie_criterion=f"Answer tie {HOSTILE}",
     )
-    with pytest.warns(JrhWarning, match="Never measured"):
+    with pytest.warns(JrhWarning, match="Never measured|Stale"):
         made = jrh.to_mlflow(judge, answers=[HOSTILE, "no"], tracking_uri=store_uri)
     monkeypatch.setenv(CUSTOM, "true")
     with active_store(store_uri):
