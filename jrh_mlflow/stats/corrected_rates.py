@@ -106,14 +106,16 @@ def ppi_weight(
         Angelopoulos, Duchi & Zrnic (2023), PPI++, arXiv 2311.01453, example 6.1.
 
     Returns:
-        The weight; 0 where the judge always says the same.
+        The weight; 0 where the judge always says the same, or does not go with people.
     """
     shares = np.full(len(judge), 1 / len(judge)) if weights is None else weights / weights.sum()
     apart = judge - float(shares @ judge)
     covariance, spread = float(shares @ (apart * human)), float(shares @ np.square(apart))
     if spread < 1e-12:
         return 0.0
-    slope = max(0.0, covariance / spread)
+    slope = covariance / spread
+    if slope < 1e-12:  # 0 but for rounding, which must not choose between two intervals
+        return 0.0
     return slope if within else min(1.0, slope / (1 + effective_n(judge, weights) / len(population)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -110,6 +110,7 @@ def test_estimates_lie_in_their_intervals_which_lie_in_0_to_1_and_have_a_width(a
         assert estimate.high - estimate.low > 1e-6
 
 
+@example(a=0, b=5, c=1, d=4, passed=33, failed=1).via("a judge that does not go with people, but for rounding")
 @given(a=counts, b=counts, c=counts, d=counts, passed=st.integers(1, 200), failed=st.integers(1, 200))
 def test_failures_in_place_of_passes_mirror_the_estimate(a, b, c, d, passed, failed) -> None:
     judge, human = table(a + 1, b, c, d + 1)
