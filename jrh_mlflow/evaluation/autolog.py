@@ -9,8 +9,8 @@ from typing import Any
 from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.evaluation.status import Status, status
 from jrh_mlflow.reports.markdown import code, literal
-from jrh_mlflow.tracking.evaluation_hook import is_code, listen, note_judges, run_page, tag_for
-from jrh_mlflow.tracking.exported import specification
+from jrh_mlflow.tracking.evaluation_hook import is_code, listen, note_judges, run_page, stop_listening, tag_for
+from jrh_mlflow.tracking.exported import keep_every_verdict, specification
 from jrh_mlflow.tracking.mlflow_internals import ensemble_members
 from jrh_mlflow.tracking.store import active_uri
 
@@ -22,12 +22,23 @@ def autolog(disable: bool = False) -> None:
 
     For each scorer the run gets a tag `jrh.status.NAME` and a line in its description: measured, stale or never
     measured, with a link to the datasheet or the command that makes one. Scores, results and errors of the evaluation
-    stay as they are; what goes wrong here is a warning. Functions that were imported earlier are included.
+    stay as they are; what goes wrong here is a warning. Functions that were imported earlier are included. Before an
+    evaluation on a database `MLFLOW_GENAI_EVAL_MAX_WORKERS` is set unless you have, so that no feedback is lost.
 
     Args:
         disable: Stop it.
     """
-    listen(None if disable else _noted)
+    if disable:
+        stop_listening()
+    else:
+        listen(_prepared, _noted)
+
+
+def _prepared() -> None:
+    try:
+        keep_every_verdict(None)
+    except Exception as error:
+        _warn(f"{type(error).__name__}: {error}", did="keep MLflow from losing feedback")
 
 
 def _noted(result: Any, arguments: Callable[[], Mapping[str, Any]]) -> None:
@@ -94,8 +105,8 @@ def _told(found: Status | None, uri: str) -> str:
     return f"{simulated}{literal(found.reason)}{datasheet}{measure}"
 
 
-def _warn(problem: str) -> None:
-    text = f"autolog of jrh could not note the datasheets of the judges ({problem}). The evaluation is as it was."
+def _warn(problem: str, *, did: str = "note the datasheets of the judges") -> None:
+    text = f"autolog of jrh could not {did} ({problem}). The evaluation is as it was."
     try:
         warnings.warn(text, stacklevel=2)
     except Warning:  # where warnings are errors

@@ -1,4 +1,4 @@
-"""What happens after `mlflow.genai.evaluate`, by whatever name it was imported, and what its run is told then."""
+"""What happens around `mlflow.genai.evaluate`, by whatever name it was imported, and what its run is told then."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.mlflow_internals import ensemble_members
 from jrh_mlflow.tracking.store import mlflow_errors, reading_client
 
+Before = Callable[[], None]
+"""Is called when an evaluation begins; must not raise."""
 After = Callable[[Any, Callable[[], Mapping[str, Any]]], None]
 """Is given the result of an evaluation and what gives its arguments; must not raise."""
 _HEADING = "## Judges of this evaluation"
@@ -23,12 +25,12 @@ _LINE = re.compile(r"\s*- (`[^`]*`)")
 _LOCK = threading.Lock()
 _PLAIN: list[types.FunctionType] = []
 """MLflow's function as it is when nobody listens; kept for calls that are on their way."""
-_LISTENERS: list[After] = []
+_LISTENERS: list[tuple[Before, After]] = []
 """One or none."""
 
 
-def listen(after: After | None) -> None:
-    """Let a function be told of every evaluation that ends well from now on; None: nobody.
+def listen(before: Before, after: After) -> None:
+    """Let one function be called before every evaluation from now on, and one be told of each that ends well.
 
     MLflow offers no place for this. Its function stays the same object, so that names which were imported earlier
     are heard as well; only its code is another while somebody listens.
@@ -38,13 +40,18 @@ def listen(after: After | None) -> None:
     """
     with _LOCK:
         function = _function()
-        _LISTENERS[:] = [] if after is None else [after]
-        if after is None:
-            function.__code__ = _PLAIN[0].__code__
-            vars(function).pop("__signature__", None)
-        else:
-            vars(function)["__signature__"] = inspect.signature(_PLAIN[0])
-            function.__code__ = _entrance.__code__
+        _LISTENERS[:] = [(before, after)]
+        vars(function)["__signature__"] = inspect.signature(_PLAIN[0])
+        function.__code__ = _entrance.__code__
+
+
+def stop_listening() -> None:
+    """Give MLflow's function back its own code."""
+    with _LOCK:
+        function = _function()
+        _LISTENERS.clear()
+        function.__code__ = _PLAIN[0].__code__
+        vars(function).pop("__signature__", None)
 
 
 @cache
@@ -81,8 +88,10 @@ def _entrance(*args: Any, **options: Any) -> Any:
 def evaluated(*args: Any, **options: Any) -> Any:
     """Evaluate as MLflow does, and tell whoever listens."""
     [plain] = _PLAIN
+    for before, _ in tuple(_LISTENERS):
+        before()
     result = plain(*args, **options)
-    for after in tuple(_LISTENERS):
+    for _, after in tuple(_LISTENERS):
         after(result, lambda: inspect.signature(plain).bind(*args, **options).arguments)
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 import warnings
 from collections.abc import Iterator
@@ -21,10 +22,11 @@ import jrh_mlflow as jrh
 from jrh_mlflow.evaluation import autolog as autolog_module
 from jrh_mlflow.judges.scripted import LongerWins
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION
-from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking import evaluation_hook, exported, keys
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 ROWS = [{"inputs": {"instruction": "Explain tides."}, "outputs": {"A": "The moon, mostly.", "B": "Wind."}}]
+WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
 SIGNATURE, DOCUMENTED = inspect.signature(imported_before), imported_before.__doc__
 
 
@@ -225,6 +227,25 @@ def test_an_error_of_ours_is_one_warning_and_the_result_is_the_same(
     assert tags["jrh.status.polite"] == "code"
 
 
+@pytest.mark.parametrize(
+    ("store", "users", "found"), [(None, None, "7"), (None, "3", "3"), ("http://127.0.0.1:9", None, None)]
+)
+def test_an_evaluation_on_a_database_begins_with_few_workers_also_for_scorers_that_were_loaded(
+    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, store: str | None, users: str | None, found: str | None
+) -> None:
+    def begun(data: Any, scorers: Any) -> None:
+        raise LookupError(os.environ.get(WORKERS))
+
+    monkeypatch.setattr(evaluation_hook, "_PLAIN", [begun])
+    monkeypatch.setenv(WORKERS, users or "")
+    if users is None:
+        monkeypatch.delenv(WORKERS)
+    monkeypatch.setattr(exported, "active_uri", lambda: store or mlflow.get_tracking_uri())
+    with pytest.raises(LookupError) as stopped:
+        imported_before(ROWS, [polite])
+    assert stopped.value.args == (found,)
+
+
 def test_a_warning_that_is_an_error_breaks_no_evaluation(
     here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,12 +253,15 @@ def test_a_warning_that_is_an_error_breaks_no_evaluation(
         raise ValueError("out of order")
 
     monkeypatch.setattr(autolog_module, "note_datasheets", fails)
+    monkeypatch.setattr(autolog_module, "keep_every_verdict", fails)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message="autolog of jrh")
         result = mlflow.genai.evaluate(data=ROWS, scorers=[polite])
     assert "polite/mean" in result.metrics
-    assert "out of order" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "could not keep MLflow from losing feedback (ValueError: out of order)" in told
+    assert "could not note the datasheets of the judges (ValueError: out of order)" in told
 
 
 def test_threads_that_switch_it_on_and_off_leave_it_whole() -> None:

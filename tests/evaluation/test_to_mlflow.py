@@ -51,7 +51,7 @@ def mixed(body: Any) -> str | Reply:
 def server() -> Iterator[LoopbackServer]:
     with LoopbackServer(record=True, reply=mixed) as running, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", KEY)
-        patch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "10")
+        patch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "7")
         yield running
 
 

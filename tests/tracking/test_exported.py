@@ -41,7 +41,7 @@ HOSTILE = "'''\"\"\"\\ {x} {{y}} %s \r\n\t\u2028\u2029\u0085\x00\ud800 </script>
 @pytest.fixture(autouse=True)
 def _workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a judge sets for the process is set already, so that it does not outlive the test."""
-    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "10")
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "7")
 
 
 @pytest.fixture
