@@ -175,7 +175,8 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, mar
 
 def _prompt_name(text: str | None, recipe: Recipe) -> tuple[str, str | None] | None:
     """Read `--register-prompt NAME[@ALIAS]`, and check before anything is asked that it can be done."""
-    from jrh_mlflow.evaluation.register_prompt import prompted_inside
+    from jrh_mlflow.evaluation.register_prompt import prompted_inside, sole_template
+    from jrh_mlflow.resolve import resolve_suite, with_read_prompt
     from jrh_mlflow.tracking.prompts import check_prompt_names
 
     if text is None:
@@ -185,6 +186,10 @@ def _prompt_name(text: str | None, recipe: Recipe) -> tuple[str, str | None] | N
     name, sign, alias = text.partition("@")
     check_prompt_names(name, alias if sign else None)
     prompted_inside(recipe.judge)
+    uri = recipe.options.get("tracking_uri")
+    judge = with_read_prompt(recipe.judge, tracking_uri=uri)
+    judge.begin(resolve_suite(recipe.suite, tracking_uri=uri))
+    sole_template(judge)
     return name, alias if sign else None
 
 

@@ -11,6 +11,7 @@ from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import AUTOMATIC
 from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.measured import measured_judge
 from jrh_mlflow.tracking.prompts import register_template, tell_run
@@ -50,10 +51,9 @@ def register_prompt(
     else:
         run = measured_judge(what, tracking_uri=tracking_uri)
         judge = run.judge()
-        template = _template_of(judge, run.params[keys.PARAM_PROMPT])
-    version = register_template(
-        template, name or _UNFIT.sub("-", judge.name), alias=alias, tracking_uri=tracking_uri
-    ).version
+        template = _template_of(prompted_inside(judge), run.params[keys.PARAM_PROMPT])
+    named = _fit_name(judge.name) if name is None else name
+    version = register_template(template, named, alias=alias, tracking_uri=tracking_uri).version
     if run is not None:
         tell_run(version, run.run_id, tracking_uri=tracking_uri)
     return version
@@ -69,13 +69,20 @@ def sole_template(judge: Judge) -> Template:
     return _template_of(inner, "+".join(one.name for one in inner.used) or inner.template.name)
 
 
-def _template_of(judge: Judge, used: str) -> Template:
+def _template_of(judge: PromptedJudge, used: str) -> Template:
     """Return the template of a judge that sent these, as the param `judge.prompt` names them."""
-    inner = prompted_inside(judge)
     if "+" in used:
         first = used.partition("+")[0]
         raise RecipeError(f"{judge.name!r} used several prompts ({used}): give it one, such as prompt={first!r}.")
-    return inner.texts.templates[used] if inner.template.name == AUTOMATIC else inner.template
+    return judge.texts.templates[used] if judge.template.name == AUTOMATIC else judge.template
+
+
+def _fit_name(name: str) -> str:
+    """Replace the signs in the name of a judge that a prompt's name cannot have."""
+    fit = _UNFIT.sub("-", name).strip("-_.")
+    if not fit:
+        raise RecipeError(f"{brief_name(name)} has no letter or digit that a prompt's name can have: give name=….")
+    return fit
 
 
 def prompted_inside(judge: Judge) -> PromptedJudge:

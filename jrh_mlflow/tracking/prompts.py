@@ -1,14 +1,15 @@
 """Judge prompts in MLflow's prompt registry: read, registered, and linked to the runs of the judges that use them.
 
 Variables are written `{{candidates}}` there and `{candidates}` here; a template with a system section is a chat prompt
-there. MLflow has no way to write `{{name}}` as plain text: a template that sends it is kept beside the text, in a tag.
+there. MLflow has no way to write `{{name}}` or `{% … %}` as plain text: a template that sends it is kept beside the
+text, in a tag.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -57,11 +58,11 @@ def registry_form(template: Template) -> RegistryForm:
         {"user": template.user} if template.system is None else {"system": template.system, "user": template.user}
     )
     written = {role: _written(section) for role, section in sections.items()}
-    is_exact = all(_registry_pieces(written[role]) == template_pieces(sections[role]) for role in sections)
+    is_same = all(_registry_pieces(written[role]) == template_pieces(sections[role]) for role in sections)
     messages = [{"role": role, "content": text} for role, text in written.items()]
     return RegistryForm(
         template=written["user"] if template.system is None else messages,
-        tags={} if is_exact else {keys.TAG_TEMPLATE: template.text},
+        tags={} if is_same and not _is_jinja(written.values()) else {keys.TAG_TEMPLATE: template.text},
     )
 
 
@@ -69,22 +70,38 @@ def template_text(template: str | list[dict[str, Any]], tags: Mapping[str, str],
     """Return what the registry keeps as the text of a template of ours.
 
     Raises:
-        RecipeError: when it has messages of other roles, a value right between braces, or a tag that does not fit it.
+        RecipeError: when it has messages of other roles, a value right between braces, Jinja2, or a tag that does not
+            fit it.
     """
     if (kept := tags.get(keys.TAG_TEMPLATE)) is not None:
         if registry_form(parse_template(kept, name=uri)).template != template:
             raise RecipeError(f"The tag {keys.TAG_TEMPLATE} of {uri} is not of its text. Register the prompt again.")
         return kept
     if isinstance(template, str):
+        _refuse_jinja([template], uri)
         text = _section(template, uri) if _has_contents([template]) else template
         return text if text.endswith("\n") else f"{text}\n"
     roles = [message.get("role") for message in template]
     if roles not in (["user"], ["system", "user"]) or not all(isinstance(one["content"], str) for one in template):
         raise RecipeError(f"The prompt {uri} has the messages {roles}: give a user message, or system and user.")
     contents = [message["content"] for message in template]
+    _refuse_jinja(contents, uri)
     if _has_contents(contents):
         contents = [_section(content, uri) for content in contents]
     return "\n".join(f"[{role}]\n{content}\n" for role, content in zip(roles, contents, strict=True))
+
+
+def _refuse_jinja(texts: Iterable[str], uri: str) -> None:
+    if _is_jinja(texts):
+        raise RecipeError(
+            f"The prompt {uri} is written in Jinja2, whose tags {{% … %}} a judge would be sent as they stand. "
+            "Register a text with variables only, such as {{candidates}}."
+        )
+
+
+def _is_jinja(texts: Iterable[str]) -> bool:
+    """Whether MLflow takes texts for Jinja2, and not for text with variables."""
+    return any("{%" in text and "%}" in text for text in texts)
 
 
 def _has_contents(texts: list[str]) -> bool:

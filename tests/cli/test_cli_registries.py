@@ -11,6 +11,7 @@ from mlflow import MlflowClient
 
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.resolve import load_suite
+from jrh_mlflow.schema.items import Item
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from tests.loopback import LoopbackServer
@@ -77,3 +78,17 @@ def test_what_cannot_be_registered_is_refused_before_anything_is_asked(
     done = run("evaluate", *options, uri=store_uri)
     assert getattr(done.exception, "exit_code", done.exit_code) == 2
     assert text in f"{done.output} {done.exception}"
+
+
+def test_a_suite_that_needs_several_prompts_is_refused_before_anything_is_asked(tmp_path: Path, store_uri: str) -> None:
+    scales = (("no", "yes"), ("1", "2", "3"))
+    items = [
+        Item(id=ans[0], task="t", condition="baseline", kind="response", instruction="?", response="!", answers=ans)
+        for ans in scales
+    ]
+    suite = Suite(name="two scales", items=items).save(tmp_path / "two")
+    with LoopbackServer(record=True) as server:
+        asked = ("evaluate", "--model", "openai/test-model", "--api-base", server.url, "--suite", str(suite))
+        done = run(*asked, "--register-prompt", "several", uri=store_uri)
+        assert server.requests == []
+    assert "several prompts (label+ordinal): give it one" in str(done.exception)

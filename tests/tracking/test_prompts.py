@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import assume, given, settings
@@ -13,6 +14,7 @@ from mlflow.entities.model_registry import PromptVersion
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.evaluation import register_prompt
 from jrh_mlflow.judges.rendering import PLACEHOLDERS, RegisteredPrompt, Template, load_template, template_pieces
 from jrh_mlflow.resolve import load_suite, resolve_judge
 from jrh_mlflow.schema.items import Item
@@ -22,7 +24,8 @@ from jrh_mlflow.tracking.prompts import registered_prompt, registry_form, templa
 from tests.loopback import LoopbackServer
 
 MODEL = "openai/test-model"
-SIGNS = ["{", "}", "{{", "}}", "{{ rubric }}", "{name}", "{{name}}", "{{rubric}}", "{{a.b}}", "{%", '{"verdict": "A"}']
+SIGNS = ["{", "}", "{{", "}}", "{{ rubric }}", "{name}", "{{name}}", "{{rubric}}", "{{a.b}}", "{%", "%}"]
+SIGNS += ['{"verdict": "A"}']
 VARIABLES = [f"{{{name}}}" for name in PLACEHOLDERS if name not in ("candidates", "instruction")]
 TEXT = st.lists(st.sampled_from([*SIGNS, *VARIABLES, "\n", " "]) | st.text(max_size=4), max_size=12).map("".join)
 
@@ -67,12 +70,11 @@ def test_every_template_sends_the_same_bytes_after_the_way_through_mlflows_form(
 @settings(max_examples=200, deadline=None)
 @given(TEXT)
 def test_a_prompt_that_others_registered_is_filled_as_mlflow_fills_it(text: str) -> None:
-    assume("{%" not in text)  # MLflow takes that for the language of another library
     written = f"{text} {{{{instruction}}}}{{{{ candidates }}}} {{{{rubric}}}} {{{{format}}}}"
     try:
         template = load_template(template_text(written, {}, uri="prompts:/x/1"))
     except RecipeError:
-        return  # a variable that judges do not know, or one right between braces
+        return  # a variable that judges do not know, one right between braces, or Jinja2
     values = {name: f"<{name}>" for name in PLACEHOLDERS}
     filled = PromptVersion("x", 1, written).format(allow_partial=True, **values)
     assert isinstance(filled, str)
@@ -85,10 +87,11 @@ def test_a_prompt_that_others_registered_is_filled_as_mlflow_fills_it(text: str)
     [
         'Which? {candidates}\nAnswer like {"verdict": "A"}, never {{candidates}}.',
         "[system]\nYou are fair.\n[user]\n{{ rubric }} is text here.\n{candidates}",
+        "{% if a %} is text here. {candidates}",
         "label",
         "pairwise",
     ],
-    ids=["text", "chat", "built in", "automatic"],
+    ids=["text", "chat", "tags", "built in", "automatic"],
 )
 def test_the_judge_made_from_a_registered_prompt_sends_what_the_registered_one_sent(
     prompt: str, store_uri: str, request: pytest.FixtureRequest
@@ -149,6 +152,20 @@ def test_a_kept_template_that_somebody_changed_is_refused(client: MlflowClient, 
 
 
 @pytest.mark.parametrize(
+    "template",
+    [
+        "{% if rubric %}{{ rubric }}{% endif %} {{ candidates }}",
+        "{%- set x = 1 -%} {candidates}",
+        [{"role": "system", "content": "{% if x %}Hi{% endif %}"}, {"role": "user", "content": "{{ candidates }}"}],
+    ],
+    ids=["text", "our variables", "chat"],
+)
+def test_a_prompt_in_jinja_is_refused_as_its_tags_would_be_sent(template: str | list[dict[str, str]]) -> None:
+    with pytest.raises(RecipeError, match=r"prompts:/x/1 is written in Jinja2"):
+        template_text(template, {}, uri="prompts:/x/1")
+
+
+@pytest.mark.parametrize(
     ("uri", "text"),
     [
         ("prompts:/one-texd@production", "Did you mean 'one-text'"),
@@ -167,7 +184,12 @@ def test_a_prompt_that_is_not_there_is_refused_with_the_nearest_name(
 
 @pytest.mark.parametrize(
     ("name", "alias", "text"),
-    [("a b", None, "letters, digits"), ("x", "latest", "neither latest"), ("x", "v3", "neither latest")],
+    [
+        ("a b", None, "letters, digits"),
+        ("", None, "letters, digits"),
+        ("x", "latest", "neither latest"),
+        ("x", "v3", "neither latest"),
+    ],
 )
 def test_names_that_mlflow_does_not_take_are_refused_before_anything_is_registered(
     name: str, alias: str | None, text: str, store_uri: str, client: MlflowClient
@@ -177,9 +199,22 @@ def test_names_that_mlflow_does_not_take_are_refused_before_anything_is_register
     assert client.get_prompt("x") is None
 
 
-def test_a_judge_without_a_template_has_no_prompt_to_register(store_uri: str) -> None:
-    with pytest.raises(RecipeError, match="is a scripted judge: only a model's prompt"):
-        jrh.register_prompt(jrh.scripted.AlwaysTie(), "none", tracking_uri=store_uri)
+def test_the_name_of_a_judge_is_made_fit_and_one_of_which_nothing_is_left_has_to_be_given(store_uri: str) -> None:
+    judge = jrh.PromptedJudge(MODEL, name="Fair/one (strict)")
+    assert jrh.register_prompt(judge, tracking_uri=store_uri) == "prompts:/Fair-one-strict/1"
+    for name in ("评委", "法官 (…)"):
+        with pytest.raises(RecipeError, match=f"(?s){name[:2]}.* no letter or digit .*: give name="):
+            jrh.register_prompt(jrh.PromptedJudge(MODEL, name=name), tracking_uri=store_uri)
+
+
+def test_a_judge_without_a_template_has_no_prompt_to_register_nor_has_its_run(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = SimpleNamespace(judge=jrh.scripted.AlwaysTie, params={}, run_id="0" * 32)
+    monkeypatch.setattr(register_prompt, "measured_judge", lambda *args, **options: run)
+    for what in (jrh.scripted.AlwaysTie(), run.run_id):
+        with pytest.raises(RecipeError, match="is a scripted judge: only a model's prompt"):
+            jrh.register_prompt(what, "none", tracking_uri=store_uri)
 
 
 def test_an_mlflow_that_is_too_old_is_refused_with_the_version_needed(
