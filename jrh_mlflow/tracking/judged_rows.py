@@ -12,6 +12,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import BASELINE, LEVEL_LADDERS, NATURAL, Call, Item, Order
 from jrh_mlflow.schema.presentation import Message, read_message
+from jrh_mlflow.suites.dataset import is_na
 from jrh_mlflow.suites.transcripts.openai import from_openai
 from jrh_mlflow.text import clean_data
 
@@ -39,7 +40,7 @@ def row_item(
       otherwise the one text value of a mapping, a text, or all of it as JSON.
     - outputs: `{"A": …, "B": …}` is a pair, `{"transcript": […]}` a transcript, everything else a response: a text, or
       JSON of what is none.
-    - What is missing of the two is taken from the root span of the trace.
+    - What is missing of the two (None, or pandas' NaN) is taken from the root span of the trace.
 
     Args:
         inputs: Of the row.
@@ -55,8 +56,8 @@ def row_item(
         RecipeError: when nothing in it can be judged.
     """
     inputs, outputs = clean_data([*_with_trace(inputs, outputs, trace)])[0]
-    if inputs is None or outputs is None:
-        missing = "inputs" if inputs is None else "outputs"
+    if _is_missing(inputs) or _is_missing(outputs):
+        missing = "inputs" if _is_missing(inputs) else "outputs"
         raise RecipeError(f"The row has no {missing}, and no trace that holds them: nothing can be judged.")
     instruction, own, context = _question(inputs)
     kind, contents = _contents(outputs)
@@ -88,12 +89,19 @@ def row_calls(item: Item, criterion: Criterion, *, both: bool) -> list[Call]:
 
 
 def _with_trace(inputs: Any, outputs: Any, trace: Trace | None) -> tuple[Any, Any]:
-    if trace is None or (inputs is not None and outputs is not None):
+    if trace is None or not (_is_missing(inputs) or _is_missing(outputs)):
         return inputs, outputs
     root = next((span for span in trace.data.spans if span.parent_id is None), None)
     if root is None:
         return inputs, outputs
-    return root.inputs if inputs is None else inputs, root.outputs if outputs is None else outputs
+    return root.inputs if _is_missing(inputs) else inputs, root.outputs if _is_missing(outputs) else outputs
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether there is nothing to judge: None, what pandas puts where nothing is, or a mapping of nothing else."""
+    if isinstance(value, Mapping):
+        return bool(value) and all(_is_missing(one) for one in value.values())
+    return is_na(value)
 
 
 def _question(inputs: Any) -> tuple[str, str | None, tuple[str, ...] | None]:
@@ -102,19 +110,27 @@ def _question(inputs: Any) -> tuple[str, str | None, tuple[str, ...] | None]:
         return _text(inputs), None, None
     if isinstance(inputs.get("instruction"), str):
         rubric, context = inputs.get("rubric"), inputs.get("context")
-        texts = context if isinstance(context, list | tuple) else [] if context is None else [context]
-        return inputs["instruction"], None if rubric is None else _text(rubric), tuple(map(_text, texts)) or None
+        texts = context if isinstance(context, list | tuple) else [] if _is_missing(context) else [context]
+        return inputs["instruction"], None if _is_missing(rubric) else _text(rubric), tuple(map(_text, texts)) or None
     values = list(inputs.values())
     return _text(values[0] if len(values) == 1 and isinstance(values[0], str) else inputs), None, None
 
 
 def _contents(outputs: Any) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a row and its contents, as fields of an item."""
+    """Return the kind of a row and its contents, as fields of an item.
+
+    Raises:
+        RecipeError: for half a pair, and for a transcript without messages.
+    """
     if isinstance(outputs, Mapping):
-        if set(outputs) == set(_SLOTS) and None not in outputs.values():
+        if set(outputs) == set(_SLOTS):
+            if lacking := [slot for slot in _SLOTS if _is_missing(outputs[slot])]:
+                raise RecipeError(f"The row is a pair without its {lacking[0]}: nothing can be compared.")
             return "pair", {"u": _text(outputs["A"]), "v": _text(outputs["B"])}
         messages = outputs.get("transcript")
         if len(outputs) == 1 and isinstance(messages, list | tuple):
+            if not messages:
+                raise RecipeError("The transcript of the row has no messages: nothing can be judged.")
             return "transcript", {"transcript": _transcript(messages)}
     return "response", {"response": _text(outputs)}
 

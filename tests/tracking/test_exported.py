@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import linecache
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pandas as pd
 import pytest
 from mlflow.entities import Feedback
 from mlflow.genai.scorers import scorer
@@ -243,14 +245,20 @@ def test_a_kind_of_row_that_was_not_measured_is_judged_and_says_so(server: Loopb
         ({"inputs": "Rate", "outputs": "x"}, "exported for pairs only"),
         ({"inputs": "Rate", "outputs": None}, "no outputs"),
         ({"inputs": None, "outputs": {"A": "x", "B": "y"}}, "no inputs"),
-        ({"inputs": "Rate", "outputs": {"A": "x", "B": None}}, "exported for pairs only"),
+        ({"inputs": "Rate", "outputs": {"A": "x", "B": None}}, "pair without its B"),
+        ({"inputs": "Rate", "outputs": {"B": "x", "A": math.nan}}, "pair without its A"),
+        ({"inputs": "Rate", "outputs": math.nan}, "no outputs"),
+        ({"inputs": "Rate", "outputs": pd.NA}, "no outputs"),
+        ({"inputs": "Rate", "outputs": {"response": math.nan}}, "no outputs"),
+        ({"inputs": {"question": None}, "outputs": {"A": "x", "B": "y"}}, "no inputs"),
+        ({"inputs": "Rate", "outputs": {"transcript": []}}, "no messages"),
         ({"inputs": "Rate", "outputs": {"transcript": [{"content": "no role"}]}}, "role"),
     ],
 )
 def test_a_row_that_cannot_be_judged_is_an_error_and_nothing_is_sent(
     row: dict[str, Any], part: str, server: LoopbackServer
 ) -> None:
-    feedback = export(judging(server)).run(**row)
+    feedback = export(judging(server), answers=None if "pairs only" in part else ["no", "yes"]).run(**row)
     assert (feedback.value, feedback.error.error_code) == (None, "ROW_ERROR")
     assert part in feedback.error.error_message
     assert feedback.metadata[keys.FEEDBACK_RUN] == "run7"
@@ -263,6 +271,18 @@ def test_what_a_row_lacks_is_taken_from_its_trace(server: LoopbackServer) -> Non
     assert made.run(trace=trace).value == "A"
     assert made.run(**PAIR).value == "A"
     assert server.requests[0]["text"] == server.requests[1]["text"]
+    assert made.run(trace=trace, inputs=PAIR["inputs"], outputs=math.nan).value == "A", "pandas' way to have none"
+    stored = in_memory_trace(PAIR["inputs"], math.nan)
+    assert made.run(trace=stored, inputs=PAIR["inputs"], outputs=math.nan).error.error_code == "ROW_ERROR"
+
+
+def test_an_empty_text_is_judged_and_a_missing_rubric_is_that_of_the_suite(server: LoopbackServer) -> None:
+    server.reply = verdict("yes")
+    made = export(judging(server), answers=["no", "yes"], rubric="Be brief.")
+    assert made.run(inputs={"instruction": "Rate", "rubric": math.nan, "context": math.nan}, outputs="").value == "yes"
+    shown = server.requests[0]["body"]["messages"][-1]["content"]
+    assert "Be brief." in shown
+    assert "NaN" not in shown
 
 
 def suite_of(*items: Item) -> Suite:
