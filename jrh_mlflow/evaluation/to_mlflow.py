@@ -17,11 +17,14 @@ from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.definitions import JudgeDifference, judge_from
+from jrh_mlflow.tracking.evaluation_hook import run_page
 from jrh_mlflow.tracking.exported import FORMAT, exported_scorer, keep_every_verdict, note_registering, specification
 from jrh_mlflow.tracking.instructions import instructions_judge, note_made_judge
 from jrh_mlflow.tracking.judge_registry import SCORERS
 from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge
 from jrh_mlflow.tracking.scorers import is_mlflow_judge
+from jrh_mlflow.tracking.store import active_uri
+from jrh_mlflow.tracking.view import server_address
 
 ORDER_MATTERS, NONE_SEEN = 0.2, 0.3
 """Pairs are asked in both orders, which costs twice as much, unless the order decides at most the first share of equal
@@ -80,6 +83,8 @@ def to_mlflow(
         _tell_stale(subject.status, refuse=stale == "refuse")
         spec = judge_specification(subject, stale=stale, orders=orders, answers=answers)
         spec, described = with_policy(spec, subject.measured), _described(subject.measured)
+    if spec["datasheet"] is not None:
+        spec["datasheet"]["link"] = datasheet_link(spec["datasheet"]["run_id"], uri=tracking_uri)
     keep_every_verdict(tracking_uri)
     note_registering(tracking_uri)
     return exported_scorer(spec, name=fit_name(spec["name"] if name is None else name), description=described)
@@ -204,6 +209,15 @@ def datasheet_facts(measured: MeasuredJudge) -> dict[str, Any]:
         "kinds": list(measured.kinds),
         "answered_by": list(measured.answered_by),
     }
+
+
+def datasheet_link(run_id: str | None, *, uri: str | None) -> str | None:
+    """Return where feedback can send its reader; None for a run that neither a server nor the active store shows."""
+    where = uri or active_uri()
+    if run_id is None or not (where.startswith("http") or where == active_uri()):
+        return None
+    page = run_page(run_id, where)
+    return f"{server_address(where)}/{page}" if where.startswith("http") else page
 
 
 def fit_name(name: str) -> str:

@@ -24,8 +24,9 @@ This import and format 1 are a promise: scorers that are registered anywhere go 
     stale         "warn" or "refuse"
     status        "measured", "stale" or "never measured", when the scorer was made
     differs       list of {"what", "measured", "running"}: what made it stale
-    datasheet     null, or {"run_id", "suite_name", "suite_sha256", "profile", "kinds", "answered_by"}:
-                  what was measured, on which kinds of items, and the names under which models answered
+    datasheet     null, or {"run_id", "suite_name", "suite_sha256", "profile", "kinds", "answered_by", "link"}:
+                  what was measured, on which kinds of items, and the names under which models answered; the link may
+                  be missing, or null where no page of MLflow can be told to show the run
 
 Every other field is carried and ignored. What a newer version writes in another format is refused.
 """
@@ -287,7 +288,8 @@ class _Exported:
             return self._failed(code, verdict.problem or verdict.outcome, differs=differs, item=item, records=records)
         metadata = self._metadata(differs, item=item, records=records) | {keys.FEEDBACK_OUTCOME: verdict.outcome}
         source = _source(*self._source())
-        return Feedback(value=verdict.value, rationale=_rationale(records), source=source, metadata=metadata)
+        rationale = "\n\n".join(filter(None, [_rationale(records), self._linked(metadata)])) or None
+        return Feedback(value=verdict.value, rationale=rationale, source=source, metadata=metadata)
 
     def _failed(
         self,
@@ -300,7 +302,15 @@ class _Exported:
     ) -> Feedback:
         outcome = "unparsed" if code == UNPARSED else "error"
         metadata = self._metadata(differs, item=item, records=records) | {keys.FEEDBACK_OUTCOME: outcome}
-        return _error(code, message, source=self._source(), metadata=metadata)
+        return _error(code, message, source=self._source(), metadata=metadata, rationale=self._linked(metadata))
+
+    def _linked(self, metadata: Mapping[str, Any]) -> str | None:
+        """Lead to the datasheet: of feedback the page of a trace shows value and rationale, and no metadata."""
+        if keys.FEEDBACK_LINK not in metadata:
+            return None
+        simulated = "Simulated judge. " if self.spec["simulated"] else ""
+        status = str(metadata[keys.FEEDBACK_STATUS]).capitalize()
+        return f"{simulated}{status}: [datasheet]({metadata[keys.FEEDBACK_LINK]})."
 
     def _source(self) -> tuple[str, str]:
         return "CODE" if self.spec["simulated"] else "LLM_JUDGE", self.asker.model
@@ -327,6 +337,7 @@ class _Exported:
             keys.FEEDBACK_STATUS: "stale" if differs and status == "measured" else status,
             keys.FEEDBACK_DIFFERS: _spelled(differs) or None,
             keys.FEEDBACK_RUN: sheet.get("run_id"),
+            keys.FEEDBACK_LINK: sheet.get("link"),
             keys.FEEDBACK_SUITE: sheet.get("suite_name"),
             keys.FEEDBACK_SUITE_SHA256: sheet.get("suite_sha256"),
             keys.FEEDBACK_PROFILE: sheet.get("profile"),
@@ -410,11 +421,13 @@ def _spelled(differs: Iterable[Mapping[str, str]]) -> str:
     return "; ".join(f"{one['what']} (measured {one['measured']}, running {one['running']})" for one in differs)
 
 
-def _error(code: str, message: str, *, source: tuple[str, str], metadata: Mapping[str, Any]) -> Feedback:
+def _error(
+    code: str, message: str, *, source: tuple[str, str], metadata: Mapping[str, Any], rationale: str | None = None
+) -> Feedback:
     from mlflow.entities import AssessmentError, Feedback
 
     error = AssessmentError(error_code=code, error_message=message)
-    return Feedback(error=error, source=_source(*source), metadata=dict(metadata))
+    return Feedback(error=error, rationale=rationale, source=_source(*source), metadata=dict(metadata))
 
 
 def _source(kind: str, name: str) -> Any:

@@ -113,6 +113,8 @@ TAG_PROMPT_EXPERIMENTS = "_mlflow_experiment_ids"
 
 FEEDBACK_RUN = TAG_DATASHEET_RUN
 """Of feedback that an exported judge gave: the run that measured it. `FEEDBACK_…` are keys of its metadata."""
+FEEDBACK_LINK = "jrh.datasheet_link"
+"""Where MLflow's pages show that run."""
 FEEDBACK_SUITE = "jrh.suite_name"
 FEEDBACK_SUITE_SHA256 = "jrh.suite_sha256"
 FEEDBACK_PROFILE = "jrh.profile"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +20,7 @@ import jrh_mlflow as jrh
 from jrh_mlflow.engine.calls import plan_calls
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.evaluation.evaluate import Evaluation
-from jrh_mlflow.evaluation.to_mlflow import fit_name, order_matters
+from jrh_mlflow.evaluation.to_mlflow import datasheet_link, fit_name, order_matters
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
@@ -32,6 +34,7 @@ from tests.loopback import LoopbackServer, Reply, error_reply, verdict
 
 KEY = "sk-planted-0123456789"
 CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
+to_mlflow_module = sys.modules["jrh_mlflow.evaluation.to_mlflow"]
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 
@@ -267,6 +270,25 @@ def test_feedback_names_run_suite_and_profile_of_the_datasheet(
         assert feedback.metadata[keys.FEEDBACK_SUITE_SHA256] == pairs.sha256
         assert feedback.metadata[keys.FEEDBACK_PROFILE] == measured.datasheet.profile
         assert feedback.metadata[keys.FEEDBACK_STATUS] == "measured"
+
+
+def test_feedback_links_the_datasheet_where_a_page_of_mlflow_can_show_it(
+    measured: Evaluation, store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link() -> str | None:
+        spec = specification(jrh.to_mlflow(measured, tracking_uri=store_uri)) or {}
+        given: str | None = spec["datasheet"]["link"]
+        return given
+
+    monkeypatch.setattr(to_mlflow_module, "active_uri", lambda: store_uri)
+    page = link()
+    assert page is not None
+    assert re.fullmatch(rf"#/experiments/\d+/runs/{measured.run_id}", page)
+    monkeypatch.setattr(to_mlflow_module, "active_uri", lambda: "sqlite:///elsewhere.db")
+    assert link() is None, "the pages of another store have no such run"
+    monkeypatch.setattr(to_mlflow_module, "run_page", lambda run_id, uri: "#/p")
+    assert datasheet_link("run7", uri="http://user:secret@mlflow:5000/") == "http://mlflow:5000/#/p"
+    assert datasheet_link(None, uri=store_uri) is None, "a jury that was not logged"
 
 
 def test_a_judge_that_goes_by_the_slot_is_asked_in_both_orders_and_its_verdicts_are_ties(

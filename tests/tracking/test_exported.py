@@ -184,6 +184,26 @@ def test_every_row_is_asked_anew_and_carries_datasheet_tokens_and_who_answered(s
     assert one.metadata[keys.JUDGE_OUTPUT_TOKENS] == server.counts["output_tokens"] / 2
 
 
+@pytest.mark.parametrize("status", ["measured", "stale"])
+def test_the_text_that_a_trace_shows_of_feedback_ends_with_the_link_to_the_datasheet(
+    status: str, server: LoopbackServer
+) -> None:
+    link, judge = "#/experiments/1/runs/run7", judging(server)
+    made = export(judge, datasheet={**spec_of(judge)["datasheet"], "link": link}, status=status)
+    feedback = made.run(**PAIR)
+    assert feedback.rationale == f"loopback\n\n{status.capitalize()}: [datasheet]({link})."
+    server.reply = "prose"
+    failed = made.run(**PAIR)
+    assert failed.rationale == f"{status.capitalize()}: [datasheet]({link})."
+    assert feedback.metadata[keys.FEEDBACK_LINK] == failed.metadata[keys.FEEDBACK_LINK] == link
+
+
+def test_a_trace_says_of_a_simulated_judge_that_it_is_one() -> None:
+    judge = jrh.scripted.AlwaysFirst()
+    made = export(judge, datasheet={**spec_of(judge)["datasheet"], "link": "#/x"})
+    assert made.run(**PAIR).rationale.endswith("Simulated judge. Measured: [datasheet](#/x).")
+
+
 def test_a_price_that_is_known_is_told_under_mlflows_own_key(server: LoopbackServer) -> None:
     feedback = export(jrh.PromptedJudge("openai/gpt-4o-mini", api_base=server.url)).run(**PAIR)
     tokens_in, tokens_out = (feedback.metadata[key] for key in (keys.JUDGE_INPUT_TOKENS, keys.JUDGE_OUTPUT_TOKENS))
