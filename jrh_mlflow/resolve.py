@@ -256,7 +256,12 @@ def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri:
         return _exported_judge(judge) or from_mlflow(judge)
     if isinstance(judge, str) and judge.startswith(SCORERS):
         where = {"experiment": experiment, "tracking_uri": tracking_uri}
-        return _exported_judge(scorer_at(judge, **where)) or from_mlflow(judge_at(judge, **where))
+        found = scorer_at(judge, **where)
+        exported = _exported_judge(found)
+        if exported is None:
+            return from_mlflow(judge_at(judge, **where))
+        exported.registered = [found.registration]
+        return exported
     if isinstance(judge, str):
         return PromptedJudge(judge)
     if isinstance(judge, type):

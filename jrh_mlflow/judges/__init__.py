@@ -1,5 +1,13 @@
 """Judges: anything that answers a presentation."""
 
-from jrh_mlflow.judges._base import APART, DEFINITION_FORMAT, PAIRED, AnsweringJudge, Judge, ModelJudge
+from jrh_mlflow.judges._base import (
+    APART,
+    DEFINITION_FORMAT,
+    PAIRED,
+    AnsweringJudge,
+    Judge,
+    ModelJudge,
+    registration_facts,
+)
 
-__all__ = ["APART", "DEFINITION_FORMAT", "PAIRED", "AnsweringJudge", "Judge", "ModelJudge"]
+__all__ = ["APART", "DEFINITION_FORMAT", "PAIRED", "AnsweringJudge", "Judge", "ModelJudge", "registration_facts"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,12 @@ DEFINITION_FORMAT = 1
 """Of `Judge.definition`: raised when an older version could not make the judge again."""
 
 
+def registration_facts(registered: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+    """Spell names and versions, as in `Judge.registered`, for the params of a run; None where there are none."""
+    names, versions = ([str(one[fact]) for one in registered] for fact in ("name", "version"))
+    return {"registered_name": ", ".join(names) or None, "scorer_version": ", ".join(versions) or None}
+
+
 class Judge(ABC):
     """One judge configuration: what it is and what it costs. How it is asked is one of the two contracts below.
 
@@ -49,6 +56,8 @@ class Judge(ABC):
     """True when it never waits, so that the engine need not schedule it."""
     journalled = False
     """True when its answers are paid by the token and kept in the journal."""
+    registered: Sequence[Mapping[str, Any]] = ()
+    """Name, version and experiment of what it was made of, where that came from MLflow's registry of scorers."""
     tie_criterion: Criterion = BUILT_IN["allowed"]
 
     def settings(self) -> dict[str, object]:
@@ -58,6 +67,10 @@ class Judge(ABC):
             "kind": self.kind,
             "tie_criterion": self.tie_criterion.name,
         }
+
+    def registration(self) -> dict[str, object]:
+        """Under which name and version it is registered at MLflow; logged as params `judge.*`, and no part of it."""
+        return registration_facts(self.registered)
 
     def prompt(self) -> str:
         """The text behind the verdicts, for `judge/prompt.txt`."""

@@ -123,6 +123,11 @@ class RegisteredScorer:
         return self.kept
 
     @property
+    def registration(self) -> dict[str, Any]:
+        """Name, version and experiment, as `Judge.registered` has them."""
+        return {"name": self.name, "version": self.version, "experiment_id": self.experiment_id}
+
+    @property
     def is_code(self) -> bool:
         """Whether making the scorer would run code: an exported judge, or a function of somebody's."""
         return self.kept.get("call_source") is not None

@@ -80,7 +80,8 @@ class JudgeFacts:
     def of(cls, judge: Judge) -> JudgeFacts:
         """Read the facts off a judge."""
         prompt = judge.prompt()
-        settings = {**judge.settings(), "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest()}
+        known = judge.settings() | (judge.registration() if judge.registered else {})
+        settings = {**known, "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest()}
         return cls(
             name=judge.name,
             simulated=judge.simulated,

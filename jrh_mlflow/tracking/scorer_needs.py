@@ -78,6 +78,11 @@ def check_scorer(scorer: Any, parts: Collection[str]) -> None:
             f"{scorer.name!r} needs expectations{told}, but a judge is shown no expected answer. "
             f"{_WAY_OUT.format(field='expectations')}"
         )
+    if judges_sessions(scorer) and mlflow_internals.includes_timing(scorer):
+        raise RecipeError(
+            f"{scorer.name!r} is shown how long each turn took (include_timing_in_conversation=True), and no suite "
+            "knows that: it would judge invented times. Measure it without."
+        )
 
 
 def check_suite_has(scorer: Any, suite: Suite, parts: Collection[str]) -> None:

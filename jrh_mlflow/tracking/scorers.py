@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from jrh_mlflow.errors import JudgeError, RecipeError
-from jrh_mlflow.judges import Judge
+from jrh_mlflow.judges import Judge, registration_facts
 from jrh_mlflow.judges.callables import CallableJudge
 from jrh_mlflow.judges.parsing import ABSTAIN, TIE, Unread, read_answer
 from jrh_mlflow.judges.prompted import address_of, holds_secret
@@ -265,7 +265,6 @@ class MlflowJudge(CallableJudge):
         self.panel = panel
         self.name = name
         self.registered = _registration(panel.scorers)
-        """Name, version and experiment of those scorers that came from MLflow's registry."""
 
     def begin(self, suite: Suite) -> None:
         """Refuse a suite on which none of its answers could be read, or that lacks what it goes by."""
@@ -285,19 +284,20 @@ class MlflowJudge(CallableJudge):
         scorers = self.panel.scorers
         members = list(_members(scorers))
         sampling = [getattr(one, "inference_params", None) or {} for one in members]
-        # An ensemble that is not registered itself may be made of scorers that are.
-        registered = self.registered or _registration(members)
         return {
             **super().settings(),
             "name": self.name,
             "model": _joined(_model(one) for one in members) or self.name,
             "scorer": _joined(one.kind.value for one in scorers),
-            "registered_name": ", ".join(one["name"] for one in registered) or None,
-            "scorer_version": ", ".join(str(one["version"]) for one in registered) or None,
+            **self.registration(),
             "feedback_type": _joined(_type_name(getattr(one, "feedback_value_type", None)) for one in members) or None,
             "instructions_sha256": hashlib.sha256(_instructions(scorers).encode()).hexdigest(),
             **{key: _joined(params.get(key) for params in sampling) or None for key in _SAMPLING},
         }
+
+    def registration(self) -> dict[str, object]:
+        """Names and versions; an ensemble that is not registered itself may be made of scorers that are."""
+        return registration_facts(self.registered or _registration(_members(self.panel.scorers)))
 
     def prompt(self) -> str:
         """The instructions as MLflow was given them; it adds words of its own around them."""
@@ -313,7 +313,9 @@ class MlflowJudge(CallableJudge):
         known = _kept(scorers)
         if known is None:
             return None
-        whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion)
+        # What MLflow does not keep, and only where it is so: the others are known by the hashes they always had.
+        timed = tuple(place for place, one in enumerate(scorers) if mlflow_internals.includes_timing(one))
+        whole = (self.name, known, routes, sorted(self.panel.words.items()), self.tie_criterion, *timed)
         return hashlib.sha256(repr(whole).encode()).hexdigest()
 
     def definition(self) -> dict[str, Any] | None:
@@ -355,7 +357,7 @@ class MlflowJudge(CallableJudge):
         from mlflow.genai.scorers import Scorer
 
         judge = cls.unchecked(Scorer.model_validate(found.kept))
-        judge.registered = [{"name": found.name, "version": found.version, "experiment_id": found.experiment_id}]
+        judge.registered = [found.registration]
         return judge
 
     def with_versions(self, newest: Mapping[str, RegisteredScorer]) -> MlflowJudge:

@@ -14,7 +14,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Call
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.tracking.in_memory_traces import in_memory_session
-from jrh_mlflow.tracking.scorers import from_mlflow
+from jrh_mlflow.tracking.scorers import MlflowJudge, from_mlflow
 from tests.tracking.mlflow_chat import MODEL, ChatServer, ask, chatting, compare, graded_call, transcript_call, verdict
 
 WHOLE = "Is this {{ conversation }} kind?"
@@ -159,3 +159,13 @@ def test_a_conversation_beside_expectations_needs_somebody_to_make_them(chat: Ch
     record = ask(from_mlflow(judge, expectations=lambda shown: {"mood": "calm and clear"}), transcript_call())
     assert record.outcome == "verdict"
     assert "calm and clear" in str(chat.bodies[0]["messages"])
+
+
+def test_a_judge_that_is_shown_times_is_another_judge_and_no_suite_has_times() -> None:
+    timed, plain = (
+        MlflowJudge.unchecked(compare(instructions=WHOLE, **more))
+        for more in ({"include_timing_in_conversation": True}, {})
+    )
+    assert timed.fingerprint() not in (None, plain.fingerprint())
+    with pytest.raises(RecipeError, match=r"how long each turn took .* Measure it without"):
+        from_mlflow(timed.panel.scorers[0])

@@ -18,6 +18,7 @@ from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.judge_registry import ScorerAddress, active_store, judge_at
+from jrh_mlflow.tracking.outbox import JudgeFacts
 from jrh_mlflow.tracking.scorers import from_mlflow
 from jrh_mlflow.workflow import load_workflow
 from tests.tracking.mlflow_chat import ChatServer, chatting, compare
@@ -234,4 +235,7 @@ def test_an_exported_judge_is_measured_as_the_judge_it_is_registered_or_not(
     monkeypatch.setenv("MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS", "true")
     scorer.register(experiment_id=registry[EXPERIMENT])
     again = resolve_judge("scorers:/exported", experiment=EXPERIMENT)
-    assert again.definition() == judge.definition()
+    assert (again.definition(), again.fingerprint()) == (judge.definition(), judge.fingerprint())
+    logged = JudgeFacts.of(again).settings
+    assert (logged["registered_name"], logged["scorer_version"]) == ("exported", "1")
+    assert "registered_name" not in JudgeFacts.of(found).settings
