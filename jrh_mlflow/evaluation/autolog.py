@@ -9,6 +9,7 @@ from typing import Any
 from jrh_mlflow.engine.interrupts import say
 from jrh_mlflow.evaluation.status import Status, status
 from jrh_mlflow.reports.markdown import code, literal
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.evaluation_hook import is_code, listen, note_judges, run_page, stop_listening, tag_for
 from jrh_mlflow.tracking.exported import keep_every_verdict, specification
 from jrh_mlflow.tracking.mlflow_internals import ensemble_members
@@ -55,19 +56,25 @@ def note_datasheets(run_id: str, scorers: Sequence[Any]) -> None:
         TrackingError: when MLflow does not take it.
     """
     uri = active_uri()
-    lines: dict[str, str] = {}
-    tags: dict[str, str] = {}
+    lines: dict[str, list[str]] = {}
+    states: dict[str, list[str]] = {}
+    seen: list[Any] = []
     problems: list[str] = []
     for scorer, depth in _all_of(scorers):
         name = str(scorer.name)
         shown = code(name)
         try:
+            if scorer in seen:
+                continue
             found = _known(scorer, uri)
+            line = f"{'  ' * depth}- {shown}: {_told(found, uri)}"
         except Exception as error:  # of one judge: the others are told all the same
             problems.append(f"{name}: {type(error).__name__}: {error}")
             continue
-        tags[tag_for(name)] = _state(found)
-        lines.setdefault(shown, f"{'  ' * depth}- {shown}: {_told(found, uri)}")
+        seen.append(scorer)
+        states.setdefault(tag_for(name), []).append(_state(found))
+        lines[shown] = list(dict.fromkeys([*lines.get(shown, ()), line]))
+    tags = {tag: keys.STATES_APART.join(told) for tag, told in states.items()}
     note_judges(run_id, lines=lines, tags=tags, uri=uri)
     if problems:
         _warn("; ".join(problems))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import re
 import threading
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,12 @@ Before = Callable[[], None]
 After = Callable[[Any, Callable[[], Mapping[str, Any]]], None]
 """Is given the result of an evaluation and what gives its arguments; must not raise."""
 _HEADING = "## Judges of this evaluation"
-_LINE = re.compile(r"\s*- (`[^`]*`)")
+_LINE = re.compile(
+    r"\s*- (`[^`]*`|\(empty\)): (?:Simulated judge\. )?(?:Measured|Stale|Never measured|code, not a judge)\b"
+)
+"""What is said of a judge, as `jrh.autolog` writes it: other lines of the section are the user's."""
+_LONGEST_NAME = 230
+"""Of a name in a tag, whose key MLflow takes up to 250 characters of."""
 _LOCK = threading.Lock()
 _PLAIN: list[types.FunctionType] = []
 """MLflow's function as it is when nobody listens; kept for calls that are on their way."""
@@ -110,7 +116,7 @@ def run_page(run_id: str, uri: str) -> str:
         return f"#/experiments/{client.get_run(run_id).info.experiment_id}/runs/{run_id}"
 
 
-def note_judges(run_id: str, *, lines: Mapping[str, str], tags: Mapping[str, str], uri: str) -> None:
+def note_judges(run_id: str, *, lines: Mapping[str, Sequence[str]], tags: Mapping[str, str], uri: str) -> None:
     """Add tags and a section of lines to a run; lines and tags of an earlier evaluation in the same run stay.
 
     Args:
@@ -127,20 +133,33 @@ def note_judges(run_id: str, *, lines: Mapping[str, str], tags: Mapping[str, str
         there: Mapping[str, str] = client.get_run(run_id).data.tags
         states = {key: text for key, text in {**there, **tags}.items() if key.startswith(keys.STATUS_OF)}
         all_tags = {**tags, keys.TAG_DATASHEETS: keys.datasheet_counts(states.values())}
-        text = _described(there.get(keys.TAG_NOTE, ""), lines)
+        text = described(there.get(keys.TAG_NOTE, ""), lines)
         if len(text) <= MAX_DESCRIPTION:
             all_tags[keys.TAG_NOTE] = text
         client.log_batch(run_id, tags=[RunTag(key, value) for key, value in all_tags.items()])
 
 
-def _described(description: str, lines: Mapping[str, str]) -> str:
-    """Return a description with its section, which is the last one."""
-    own, _, section = description.partition(f"{_HEADING}\n")
-    before = {found[1]: line for line in section.splitlines() if (found := _LINE.match(line))}
-    listed = [*{**before, **lines}.values()]
-    return "\n".join([*([own.rstrip(), ""] if own.strip() else []), _HEADING, "", *listed])
+def described(description: str, lines: Mapping[str, Sequence[str]]) -> str:
+    """Return a description with these lines in its section; all that is not a line of ours stays where it is."""
+    new = [line for some in lines.values() for line in some]
+    there = description.split("\n")
+    start = next((number for number, line in enumerate(there, 1) if line.rstrip() == _HEADING), None)
+    if start is None:
+        return "\n".join([*([description.rstrip(), ""] if description.strip() else []), _HEADING, "", *new])
+    end = next((number for number in range(start, len(there)) if there[number].startswith("#")), len(there))
+    ours = {number: found[1] for number in range(start, end) if (found := _LINE.match(there[number]))}
+    place = max(ours, default=start - 1) + 1
+    before = [line for number, line in enumerate(there[:place]) if ours.get(number) not in lines]
+    return "\n".join([*before, *new, *there[place:]])
 
 
 def tag_for(name: str) -> str:
-    """Return the tag that says what is known of a judge."""
-    return f"{keys.STATUS_OF}{re.sub(r'[^A-Za-z0-9_. :/-]', '_', name)}"[:250]
+    """Return the tag that says what is known of a judge: one of its own for every name.
+
+    Example:
+        >>> tag_for("polite"), tag_for("a=b")
+        ('jrh.status.polite', 'jrh.status.a_b-42144f39')
+    """
+    fit = re.sub(r"[^\w. :-]", "_", name)[:_LONGEST_NAME]
+    digest = "" if fit == name else f"-{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:8]}"
+    return f"{keys.STATUS_OF}{fit}{digest}"

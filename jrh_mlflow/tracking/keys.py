@@ -76,6 +76,8 @@ TAG_DATASHEETS = "jrh.datasheets"
 """Of the run of an evaluation by judges: how many of these were measured."""
 STATUS_OF = "jrh.status."
 """Of the run of an evaluation by judges: beginning of the tags that say of each by which run it was measured."""
+STATES_APART = "; "
+"""Between what is said of several judges of one name."""
 TAG_NOTE = "mlflow.note.content"
 TAG_RUN_NAME = "mlflow.runName"
 TAG_PARENT = "mlflow.parentRunId"
@@ -687,10 +689,10 @@ def datasheet_counts(states: Iterable[str]) -> str:
     """Count judges by what is known of them: `2 measured, 1 code`, from tags such as `measured: run 0a1b…`.
 
     Example:
-        >>> datasheet_counts(["code", "measured: run 1", "measured: run 2"])
+        >>> datasheet_counts(["code", "measured: run 1; measured: run 2"])
         '2 measured, 1 code'
     """
-    counts = Counter(state.partition(":")[0] for state in states)
+    counts = Counter(one.partition(":")[0] for state in states for one in state.split(STATES_APART))
     order = ("measured", "stale", "never measured", "code")
     return ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
 

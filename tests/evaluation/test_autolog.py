@@ -35,6 +35,10 @@ def polite(outputs: Any) -> bool:
     return "please" in str(outputs)
 
 
+def code_named(name: str) -> Any:
+    return scorer(lambda outputs: True, name=name)
+
+
 def clear_judge(name: str = "clear") -> Any:
     return make_judge(
         name=name,
@@ -162,6 +166,21 @@ def test_the_description_of_an_open_run_keeps_its_text_and_gets_one_section(here
     assert tags_of(here, outer.info.run_id)[keys.TAG_NOTE] == "# Mine\n\nas it was"
 
 
+def test_all_that_a_user_writes_around_the_list_of_judges_stays() -> None:
+    def described(text: str, **told: str) -> str:
+        return evaluation_hook.described(text, {f"`{name}`": [f"- `{name}`: {what}"] for name, what in told.items()})
+
+    once = described("Mine.", old="Never measured.", kept="code, not a judge.")
+    mine = "\n\n- `old`: I like it.\n\n## My conclusions\nImportant text.\u2028More.\n- `old`: Stale, I think.\r\n"
+    again = described(
+        once.replace("Judges of this evaluation\n", "Judges of this evaluation\nBy me.\n") + mine, old="Stale."
+    )
+    assert again == (
+        "Mine.\n\n## Judges of this evaluation\nBy me.\n\n- `kept`: code, not a judge.\n- `old`: Stale." + mine
+    )
+    assert described(again, old="Stale.") == again
+
+
 def test_a_description_that_is_full_is_not_cut(here: SimpleNamespace) -> None:
     run = here.client.create_run("0", tags={keys.TAG_NOTE: "x" * (MAX_DESCRIPTION - 10)}).info.run_id
     tags = noted(here, [polite], run_id=run)
@@ -169,9 +188,28 @@ def test_a_description_that_is_full_is_not_cut(here: SimpleNamespace) -> None:
     assert tags["jrh.status.polite"] == "code"
 
 
+def test_scorers_with_names_of_any_script_are_counted_and_told_one_by_one(here: SimpleNamespace) -> None:
+    names = ["礼貌", "安全", "x`y", "x_y", "x=y", "y" * 300, "y" * 301, "a//b", "../a"]
+    tags = noted(here, [*(clear_judge(name) for name in names[:2]), *(code_named(name) for name in names[2:])])
+    assert [tags[f"jrh.status.{name}"] for name in ("礼貌", "安全", "x_y")] == ["never measured"] * 2 + ["code"]
+    assert sum(key.startswith(keys.STATUS_OF) for key in tags) == len(names)
+    assert tags[keys.TAG_DATASHEETS] == "2 never measured, 7 code"
+
+
+def test_scorers_of_one_name_are_each_counted_and_told(here: SimpleNamespace) -> None:
+    other = here.scorer.model_copy()
+    two = [here.scorer, other, code_named("longer"), code_named("longer")]
+    tags = noted(here, two)
+    measured = f"measured: run {here.measured.run_id}"
+    assert tags["jrh.status.longer"] == f"{measured}; code; code"
+    assert tags[keys.TAG_DATASHEETS] == "1 measured, 2 code"
+    told = [text for text in tags[keys.TAG_NOTE].splitlines() if "`longer`" in text]
+    assert ["Measured" in text for text in told] == [True, False]
+
+
 @pytest.mark.parametrize("name", ["<b>bold</b>", "a`b", "größe", "x" * 300, "a=b|c"])
 def test_any_name_of_a_scorer_is_told_and_none_comes_to_life(here: SimpleNamespace, name: str) -> None:
-    tags = noted(here, [scorer(lambda outputs: True, name=name)])
+    tags = noted(here, [code_named(name)])
     [status] = [value for key, value in tags.items() if key.startswith("jrh.status.")]
     assert status == "code"
     assert name[:20].replace("`", "ˋ") in tags[keys.TAG_NOTE]
