@@ -53,7 +53,7 @@ def exported_source(what: object, *, part: str, tracking_uri: str | None) -> obj
             run = find_run(client, text, uri)
         run_id, kind = str(run.info.run_id), run.data.tags.get(keys.TAG_KIND)
         if kind == "sweep":
-            what = _best_run(run_id, uri)
+            what = best_run(run_id, uri)
         elif kind == "jury":
             link = run_link(uri, run.info.experiment_id, run_id)
             what = replace(_jury_again(run_id, run.data.params, uri), run_id=run_id, link=link)
@@ -62,14 +62,18 @@ def exported_source(what: object, *, part: str, tracking_uri: str | None) -> obj
     return what
 
 
-def _best_run(run_id: str, uri: str) -> str:
-    """Return the run that measured a sweep's best configuration, on the held-out half where there is one."""
+def best_run(run_id: str, uri: str) -> str:
+    """Return the run that measured a sweep's best configuration, on the held-out half where there is one.
+
+    Raises:
+        RecipeError: when it has none.
+    """
     found = json.loads(run_file(uri, run_id, keys.SWEEP_JSON) or b"{}")
     best = next((one for one in found.get("measured", ()) if one["configuration"] == found.get("best")), None)
     if best is None:
         raise RecipeError(
-            f"Sweep {run_id} has no best configuration, for none was held out. Export one of its members, or a run of "
-            "one: jrh.to_mlflow(sweep.members[0])."
+            f"Sweep {run_id} has no best configuration, for none was held out. Take one of its members, or a run of "
+            "one: sweep.members[0]."
         )
     return str(best["runs"]["holdout"] or best["runs"]["search"])
 

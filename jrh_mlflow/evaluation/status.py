@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal
 
 from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.evaluation.joint_exports import best_run
+from jrh_mlflow.evaluation.jury import Jury
 from jrh_mlflow.judges import Judge, rendering
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
@@ -24,10 +26,10 @@ from jrh_mlflow.tracking.exported import specification
 from jrh_mlflow.tracking.feedback_in_use import answered_since
 from jrh_mlflow.tracking.joint_judges import JOINT_KINDS
 from jrh_mlflow.tracking.judge_registry import SCORERS, RegisteredScorer, newest_version, scorer_at
-from jrh_mlflow.tracking.measured import JudgeRecord, judge_record, judge_records, link_of
+from jrh_mlflow.tracking.measured import JudgeRecord, judge_record, judge_records, kept_run, link_of
 from jrh_mlflow.tracking.outbox import shown_name
 from jrh_mlflow.tracking.scorers import MlflowJudge, is_mlflow_judge
-from jrh_mlflow.tracking.store import active_uri
+from jrh_mlflow.tracking.store import active_uri, reading_client
 from jrh_mlflow.tracking.today import changes_since
 
 State = Literal["measured", "stale", "never measured"]
@@ -100,11 +102,12 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
     A scorer is held against the datasheet it carries, or else against the newest run of its name; whatever was measured
     anywhere in the store is measured. A run is held against what its sources give today: the newest version of a
     registered judge, the prompt behind an alias, the endpoint that the environment names, the prompts of this version.
-    Both are stale, too, where newer feedback came from another model than the one that answered the datasheet.
+    Both are stale, too, where newer feedback came from another model than the one that answered the datasheet. A jury
+    or a cascade is what its judges are, and a sweep what its best configuration is.
 
     Args:
         what: `scorers:/NAME[@VERSION]` or the bare name of a registered scorer; a run id, `runs:/<id>`, the first eight
-            or more digits of an id, or what `evaluate` returned; a judge; or a scorer or judge of MLflow's.
+            or more digits of an id, or what `evaluate`, `jury` or `sweep` returned; a judge; or a scorer or judge of MLflow's.
         experiment: Where a registered scorer is looked for first.
         tracking_uri: MLflow store; the active one when None.
 
@@ -113,8 +116,10 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
         TrackingError: when MLflow cannot be reached.
     """
     uri, run = tracking_uri or active_uri(), getattr(what, "run_id", what)
+    if isinstance(what, Jury):
+        return _of_jury([one.run_id for one in what.runs], name=what.title, run_id=what.run_id, uri=uri)
     if isinstance(run, str) and (what is not run or _RUN.fullmatch(run)):
-        return _of_run(judge_record(run, tracking_uri=uri), uri)
+        return _of_any_run(run, uri)
     running = _running(what, experiment, uri)
     return _of_several(running, uri) if running.members else _of_one(running, uri)
 
@@ -122,7 +127,7 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
 def _of_one(running: _Running, uri: str) -> Status:
     """Hold a judge against the run that measured it, or against the newest one of its name."""
     if (measured := next(_measured(running, uri), None)) is not None:
-        return _compared(running, measured, _answering(measured, running.feedback, uri))
+        return _compared(running, measured, _answering(measured, uri, running))
     if (before := next(_earlier(running, uri), None)) is not None:
         return _compared(running, before, _since(running, before))
     return Status(
@@ -135,29 +140,37 @@ def _of_one(running: _Running, uri: str) -> Status:
 
 
 def _of_several(running: _Running, uri: str) -> Status:
+    found = [(one.name, _of_one(one, uri)) for one in running.members]
+    return _together(found, name=running.label, run_id=running.datasheet, uri=uri)
+
+
+def _of_jury(runs: Iterable[str], *, name: str, run_id: str | None, uri: str) -> Status:
+    records = [judge_record(one, tracking_uri=uri) for one in runs]
+    return _together([(one.name, _of_run(one, uri)) for one in records], name=name, run_id=run_id, uri=uri)
+
+
+def _together(found: Sequence[tuple[str, Status]], *, name: str, run_id: str | None, uri: str) -> Status:
     """Say of a jury or a cascade what its judges are: never measured where one is not, stale where one is."""
-    found = {one.name: _of_one(one, uri) for one in running.members}
-    states = {one.state for one in found.values()}
+    states = {one.state for _, one in found}
     state: State = "never measured" if "never measured" in states else "stale" if "stale" in states else "measured"
     differs = tuple(
-        replace(each, measured=f"{name}: {each.measured}", running=f"{name}: {each.running}")
-        for name, one in found.items()
+        replace(each, measured=f"{judge}: {each.measured}", running=f"{judge}: {each.running}")
+        for judge, one in found
         for each in one.differs
     )
-    changed = [name for name, one in found.items() if not one]
-    first = next(iter(found.values()))
-    link = None if running.datasheet is None else link_of(running.datasheet, tracking_uri=uri)
+    changed, first = [judge for judge, one in found if not one], found[0][1]
+    link = None if run_id is None else link_of(run_id, tracking_uri=uri)
     return Status(
         state=state,
-        name=running.label,
+        name=name,
         differs=differs,
-        run_id=running.datasheet if link else first.run_id,
+        run_id=run_id if link else first.run_id,
         link=link or first.link,
         reason=f"{state.capitalize()}: {', '.join(changed)} of its {len(found)} judges."
         if changed
         else f"Measured, all {len(found)} of its judges.",
-        measure="; ".join(dict.fromkeys(one.measure for one in found.values() if not one)) or first.measure,
-        simulated=running.simulated,
+        measure="; ".join(dict.fromkeys(one.measure for _, one in found if not one)) or first.measure,
+        simulated=any(one.simulated for _, one in found),
     )
 
 
@@ -251,7 +264,9 @@ def _earlier(running: _Running, uri: str) -> Iterator[JudgeRecord]:
         yield carried
     if running.registered_name is not None:
         yield from judge_records(params={keys.PARAM_REGISTERED_NAME: running.registered_name}, tracking_uri=uri)
-    yield from judge_records(tags={keys.TAG_JUDGE: running.name}, tracking_uri=uri)
+    # MLflow's judges take the names of others when these are exported; code that was not made is a scorer of MLflow's.
+    kind = keys.grouped_params({"judge": {"kind": (running.judge or MlflowJudge).kind}})
+    yield from judge_records(tags={keys.TAG_JUDGE: running.name}, params=kind, tracking_uri=uri)
     # A judge that nobody named is called after its settings: changed, it has another name.
     found = islice(_of_same_model(running, uri), _MOST_COMPARED)
     yield from sorted(found, key=lambda record: len(_since(running, record)))
@@ -299,11 +314,17 @@ def _since(running: _Running, before: JudgeRecord) -> tuple[JudgeDifference, ...
     return (JudgeDifference(what="version", measured=f"code {was}", running=f"code {now}"),)
 
 
-def _answering(record: JudgeRecord, scorer: str | None, uri: str) -> tuple[JudgeDifference, ...]:
+def _answering(record: JudgeRecord, uri: str, running: _Running | None = None) -> tuple[JudgeDifference, ...]:
     """Say which other models have answered since a judge was measured."""
     if not record.answered_by:
         return ()
-    since = answered_since(record.run_id, record.ended_at, scorer=scorer, tracking_uri=uri)
+    since = answered_since(
+        record.run_id,
+        record.ended_at,
+        fingerprints={record.fingerprint, running.fingerprint if running else record.fingerprint},
+        scorer=running.feedback if running else None,
+        tracking_uri=uri,
+    )
     others = [name for name in since if name not in record.answered_by]
     if not others:
         return ()
@@ -311,10 +332,21 @@ def _answering(record: JudgeRecord, scorer: str | None, uri: str) -> tuple[Judge
     return (JudgeDifference(what="answering model", measured=measured, running=running),)
 
 
+def _of_any_run(run: str, uri: str) -> Status:
+    """Hold an evaluation against today's judge, of a jury all its judges, of a sweep its best configuration."""
+    with reading_client(uri) as client:
+        found = kept_run(client, run, uri)
+    run_id, kind = str(found.info.run_id), found.data.tags.get(keys.TAG_KIND)
+    if kind == "jury":
+        runs = keys.param_group(found.data.params, "jury")["runs"].split(", ")
+        return _of_jury(runs, name=str(found.info.run_name), run_id=run_id, uri=uri)
+    return _of_run(judge_record(best_run(run_id, uri) if kind == "sweep" else run_id, tracking_uri=uri), uri)
+
+
 def _of_run(record: JudgeRecord, uri: str) -> Status:
     """Hold a run against what its judge would be today."""
     changes = () if record.definition is None else changes_since(record.definition, tracking_uri=uri)
-    differs = (*changes, *_answering(record, None, uri))
+    differs = (*changes, *_answering(record, uri))
     note = "" if record.definition else f" Whether its judge has changed cannot be told: {record.no_definition}"
     return _found(record, differs, measure=_command(record.definition, record), label=record.label, note=note)
 

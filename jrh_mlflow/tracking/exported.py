@@ -65,7 +65,7 @@ _CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
 TIE, ABSTAIN = "tie", "abstain"
 UNPARSED, JUDGE_ERROR, ROW_ERROR, STALE = "UNPARSED", "JUDGE_ERROR", "ROW_ERROR", "STALE"
 """Codes of feedback errors: the answer could not be read, the judge failed, the row cannot be judged, and with
-stale="refuse" another model answered than the one that was measured."""
+stale="refuse" another model answered, or another endpoint would be asked, than was measured."""
 _HOME, _FUNCTION = "jrh_mlflow.tracking.exported", "score"
 _SOURCE = """\
 def jrh_judge(inputs=None, outputs=None, expectations=None, trace=None):
@@ -267,6 +267,9 @@ class _Exported:
             item = row_item(inputs=inputs, outputs=outputs, trace=trace, criterion=criterion, **known)
         except JrhError as error:
             return self._failed(ROW_ERROR, _described(error), differs=self._differs(()))
+        # What is known to differ beforehand is not sent to whoever would answer now.
+        if spec["stale"] == "refuse" and (differs := self._differs(())):
+            return self._refused(differs, item)
         try:
             calls = row_calls(item, criterion, both=spec["orders"] == "both")
             records = self.asker.ask(calls)
@@ -280,8 +283,7 @@ class _Exported:
         verdict = _verdict(item, records, offers_tie=self.asker.tie_criterion.offers_tie)
         differs = self._differs(records)
         if differs and self.spec["stale"] == "refuse":
-            message = f"This is not the judge that was measured: {_spelled(differs)}. Measure it again."
-            return self._failed(STALE, message, differs=differs, item=item, records=records)
+            return self._refused(differs, item, records)
         self._warn(differs)
         if verdict.value is None:
             code = UNPARSED if verdict.outcome == "unparsed" else JUDGE_ERROR
@@ -290,6 +292,12 @@ class _Exported:
         source = _source(*self._source())
         rationale = "\n\n".join(filter(None, [_rationale(records), self._linked(metadata)])) or None
         return Feedback(value=verdict.value, rationale=rationale, source=source, metadata=metadata)
+
+    def _refused(
+        self, differs: Sequence[Mapping[str, str]], item: Item, records: Sequence[CallRecord] = ()
+    ) -> Feedback:
+        message = f"This is not the judge that was measured: {_spelled(differs)}. Measure it again."
+        return self._failed(STALE, message, differs=differs, item=item, records=records)
 
     def _failed(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.tracking import keys
@@ -16,12 +17,20 @@ _TRACES = 200
 """The newest traces that are looked through: what a provider changed shows in any of them."""
 
 
-def answered_since(run_id: str, moment: int, *, scorer: str | None = None, tracking_uri: str) -> tuple[str, ...]:
+def answered_since(
+    run_id: str,
+    moment: int,
+    *,
+    fingerprints: Collection[str | None],
+    scorer: str | None = None,
+    tracking_uri: str,
+) -> tuple[str, ...]:
     """Return the models that answered for the judge of a run since it was measured, the latest first.
 
     Args:
         run_id: The datasheet's run, as feedback of an exported judge names it.
         moment: Milliseconds since 1970; older feedback does not count.
+        fingerprints: Of the judge. A stale judge names the datasheet that it differs from, but is another judge.
         scorer: Name of the feedback, where it is known: then the newest traces that have it are looked through, and
             otherwise the newest of all.
         tracking_uri: MLflow store.
@@ -31,9 +40,11 @@ def answered_since(run_id: str, moment: int, *, scorer: str | None = None, track
     """
     with reading_client(tracking_uri) as client:
         found = [one for trace in _newest(client, scorer) for one in trace.info.assessments or ()]
-    ours = [one for one in found if _is_newer(one, run_id, moment)]
-    ours.sort(key=lambda one: -(one.create_time_ms or 0))
-    return tuple(dict.fromkeys(name for one in ours for name in _answerers(one)))
+    newer = [one for one in found if (one.create_time_ms or 0) >= moment]
+    newer.sort(key=lambda one: -(one.create_time_ms or 0))
+    told = (each for one in newer for each in _told(one.metadata or {}))
+    ours = (names for run, fingerprint, names in told if run == run_id and fingerprint in fingerprints)
+    return tuple(dict.fromkeys(name for names in ours for name in names))
 
 
 def _newest(client: MlflowClient, scorer: str | None) -> Sequence[Any]:
@@ -58,11 +69,19 @@ def _search(client: MlflowClient, places: Sequence[str], chosen: str | None) -> 
     return found
 
 
-def _is_newer(assessment: Any, run_id: str, moment: int) -> bool:
-    of_run = (assessment.metadata or {}).get(keys.FEEDBACK_RUN) == run_id
-    return of_run and (assessment.create_time_ms or 0) >= moment
+def _told(metadata: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Sequence[str]]]:
+    """Yield datasheet, fingerprint and answering models of a judge, and of each that answered together with others."""
+    names = str(metadata.get(keys.FEEDBACK_ANSWERED_BY) or "").split(",")
+    own = [name.strip() for name in names if name.strip()]
+    yield metadata.get(keys.FEEDBACK_RUN), metadata.get(keys.FEEDBACK_FINGERPRINT), own
+    for one in _members(metadata.get(keys.FEEDBACK_MEMBERS)):
+        yield one.get("datasheet_run_id"), one.get("fingerprint"), one.get("answered_by") or ()
 
 
-def _answerers(assessment: Any) -> Iterator[str]:
-    text = str(assessment.metadata.get(keys.FEEDBACK_ANSWERED_BY) or "")
-    yield from filter(None, (name.strip() for name in text.split(",")))
+def _members(text: object) -> list[Mapping[str, Any]]:
+    try:
+        found = json.loads(str(text or "[]"))
+    except ValueError:
+        # Anybody can edit feedback: what is not as a jury wrote it tells nothing of its judges.
+        return []
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []

@@ -66,13 +66,12 @@ class LiveMember:
     """A judge made again of its definition."""
 
     def __init__(self, spec: Mapping[str, Any], *, longest_s: float = LONGEST_S) -> None:
-        judge, datasheet = judge_from(spec["judge"]), spec["datasheet"] or {}
+        self._judge, self._defined, datasheet = judge_from(spec["judge"]), spec["judge"], spec["datasheet"] or {}
+        judge = self._judge
         self.live, self.tie_criterion = LiveJudge(judge, longest_s=longest_s), judge.tie_criterion
         self.name, self.model = str(spec["name"]), str(judge.settings()["model"])
         self.run_id, self._answered_by = datasheet.get("run_id"), datasheet.get("answered_by")
-        # Another version of MLflow may make another judge of the same data.
-        now = judge.definition()
-        self._differs = [] if now is None else [asdict(one) for one in differences(spec["judge"], now)]
+        self.fingerprint = spec["fingerprint"]
 
     def asking(self, calls: Sequence[Call], *, replicates: int = 1) -> Callable[[], list[Said]]:
         """Begin to ask each call so many times, under the judge's own tie criterion.
@@ -99,13 +98,21 @@ class LiveMember:
 
     def differences(self, records: Iterable[CallRecord]) -> list[Differs]:
         """What differs here and now, and by who answered, from the judge that was exported."""
-        # Of a call that failed nobody knows who would have answered.
-        names = {one.model for one in records if one.model and one.outcome != "error"}
-        others, measured = names.difference(self._answered_by or ()), ", ".join(self._answered_by or ())
+        others = set(_answerers(records)).difference(self._answered_by or ())
+        measured, differs = ", ".join(self._answered_by or ()), self._differs_here()
         if not measured or not others:
-            return self._differs
+            return differs
         answering = {"what": "answering model", "measured": measured, "running": ", ".join(sorted(others))}
-        return [*self._differs, answering]
+        return [*differs, answering]
+
+    def _differs_here(self) -> list[Differs]:
+        """Compare with the judge that its definition makes now.
+
+        Another version of MLflow may make another judge of the same data, and a judge of MLflow's without an address is
+        asked where the environment says at that moment: so row by row.
+        """
+        now = self._judge.definition()
+        return [] if now is None else [asdict(one) for one in differences(self._defined, now)]
 
 
 class JointJudges(ABC):
@@ -143,14 +150,11 @@ class JointJudges(ABC):
 
     def metadata(self, records: Sequence[CallRecord]) -> dict[str, Any]:
         """What feedback says of the judges: datasheet and answer of each, and how they came to one."""
-        told = [
-            {
-                "judge": name,
-                "datasheet_run_id": member.run_id,
-                "answers": [_told(one) for said in _all(records, name) for one in said.records],
-            }
-            for name, member in self.members.items()
-        ]
+        told = []
+        for name, member in self.members.items():
+            own = [one for said in _all(records, name) for one in said.records]
+            known = {"judge": name, "datasheet_run_id": member.run_id, "fingerprint": member.fingerprint}
+            told.append({**known, "answers": [_told(one) for one in own], "answered_by": _answerers(own)})
         how = dict.fromkeys(one.how for one in records if isinstance(one, JointRecord) and one.how)
         return {
             keys.FEEDBACK_MEMBERS: json.dumps(told, ensure_ascii=False),
@@ -237,7 +241,6 @@ def _joint(call: Call, said: Sequence[Said], answer: JointAnswer) -> JointRecord
     outcome = answer.answer if answer.answer in ("tie", "abstain") else "verdict"
     if answer.answer is None:
         outcome = next((one.outcome for one in records if one.outcome not in USABLE), "error")
-    models = dict.fromkeys(one.model for one in records if one.model and one.outcome != "error")
     return JointRecord(
         **identity(call),
         outcome=outcome,
@@ -247,11 +250,16 @@ def _joint(call: Call, said: Sequence[Said], answer: JointAnswer) -> JointRecord
         output_tokens=_total(records, "output_tokens"),
         cost_usd=_total(records, "cost_usd"),
         latency_s=None,
-        model=", ".join(models) or None,
+        model=", ".join(_answerers(records)) or None,
         error=None if answer.answer is not None else ". ".join([answer.why, *_reasons(said)]),
         said=tuple(said),
         how=answer.how,
     )
+
+
+def _answerers(records: Iterable[CallRecord]) -> list[str]:
+    """Return the models that answered; of a call that failed nobody knows who would have."""
+    return list(dict.fromkeys(one.model for one in records if one.model and one.outcome != "error"))
 
 
 def _minutes(said: Iterable[Said]) -> list[str]:

@@ -161,7 +161,7 @@ def judge_records(
 def judge_record(run: str, *, tracking_uri: str) -> JudgeRecord:
     """Return what one run says of its judge; errors as for `measured_judge`, and for a run that was deleted."""
     with reading_client(tracking_uri) as client:
-        found = _kept_run(client, run, tracking_uri)
+        found = kept_run(client, run, tracking_uri)
         check_evaluation(found, "used")
         return _record(client, found, tracking_uri)
 
@@ -170,13 +170,18 @@ def link_of(run: str, *, tracking_uri: str) -> str | None:
     """Say where a run of whatever kind can be looked at; None where this store does not have it."""
     with reading_client(tracking_uri) as client:
         try:
-            found = _kept_run(client, run, tracking_uri)
+            found = kept_run(client, run, tracking_uri)
         except RecipeError:
             return None
     return run_link(tracking_uri, str(found.info.experiment_id), str(found.info.run_id))
 
 
-def _kept_run(client: MlflowClient, run: str, uri: str) -> Run:
+def kept_run(client: MlflowClient, run: str, uri: str) -> Run:
+    """Return a run of whatever kind.
+
+    Raises:
+        RecipeError: when there is none, or it was deleted.
+    """
     found = find_run(client, run, uri)
     if found.info.lifecycle_stage == "deleted":
         run_id = found.info.run_id

@@ -196,7 +196,13 @@ def test_feedback_of_a_jury_names_each_judge_its_datasheet_and_its_answer_and_su
         jrh.to_mlflow(scorer, tracking_uri=store_uri)
     told = json.loads(feedback.metadata[keys.FEEDBACK_MEMBERS])
     assert told == [
-        {"judge": model, "datasheet_run_id": run, "answers": [str(singles[model].value)]}
+        {
+            "judge": model,
+            "datasheet_run_id": run,
+            "fingerprint": singles[model].metadata[keys.FEEDBACK_FINGERPRINT],
+            "answers": [str(singles[model].value)],
+            "answered_by": [singles[model].metadata[keys.FEEDBACK_ANSWERED_BY]],
+        }
         for model, run in by_model(runs)
     ]
     for key in (keys.JUDGE_INPUT_TOKENS, keys.JUDGE_OUTPUT_TOKENS):
@@ -274,6 +280,9 @@ def test_of_a_sweep_the_best_configuration_is_exported(swept, store_uri):
     found = [specification(jrh.to_mlflow(what, tracking_uri=store_uri)) for what in (swept, swept.run_id, best)]
     assert found[0] == found[1] == found[2]
     assert found[0]["datasheet"]["run_id"] == best.holdout.run_id
+    for what in (swept, swept.run_id, best):
+        told = jrh.status(what, tracking_uri=store_uri)
+        assert (told.state, told.run_id) == ("measured", best.run_id)
 
 
 def test_a_member_of_a_sweep_is_asked_as_often_as_it_was_there(swept, store_uri, server):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,14 @@ def test_an_exported_judge_is_measured_by_the_datasheet_it_carries(uri: str, jun
     assert (found.state, found.run_id, found.differs) == ("measured", june.run_id, ())
 
 
+def test_an_mlflow_judge_under_the_name_of_another_kind_of_judge_was_never_measured(uri: str, june: jrh.Evaluation):
+    made = jrh.to_mlflow(june, form="make_judge", tracking_uri=uri)
+    assert made.name == "June"
+    assert said(made, tracking_uri=uri) == ("never measured", set())
+    made.register(name="June", experiment_id=mlflow.get_experiment_by_name(EXPERIMENT).experiment_id)
+    assert said("scorers:/June", experiment=EXPERIMENT, tracking_uri=uri) == ("never measured", set())
+
+
 def test_an_exported_judge_of_an_endpoint_of_the_environment_is_stale_where_that_names_another(
     uri: str, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
 ):
@@ -289,14 +298,21 @@ def test_newer_feedback_of_another_model_makes_judge_and_run_stale(
     places = [mlflow.get_experiment_by_name(EXPERIMENT).experiment_id]
     trace = mlflow.MlflowClient(tracking_uri=uri).search_traces(locations=places, include_spans=False)[0]
 
-    def feedback(model: str, run_id: str) -> None:
-        metadata = {keys.FEEDBACK_RUN: run_id, keys.FEEDBACK_ANSWERED_BY: model}
+    def feedback(model: str, run_id: str, fingerprint: str) -> None:
+        metadata = {
+            keys.FEEDBACK_RUN: run_id,
+            keys.FEEDBACK_FINGERPRINT: fingerprint,
+            keys.FEEDBACK_ANSWERED_BY: model,
+        }
         mlflow.log_feedback(trace_id=trace.info.trace_id, name="answered", value="A", metadata=metadata)
 
-    feedback("model-of-june", run.run_id)
-    feedback("model-of-autumn", "0" * 32)
+    own = str(prompted(server, seed=21).fingerprint())
+    feedback("model-of-june", run.run_id, own)
+    feedback("model-of-autumn", "0" * 32, own)
+    # A stale judge names the datasheet that it differs from: whoever answers it answers for another judge.
+    feedback("model-of-autumn", run.run_id, str(prompted(server, seed=22).fingerprint()))
     assert said(run, tracking_uri=uri) == said(made, tracking_uri=uri) == ("measured", set())
-    feedback("model-of-autumn", run.run_id)
+    feedback("model-of-autumn", run.run_id, own)
     for judge in (run, made):
         (found,) = jrh.status(judge, tracking_uri=uri).differs
         assert (found.what, found.measured, found.running) == ("answering model", "model-of-june", "model-of-autumn")
@@ -365,14 +381,29 @@ def test_what_is_neither_a_run_nor_a_scorer_is_refused(uri: str):
 
 
 def test_an_exported_jury_is_what_its_judges_are(
-    uri: str, june: jrh.Evaluation, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
+    uri: str, server: LoopbackServer, pairs: Suite, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     others = [measure(prompted(server, seed=seed, name=f"Juror {seed}"), pairs, uri) for seed in (41, 42)]
-    jury = jrh.jury([june.run_id, *(one.run_id for one in others)], tracking_uri=uri)
+    jury = jrh.jury([one.run_id for one in others], tracking_uri=uri)
     made = jrh.to_mlflow(jury, tracking_uri=uri)
     found = jrh.status(made, tracking_uri=uri)
     assert (found.state, found.run_id, found.link) == ("measured", jury.run_id, jury.link)
+    unlogged = replace(jury, run_id=None, link=None)
+    for what in (jury, jury.run_id, unlogged):
+        told = jrh.status(what, tracking_uri=uri)
+        assert (told.state, told.reason) == ("measured", found.reason)
+        assert told.run_id == (others[0].run_id if what is unlogged else jury.run_id)
+    monkeypatch.setattr(server, "model_name", "model-of-autumn")
+    place = mlflow.get_experiment_by_name(EXPERIMENT).experiment_id
+    trace = mlflow.MlflowClient(tracking_uri=uri).search_traces(locations=[place], include_spans=False)[0]
+    with pytest.warns(JrhWarning, match="model-of-autumn"):
+        feedback = made(inputs="Which?", outputs={"A": "a", "B": "b"})
+    mlflow.log_feedback(trace_id=trace.info.trace_id, name=made.name, value="A", metadata=feedback.metadata)
+    for what in (made, jury, jury.run_id, others[1]):
+        told = jrh.status(what, tracking_uri=uri)
+        assert (told.state, {one.what for one in told.differs}) == ("stale", {"answering model"})
+        assert all(one.running.endswith("model-of-autumn") for one in told.differs)
     mlflow.MlflowClient(tracking_uri=uri).delete_run(others[0].run_id)
-    assert said(made, tracking_uri=uri) == ("never measured", set())
-    assert "Juror 41 of its 3 judges" in jrh.status(made, tracking_uri=uri).reason
+    assert jrh.status(made, tracking_uri=uri).state == "never measured"
+    assert "Juror 41, Juror 42 of its 2 judges" in jrh.status(made, tracking_uri=uri).reason

@@ -466,6 +466,27 @@ def test_a_judge_of_mlflows_answers_as_it_does_by_itself(monkeypatch: pytest.Mon
         assert made.run(**PAIR).error.error_code == "UNPARSED"
 
 
+def test_a_judge_of_mlflows_is_stale_while_the_environment_names_another_endpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with chatting(monkeypatch) as chat:
+        measured = os.environ["OPENAI_API_BASE"]
+        refusing, warning = (export(from_mlflow(compare()), stale=stale) for stale in ("refuse", "warn"))
+        assert refusing.run(**PAIR).value == "A"
+        monkeypatch.setenv("OPENAI_API_BASE", f"{measured}/other")
+        asked = len(chat.bodies)
+        refused = refusing.run(**PAIR)
+        assert (refused.value, refused.error.error_code) == (None, "STALE")
+        assert f"{measured}/other" in refused.error.error_message
+        assert refused.metadata[keys.FEEDBACK_STATUS] == "stale"
+        assert len(chat.bodies) == asked, "nothing is sent to an endpoint that is refused"
+        with pytest.warns(JrhWarning, match="endpoint"):
+            assert warning.run(**PAIR).metadata[keys.FEEDBACK_STATUS] == "stale"
+        monkeypatch.setenv("OPENAI_API_BASE", measured)
+        for made in (refusing, warning):
+            assert made.run(**PAIR).metadata[keys.FEEDBACK_STATUS] == "measured"
+
+
 @pytest.mark.parametrize(("levels", "expected"), [(True, (0.7, None)), (False, (None, "UNPARSED"))])
 def test_grades_of_any_form_are_read_where_the_measured_suite_read_them(
     levels: bool, expected: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
