@@ -107,7 +107,8 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
 
     Args:
         what: `scorers:/NAME[@VERSION]` or the bare name of a registered scorer; a run id, `runs:/<id>`, the first eight
-            or more digits of an id, or what `evaluate`, `jury` or `sweep` returned; a judge; or a scorer or judge of MLflow's.
+            or more digits of an id, or what `evaluate`, `jury` or `sweep` returned; a judge; or a scorer or
+            judge of MLflow's.
         experiment: Where a registered scorer is looked for first.
         tracking_uri: MLflow store; the active one when None.
 
@@ -328,8 +329,8 @@ def _answering(record: JudgeRecord, uri: str, running: _Running | None = None) -
     others = [name for name in since if name not in record.answered_by]
     if not others:
         return ()
-    measured, running = ", ".join(record.answered_by), ", ".join(others)
-    return (JudgeDifference(what="answering model", measured=measured, running=running),)
+    measured, answering = ", ".join(record.answered_by), ", ".join(others)
+    return (JudgeDifference(what="answering model", measured=measured, running=answering),)
 
 
 def _of_any_run(run: str, uri: str) -> Status:
