@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.engine import Asked, ask_calls, count_calls, plan_calls
 from jrh_mlflow.engine.budget import checked_cap
@@ -30,10 +30,10 @@ from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
 from jrh_mlflow.tracking.definitions import judge_from
-from jrh_mlflow.tracking.exported import specification
 from jrh_mlflow.tracking.judge_registry import SCORERS, judge_at, scorer_at
 from jrh_mlflow.tracking.outbox import outbox_key
-from jrh_mlflow.tracking.scorers import MlflowJudge, from_mlflow, is_mlflow_judge
+from jrh_mlflow.tracking.scorers import MlflowJudge, from_mlflow, is_mlflow_judge, registration_of
+from jrh_mlflow.tracking.specifications import specification
 
 if TYPE_CHECKING:
     from jrh_mlflow.engine.runner import OnRecord, StopRule
@@ -253,15 +253,12 @@ def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri:
     if isinstance(judge, Judge):
         return with_read_prompt(judge, tracking_uri=tracking_uri)
     if is_mlflow_judge(judge):
-        return _exported_judge(judge) or from_mlflow(judge)
+        alone = judge[0] if isinstance(judge, list | tuple) and len(judge) == 1 else judge
+        return _exported_judge(alone, registration_of(alone)) or from_mlflow(judge)
     if isinstance(judge, str) and judge.startswith(SCORERS):
         where = {"experiment": experiment, "tracking_uri": tracking_uri}
         found = scorer_at(judge, **where)
-        exported = _exported_judge(found)
-        if exported is None:
-            return from_mlflow(judge_at(judge, **where))
-        exported.registered = [found.registration]
-        return exported
+        return _exported_judge(found, [found.registration]) or from_mlflow(judge_at(judge, **where))
     if isinstance(judge, str):
         return PromptedJudge(judge)
     if isinstance(judge, type):
@@ -293,10 +290,14 @@ def with_read_prompt(judge: Judge, *, tracking_uri: str | None = None) -> Judge:
     return judge.with_prompt(registered_prompt(judge.prompt_uri, tracking_uri=tracking_uri))
 
 
-def _exported_judge(scorer: object) -> Judge | None:
+def _exported_judge(scorer: object, registered: Sequence[Mapping[str, Any]]) -> Judge | None:
     """Return the judge that `jrh.to_mlflow` made a scorer of; None for any other, and for several judges in one."""
     carried = None if isinstance(scorer, list | tuple) else specification(scorer)
-    return judge_from(carried["judge"]) if carried is not None and carried["kind"] == "judge" else None
+    if carried is None or carried["kind"] != "judge":
+        return None
+    judge = judge_from(carried["judge"])
+    judge.registered = registered
+    return judge
 
 
 def pointwise(judge: object, *, answers: Sequence[str] | None = None) -> Judge:

@@ -11,8 +11,9 @@ from jrh_mlflow.evaluation.status import Status, status
 from jrh_mlflow.reports.markdown import code, literal
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.evaluation_hook import is_code, listen, note_judges, run_page, stop_listening, tag_for
-from jrh_mlflow.tracking.exported import keep_every_verdict, specification
+from jrh_mlflow.tracking.exported import keep_every_verdict
 from jrh_mlflow.tracking.mlflow_internals import ensemble_members
+from jrh_mlflow.tracking.specifications import specification
 from jrh_mlflow.tracking.store import active_uri
 
 _CODE = "code"

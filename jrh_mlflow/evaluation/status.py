@@ -22,13 +22,13 @@ from jrh_mlflow.schema.criteria import BUILT_IN as CRITERIA
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.definitions import JudgeDifference, differences, judge_from
-from jrh_mlflow.tracking.exported import specification
 from jrh_mlflow.tracking.feedback_in_use import answered_since
 from jrh_mlflow.tracking.joint_judges import JOINT_KINDS
 from jrh_mlflow.tracking.judge_registry import SCORERS, RegisteredScorer, newest_version, scorer_at
 from jrh_mlflow.tracking.measured import JudgeRecord, judge_record, judge_records, kept_run, link_of
 from jrh_mlflow.tracking.outbox import shown_name
 from jrh_mlflow.tracking.scorers import MlflowJudge, is_mlflow_judge
+from jrh_mlflow.tracking.specifications import specification
 from jrh_mlflow.tracking.store import active_uri, reading_client
 from jrh_mlflow.tracking.today import changes_since
 

@@ -18,11 +18,12 @@ from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking.definitions import JudgeDifference, judge_from
 from jrh_mlflow.tracking.evaluation_hook import run_page
-from jrh_mlflow.tracking.exported import FORMAT, exported_scorer, keep_every_verdict, note_registering, specification
+from jrh_mlflow.tracking.exported import keep_every_verdict, note_registering
 from jrh_mlflow.tracking.instructions import instructions_judge, note_made_judge
 from jrh_mlflow.tracking.judge_registry import SCORERS
 from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge
 from jrh_mlflow.tracking.scorers import is_mlflow_judge
+from jrh_mlflow.tracking.specifications import FORMAT, exported_scorer, specification
 from jrh_mlflow.tracking.store import active_uri
 from jrh_mlflow.tracking.view import server_address
 

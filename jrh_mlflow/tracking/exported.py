@@ -33,10 +33,7 @@ Every other field is carried and ignored. What a newer version writes in another
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import json
-import linecache
 import os
 import threading
 import warnings
@@ -52,13 +49,12 @@ from jrh_mlflow.text import blank_secrets, clean_text
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.joint_judges import LiveJury, LiveMember, LivePolicy, LiveSteps
 from jrh_mlflow.tracking.judged_rows import row_calls, row_item
+from jrh_mlflow.tracking.specifications import read_specification
 from jrh_mlflow.tracking.store import active_uri, say_once, wait_for_sqlite
 
 if TYPE_CHECKING:
     from mlflow.entities import Feedback, Trace
-    from mlflow.genai.scorers import Scorer
 
-FORMAT = 1
 _WORKERS, _FEW = "MLFLOW_GENAI_EVAL_MAX_WORKERS", "7"
 _CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
 """Settings of MLflow's."""
@@ -66,31 +62,6 @@ TIE, ABSTAIN = "tie", "abstain"
 UNPARSED, JUDGE_ERROR, ROW_ERROR, STALE = "UNPARSED", "JUDGE_ERROR", "ROW_ERROR", "STALE"
 """Codes of feedback errors: the answer could not be read, the judge failed, the row cannot be judged, and with
 stale="refuse" another model answered, or another endpoint would be asked, than was measured."""
-_HOME, _FUNCTION = "jrh_mlflow.tracking.exported", "score"
-_SOURCE = """\
-def jrh_judge(inputs=None, outputs=None, expectations=None, trace=None):
-    from {home} import {function}
-
-    return {function}({literal}, inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
-"""
-
-
-def exported_scorer(specification: Mapping[str, Any], *, name: str, description: str | None = None) -> Scorer:
-    """Make the scorer that carries a specification."""
-    from mlflow.genai.scorers import scorer
-
-    # ASCII throughout: no quote, line separator or half of a surrogate pair can end the literal or the line.
-    text = json.dumps(specification, ensure_ascii=True, allow_nan=False, sort_keys=True)
-    source = _SOURCE.format(home=_HOME, function=_FUNCTION, literal=repr(text))
-    place = f"<jrh_judge {hashlib.sha256(source.encode()).hexdigest()}>"
-    # MLflow reads the source of a function as an editor would; without a time of change nobody looks for a file.
-    linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
-    made: dict[str, Any] = {}
-    exec(compile(source, place, "exec"), made)  # noqa: S102 - the text above
-    exported = scorer(made["jrh_judge"], name=name, description=description)
-    # MLflow remembers what it has read once: nothing is lost when somebody clears the cache of source lines.
-    exported.model_dump()
-    return exported
 
 
 def keep_every_verdict(uri: str | None) -> None:
@@ -124,39 +95,6 @@ def note_registering(uri: str | None) -> None:
 def is_database(uri: str) -> bool:
     """Whether a store is written by this process, and not by a server."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", "postgresql", "mysql", "mssql")
-
-
-def specification(scorer: Any) -> dict[str, Any] | None:
-    """Return the specification that a scorer carries, read from what MLflow keeps of it; nothing in it is run.
-
-    Returns:
-        None for a scorer that `to_mlflow` did not make.
-
-    Raises:
-        RecipeError: for one that a newer version made.
-    """
-    try:
-        source = scorer.model_dump().get("call_source")
-    except Exception:
-        # Scorers of classes of one's own cannot be written down: they are not ours.
-        return None
-    literal = _literal(source) if isinstance(source, str) else None
-    return None if literal is None else read_specification(literal)
-
-
-def read_specification(text: str) -> dict[str, Any]:
-    """Read a specification.
-
-    Raises:
-        RecipeError: for a format that this version does not know.
-    """
-    spec: dict[str, Any] = json.loads(text)
-    if spec.get("format") != FORMAT:
-        raise RecipeError(
-            f"This scorer was made by a newer jrh-mlflow (format {spec.get('format')!r}, here {FORMAT}): "
-            "pip install --upgrade jrh-mlflow."
-        )
-    return spec
 
 
 class Asker(Protocol):
@@ -447,16 +385,3 @@ def _source(kind: str, name: str) -> Any:
 def _described(error: Exception) -> str:
     text = str(error) if isinstance(error, JrhError) else f"{type(error).__name__}: {error}"
     return blank_secrets(clean_text(text))
-
-
-def _literal(source: str) -> str | None:
-    """Find what the function passes to `score`."""
-    if _HOME not in source:
-        return None
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return None
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
-    passed = (node.args[0] for node in calls if isinstance(node.func, ast.Name) and node.func.id == _FUNCTION)
-    return next((one.value for one in passed if isinstance(one, ast.Constant) and isinstance(one.value, str)), None)

@@ -17,12 +17,13 @@ from jrh_mlflow.schema.presentation import Presentation
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.scorer_needs import grades_each_text
+from jrh_mlflow.tracking.specifications import specification
 
 Reader = Callable[[object, Presentation], object]
 """Turns a feedback value into an answer to a presentation."""
 _NUMBERS = (0, 0.5, 3, 100)
 """Stand for any number: 1 and 2 are left out, for a score of 1 is not the first slot."""
-_YES_NO = ("yes", "no")
+_YES_NO, _SLOTS = ("yes", "no"), ("A", "B", "tie")
 _ONE_RESPONSE = ("builtin", "guidelines")
 """Kinds of scorers that MLflow itself writes: each grades one response with yes or no."""
 _OPPOSITES = (("yes", "no"), ("true", "false"), ("pass", "fail"))
@@ -91,6 +92,8 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
 
 def possible_values(scorer: Any) -> tuple[object, ...] | None:
     """Return what a scorer can say, where its type tells; None where it may be any word."""
+    if (carried := specification(scorer)) is not None:
+        return (*_SLOTS, *(carried["answers"] or ()))
     if grades_each_text(scorer):
         return (*_YES_NO, 0, 0.5, 1)
     kind = getattr(scorer, "feedback_value_type", None) or _returned_type(scorer)

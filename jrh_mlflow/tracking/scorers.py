@@ -49,6 +49,7 @@ from jrh_mlflow.tracking.scorer_needs import (
     takes_guidelines,
     takes_shares,
 )
+from jrh_mlflow.tracking.specifications import asked_by_suites, is_simulated
 
 if TYPE_CHECKING:
     from mlflow.entities import Trace
@@ -162,9 +163,10 @@ def from_mlflow(
     parts = {field: part for field, part in given.items() if part is not None}
     for scorer in _members(scorers):
         check_scorer(scorer, parts)
-    return MlflowJudge(
-        _Panel(scorers, parts, _words(answers or {})), name=name or "+".join(one.name for one in scorers)
-    )
+    panel = _Panel(tuple(map(asked_by_suites, scorers)), parts, _words(answers or {}))
+    made = MlflowJudge(panel, name=name or "+".join(one.name for one in scorers))
+    made.registered = registration_of(*scorers)
+    return made
 
 
 def _words(answers: Mapping[Any, str]) -> dict[str, str]:
@@ -264,7 +266,8 @@ class MlflowJudge(CallableJudge):
         super().__init__(panel)
         self.panel = panel
         self.name = name
-        self.registered = _registration(panel.scorers)
+        self.registered = registration_of(*panel.scorers)
+        self.simulated = any(map(is_simulated, _members(panel.scorers)))
 
     def begin(self, suite: Suite) -> None:
         """Refuse a suite on which none of its answers could be read, or that lacks what it goes by."""
@@ -297,7 +300,7 @@ class MlflowJudge(CallableJudge):
 
     def registration(self) -> dict[str, object]:
         """Names and versions; an ensemble that is not registered itself may be made of scorers that are."""
-        return registration_facts(self.registered or _registration(_members(self.panel.scorers)))
+        return registration_facts(self.registered or registration_of(*_members(self.panel.scorers)))
 
     def prompt(self) -> str:
         """The instructions as MLflow was given them; it adds words of its own around them."""
@@ -436,7 +439,8 @@ def _members(scorers: Iterable[Any]) -> Iterator[Any]:
         yield from _members(inside) if inside else (scorer,)
 
 
-def _registration(scorers: Iterable[Any]) -> list[dict[str, Any]]:
+def registration_of(*scorers: Any) -> list[dict[str, Any]]:
+    """Return name, version and experiment of those scorers that came from MLflow's registry."""
     found = [(one, version) for one in scorers if (version := getattr(one, "scorer_version", None)) is not None]
     return [
         {"name": one.name, "version": version, "experiment_id": mlflow_internals.experiment_of(one)}

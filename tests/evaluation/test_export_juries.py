@@ -15,7 +15,7 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.judges.parsing import TIE
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.exported import specification
+from jrh_mlflow.tracking.specifications import specification
 from tests.loopback import LoopbackServer, Reply
 
 MODELS = ("cheap", "other", "strong")

@@ -26,10 +26,10 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import exported, keys
-from jrh_mlflow.tracking.exported import specification
 from jrh_mlflow.tracking.judge_registry import active_store
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.scorers import scorer_fields
+from jrh_mlflow.tracking.specifications import specification
 from tests.loopback import LoopbackServer, Reply, error_reply, verdict
 
 KEY = "sk-planted-0123456789"

@@ -24,12 +24,14 @@ from jrh_mlflow.engine.live_sessions import NoJournal
 from jrh_mlflow.engine.runner import ask_calls
 from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.judges import Judge
+from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import exported, keys
-from jrh_mlflow.tracking.exported import exported_scorer, score, specification
+from jrh_mlflow.tracking.exported import score
 from jrh_mlflow.tracking.scorers import from_mlflow, in_memory_trace, scorer_fields
+from jrh_mlflow.tracking.specifications import exported_scorer, specification
 from tests.loopback import Faults, LoopbackServer, Reply, error_reply, verdict
 from tests.mlflow_features import before
 from tests.tracking.mlflow_chat import chatting, compare
@@ -582,3 +584,28 @@ def test_a_row_without_an_answer_in_time_is_an_error(server: LoopbackServer, mon
     feedback = export(judging(server, name="slow one")).run(**PAIR)
     assert (feedback.value, feedback.error.error_code) == (None, "JUDGE_ERROR")
     assert "no answer within 0.05 s" in feedback.error.error_message
+
+
+def positional(name: str) -> Any:
+    """A simulated judge that always prefers what is shown first, exported so that it asks both orders."""
+    return exported_scorer(spec_of(jrh.scripted.AlwaysFirst(), orders="both", simulated=True), name=name)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_exported_judges_in_a_list_are_measured_as_they_are_alone(n: int):
+    judge = resolve_judge([positional(f"m{number}") for number in range(n)])
+    items = [Item(id="i", task="t", condition="natural", instruction="?", u="x", v="y", better="u")]
+    records = ask_calls(judge, plan_calls(Suite(name="one", items=items), judge, replicates=1)).records
+    assert (judge.simulated, [one.answer for one in records]) == (True, ["1", "1"])
+
+
+def test_a_list_with_a_simulated_judge_in_it_is_simulated():
+    assert from_mlflow(positional("alone")).simulated
+    assert resolve_judge([positional("one"), compare()]).simulated
+    assert not resolve_judge([compare(), compare(name="other")]).simulated
+
+
+def test_judges_exported_for_pairs_are_refused_on_single_responses_before_any_call():
+    graded = jrh.load_suite("pointwise-datasheet")
+    with pytest.raises(RecipeError, match="says A, B, tie, and suite"):
+        resolve_judge([positional("one"), positional("two")]).begin(graded)

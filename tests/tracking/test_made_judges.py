@@ -13,8 +13,8 @@ import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.exported import specification
 from jrh_mlflow.tracking.instructions import instructions_judge, mlflow_model
+from jrh_mlflow.tracking.specifications import specification
 from jrh_mlflow.tracking.store import wait_for_sqlite
 from tests.benchmarks.exported_rows import stored_feedback
 from tests.loopback import LoopbackServer
