@@ -14,7 +14,12 @@ from typing import Any
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.mlflow_internals import ensemble_members
+from jrh_mlflow.tracking.mlflow_internals import (
+    ensemble_members,
+    exchangeable_function,
+    function_like,
+    run_code_of,
+)
 from jrh_mlflow.tracking.store import mlflow_errors, reading_client
 
 Before = Callable[[], None]
@@ -47,8 +52,7 @@ def listen(before: Before, after: After) -> None:
     with _LOCK:
         function = _function()
         _LISTENERS[:] = [(before, after)]
-        vars(function)["__signature__"] = inspect.signature(_PLAIN[0])
-        function.__code__ = _entrance.__code__
+        run_code_of(_entrance, function=function, signature=inspect.signature(_PLAIN[0]))
 
 
 def stop_listening() -> None:
@@ -56,8 +60,7 @@ def stop_listening() -> None:
     with _LOCK:
         function = _function()
         _LISTENERS.clear()
-        function.__code__ = _PLAIN[0].__code__
-        vars(function).pop("__signature__", None)
+        run_code_of(_PLAIN[0], function=function, signature=None)
 
 
 @cache
@@ -65,23 +68,14 @@ def _function() -> types.FunctionType:
     """Return MLflow's function under whatever wraps it; the first time it is copied, while nobody listens."""
     import mlflow
 
-    function = inspect.unwrap(mlflow.genai.evaluate)
-    if not isinstance(function, types.FunctionType) or function.__closure__:
+    function = exchangeable_function(mlflow.genai.evaluate)
+    if function is None:
         raise RecipeError(
-            f"mlflow.genai.evaluate is no function of MLflow's here but {function!r}: call jrh.autolog() before it is "
-            "replaced."
+            f"mlflow.genai.evaluate is no function of MLflow's here but {mlflow.genai.evaluate!r}: call jrh.autolog() "
+            "before it is replaced."
         )
-    _PLAIN.append(_copy(function))
+    _PLAIN.append(function_like(function))
     return function
-
-
-def _copy(function: types.FunctionType) -> types.FunctionType:
-    copy = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__annotations__ = function.__annotations__
-    return copy
 
 
 def _entrance(*args: Any, **options: Any) -> Any:
