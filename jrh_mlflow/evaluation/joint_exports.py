@@ -25,6 +25,7 @@ from jrh_mlflow.measures.jury.jury import Cascade, cascade_answers
 from jrh_mlflow.measures.jury.live import live_cascade, live_panel
 from jrh_mlflow.measures.jury.panels import BestPanel, PanelAnswers, VotingRule, panel_answer, panel_calls
 from jrh_mlflow.measures.jury.votes import VoteTable, votes
+from jrh_mlflow.models.catalog import split_model
 from jrh_mlflow.reports.numbers import reading_text
 from jrh_mlflow.results.measure import measure
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
@@ -47,8 +48,9 @@ def exported_source(what: object, *, part: str, tracking_uri: str | None) -> obj
     check_known("part", part, PARTS)
     if isinstance(what, Cascade):
         raise RecipeError('A cascade knows its judges by name only: pass its jury, to_mlflow(jury, part="cascade").')
-    text, uri = getattr(what, "run_id", what), tracking_uri or active_uri()
-    if not isinstance(what, Jury) and isinstance(text, str) and not text.startswith(SCORERS):
+    text: Any = getattr(what, "run_id", what)
+    uri = tracking_uri or active_uri()
+    if not isinstance(what, Jury) and is_run(text):
         with reading_client(uri) as client:
             run = find_run(client, text, uri)
         run_id, kind = str(run.info.run_id), run.data.tags.get(keys.TAG_KIND)
@@ -60,6 +62,11 @@ def exported_source(what: object, *, part: str, tracking_uri: str | None) -> obj
     if part != "jury" and not isinstance(what, Jury):
         raise RecipeError(f"part={part!r} is of a jury: pass what `jrh.jury` returned, or its run.")
     return what
+
+
+def is_run(what: object) -> bool:
+    """Whether a text is meant as a run: it is no address of a registered judge, and no model after its provider."""
+    return isinstance(what, str) and not what.startswith(SCORERS) and split_model(what)[0] is None
 
 
 def best_run(run_id: str, uri: str) -> str:
@@ -121,6 +128,11 @@ class JointExport:
         return " ".join([self._part, *self.judges])
 
     @property
+    def run_id(self) -> str | None:
+        """Of the jury; None where it was not logged."""
+        return self._jury.run_id
+
+    @property
     def runs(self) -> dict[str, str]:
         """Judge to its run."""
         return {run.judge: run.run_id for run in self._jury.runs if run.judge in self.judges}
@@ -135,7 +147,7 @@ class JointExport:
     def specification(self, members: Mapping[str, Specification], *, orders: str) -> Specification:
         """Return the specification of the scorer: fields that its judges share, and how they come to one answer."""
         first, own = next(iter(members.values())), [{**spec, "name": name} for name, spec in members.items()]
-        states = [spec["status"] for spec in own]
+        states, judges = [spec["status"] for spec in own], "1 judge" if len(own) == 1 else f"{len(own)} judges"
         return {
             **{name: first[name] for name in ("format", "answers", "ordinal", "rubric", "stale")},
             **self.rule,
@@ -149,8 +161,9 @@ class JointExport:
             "differs": [one for spec in own for one in spec["differs"]],
             "datasheet": {
                 **first["datasheet"],
-                "run_id": self._jury.run_id,
-                "profile": f"{self._part} of {len(own)} judges: accuracy {reading_text(self._accuracy, places=2)}",
+                # A jury that was not logged has no datasheet but those of its judges.
+                "run_id": self.run_id or ", ".join(self.runs.values()),
+                "profile": f"{self._part} of {judges}: accuracy {reading_text(self._accuracy, places=2)}",
                 "answered_by": [],
             },
         }
@@ -181,9 +194,8 @@ def _fingerprint(members: Sequence[Specification], rule: Mapping[str, Any]) -> s
     return hashlib.sha256(json.dumps([known, rule], sort_keys=True).encode()).hexdigest()
 
 
-def with_policy(spec: Specification, measured: MeasuredJudge | None) -> Specification:
+def with_policy(spec: Specification, policy: Mapping[str, str]) -> Specification:
     """Return a specification that asks a judge as the configuration of a sweep does; any other judge as it is."""
-    policy = sweep_policy(measured)
     replicates = int(policy.get("replicates", 1))
     if replicates < 2:
         return spec
@@ -191,7 +203,7 @@ def with_policy(spec: Specification, measured: MeasuredJudge | None) -> Specific
     return {**rest, "kind": "policy", "policy": {"replicates": replicates, "vote": policy["vote"]}, "members": [spec]}
 
 
-def sweep_policy(measured: MeasuredJudge | None) -> dict[str, str]:
+def sweep_policy(measured: MeasuredJudge) -> dict[str, str]:
     """Return the choices of a sweep that are a run's policy: `replicates`, `vote` and `orders`; none of other runs."""
-    chosen = {} if measured is None else keys.param_group(measured.params, "choice")
+    chosen = keys.param_group(measured.params, "choice")
     return {name: chosen[name] for name in ("replicates", "vote", "orders") if name in chosen}

@@ -15,7 +15,7 @@ from jrh_mlflow.evaluation.jury import Jury
 from jrh_mlflow.judges import Judge, rendering
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.models.catalog import endpoint_of
+from jrh_mlflow.models.catalog import endpoint_of, split_model
 from jrh_mlflow.options import JudgeOptions
 from jrh_mlflow.resolve import BUILT_IN, resolve_judge
 from jrh_mlflow.schema.criteria import BUILT_IN as CRITERIA
@@ -161,15 +161,14 @@ def _together(found: Sequence[tuple[str, Status]], *, name: str, run_id: str | N
     )
     changed, first = [judge for judge, one in found if not one], found[0][1]
     link = None if run_id is None else link_of(run_id, tracking_uri=uri)
+    reason = f"{state.capitalize()}: {', '.join(changed)} of its {len(found)} judges."
     return Status(
         state=state,
         name=name,
         differs=differs,
         run_id=run_id if link else first.run_id,
         link=link or first.link,
-        reason=f"{state.capitalize()}: {', '.join(changed)} of its {len(found)} judges."
-        if changed
-        else f"Measured, all {len(found)} of its judges.",
+        reason=first.reason if len(found) == 1 else reason if changed else f"Measured, all {len(found)} of its judges.",
         measure="; ".join(dict.fromkeys(one.measure for _, one in found if not one)) or first.measure,
         simulated=any(one.simulated for _, one in found),
     )
@@ -177,7 +176,7 @@ def _together(found: Sequence[tuple[str, Status]], *, name: str, run_id: str | N
 
 def _running(what: object, experiment: str | None, uri: str) -> _Running:
     """Return the judge that a user means, with all that tells it from others."""
-    if isinstance(what, str):
+    if isinstance(what, str) and split_model(what)[0] is None:
         address = what if what.startswith(SCORERS) else f"{SCORERS}{what}"
         return _of_registered(scorer_at(address, experiment=experiment, tracking_uri=uri), uri)
     if (carried := specification(what) if is_mlflow_judge(what) else None) is not None:
@@ -250,13 +249,18 @@ def _as_asked(definition: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _measured(running: _Running, uri: str) -> Iterator[JudgeRecord]:
-    """Yield the runs that measured exactly this judge: its datasheet, those of its fingerprint, those of its like."""
+    """Yield the runs that measured exactly this judge: its datasheet, those of its fingerprint, those of its like.
+
+    What a sweep tried comes last: mostly half a suite, and read as often as the sweep asked.
+    """
     if (carried := _carried(running, uri)) is not None and _is_same(running, carried):
         yield carried
-    found: Iterable[JudgeRecord] = ()
-    if running.fingerprint is not None:
-        found = judge_records(tags={keys.TAG_FINGERPRINT: running.fingerprint}, tracking_uri=uri)
-    yield from (one for one in chain(found, _alike(running, uri)) if _is_same(running, one))
+    tags = {keys.TAG_FINGERPRINT: running.fingerprint or ""}
+    for trials in (False, True):
+        found: Iterable[JudgeRecord] = ()
+        if running.fingerprint is not None:
+            found = judge_records(tags=tags, trials=trials, tracking_uri=uri)
+        yield from (one for one in chain(found, _alike(running, uri, trials=trials)) if _is_same(running, one))
 
 
 def _earlier(running: _Running, uri: str) -> Iterator[JudgeRecord]:
@@ -293,12 +297,12 @@ def _carried(running: _Running, uri: str) -> JudgeRecord | None:
         return None
 
 
-def _alike(running: _Running, uri: str) -> Iterator[JudgeRecord]:
+def _alike(running: _Running, uri: str, *, trials: bool) -> Iterator[JudgeRecord]:
     """Yield runs with the same settings: of the same judge under another name, or of an earlier version."""
     if running.judge is None or running.definition is None:
         return
     settings = {name: value for name, value in running.judge.settings().items() if name not in _UNLIKE}
-    yield from judge_records(params=keys.grouped_params({"judge": settings}), tracking_uri=uri)
+    yield from judge_records(params=keys.grouped_params({"judge": settings}), trials=trials, tracking_uri=uri)
 
 
 def _is_same(running: _Running, record: JudgeRecord) -> bool:
@@ -350,6 +354,23 @@ def _of_run(record: JudgeRecord, uri: str) -> Status:
     differs = (*changes, *_answering(record, uri))
     note = "" if record.definition else f" Whether its judge has changed cannot be told: {record.no_definition}"
     return _found(record, differs, measure=_command(record.definition, record), label=record.label, note=note)
+
+
+def status_of_export(measured: JudgeRecord, judge: Judge, *, tracking_uri: str | None = None) -> Status:
+    """Say what a scorer is that a run is made into: it keeps the measured judge, whatever its sources give today.
+
+    Args:
+        measured: What the run says.
+        judge: The judge of the run, made again.
+        tracking_uri: MLflow store; the active one when None.
+
+    Raises:
+        TrackingError: when MLflow cannot be reached.
+    """
+    was, now = measured.definition, judge.definition()
+    changes = () if was is None or now is None else differences(was, _as_asked(now))
+    differs = (*changes, *_answering(measured, tracking_uri or active_uri()))
+    return _found(measured, differs, measure=_command(was, measured), label=measured.label)
 
 
 def _compared(running: _Running, record: JudgeRecord, differs: tuple[JudgeDifference, ...]) -> Status:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jrh_mlflow.errors import JrhWarning, RecipeError, check_known
-from jrh_mlflow.evaluation.joint_exports import JointExport, exported_source, sweep_policy, with_policy
+from jrh_mlflow.evaluation.joint_exports import JointExport, exported_source, is_run, sweep_policy, with_policy
 from jrh_mlflow.evaluation.jury import Jury
-from jrh_mlflow.evaluation.status import State, Status, status
+from jrh_mlflow.evaluation.status import State, Status, status, status_of_export
 from jrh_mlflow.judges import Judge, scripted
 from jrh_mlflow.resolve import resolve_judge
 from jrh_mlflow.schema.estimates import Estimate, Reading
@@ -20,11 +20,11 @@ from jrh_mlflow.tracking.definitions import JudgeDifference, judge_from
 from jrh_mlflow.tracking.evaluation_hook import run_page
 from jrh_mlflow.tracking.exported import keep_every_verdict, note_registering
 from jrh_mlflow.tracking.instructions import instructions_judge, note_made_judge
-from jrh_mlflow.tracking.judge_registry import SCORERS
 from jrh_mlflow.tracking.measured import MeasuredJudge, measured_judge
 from jrh_mlflow.tracking.scorers import is_mlflow_judge
 from jrh_mlflow.tracking.specifications import FORMAT, exported_scorer, specification
 from jrh_mlflow.tracking.store import active_uri
+from jrh_mlflow.tracking.today import changes_since
 from jrh_mlflow.tracking.view import server_address
 
 ORDER_MATTERS, NONE_SEEN = 0.2, 0.3
@@ -57,7 +57,8 @@ def to_mlflow(
 
     Args:
         what: What was measured: a run id, `runs:/<id>` or what `evaluate`, `jury` or `sweep` returned; a member of a
-            sweep; or a judge. Of a sweep the best configuration is taken, asked as often as it was there.
+            sweep; or a judge, or its model (`openai/gpt-4o-mini`). Of a sweep the best configuration is taken, asked
+            as often as it was there.
         name: Of the scorer; the judge's, with what MLflow does not take replaced, when None.
         stale: What to do about a judge that is not the one that was measured, when the scorer is made and when it
             answers: `warn`, or `refuse`, which then makes the feedback of another model an error.
@@ -73,6 +74,8 @@ def to_mlflow(
     """
     for option, given, known in (("stale", stale, _STALE), ("orders", orders, _ORDERS), ("form", form, _FORMS)):
         check_known(option, given, known)
+    if not isinstance(name, str | None):
+        raise RecipeError(f"name= is a text, but got {type(name).__name__}.")
     source = exported_source(what, part=part, tracking_uri=tracking_uri)
     if form == "make_judge":
         return _made_judge(source, name, answers, tracking_uri)
@@ -81,9 +84,9 @@ def to_mlflow(
         spec = _joint_specification(export, stale=stale, orders=orders, answers=answers, uri=tracking_uri)
     else:
         subject = _subject(source, tracking_uri)
-        _tell_stale(subject.status, refuse=stale == "refuse")
+        _tell_stale(subject, refuse=stale == "refuse")
         spec = judge_specification(subject, stale=stale, orders=orders, answers=answers)
-        spec, described = with_policy(spec, subject.measured), _described(subject.measured)
+        spec, described = with_policy(spec, subject.policy), _described(subject)
     if spec["datasheet"] is not None:
         spec["datasheet"]["link"] = datasheet_link(spec["datasheet"]["run_id"], uri=tracking_uri)
     keep_every_verdict(tracking_uri)
@@ -95,10 +98,12 @@ def _joint_specification(
     export: JointExport, *, stale: str, orders: str, answers: Sequence[str] | None, uri: str | None
 ) -> dict[str, Any]:
     """Return the specification of several judges; whether both orders are asked is decided for all of them."""
+    if export.run_id is None:
+        _tell("This jury has no run that feedback could name. Log it: jrh.jury(…, log=True).", refuse=stale == "refuse")
     members = {}
     for judge, run_id in export.runs.items():
         subject = _subject(run_id, uri)
-        _tell_stale(subject.status, refuse=stale == "refuse")
+        _tell_stale(subject, refuse=stale == "refuse")
         members[judge] = judge_specification(subject, stale=stale, orders="one", answers=answers)
     if orders == "auto":
         orders = "both" if order_matters(export.positional()) else "one"
@@ -136,6 +141,10 @@ class Subject:
     status: Status
     differs: tuple[JudgeDifference, ...] = ()
     """In what the judge itself is not the measured one. That of a run is, whatever became of its sources since."""
+    moved: tuple[JudgeDifference, ...] = ()
+    """In what the sources of a run give another judge today, which the export does not follow."""
+    policy: Mapping[str, str] = field(default_factory=dict)
+    """How a sweep asked the judge of its run: `replicates`, `vote`, `orders`. A judge by itself has none."""
 
     @property
     def state(self) -> State:
@@ -144,10 +153,8 @@ class Subject:
 
 
 def _subject(what: object, uri: str | None) -> Subject:
-    is_run = not what.startswith(SCORERS) if isinstance(what, str) else hasattr(what, "run_id")
-    if is_run:
-        measured = measured_judge(what, tracking_uri=uri)
-        return Subject(judge=measured.judge(), measured=measured, status=status(measured, tracking_uri=uri))
+    if is_run(what) or hasattr(what, "run_id"):
+        return _subject_of_run(measured_judge(what, tracking_uri=uri), uri)
     carried = specification(what) if is_mlflow_judge(what) else None
     if carried is not None and "judge" not in carried:
         raise RecipeError(f"This scorer is exported already, as a {carried['kind']}: use it as it is.")
@@ -159,19 +166,37 @@ def _subject(what: object, uri: str | None) -> Subject:
     return Subject(judge=judge, measured=measured_by, status=found, differs=differs)
 
 
-def _tell_stale(found: Status, *, refuse: bool) -> None:
-    """Warn of, or refuse, what is not the judge that was measured.
+def _subject_of_run(measured: MeasuredJudge, uri: str | None) -> Subject:
+    judge = measured.judge()
+    found = status_of_export(measured, judge, tracking_uri=uri)
+    today = changes_since(measured.definition or {}, tracking_uri=uri or active_uri())
+    moved = tuple(one for one in today if one not in found.differs)
+    return Subject(judge=judge, measured=measured, status=found, moved=moved, policy=sweep_policy(measured))
+
+
+def _tell_stale(subject: Subject, *, refuse: bool) -> None:
+    """Warn of, or refuse, what is not the judge that was measured; of sources that moved, warn.
 
     Raises:
         RecipeError: naming what differs.
     """
-    if found.state == "measured":
-        return
-    what = "".join(f" {one}." for one in found.differs)
-    text = f"{brief_name(found.name)}: {found.reason}{what}"
+    found = subject.status
+    if found.state != "measured":
+        how = f' Measure it ({found.measure}) and export that run, or pass stale="warn".' if refuse else ""
+        _tell(f"{brief_name(found.name)}: {found.reason}{_listed(found.differs)}{how}", refuse=refuse)
+    if subject.moved:
+        kept = "The scorer stays the judge that was measured, but its sources give another one today."
+        _tell(f"{brief_name(found.name)}: {kept}{_listed(subject.moved)}", refuse=False)
+
+
+def _tell(text: str, *, refuse: bool) -> None:
     if refuse:
-        raise RecipeError(f'{text} Measure it ({found.measure}) and export that run, or pass stale="warn".')
-    warnings.warn(text, JrhWarning, stacklevel=3)
+        raise RecipeError(text)
+    warnings.warn(text, JrhWarning, stacklevel=4)
+
+
+def _listed(differs: Sequence[JudgeDifference]) -> str:
+    return "".join(f" {one}." for one in differs)
 
 
 def judge_specification(subject: Subject, *, stale: str, orders: str, answers: Sequence[str] | None) -> dict[str, Any]:
@@ -191,8 +216,7 @@ def judge_specification(subject: Subject, *, stale: str, orders: str, answers: S
         **_answerable(judge, measured, answers),
         "levels": measured is not None and measured.levels,
         "rubric": None if measured is None else measured.rubric,
-        # How much the order decides was measured of another judge where this one is stale.
-        "orders": _orders(orders, measured if subject.state == "measured" else None),
+        "orders": _orders(orders, subject),
         "stale": stale,
         "status": subject.state,
         "differs": [_plain(one) for one in subject.differs],
@@ -264,17 +288,21 @@ def _answerable(judge: Judge, measured: MeasuredJudge | None, answers: Sequence[
 
 
 def _checked(answers: Sequence[str]) -> list[str]:
+    if not isinstance(answers, Sequence):
+        raise RecipeError(f"answers= are two or more texts, but got {type(answers).__name__}.")
     given = [answers] if isinstance(answers, str) else [str(answer) for answer in answers]
     if len({answer.strip().casefold() for answer in given}) < max(2, len(given)):
         raise RecipeError(f"answers= are two or more that differ in more than case and spaces, but got {given!r}.")
     return given
 
 
-def _orders(orders: str, measured: MeasuredJudge | None) -> str:
+def _orders(orders: str, subject: Subject) -> str:
     if orders != "auto":
         return orders
-    if "orders" in (policy := sweep_policy(measured)):
-        return policy["orders"]
+    if "orders" in subject.policy:
+        return subject.policy["orders"]
+    # How much the order decides was measured of another judge where this one is stale.
+    measured = subject.measured if subject.state == "measured" else None
     return "both" if measured is None or order_matters(measured.positional) else "one"
 
 
@@ -289,8 +317,11 @@ def _plain(difference: JudgeDifference) -> dict[str, str]:
     return {"what": difference.what, "measured": difference.measured, "running": difference.running}
 
 
-def _described(measured: MeasuredJudge | None) -> str:
+def _described(subject: Subject) -> str:
+    measured, simulated = subject.measured, " A simulated judge." if subject.judge.simulated else ""
     if measured is None:
-        return "A judge of jrh-mlflow that was not measured."
-    simulated = " A simulated judge." if measured.simulated else ""
+        return f"A judge of jrh-mlflow that was not measured.{simulated}"
+    if subject.differs:
+        run = f"run {measured.run_id} measured on suite {measured.suite_name}"
+        return f"Not measured: it differs from the judge that {run}.{_listed(subject.differs)}{simulated}"
     return f"Measured by run {measured.run_id} on suite {measured.suite_name}: {measured.profile}.{simulated}"

@@ -143,9 +143,19 @@ def measurements(
 
 
 def judge_records(
-    *, tags: Mapping[str, str] | None = None, params: Mapping[str, str] | None = None, tracking_uri: str
+    *,
+    tags: Mapping[str, str] | None = None,
+    params: Mapping[str, str] | None = None,
+    trials: bool | None = None,
+    tracking_uri: str,
 ) -> Iterator[JudgeRecord]:
     """Yield what finished evaluations with these tags and params say of their judges, newest first; each when asked.
+
+    Args:
+        tags: Of the run.
+        params: Of the run.
+        trials: Only what a sweep tried, or only other evaluations; both when None.
+        tracking_uri: MLflow store.
 
     Raises:
         TrackingError: when MLflow cannot be reached.
@@ -153,6 +163,8 @@ def judge_records(
     with reading_client(tracking_uri) as client:
         runs = _runs_with(client, tags=tags or {}, params=params or {})
     for run in runs:
+        if trials is not None and trials != bool(keys.param_group(run.data.params, "choice")):
+            continue
         with reading_client(tracking_uri) as client:
             record = _record(client, run, tracking_uri)
         yield record

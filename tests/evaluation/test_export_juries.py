@@ -11,7 +11,7 @@ import pytest
 from mlflow.entities import Feedback
 
 import jrh_mlflow as jrh
-from jrh_mlflow.errors import RecipeError
+from jrh_mlflow.errors import JrhWarning, RecipeError
 from jrh_mlflow.judges.parsing import TIE
 from jrh_mlflow.schema.items import Item
 from jrh_mlflow.tracking import keys
@@ -20,7 +20,8 @@ from tests.loopback import LoopbackServer, Reply
 
 MODELS = ("cheap", "other", "strong")
 RUBRIC = "Is it right?"
-pytestmark = pytest.mark.usefixtures("undrawn")
+UNLOGGED = "This jury has no run that feedback could name"
+pytestmark = [pytest.mark.usefixtures("undrawn"), pytest.mark.filterwarnings(f"ignore:{UNLOGGED}")]
 
 
 def reply(body: dict[str, Any]) -> Any:
@@ -151,6 +152,19 @@ def test_a_weighted_jury_in_use_has_the_weights_of_all_units(runs, store_uri):
     assert spec["panel"]["weights"] == [done.report.seats[name].weight for name in MODELS]
 
 
+def test_a_jury_that_was_not_logged_is_warned_of_or_refused_and_its_feedback_names_the_runs_of_its_judges(
+    runs, store_uri
+):
+    done = jrh.jury(on(runs, "hand-grades"), tracking_uri=store_uri, log=False)
+    with pytest.raises(RecipeError, match=f"{UNLOGGED}.*Log it"):
+        jrh.to_mlflow(done, stale="refuse", tracking_uri=store_uri)
+    with pytest.warns(JrhWarning, match=UNLOGGED):
+        scorer = jrh.to_mlflow(done, tracking_uri=store_uri)
+    feedback = scorer(**row(graded().items[0], ""))
+    assert feedback.metadata[keys.FEEDBACK_RUN].split(", ") == on(runs, "hand-grades")
+    assert jrh.status(scorer, tracking_uri=store_uri).state == "measured"
+
+
 def test_a_logged_jury_is_exported_by_its_run(runs, store_uri):
     done = jrh.jury(on(runs, "hand-grades"), ties="lowest", cascade=["cheap", "strong"], tracking_uri=store_uri)
     by_object, by_run = (
@@ -255,8 +269,20 @@ def test_the_best_panel_is_exported_with_its_judges_alone(runs, store_uri):
     assert [one["name"] for one in spec["members"]] == list(done.report.best.panel)
 
 
+def steady(server: LoopbackServer) -> jrh.PromptedJudge:
+    return jrh.PromptedJudge("openai/steady", api_base=server.url, name="steady")
+
+
 @pytest.fixture(scope="module")
-def swept(store_uri: str, server: LoopbackServer, tmp_path_factory: pytest.TempPathFactory, undrawn: None) -> jrh.Sweep:
+def whole(server: LoopbackServer, store_uri: str, undrawn: None) -> jrh.Evaluation:
+    """The judge of the sweep, measured by itself before."""
+    return jrh.evaluate(steady(server), graded(), experiment="exported", tracking_uri=store_uri, progress=False)
+
+
+@pytest.fixture(scope="module")
+def swept(
+    store_uri: str, server: LoopbackServer, tmp_path_factory: pytest.TempPathFactory, whole: jrh.Evaluation
+) -> jrh.Sweep:
     space = {
         "models": [{"model": "openai/steady", "name": "steady", "api_base": server.url}],
         "replicates": [1, 3],
@@ -294,3 +320,11 @@ def test_a_member_of_a_sweep_is_asked_as_often_as_it_was_there(swept, store_uri,
     before = server.counts["requests"]
     scorer(inputs={"instruction": "Question?"}, outputs="an answer")
     assert server.counts["requests"] == before + 3
+    assert jrh.status(scorer, tracking_uri=store_uri).reason.startswith("Measured on hand-grades")
+
+
+def test_a_judge_by_itself_is_asked_once_and_its_datasheet_is_no_trial_of_a_sweep(swept, whole, store_uri, server):
+    tried = [specification(jrh.to_mlflow(one, tracking_uri=store_uri)) for one in swept.members]
+    spec = specification(jrh.to_mlflow(steady(server), tracking_uri=store_uri))
+    assert (spec["kind"], spec["status"], spec["datasheet"]["run_id"]) == ("judge", "measured", whole.run_id)
+    assert {one["fingerprint"] for one in tried} == {spec["fingerprint"]}, "the sweep tried the same judge"

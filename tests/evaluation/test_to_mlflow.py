@@ -26,6 +26,7 @@ from jrh_mlflow.schema.items import Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import exported, keys
+from jrh_mlflow.tracking.definitions import JudgeDifference
 from jrh_mlflow.tracking.judge_registry import active_store
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.scorers import scorer_fields
@@ -368,8 +369,41 @@ def test_a_changed_prompt_reads_stale_names_what_differs_and_is_refused(
     feedback = made.run(inputs="Task 1", outputs={"A": "x", "B": "y"})
     assert feedback.metadata[keys.FEEDBACK_STATUS] == "stale"
     assert "prompt" in feedback.metadata[keys.FEEDBACK_DIFFERS]
+    assert f"differs from the judge that run {measured.run_id} measured" in made.description
+    assert "rubric Another one." in made.description
+    assert before.description.startswith(f"Measured by run {measured.run_id}")
     assert jrh.status(before, tracking_uri=store_uri).state == "measured"
     assert jrh.status(made, tracking_uri=store_uri).state == "stale"
+
+
+def test_a_run_whose_sources_moved_is_exported_as_measured_with_a_warning_of_its_own(
+    measured: Evaluation, store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = JudgeDifference(what="model", measured="endpoint one", running="endpoint two")
+    monkeypatch.setattr("jrh_mlflow.evaluation.to_mlflow.changes_since", lambda definition, **_: (moved,))
+    with pytest.warns(JrhWarning, match=r"sources give another one today\. model: endpoint one → endpoint two"):
+        made = jrh.to_mlflow(measured, stale="refuse", tracking_uri=store_uri)
+    assert (specification(made)["status"], specification(made)["differs"]) == ("measured", [])
+
+
+def test_the_endpoint_of_the_environment_neither_refuses_nor_moves_the_export_of_a_run(
+    server: LoopbackServer, pairs: Suite, store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", server.url)
+    done = evaluated(jrh.PromptedJudge("openai/m", name="of the environment"), pairs, store_uri)
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
+    with pytest.warns(JrhWarning, match="sources give another one today"):
+        made = jrh.to_mlflow(done, orders="one", stale="refuse", tracking_uri=store_uri)
+    asked = len(server.requests)
+    assert made.run(inputs="Task", outputs={"A": "x", "B": "y"}).metadata[keys.FEEDBACK_STATUS] == "measured"
+    assert len(server.requests) == asked + 1
+
+
+def test_a_model_is_taken_with_its_provider(store_uri: str) -> None:
+    assert jrh.status("openai/nobody-measured-it", tracking_uri=store_uri).state == "never measured"
+    with pytest.warns(JrhWarning, match="Never measured"):
+        made = jrh.to_mlflow("openai/nobody-measured-it", tracking_uri=store_uri)
+    assert specification(made)["judge"]["model"] == "openai/nobody-measured-it"
 
 
 def name_of(made: Any) -> str:
@@ -392,7 +426,9 @@ def test_what_is_code_and_what_knows_its_suite_cannot_be_exported(store_uri: str
         ({"answers": ["yes"]}, "two or more"),
         ({"answers": "yes"}, "two or more"),
         ({"answers": ["yes", "Yes "]}, "two or more"),
+        ({"answers": 5}, "two or more texts, but got int"),
         ({"name": "///"}, "give name="),
+        ({"name": 5}, "name= is a text, but got int"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(given: Any, part: str, measured: Evaluation, store_uri: str) -> None:
