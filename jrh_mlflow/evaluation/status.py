@@ -107,8 +107,8 @@ def status(what: object, *, experiment: str | None = None, tracking_uri: str | N
 
     Args:
         what: `scorers:/NAME[@VERSION]` or the bare name of a registered scorer; a run id, `runs:/<id>`, the first eight
-            or more digits of an id, or what `evaluate`, `jury` or `sweep` returned; a judge; or a scorer or
-            judge of MLflow's.
+            or more digits of an id, or what `evaluate`, `jury` or `sweep` returned; a judge, or its model
+            (`openai/gpt-4o-mini`); or a scorer or judge of MLflow's.
         experiment: Where a registered scorer is looked for first.
         tracking_uri: MLflow store; the active one when None.
 
