@@ -38,6 +38,9 @@ _UNLIKE = frozenset(("name", "prompt", "prompt_sha256", "prompt_uri", "instructi
 _UNLIKE |= {"registered_name", "scorer_version"}
 """Settings by which runs of the same judge may differ: its texts are compared themselves, and names change nothing."""
 
+_SINGLES = "pointwise-datasheet"
+_ONE_RESPONSE = f" --suite {_SINGLES}"
+"""For a judge that grades one response: the suite that is taken when none is named has pairs."""
 _MOST_COMPARED = 20
 """Newest runs of a model among which the one most like a changed judge is looked for: each is read from its store."""
 
@@ -183,7 +186,9 @@ def _running(what: object, experiment: str | None, uri: str) -> _Running:
         return _of_exported(carried, name=str(getattr(what, "name", carried["name"])))
     judge = MlflowJudge.unchecked(what) if is_mlflow_judge(what) else resolve_judge(what, tracking_uri=uri)
     registered = judge.registered[0]["name"] if isinstance(judge, MlflowJudge) and judge.registered else None
-    measure = f"jrh evaluate {SCORERS}{registered}" if registered else _command(judge.definition())
+    measure = _evaluating(registered, judge) if registered else _command(judge.definition())
+    if not registered and isinstance(judge, MlflowJudge) and judge.grades_one_response:
+        measure = f"jrh.evaluate(judge, {_SINGLES!r})"
     return _of_judge(judge, measure=measure, registered_name=registered)
 
 
@@ -201,13 +206,19 @@ def _of_judge(judge: Judge, **more: Any) -> _Running:
 
 def _of_registered(found: RegisteredScorer, uri: str) -> _Running:
     """Read a scorer of MLflow's registry; the code of one that is code is not run."""
-    measure = f"jrh evaluate {SCORERS}{found.name}"
     if not found.is_code:
-        return _of_judge(MlflowJudge.registered_as(found), measure=measure, registered_name=found.name)
+        judge = MlflowJudge.registered_as(found)
+        return _of_judge(judge, measure=_evaluating(found.name, judge), registered_name=found.name)
     if (carried := specification(found)) is not None:
         running = _of_exported(carried, name=found.name)
         return running if running.datasheet else replace(running, datasheet=_datasheet_before(found, uri))
-    return _Running(name=found.name, label=found.name, measure=measure, registered_name=found.name)
+    return _Running(name=found.name, label=found.name, measure=_evaluating(found.name), registered_name=found.name)
+
+
+def _evaluating(registered: str, judge: Judge | None = None) -> str:
+    """Return the command that measures a registered scorer, on a suite that it can be put to."""
+    singles = isinstance(judge, MlflowJudge) and judge.grades_one_response
+    return f"jrh evaluate {shlex.quote(f'{SCORERS}{registered}')}{_ONE_RESPONSE if singles else ''}"
 
 
 def _datasheet_before(found: RegisteredScorer, uri: str) -> str | None:
@@ -374,7 +385,13 @@ def status_of_export(measured: JudgeRecord, judge: Judge, *, tracking_uri: str |
 
 
 def _compared(running: _Running, record: JudgeRecord, differs: tuple[JudgeDifference, ...]) -> Status:
-    return _found(record, differs, measure=running.measure, label=running.label)
+    # A judge that changed is measured on what it was measured on before: any other suite may not suit it.
+    on, measure = _suite_of(record), running.measure
+    if differs and measure.startswith("jrh evaluate "):
+        measure = f"{measure.removesuffix(_ONE_RESPONSE)} --suite {shlex.quote(on)}"
+    elif differs:
+        measure = f"jrh.evaluate(judge, {on!r})"
+    return _found(record, differs, measure=measure, label=running.label)
 
 
 def _found(
@@ -404,12 +421,15 @@ def _never(running: _Running) -> str:
 
 def _command(definition: Mapping[str, Any] | None, record: JudgeRecord | None = None) -> str:
     """Return what measures a judge, on the suite of a run: a command where one can say it, and Python otherwise."""
-    built_in = record is None or record.suite_name in BUILT_IN
-    suite = None if record is None else record.suite_name if built_in else f"runs:/{record.run_id}/suite"
+    suite = None if record is None else _suite_of(record)
     words = None if definition is None else _words(definition)
     if words is None:
         return f"jrh.evaluate(judge, {suite!r})" if suite else "jrh.evaluate(judge)"
     return shlex.join(["jrh", "evaluate", *words, *(["--suite", suite] if suite else [])])
+
+
+def _suite_of(record: JudgeRecord) -> str:
+    return record.suite_name if record.suite_name in BUILT_IN else f"runs:/{record.run_id}/suite"
 
 
 def _words(definition: Mapping[str, Any]) -> list[str] | None:

@@ -24,6 +24,7 @@ Reader = Callable[[object, Presentation], object]
 _NUMBERS = (0, 0.5, 3, 100)
 """Stand for any number: 1 and 2 are left out, for a score of 1 is not the first slot."""
 _YES_NO, _SLOTS = ("yes", "no"), ("A", "B", "tie")
+_SLOTS_SAID = {"1", "2"}
 _ONE_RESPONSE = ("builtin", "guidelines")
 """Kinds of scorers that MLflow itself writes: each grades one response with yes or no."""
 _OPPOSITES = (("yes", "no"), ("true", "false"), ("pass", "fail"))
@@ -67,18 +68,13 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
     Raises:
         RecipeError: with the ways out.
     """
-    declared = possible_values(scorer)
-    instructions = (getattr(scorer, "instructions", None) or "") if declared is None or declared is _NUMBERS else ""
-    values = declared or asked_values(instructions)
-    # A number that is asked for as a choice is a slot.
-    if values is None or (declared is _NUMBERS and _CHOICE.search(instructions)):
+    declared, values, more = _sayable(scorer, words)
+    if values is None:
         return
-    # What is no closed list may hold any of the words that the user gave a meaning.
-    more = words if declared is None or declared is _NUMBERS else ()
     for item in {(item.kind, item.answers, item.condition in LEVEL_CONDITIONS): item for item in suite.items}.values():
         shown = _example(item, criterion)
         said = {_answer(read(value, shown), item, shown) for value in (*_numeric(values, shown), *more)} - {None}
-        if item.kind == "pair" and not said >= {"1", "2"}:
+        if item.kind == "pair" and not said >= _SLOTS_SAID:
             raise RecipeError(
                 f"{scorer.name!r} grades one response ({_listed(values)}), and suite {suite.name!r} has pairs. {APART} "
                 f"If its words stand for the slots: jrh.from_mlflow(judge, answers={{…: '1', …: '2'}})."
@@ -88,6 +84,27 @@ def check_fit(scorer: Any, suite: Suite, criterion: Criterion, read: Reader, *, 
                 f"{scorer.name!r} says {_listed(values)}, and suite {suite.name!r} asks for {_listed(shown.answers)}. "
                 f"{PAIRED} If its words stand for these: jrh.from_mlflow(judge, answers={{…: {shown.answers[-1]!r}}})."
             )
+
+
+def can_compare(scorer: Any, criterion: Criterion, read: Reader, *, words: tuple[str, ...] = ()) -> bool:
+    """Whether a scorer may say which of two is better, as `check_fit` demands on pairs."""
+    _, values, more = _sayable(scorer, words)
+    shown = Presentation(kind="pair", instruction="", answers=criterion.answers)
+    read_as = [read_answer(read(value, shown), shown.answers) for value in (*(values or ()), *more)]
+    return values is None or {answer for _, answer, _ in read_as} >= _SLOTS_SAID
+
+
+def _sayable(
+    scorer: Any, words: tuple[str, ...]
+) -> tuple[tuple[object, ...] | None, tuple[object, ...] | None, tuple[str, ...]]:
+    """Return what the type declares, what is said or asked for (None: anything), and which words may be said, too."""
+    declared = possible_values(scorer)
+    is_open = declared is None or declared is _NUMBERS
+    instructions = (getattr(scorer, "instructions", None) or "") if is_open else ""
+    # A number that is asked for as a choice is a slot.
+    is_choice = declared is _NUMBERS and _CHOICE.search(instructions)
+    # What is no closed list may hold any of the words that the user gave a meaning.
+    return declared, None if is_choice else declared or asked_values(instructions), words if is_open else ()
 
 
 def possible_values(scorer: Any) -> tuple[object, ...] | None:

@@ -30,7 +30,7 @@ from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.presentation import LABEL_WORDS, Answer, Message, Presentation, part_text
 from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking import mlflow_internals
-from jrh_mlflow.tracking.feedback_types import check_fit
+from jrh_mlflow.tracking.feedback_types import can_compare, check_fit
 from jrh_mlflow.tracking.in_memory_traces import called_tools, in_memory_session, in_memory_trace
 from jrh_mlflow.tracking.judge_registry import RegisteredScorer
 from jrh_mlflow.tracking.keys import (
@@ -275,6 +275,16 @@ class MlflowJudge(CallableJudge):
             read = partial(answer_for, words=self.panel.words)
             check_fit(scorer, suite, self.tie_criterion, read, words=tuple(self.panel.words))
             check_suite_has(scorer, suite, self.panel.parts)
+
+    @property
+    def grades_one_response(self) -> bool:
+        """Whether it is refused on pairs: it says no slot, or judges conversations."""
+        read = partial(answer_for, words=self.panel.words)
+        words = tuple(self.panel.words)
+        return any(
+            judges_sessions(one) or not can_compare(one, self.tie_criterion, read, words=words)
+            for one in _members(self.panel.scorers)
+        )
 
     def lacks(self) -> str | None:
         """Name the key that MLflow itself would ask for on every call: it does so for `openai:/…` models."""

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import mlflow
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from mlflow.genai.scorers import scorer
+from mlflow.genai.scorers import Safety, scorer
 
 import jrh_mlflow as jrh
 from jrh_mlflow.cli.status import status as command
@@ -204,7 +204,8 @@ def test_a_new_version_of_a_registered_judge_is_stale_by_prompt_and_version(
         for newest in ("closer", "scorers:/closer@3", run):
             found = jrh.status(newest, experiment=EXPERIMENT, tracking_uri=uri)
             assert (found.state, [one.what for one in found.differs]) == ("stale", ["prompt", "version"])
-            assert (found.run_id, found.measure.split()[:3]) == (run.run_id, ["jrh", "evaluate", "scorers:/closer"])
+            command_line = f"jrh evaluate scorers:/closer --suite runs:/{run.run_id}/suite"
+            assert (found.run_id, found.measure) == (run.run_id, command_line)
         assert found.differs[1].running == "registered as closer version 3"
         assert said("scorers:/closer@2", experiment=EXPERIMENT, tracking_uri=uri) == ("measured", set())
         assert len(measurements(registered_name="closer", tracking_uri=uri)) == 1
@@ -407,3 +408,13 @@ def test_an_exported_jury_is_what_its_judges_are(
     mlflow.MlflowClient(tracking_uri=uri).delete_run(others[0].run_id)
     assert jrh.status(made, tracking_uri=uri).state == "never measured"
     assert "Juror 41, Juror 42 of its 2 judges" in jrh.status(made, tracking_uri=uri).reason
+
+
+def test_the_command_for_a_judge_of_one_response_names_a_suite_that_it_can_be_put_to(uri: str):
+    place = mlflow.get_experiment_by_name(EXPERIMENT).experiment_id
+    compare(name="one response", feedback_value_type=Literal["yes", "no"]).register(experiment_id=place)
+    found = jrh.status("one response", experiment=EXPERIMENT, tracking_uri=uri)
+    assert found.measure == "jrh evaluate 'scorers:/one response' --suite pointwise-datasheet"
+    plain = jrh.status(Safety(model="openai:/gpt-4o-mini"), tracking_uri=uri)
+    assert plain.measure == "jrh.evaluate(judge, 'pointwise-datasheet')"
+    assert jrh.status(compare(name="pairs only"), tracking_uri=uri).measure == "jrh.evaluate(judge)"
