@@ -123,7 +123,7 @@ def _pack_table(file: Path) -> None:
 def _pack_database(file: Path) -> None:
     with sqlite3.connect(file) as connection:
         # Hundreds of small tables and indexes: each takes a page at least.
-        for statement in ("PRAGMA journal_mode=DELETE", "PRAGMA page_size=1024", "VACUUM"):
+        for statement in ("PRAGMA journal_mode=DELETE", "PRAGMA page_size=512", "VACUUM"):
             connection.execute(statement)
     connection.close()
 
