@@ -30,9 +30,9 @@ from jrh_mlflow.options import Moment, read_moment
 from jrh_mlflow.suites import Suite, datasheet_suite, read_suite
 from jrh_mlflow.suites.suite import hold_back, no_texts
 from jrh_mlflow.tracking.definitions import judge_from
-from jrh_mlflow.tracking.judge_registry import SCORERS, judge_at, scorer_at
+from jrh_mlflow.tracking.judge_registry import SCORERS, scorer_at
 from jrh_mlflow.tracking.outbox import outbox_key
-from jrh_mlflow.tracking.scorers import MlflowJudge, from_mlflow, is_mlflow_judge, registration_of
+from jrh_mlflow.tracking.scorers import MlflowJudge, from_mlflow, from_registered, is_mlflow_judge, registration_of
 from jrh_mlflow.tracking.specifications import specification
 
 if TYPE_CHECKING:
@@ -256,9 +256,8 @@ def resolve_judge(judge: object, *, experiment: str | None = None, tracking_uri:
         alone = judge[0] if isinstance(judge, list | tuple) and len(judge) == 1 else judge
         return _exported_judge(alone, registration_of(alone)) or from_mlflow(judge)
     if isinstance(judge, str) and judge.startswith(SCORERS):
-        where = {"experiment": experiment, "tracking_uri": tracking_uri}
-        found = scorer_at(judge, **where)
-        return _exported_judge(found, [found.registration]) or from_mlflow(judge_at(judge, **where))
+        found = scorer_at(judge, experiment=experiment, tracking_uri=tracking_uri)
+        return _exported_judge(found, [found.registration]) or from_registered(found, tracking_uri=tracking_uri)
     if isinstance(judge, str):
         return PromptedJudge(judge)
     if isinstance(judge, type):

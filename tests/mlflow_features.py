@@ -15,3 +15,7 @@ def before(needed: str) -> bool:
         (False, True)
     """
     return tuple(int(part) for part in needed.split(".")) > INSTALLED
+
+
+RATIONALE_FIRST = {} if before("3.16") else {"generate_rationale_first": True}
+"""For `make_judge`: an older one has no such option."""

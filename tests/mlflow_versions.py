@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\n[tool.")[0]
+"""What pyproject.toml requires, without the settings of tools below it."""
 FOLDERS = ("tracking", "alignment")
-"""Whole folders of tests; of the others, the files that use MLflow's judges, or have it in their name."""
-TOUCHES = re.compile(r"(?<!_)mlflow\.genai\b")
+"""Whole folders of tests; of the others, the files that use MLflow's judges, give it ours, or have it in their name."""
+TOUCHES = re.compile(r"(?<!_)mlflow\.genai\b|\.to_mlflow\b|\bmlflow_chat\b")
 TOOLS = (
     "pytest",
     "pytest-xdist",
@@ -87,7 +88,8 @@ def installed(python: Path) -> str:
 
 def tools() -> list[str]:
     """Return the requirements of the tests, as the extra `dev` states them."""
-    return [re.search(rf'"({name}\b[^"]*)"', PROJECT)[1] for name in TOOLS]  # type: ignore[index]
+    names = "|".join(TOOLS)
+    return sorted(set(re.findall(rf'^  "((?:{names})\b[^"]*)"', PROJECT, re.MULTILINE)))
 
 
 def run(version: str) -> tuple[str, str, bool]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from jrh_mlflow.errors import RecipeError
@@ -78,9 +79,14 @@ def instructions_judge(
         feedback_value_type=Literal.__getitem__(tuple(values)),
         inference_params=_sampling(prompted) or None,
         base_url=_base_url(prompted),
-        # As the prompts of this package ask: the reason is written before the verdict.
-        generate_rationale_first=True,
+        **_rationale_first(make_judge),
     )
+
+
+def _rationale_first(make_judge: Callable[..., Any]) -> dict[str, bool]:
+    """As the prompts of this package ask, the reason is written before the verdict; MLflow before 3.16 cannot."""
+    word = "generate_rationale_first"
+    return {word: True} if word in signature(make_judge).parameters else {}
 
 
 def note_made_judge(judge: Judge) -> None:

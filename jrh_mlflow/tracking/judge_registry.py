@@ -151,7 +151,18 @@ def newest_version(
 
 
 def scorer_at(address: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> RegisteredScorer:
-    """Return what is registered under an address, as for `judge_at`; nothing of it is run."""
+    """Return what is registered under an address; nothing of it is run.
+
+    Args:
+        address: `scorers:/NAME`, `scorers:/NAME@VERSION`, or with the experiment's name before it:
+            `scorers:/support/NAME`.
+        experiment: Where runs go. It is looked for there, and then in the experiment that is active at MLflow.
+        tracking_uri: MLflow store; the active one when None.
+
+    Raises:
+        RecipeError: naming what there is instead: other names, other versions, another experiment.
+        TrackingError: when the store cannot be read.
+    """
     wanted, uri = ScorerAddress.read(address), tracking_uri or active_uri()
     with _registry(uri):
         places = _places(wanted, experiment, uri)
@@ -167,37 +178,13 @@ def scorer_at(address: str, *, experiment: str | None = None, tracking_uri: str 
             raise RecipeError(_no_such_judge(wanted, places, uri))
 
 
-def judge_at(address: str, *, experiment: str | None = None, tracking_uri: str | None = None) -> Any:
-    """Return the MLflow judge or scorer that is registered under an address.
-
-    Args:
-        address: `scorers:/NAME`, `scorers:/NAME@VERSION`, or with the experiment's name before it:
-            `scorers:/support/NAME`.
-        experiment: Where runs go. It is looked for there, and then in the experiment that is active at MLflow.
-        tracking_uri: MLflow store; the active one when None.
-
-    Raises:
-        RecipeError: naming what there is instead: other names, other versions, another experiment.
-        TrackingError: when the store cannot be read.
-    """
+def loaded_scorer(found: RegisteredScorer, *, tracking_uri: str | None = None) -> Any:
+    """Return the scorer of this version itself; the code of one that is code is run."""
     from mlflow.genai.scorers import get_scorer
 
-    _demand_versions()
-    found, uri = scorer_at(address, experiment=experiment, tracking_uri=tracking_uri), tracking_uri or active_uri()
+    uri = tracking_uri or active_uri()
     with active_store(uri), _registry(uri):
         return get_scorer(name=found.name, experiment_id=found.experiment_id, version=found.version)
-
-
-def _demand_versions() -> None:
-    """Refuse an MLflow whose judges do not tell which version of a registered one they are."""
-    import mlflow
-    from mlflow.genai.scorers import Scorer
-
-    if not hasattr(Scorer, "scorer_version"):
-        raise RecipeError(
-            f"MLflow {mlflow.__version__} does not tell the version of a registered judge, and a datasheet is of one "
-            "version: pip install 'mlflow>=3.16', or pass the judge itself: module:object or file.py:object."
-        )
 
 
 def _places(wanted: ScorerAddress, experiment: str | None, uri: str) -> list[str | None]:

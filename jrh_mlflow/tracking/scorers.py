@@ -32,7 +32,7 @@ from jrh_mlflow.text import blank_secrets, environment_secrets
 from jrh_mlflow.tracking import mlflow_internals
 from jrh_mlflow.tracking.feedback_types import can_compare, check_fit
 from jrh_mlflow.tracking.in_memory_traces import called_tools, in_memory_session, in_memory_trace
-from jrh_mlflow.tracking.judge_registry import RegisteredScorer
+from jrh_mlflow.tracking.judge_registry import RegisteredScorer, loaded_scorer
 from jrh_mlflow.tracking.keys import (
     CHOICE_CONFIDENCE,
     JUDGE_COST,
@@ -99,7 +99,7 @@ def from_mlflow(
     expectations: Part | None = None,
     trace: Part | None = None,
     answers: Mapping[Any, str] | None = None,
-) -> Judge:
+) -> MlflowJudge:
     """Wrap an MLflow judge: `make_judge(...)`, a built-in one, a `@scorer` function, an ensemble, or a list of them.
 
     What it is shown, unless `inputs`, `outputs`, `expectations` or `trace` says otherwise:
@@ -167,6 +167,13 @@ def from_mlflow(
     made = MlflowJudge(panel, name=name or "+".join(one.name for one in scorers))
     made.registered = registration_of(*scorers)
     return made
+
+
+def from_registered(found: RegisteredScorer, *, tracking_uri: str | None = None) -> MlflowJudge:
+    """Wrap a registered judge. Which version it is stands in the registry: a scorer of MLflow 3.14 does not tell."""
+    judge = from_mlflow(loaded_scorer(found, tracking_uri=tracking_uri))
+    judge.registered = [found.registration]
+    return judge
 
 
 def _words(answers: Mapping[Any, str]) -> dict[str, str]:

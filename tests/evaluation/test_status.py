@@ -253,6 +253,7 @@ def test_an_exported_judge_of_an_endpoint_of_the_environment_is_stale_where_that
     assert said(made, tracking_uri=uri) == said(run, tracking_uri=uri) == ("stale", {"model"})
 
 
+@pytest.mark.since_mlflow("3.17")
 def test_a_registered_exported_judge_is_read_and_never_run(
     uri: str, june: jrh.Evaluation, exported: Any, monkeypatch: pytest.MonkeyPatch
 ):
@@ -276,6 +277,7 @@ def test_a_registered_exported_judge_is_read_and_never_run(
     assert not Path("sprung").exists()
 
 
+@pytest.mark.since_mlflow("3.17")
 def test_a_new_version_of_a_registered_exported_judge_is_held_against_the_datasheet_of_the_one_before(
     uri: str, june: jrh.Evaluation, exported: Any
 ):

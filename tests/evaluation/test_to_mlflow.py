@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import pandas as pd
 import pytest
 
@@ -32,6 +33,7 @@ from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.scorers import scorer_fields
 from jrh_mlflow.tracking.specifications import specification
 from tests.loopback import LoopbackServer, Reply, error_reply, verdict
+from tests.mlflow_features import before
 
 KEY = "sk-planted-0123456789"
 CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
@@ -100,23 +102,27 @@ def sent_by(server: LoopbackServer, since: int) -> Counter[str]:
 
 def round_trip(server: LoopbackServer, judge: Any, suite: Suite, uri: str, *, callers: int = 8) -> list[str]:
     """Measure, export, register and load again: every way must send the same bytes and get the same answers."""
-    from mlflow.genai.scorers import get_scorer
-
     start = len(server.requests)
     done = evaluated(judge, suite, uri)
     sent, answers = sent_by(server, start), answers_of(done.calls, pairs=suite.items[0].kind == "pair")
     made = jrh.to_mlflow(done.run_id, orders="one", tracking_uri=uri)
-    with active_store(uri), pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CUSTOM, "true")
-        made.register(experiment_id=experiment_of(done, uri))
-        loaded = get_scorer(name=made.name, experiment_id=experiment_of(done, uri))
-    for one in (made, loaded):
+    for one in [made] if before("3.17") else [made, registered(made, done, uri)]:
         start = len(server.requests)
         assert scored(one, judge, suite, callers=callers) == answers
         assert sent_by(server, start) == sent
         assert KEY not in json.dumps(one.model_dump())
-    assert specification(loaded) == specification(made)
+        assert specification(one) == specification(made)
     return answers
+
+
+def registered(made: Any, done: Evaluation, uri: str) -> Any:
+    """Register a scorer that is code, and load it again."""
+    from mlflow.genai.scorers import get_scorer
+
+    with active_store(uri), pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CUSTOM, "true")
+        made.register(experiment_id=experiment_of(done, uri))
+        return get_scorer(name=made.name, experiment_id=experiment_of(done, uri))
 
 
 def experiment_of(done: Evaluation, uri: str) -> str:
@@ -138,6 +144,7 @@ def test_exported_and_reloaded_scorers_send_the_same_bytes_and_give_the_same_ans
 HOSTILE = "'''\"\"\"\\ {{x}} %s \r\n\t\u2028\u2029\u0085\x0b\ud800 </script> \N{PILE OF POO} '); raise SystemExit('"
 
 
+@pytest.mark.since_mlflow("3.17")
 def test_hostile_texts_of_a_judge_survive_registering_and_loading(
     measured: Evaluation, server: LoopbackServer, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -457,21 +464,39 @@ def test_notes_come_beforehand_and_once_and_users_settings_stay(
     # `setenv` first, so that what `to_mlflow` sets is undone after the test.
     monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "3")
     jrh.to_mlflow(measured, tracking_uri=store_uri)
-    assert f"set {CUSTOM}=true" in (first := capsys.readouterr().err)
+    needed = "pip install 'mlflow>=3.17'" if before("3.17") else f"set {CUSTOM}=true"
+    assert f"to register this scorer and load it again, {needed}" in (first := capsys.readouterr().err)
     assert "MAX_WORKERS" not in first
     monkeypatch.delenv("MLFLOW_GENAI_EVAL_MAX_WORKERS")
     jrh.to_mlflow(measured, tracking_uri=store_uri)
     assert "MLFLOW_GENAI_EVAL_MAX_WORKERS=7 is set for this process from here on" in (second := capsys.readouterr().err)
-    assert CUSTOM not in second
+    assert "register" not in second
     jrh.to_mlflow(measured, tracking_uri=store_uri)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_mlflow_that_registers_no_code_is_told_whatever_is_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported.say_once.cache_clear()
+    monkeypatch.setenv(CUSTOM, "true")
+    # An MLflow that is too old has nothing to take away.
+    monkeypatch.delattr(mlflow.environment_variables, CUSTOM, raising=False)
+    exported.note_registering("sqlite:///x.db")
+    exported.note_registering("https://mlflow.example")
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(", for MLflow")[0].partition("again, ")[2] for line in said] == [
+        "pip install 'mlflow>=3.17'",
+        "pip install 'mlflow>=3.17' on the server and where it is loaded",
+    ]
+    assert all('form="make_judge"' in line for line in said)
+    exported.note_registering("databricks://profile")
     assert capsys.readouterr().err == ""
 
 
 def test_mlflow_evaluates_and_keeps_every_verdict_with_its_datasheet(
     measured: Evaluation, store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import mlflow
-
     made = jrh.to_mlflow(measured, name="judged", tracking_uri=store_uri)
     rows = [{"inputs": {"question": f"Task {n}"}, "outputs": {"A": "good", "B": "bad"}} for n in range(4)]
     monkeypatch.setenv("MLFLOW_GENAI_EVAL_PREDICT_RATE_LIMIT", "0")

@@ -26,6 +26,7 @@ from jrh_mlflow.schema.requests import Response
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking.definitions import WHAT, differences, judge_from
 from jrh_mlflow.tracking.scorers import from_mlflow
+from tests.mlflow_features import RATIONALE_FIRST
 from tests.tracking.mlflow_chat import ask, chatting, compare, pair_call
 
 MODEL = "openai/gpt-4o-mini"
@@ -176,7 +177,6 @@ def test_recorded_judges_send_what_was_recorded(short: Suite):
         assert sent(again(judge), short) == sent(judge, short)
 
 
-@pytest.mark.since_mlflow("3.16")
 def test_mlflow_judges_that_are_data_are_made_again_and_send_the_same(monkeypatch: pytest.MonkeyPatch):
     judges = [
         from_mlflow(compare(inference_params={"temperature": 0.3}, feedback_value_type=Literal["A", "B", "tie"])),
@@ -186,7 +186,7 @@ def test_mlflow_judges_that_are_data_are_made_again_and_send_the_same(monkeypatc
     ]
     with chatting(monkeypatch) as server:
         address = f"http://127.0.0.1:{server.server_port}/v1/chat/completions"
-        judges.append(from_mlflow(compare(name="routed", base_url=address, generate_rationale_first=True)))
+        judges.append(from_mlflow(compare(name="routed", base_url=address, **RATIONALE_FIRST)))
         for judge in judges:
             made = again(judge)
             assert made.settings() == judge.settings()
@@ -298,7 +298,6 @@ def test_the_model_is_named_and_a_name_is_no_difference():
     assert differences(PromptedJudge(MODEL).definition(), PromptedJudge(MODEL, name="mine").definition()) == ()
 
 
-@pytest.mark.since_mlflow("3.16")
 def test_what_differs_in_mlflow_judges_is_named_by_its_word():
     usual: dict[str, Any] = {"name": "j", "instructions": "Which is better in {{ outputs }}?", "model": "openai:/a"}
     changes: list[tuple[dict[str, Any], str]] = [
@@ -307,7 +306,7 @@ def test_what_differs_in_mlflow_judges_is_named_by_its_word():
         ({"base_url": "http://127.0.0.1:9/v1"}, "model"),
         ({"feedback_value_type": Literal["A", "B"]}, "settings"),
         ({"inference_params": {"temperature": 0.5}}, "settings"),
-        ({"generate_rationale_first": True}, "settings"),
+        *([(RATIONALE_FIRST, "settings")] if RATIONALE_FIRST else []),
     ]
     before = from_mlflow(make_judge(**usual)).definition() or {}
     for change, what in changes:

@@ -510,7 +510,7 @@ def test_a_timeout_of_mlflows_ends_the_row_and_a_key_that_a_model_repeats_is_bla
     assert (feedback.value, feedback.rationale) == ("B", "Your key is [key].")
     released = asyncio.Event()
     server.hold = released.wait
-    if before("3.16"):
+    if before("3.17"):
         assert not hasattr(made, "timeout")
         return
     made.timeout = 0.05

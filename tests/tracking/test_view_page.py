@@ -1,7 +1,4 @@
-"""MLflow's own pages in a real browser: the saved view with a judge's readings and curve, a trace, a review queue.
-
-They are looked at as MLflow 3.17 draws them; what older ones show is theirs.
-"""
+"""MLflow's own pages in a real browser: the saved view with a judge's readings and curve, a trace, a review queue."""
 
 from __future__ import annotations
 
@@ -26,7 +23,6 @@ def url(store_uri: str) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.since_mlflow("3.17")
 def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_into(store_uri: str, url: str) -> None:
     made = rate_traces(store_uri, "links to traces", n=3)
     rated = rated_traces(made.source, tracking_uri=url)
@@ -46,7 +42,6 @@ def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_int
         page.get_by_text("Look again", exact=True).first.wait_for(timeout=PATIENCE_MS)
 
 
-@pytest.mark.since_mlflow("3.17")
 def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(store_uri: str, url: str) -> None:
     judge = jrh.scripted.profile("Llama8B")
     done = jrh.evaluate(judge, "datasheet-paper", tracking_uri=store_uri, experiment="the saved view", traces="none")
