@@ -2,7 +2,7 @@
 
 Tried with mlflow 3.14.0, 3.17.2 and 3.18.0 (`make test-mlflow`). Where a version has no such thing, the function says
 what a user of that version has: no members, no headers, nothing remembered. Undocumented, too, but data and no code:
-the tag of a saved view of the runs page (`keys.TAG_VIEW`, `view.py`), which an MLflow that does not know it ignores.
+the tag of a saved view of the runs page (`keys.TAG_VIEW`, `view.py`).
 """
 
 from __future__ import annotations

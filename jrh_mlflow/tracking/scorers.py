@@ -136,7 +136,7 @@ def from_mlflow(
     missing the outcome is `error`. MLflow's own `majority_vote` breaks ties alphabetically: towards slot A.
 
     MLflow's client sends a request up to 11 times on 429, 500, 502, 503 and lost connections, waiting 181 s in all, and
-    has no setting for it: `inference_params` go into the request body. What bounds a call is `judge.timeout` in
+    has no setting for it: `inference_params` go into the request body. What bounds a call is `judge.timeout` (3.17) in
     seconds, 300 when unset: then the outcome is `error`, and the abandoned thread goes on until its attempts are used
     up. `MLFLOW_GATEWAY_ROUTE_TIMEOUT_SECONDS` bounds one attempt. `MLFLOW_MODEL_CATALOG_URI=""` keeps MLflow from
     looking for newer prices on the network.

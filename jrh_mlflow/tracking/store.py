@@ -43,6 +43,8 @@ DEFAULT_EXPERIMENT = "judge-datasheets"
 _NOTHING_ASKED = "Nothing was asked yet."
 _LONGEST_REASON = 300
 _FULL = re.compile("No space left on device|disk is full|Disk quota exceeded|File too large", re.IGNORECASE)
+_OTHER_SCHEMA = "out-of-date database schema"
+"""MLflow's words for a database of another version of it, also a newer one, for which its own remedy is none."""
 _COLLISION = re.compile(
     "UNIQUE constraint failed|duplicate key|Duplicate entry|already exists|database is locked|deadlock", re.IGNORECASE
 )
@@ -117,7 +119,9 @@ def mlflow_errors(uri: str, *, problem: str, what_now: str) -> Iterator[None]:
                 f"Start it, or check --tracking-uri. {what_now}"
             ) from error
         full = "The disk is full, make room: " if _is_full(error) else ""
-        raise TrackingError(f"{full}MLflow at {shown_uri(uri)} {problem}: {reason(error, uri)}. {what_now}") from error
+        newer = "Where a newer MLflow wrote it: pip install --upgrade mlflow. " if _OTHER_SCHEMA in str(error) else ""
+        said = f"{full}MLflow at {shown_uri(uri)} {problem}: {reason(error, uri)}. {newer}{what_now}"
+        raise TrackingError(said) from error
 
 
 def reason(error: BaseException, uri: str) -> str:

@@ -211,6 +211,8 @@ def _state() -> dict[str, Any]:
         "compareRunCharts": [{"uuid": f"{_SECTION}-{number}", **chart} for number, chart in enumerate(charts)],
         "isAccordionReordered": True,
         "runsHiddenMode": "FIRST_20_RUNS",
+        # MLflow 3.14 draws nothing at all where these are left out.
+        **{"runsExpanded": {}, "runsPinned": [], "runsHidden": [], "runsVisibilityMap": {}, "groupsExpanded": {}},
     }
 
 

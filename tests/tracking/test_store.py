@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,15 @@ def test_a_long_reason_ends_with_a_whole_word_and_without_the_password() -> None
         mlflow_errors(uri, problem="did not take it", what_now="Go on."),
     ):
         raise OSError("No space.")
+
+
+def test_a_database_that_a_newer_mlflow_wrote_says_what_to_install(store_uri: str, tmp_path: Path) -> None:
+    newer = tmp_path / "newer.db"
+    shutil.copy(store_uri.removeprefix("sqlite:///"), newer)
+    with closing(sqlite3.connect(newer)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'of a newer one'")
+    with pytest.raises(TrackingError, match=r"a newer MLflow wrote it: pip install --upgrade mlflow\."):
+        jrh.status("0" * 32, tracking_uri=f"sqlite:///{newer}")
 
 
 @pytest.mark.parametrize("run", ["deadbeef", "0123456789abcdef0123456789abcdef"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from jrh_mlflow.tracking.assessments import rated_traces
 from jrh_mlflow.tracking.mlflow_server import free_port, running_server
 from jrh_mlflow.tracking.review_queues import queue_disagreements
 from jrh_mlflow.tracking.view import view_links
+from tests.mlflow_features import before
 from tests.people.rated_store import rate_traces
 from tests.review.browser import chromium
 from tests.screenshots import PATIENCE_MS, open_view
@@ -35,7 +37,8 @@ def test_links_open_a_trace_that_was_rated_long_ago_and_the_queue_it_was_put_int
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1600, "height": 900})
         page.goto(rated.link(trace["item"]))
-        page.get_by_text("Inputs / Outputs").first.wait_for(timeout=PATIENCE_MS)
+        # In MLflow 3.14 a heading of its own, later a page of the trace.
+        page.get_by_text(re.compile("^Inputs( / Outputs)?$")).first.wait_for(timeout=PATIENCE_MS)
         # Once in the list behind it, and once in the trace itself.
         page.get_by_text(trace["question"]).nth(1).wait_for(timeout=PATIENCE_MS, state="attached")
         page.goto(again.links[0])
@@ -51,7 +54,8 @@ def test_the_saved_view_shows_a_judge_s_readings_and_its_curve(store_uri: str, u
         open_view(page, view_links(url, experiment_id).table, until="Llama8B (simulated)")
         for text in ("jrh.dark_current", "0.67 [0.50, 0.79]", "jrh.threshold_75", "4.00 [2.85, 4.00]"):
             page.get_by_text(text, exact=True).first.wait_for(timeout=PATIENCE_MS)
-        page.get_by_role("button", name="Judges", exact=True).wait_for(timeout=PATIENCE_MS)
+        if not before("3.17"):  # Older ones show a saved view without its name.
+            page.get_by_role("button", name="Judges", exact=True).wait_for(timeout=PATIENCE_MS)
         # By the link in the experiment's description, which every page of it shows.
         link = page.get_by_role("link", name="their curves in one picture").get_attribute("href")
         open_view(page, f"{url}/{link}", until="target_sensitivity/curve")
