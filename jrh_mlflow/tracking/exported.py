@@ -46,7 +46,7 @@ from jrh_mlflow.models.transports import known_secrets
 from jrh_mlflow.schema.criteria import Criterion
 from jrh_mlflow.schema.items import Call, CallRecord, Item, is_scale
 from jrh_mlflow.text import blank_secrets, clean_text
-from jrh_mlflow.tracking import keys, mlflow_internals
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.joint_judges import LiveJury, LiveMember, LivePolicy, LiveSteps
 from jrh_mlflow.tracking.judged_rows import row_calls, row_item
 from jrh_mlflow.tracking.specifications import read_specification
@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Feedback, Trace
 
 _WORKERS, _FEW = "MLFLOW_GENAI_EVAL_MAX_WORKERS", "7"
-"""A setting of MLflow's, and what it is set to."""
+_CUSTOM = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
+"""Settings of MLflow's; the last is there from 3.17 on: before, only Databricks registers scorers that are code."""
 TIE, ABSTAIN = "tie", "abstain"
 UNPARSED, JUDGE_ERROR, ROW_ERROR, STALE = "UNPARSED", "JUDGE_ERROR", "ROW_ERROR", "STALE"
 """Codes of feedback errors: the answer could not be read, the judge failed, the row cannot be judged, and with
@@ -83,16 +84,16 @@ def keep_every_verdict(uri: str | None) -> None:
 
 def note_registering(uri: str | None) -> None:
     """Say beforehand where MLflow will not register, or not load, a scorer that is code."""
-    import mlflow
+    from mlflow import __version__, environment_variables
 
     address = uri or active_uri()
-    allowed, setting = mlflow_internals.registers_code(), mlflow_internals.CUSTOM_SCORERS
-    if address.startswith("databricks") or (allowed and os.environ.get(setting, "").lower() in ("true", "1")):
+    allowed = hasattr(environment_variables, _CUSTOM)
+    if address.startswith("databricks") or (allowed and os.environ.get(_CUSTOM, "").lower() in ("true", "1")):
         return
     where = "" if is_database(address) else " on the server and where it is loaded"
-    needed = f"set {setting}=true{where}"
+    needed = f"set {_CUSTOM}=true{where}"
     if not allowed:
-        needed = f"pip install 'mlflow>=3.17'{where}, for MLflow {mlflow.__version__} registers no code"
+        needed = f"pip install 'mlflow>=3.17'{where}, for MLflow {__version__} registers no code"
     otherwise = 'or use jrh.to_mlflow(…, form="make_judge"), which is another judge'
     say_once(f"note: to register this scorer and load it again, {needed}; {otherwise}.")
 

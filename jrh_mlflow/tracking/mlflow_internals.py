@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 DATABASE_LOGGER = "mlflow.store.db.utils"
 """Logger that prints the traceback of a full or locked database before it is raised: named after a private module."""
-CUSTOM_SCORERS = "MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS"
-"""Setting that allows it."""
 NO_JSON = "Failed to parse response from judge model."
 """How MLflow's error begins when a model did answer, only not in the form that was asked for: it has no class."""
 
@@ -57,13 +55,6 @@ def demand_registrable(scorer: Any) -> None:
         MlflowException: saying why.
     """
     scorer._check_can_be_registered()
-
-
-def registers_code() -> bool:
-    """Whether a store that is not Databricks' may be allowed to register a scorer that is code: from MLflow 3.17 on."""
-    from mlflow import environment_variables
-
-    return hasattr(environment_variables, CUSTOM_SCORERS)
 
 
 def experiment_of(scorer: Any) -> str | None:
