@@ -192,23 +192,23 @@ def test_a_new_version_of_a_registered_judge_is_stale_by_prompt_and_version(
 ):
     place = mlflow.get_experiment_by_name(EXPERIMENT).experiment_id
     with chatting(monkeypatch):
-        compare(name="closer").register(experiment_id=place)
-        assert said("closer", experiment=EXPERIMENT, tracking_uri=uri) == ("never measured", set())
-        run = measure("scorers:/closer", pairs, uri)
-        assert said("closer", experiment=EXPERIMENT, tracking_uri=uri) == ("measured", set())
-        compare(name="closer").register(experiment_id=place)
+        compare(name="nearer").register(experiment_id=place)
+        assert said("nearer", experiment=EXPERIMENT, tracking_uri=uri) == ("never measured", set())
+        run = measure("scorers:/nearer", pairs, uri)
+        assert said("nearer", experiment=EXPERIMENT, tracking_uri=uri) == ("measured", set())
+        compare(name="nearer").register(experiment_id=place)
         # The same text under another number is the same judge.
-        for same in ("scorers:/closer", "scorers:/closer@1", run):
+        for same in ("scorers:/nearer", "scorers:/nearer@1", run):
             assert said(same, experiment=EXPERIMENT, tracking_uri=uri) == ("measured", set())
-        compare(name="closer", instructions="Compare the two {{ outputs }}.").register(experiment_id=place)
-        for newest in ("closer", "scorers:/closer@3", run):
+        compare(name="nearer", instructions="Compare the two {{ outputs }}.").register(experiment_id=place)
+        for newest in ("nearer", "scorers:/nearer@3", run):
             found = jrh.status(newest, experiment=EXPERIMENT, tracking_uri=uri)
             assert (found.state, [one.what for one in found.differs]) == ("stale", ["prompt", "version"])
-            command_line = f"jrh evaluate scorers:/closer --suite runs:/{run.run_id}/suite"
+            command_line = f"jrh evaluate scorers:/nearer --suite runs:/{run.run_id}/suite"
             assert (found.run_id, found.measure) == (run.run_id, command_line)
-        assert found.differs[1].running == "registered as closer version 3"
-        assert said("scorers:/closer@2", experiment=EXPERIMENT, tracking_uri=uri) == ("measured", set())
-        assert len(measurements(registered_name="closer", tracking_uri=uri)) == 1
+        assert found.differs[1].running == "registered as nearer version 3"
+        assert said("scorers:/nearer@2", experiment=EXPERIMENT, tracking_uri=uri) == ("measured", set())
+        assert len(measurements(registered_name="nearer", tracking_uri=uri)) == 1
 
 
 def test_a_judge_of_mlflow_is_compared_by_its_own_data(uri: str, pairs: Suite, monkeypatch: pytest.MonkeyPatch):
