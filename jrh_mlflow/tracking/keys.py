@@ -335,10 +335,13 @@ def headline_points(points: Iterable[Point], sheet: Datasheet | ReliabilityRepor
 def entry_points(points: Iterable[Point], sheet: Datasheet | ReliabilityReport) -> list[Point]:
     """Return the points that stand on the Models page: what the judge reads and costs, in one number each.
 
-    How long a run took is of the run, and the page shows no curves.
+    How long a run took is of the run, the page shows no curves, and the bound of a censored threshold would be drawn as
+    if it had been read: `≤ 1` and `> 1` as the same bar. The description of the entry has it in words.
     """
+    censored = {f"{axis}/{one.statistic}" for axis, one in sheet.headline.items() if one.censored}
+    left_out = {SECONDS, *censored}
     headline = headline_points(points, sheet)
-    return [point for point in headline if point.key != SECONDS and not point.key.endswith("/curve")]
+    return [point for point in headline if point.key not in left_out and not point.key.endswith("/curve")]
 
 
 def dataset_digest(sha256: str) -> str:

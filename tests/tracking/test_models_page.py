@@ -171,6 +171,20 @@ def test_a_judge_that_reads_the_same_again_keeps_its_entry(measure: Callable[...
     assert entry.tags[keys.TAG_DATASHEET_RUN] == again
 
 
+def test_the_bound_of_a_censored_threshold_is_no_number_of_the_page() -> None:
+    def sheet(censored: str | None) -> jrh.Datasheet:
+        ends = dict.fromkeys(("ci_low", "ci_high", "cluster_low", "cluster_high"))
+        counts = {"n": 9, "excluded": 0, "n_clusters": 3, "method": "isotonic", "unit": "curve", "statistic": "value"}
+        reading = jrh.Estimate(value=1.0, censored=censored, **ends, **counts)
+        return jrh.Datasheet(profile="", outcomes={}, max_excluded=0.2, estimates={"threshold_75": reading})
+
+    def shown(censored: str | None) -> list[str]:
+        return [point.key for point in keys.entry_points(keys.sheet_points(sheet(censored)), sheet(censored))]
+
+    assert "threshold_75/value" in shown(None)
+    assert shown("left") == shown("right") == []
+
+
 def test_judges_are_told_apart_by_what_they_are_and_not_by_their_name(
     measure: Callable[..., str], entries: Entries
 ) -> None:
