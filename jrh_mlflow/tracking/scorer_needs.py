@@ -8,6 +8,7 @@ from typing import Any
 
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.schema.items import LEVEL_CONDITIONS, Item
+from jrh_mlflow.schema.label_words import label_number
 from jrh_mlflow.schema.presentation import context_texts
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.tracking import mlflow_internals
@@ -134,7 +135,7 @@ def _check_retrieval(scorer: Any, suite: Suite) -> None:
 
 def takes_shares(answers: Sequence[str] | None, condition: str = "") -> bool:
     """Whether a share between 0 and 1 may be the answer: some answer is a number, or any number is read."""
-    return condition in LEVEL_CONDITIONS or any(_is_number(answer) for answer in answers or ())
+    return condition in LEVEL_CONDITIONS or any(label_number(answer) is not None for answer in answers or ())
 
 
 def _demand(suite: Suite, has: Callable[[Item], bool], rule: str, problem: str) -> None:
@@ -166,11 +167,3 @@ def _missing_expectations(scorer: Any) -> list[str]:
     except MlflowException as error:
         return sorted(str(column).replace("expectations/", "") for column in getattr(error, "missing_columns", ()))
     return []
-
-
-def _is_number(answer: str) -> bool:
-    try:
-        float(answer)
-    except ValueError:
-        return False
-    return True
