@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jrh_mlflow.perturb import checks
@@ -220,6 +220,7 @@ EVERY = (
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80))
+@example("", "/")
 def test_no_check_fails_on_any_text(original, text):
     for check in EVERY:
         reason = check(target(original), text, bench(original))

@@ -14,6 +14,7 @@ import pytest
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.suites.suite import read_suite
+from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.definitions import differences, judge_from
 from jrh_mlflow.tracking.earlier_judges import earlier_definition
 from jrh_mlflow.tracking.measured import measured_judge
@@ -85,7 +86,7 @@ written_by_newer = pytest.mark.since_mlflow("3.17")
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The example store, copied so that its runs find their files without a server."""
+    """The example store without what this version adds to runs, copied so that they find their files."""
     folder = tmp_path_factory.mktemp("example")
     for name in ("artifacts", "mlflow.db"):
         (shutil.copytree if name == "artifacts" else shutil.copy)(EXAMPLE / name, folder / name)
@@ -93,7 +94,11 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> str:
         place = (folder / "artifacts").as_uri()
         connection.execute("UPDATE runs SET artifact_uri = replace(artifact_uri, 'mlflow-artifacts:', ?)", (place,))
         rows = connection.execute("SELECT artifact_uri FROM runs").fetchall()
+        connection.execute("DELETE FROM tags WHERE key IN (?, ?)", (keys.TAG_FINGERPRINT, keys.TAG_JUDGE))
     connection.close()
+    for path in folder.glob("artifacts/1/*/artifacts/judge/judge.json"):
+        known = {name: value for name, value in read(path).items() if name not in ("definition", "fingerprint")}
+        path.write_text(json.dumps(known), encoding="utf-8")
     assert all(uri.startswith("file:") for (uri,) in rows)
     return f"sqlite:///{folder / 'mlflow.db'}"
 
@@ -125,7 +130,7 @@ def test_a_judge_that_an_earlier_version_measured_is_found_by_what_it_is(example
 def test_a_run_whose_judge_cannot_be_proved_says_what_to_do(example: str):
     folder = run_of(example, "obedient")
     path = folder / "judge/judge.json"
-    path.write_text(path.read_text(encoding="utf-8").replace('"seed":3', '"seed":4'), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace('"seed": 3', '"seed": 4'), encoding="utf-8")
     measured = measured_judge(folder.parts[-2], tracking_uri=example)
     assert measured.definition is None
     with pytest.raises(RecipeError, match=r"Measure it again .* or pass the judge itself"):

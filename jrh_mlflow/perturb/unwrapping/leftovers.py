@@ -214,8 +214,9 @@ def _cut_off(text: str, original: str) -> str | None:
     own = original.rstrip(_CLOSERS)[-1:]
     ends = {word.casefold() for word in words(original)[-_TAIL_WORDS:]}
     shorter = not 2 < original.count("\n") <= text.count("\n")
-    dangling = words(text)[-1].casefold() in _DANGLING and words(text)[-1:] != words(original)[-1:]
-    elsewhere = shorter and len(words(original)) > _TAIL_WORDS and words(text)[-1].casefold() not in ends
+    final = words(text)[-1:]
+    dangling = final != words(original)[-1:] and any(word.casefold() in _DANGLING for word in final)
+    elsewhere = shorter and len(words(original)) > _TAIL_WORDS and all(word.casefold() not in ends for word in final)
     stopped = (
         (own and own in _ENDED) or (last in ",-–—/&(" and last != own) or (last.isalnum() and (elsewhere or dangling))
     )
