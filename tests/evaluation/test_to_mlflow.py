@@ -338,7 +338,7 @@ def test_both_orders_are_asked_unless_the_datasheet_shows_that_they_hardly_matte
     assert order_matters(estimate(0.0, None))
 
 
-@pytest.mark.parametrize("name", ["datasheet-paper", "datasheet-short"])
+@pytest.mark.parametrize("name", ["datasheet", "datasheet-paper", "datasheet-short"])
 def test_a_judge_without_a_positional_choice_on_a_built_in_suite_is_asked_once(name: str) -> None:
     from jrh_mlflow.engine.runner import ask_calls, calls_frame
 
