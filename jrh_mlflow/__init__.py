@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from jrh_mlflow.evaluation.passed import passed as passed
     from jrh_mlflow.evaluation.planning import Plan as Plan
     from jrh_mlflow.evaluation.planning import plan as plan
-    from jrh_mlflow.evaluation.register_prompt import register_prompt as register_prompt
+    from jrh_mlflow.evaluation.registries import register_prompt as register_prompt
+    from jrh_mlflow.evaluation.registries import suite_dataset as suite_dataset
     from jrh_mlflow.evaluation.status import Status as Status
     from jrh_mlflow.evaluation.status import status as status
-    from jrh_mlflow.evaluation.suite_dataset import suite_dataset as suite_dataset
     from jrh_mlflow.evaluation.to_mlflow import to_mlflow as to_mlflow
     from jrh_mlflow.generation.generate import generate as generate
     from jrh_mlflow.generation.writers import Generator as Generator
@@ -100,10 +100,10 @@ _HOMES = {
     "passed": "evaluation.passed",
     "plan": "evaluation.planning",
     "pointwise": "resolve",
-    "register_prompt": "evaluation.register_prompt",
+    "register_prompt": "evaluation.registries",
     "scripted": "judges",
     "status": "evaluation.status",
-    "suite_dataset": "evaluation.suite_dataset",
+    "suite_dataset": "evaluation.registries",
     "sweep": "sweeps.sweep",
     "to_mlflow": "evaluation.to_mlflow",
     "until": "measures.until",

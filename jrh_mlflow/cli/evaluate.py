@@ -175,7 +175,7 @@ def shift(recipe_file: str | None, criteria: tuple[str, ...], as_json: bool, mar
 
 def _prompt_name(text: str | None, recipe: Recipe) -> tuple[str, str | None] | None:
     """Read `--register-prompt NAME[@ALIAS]`, and check before anything is asked that it can be done."""
-    from jrh_mlflow.evaluation.register_prompt import prompted_inside, sole_template
+    from jrh_mlflow.evaluation.registries import prompted_inside, sole_template
     from jrh_mlflow.resolve import resolve_suite, with_read_prompt
     from jrh_mlflow.tracking.prompts import check_prompt_names
 
@@ -194,7 +194,7 @@ def _prompt_name(text: str | None, recipe: Recipe) -> tuple[str, str | None] | N
 
 
 def _register(result: Evaluation, named: tuple[str, str | None] | None) -> None:
-    from jrh_mlflow.evaluation.register_prompt import register_prompt
+    from jrh_mlflow.evaluation.registries import register_prompt
 
     if named is not None:
         version = register_prompt(result, named[0], alias=named[1], tracking_uri=result.tracking_uri)

@@ -94,7 +94,7 @@ def dataset(path_or_uri: str, name: str, experiment: str | None, tracking_uri: s
 
     Example: jrh suite dataset my_suite --name my-pairs
     """
-    from jrh_mlflow.evaluation.suite_dataset import written_dataset
+    from jrh_mlflow.evaluation.registries import written_dataset
 
     done = written_dataset(path_or_uri, name, experiment=experiment, tracking_uri=tracking_uri)
     if as_json:

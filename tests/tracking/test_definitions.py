@@ -131,7 +131,7 @@ def test_with_any_setting_changed_it_sends_the_same_bytes_and_reads_answers_the_
     for call in [*list(calls_of(judge, short))[:2], *calls_of(judge, singles)]:
         for text in said:
             answer = Response(text=text, finish_reason="stop")
-            assert made.read(answer, call) == judge.read(answer, call)  # type: ignore[attr-defined]
+            assert made.read(answer, call) == judge.read(answer, call)
 
 
 def test_a_judge_put_to_pairs_one_response_at_a_time_is_made_again(short: Suite):

@@ -19,7 +19,7 @@ import pytest
 import jrh_mlflow
 
 PACKAGE = Path(jrh_mlflow.__file__).parent
-MLFLOW = Path(str(find_spec("mlflow").origin)).parent  # type: ignore[union-attr]
+MLFLOW = Path(str(find_spec("mlflow").origin)).parent
 RECIPES = PACKAGE.parent / "recipes"
 INTERNALS = "jrh_mlflow/tracking/mlflow_internals.py"
 PUBLIC = {

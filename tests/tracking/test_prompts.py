@@ -14,7 +14,7 @@ from mlflow.entities.model_registry import PromptVersion
 import jrh_mlflow as jrh
 from jrh_mlflow.engine import plan_calls
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.evaluation import register_prompt
+from jrh_mlflow.evaluation import registries
 from jrh_mlflow.judges.rendering import PLACEHOLDERS, RegisteredPrompt, Template, load_template, template_pieces
 from jrh_mlflow.resolve import load_suite, resolve_judge
 from jrh_mlflow.schema.items import Item
@@ -211,7 +211,7 @@ def test_a_judge_without_a_template_has_no_prompt_to_register_nor_has_its_run(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = SimpleNamespace(judge=jrh.scripted.AlwaysTie, params={}, run_id="0" * 32)
-    monkeypatch.setattr(register_prompt, "measured_judge", lambda *args, **options: run)
+    monkeypatch.setattr(registries, "measured_judge", lambda *args, **options: run)
     for what in (jrh.scripted.AlwaysTie(), run.run_id):
         with pytest.raises(RecipeError, match="is a scripted judge: only a model's prompt"):
             jrh.register_prompt(what, "none", tracking_uri=store_uri)

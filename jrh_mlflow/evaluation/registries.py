@@ -1,8 +1,9 @@
-"""`jrh.register_prompt`: the prompt of a judge, or of one that was measured, in MLflow's prompt registry."""
+"""`jrh.register_prompt` and `jrh.suite_dataset`: the prompt of a judge and a suite in MLflow's registries."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jrh_mlflow.errors import RecipeError
@@ -10,12 +11,14 @@ from jrh_mlflow.judges import Judge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
 from jrh_mlflow.judges.prompted import PromptedJudge
 from jrh_mlflow.options import AUTOMATIC
-from jrh_mlflow.resolve import resolve_judge
+from jrh_mlflow.resolve import resolve_judge, resolve_suite
+from jrh_mlflow.suites import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.measured import measured_judge
 from jrh_mlflow.tracking.prompts import register_template, tell_run
 from jrh_mlflow.tracking.scorers import is_mlflow_judge
+from jrh_mlflow.tracking.suite_datasets import SuiteDataset, write_dataset
 
 if TYPE_CHECKING:
     from jrh_mlflow.judges.rendering import Template
@@ -96,3 +99,34 @@ def prompted_inside(judge: Judge) -> PromptedJudge:
     if not isinstance(judge, PromptedJudge):
         raise RecipeError(f"{judge.name!r} is a {judge.kind} judge: only a model's prompt can be registered.")
     return judge
+
+
+def suite_dataset(
+    suite: Suite | str | Path, name: str, *, experiment: str | None = None, tracking_uri: str | None = None
+) -> str:
+    """Write a suite as an evaluation dataset of MLflow, and return its address: `datasets:/NAME@VERSION`.
+
+    `mlflow.genai.evaluate(mlflow.genai.datasets.get_dataset(name=…), scorers=[jrh.to_mlflow(run)])` asks a judge about
+    its records, one for each presentation. The address is taken wherever a suite is, and gives one of the same hash. A
+    suite that the dataset holds already is no new version; another one is the next, and the former stays readable.
+
+    Args:
+        suite: A suite, or the folder, address or name of one.
+        name: Of the dataset: letters, digits, spaces, `_`, `-` and `.`.
+        experiment: Whose page lists the dataset; the active one, or `judge-datasheets`, when None.
+        tracking_uri: MLflow store; the active one when None.
+
+    Raises:
+        SuiteError: when the suite cannot be loaded, is under review or has no texts.
+        RecipeError: for a dataset of this name that somebody else made or edited, and where none can be kept.
+        TrackingError: when MLflow cannot be reached.
+    """
+    return written_dataset(suite, name, experiment=experiment, tracking_uri=tracking_uri).uri
+
+
+def written_dataset(
+    suite: Suite | str | Path, name: str, *, experiment: str | None = None, tracking_uri: str | None = None
+) -> SuiteDataset:
+    """Do what `suite_dataset` does, and return all that is known of the dataset."""
+    whole = resolve_suite(suite, tracking_uri=tracking_uri)
+    return write_dataset(whole, name, experiment=experiment, tracking_uri=tracking_uri)
