@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all test-mlflow postgres chromium example validate clean
+.PHONY: demo test test-all test-mlflow postgres chromium example docs linkcheck validate clean
 
 # DEMO=quick leaves the recorded judge out; DEMO=full also asks a small model on this machine, which takes minutes.
 demo: $(VENV)/.installed
@@ -48,6 +48,15 @@ chromium:
 example: $(VENV)/.installed
 	$(BIN)/python -m jrh_mlflow.example mlruns_example
 
+# Pages without a script, font or picture from outside, in build/docs: open build/docs/index.html. A warning is an error.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going -q -d build/doctrees -b html docs build/docs
+	@echo "build/docs/index.html"
+
+# Links to pages outside, which needs the network; those inside are checked by the tests.
+linkcheck: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx --keep-going -q -d build/doctrees -b linkcheck docs build/linkcheck
+
 # In full, on all cores: minutes. Exit code 1 when an interval covers less than 93 %.
 validate: $(VENV)/.installed
 	$(BIN)/jrh validate
@@ -60,6 +69,11 @@ $(VENV)/.installed: pyproject.toml
 $(VENV)/.installed-dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
+
+$(VENV)/.installed-docs: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	@touch $@ $(VENV)/.installed
 
 clean:

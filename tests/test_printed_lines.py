@@ -1,4 +1,4 @@
-"""README's five lines on MLflow's judges, and all Python and `jrh` commands of docs/mlflow.md, run as printed.
+"""README's five lines on MLflow's judges, and all Python and `jrh` commands of docs/howto/mlflow.md, run as printed.
 
 The built-in suites are cut to one task here: what the lines do is the same, and each call takes its time.
 """
@@ -115,7 +115,7 @@ def helpful(words: str) -> Any:
 
 @pytest.fixture(scope="module")
 def named(here: SimpleNamespace) -> dict[str, Any]:
-    """What the lines of docs/mlflow.md take for granted: rows, runs, a sweep, a registered judge, files."""
+    """What the lines of docs/howto/mlflow.md take for granted: rows, runs, a sweep, a registered judge, files."""
     for words in ("helpful", "of any help"):
         helpful(words).register()
     Path("mine.txt").write_text("Which is better by {rubric}?\n{candidates}\n{format}\n", encoding="utf-8")
@@ -142,7 +142,7 @@ def test_every_line_of_the_page_on_mlflow_runs_in_its_order(
 ) -> None:
     monkeypatch.chdir(here.folder)
     n = 0
-    for language, lines in blocks((ROOT / "docs" / "mlflow.md").read_text(encoding="utf-8")):
+    for language, lines in blocks((ROOT / "docs" / "howto" / "mlflow.md").read_text(encoding="utf-8")):
         if language == "python":
             exec(lines, named)
         for arguments in commands(lines.replace(RUN, named["run"][:8])) if language == "sh" else ():

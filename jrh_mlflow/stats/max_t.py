@@ -125,7 +125,7 @@ def share_limit(successes_a: Array, successes_b: Array, sizes: Array) -> float:
     interval's end errs no more often. Where the 95 % interval holds 0 the p-value is 2 e, which is over .05.
 
     With ten clusters of 12 calls, 4 judges × 8 axes, the family-wise error for an ICC of 0 against .6 falls from .7 to
-    .01 or less; power for a difference of .5 from .68 to .65 (docs/decisions.md).
+    .01 or less; power for a difference of .5 from .68 to .65 (docs/howto/decisions.md).
 
     Args:
         successes_a: Per cluster; fractions are allowed. Replicates collapsed, see `collapse_replicates`.

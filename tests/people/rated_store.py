@@ -363,7 +363,7 @@ def _span(draft: _Draft) -> Span:
 
 
 def main(folder: str) -> None:
-    """Make the store `docs/people.md` quotes, and say what is in it."""
+    """Make the store `docs/howto/people.md` quotes, and say what is in it."""
     store = rate_traces(folder_uri(folder), unlabelled=700, values=(False, True))
     rated = int(store.traces["rated"].sum())
     print(f"export MLFLOW_TRACKING_URI={store.uri}")

@@ -1,0 +1,86 @@
+"""The built documentation: no warning, nothing from outside, every link and anchor leads somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "srcset", "object": "data"}
+"""What a browser fetches by itself, and where its address stands."""
+
+
+class Page(HTMLParser):
+    """Addresses and anchors of one page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.loaded: list[str] = []
+        self.links: list[str] = []
+        self.anchors = {""}
+        self.text = path.read_text(encoding="utf-8")
+        self.feed(self.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        of = {name: value or "" for name, value in attrs}
+        self.anchors |= {of[name] for name in ("id", "name") if name in of}
+        if address := of.get(LOADED.get(tag, "")):
+            self.loaded.append(address)
+        if tag == "a" and "href" in of:
+            self.links.append(of["href"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as `make docs` does; a warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    [options] = re.findall(r"python -m sphinx (.*) -d \S+ -b html", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    command = [sys.executable, "-m", "sphinx", *options.split(), "-b", "html", "-d", folder / "doctrees"]
+    done = subprocess.run([*command, ROOT / "docs", folder / "html"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Page]:
+    return {path: Page(path) for path in site.rglob("*.html")}
+
+
+def test_a_browser_fetches_nothing_from_outside(site: Path, pages: dict[Path, Page]) -> None:
+    for path, page in pages.items():
+        outside = [
+            address
+            for address in page.loaded
+            if urlsplit(address).netloc or urlsplit(address).scheme not in ("", "data")
+        ]
+        assert not outside, path
+    for sheet in site.rglob("*.css"):
+        css = sheet.read_text(encoding="utf-8")
+        addresses = re.findall(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)", css)
+        assert not [found for found in addresses if urlsplit("".join(found)).scheme not in ("", "data")], sheet
+
+
+def test_every_link_and_anchor_of_the_pages_leads_somewhere(pages: dict[Path, Page]) -> None:
+    for path, page in pages.items():
+        for link in page.links:
+            to = urlsplit(link)
+            if to.scheme or to.netloc:
+                continue
+            target = (path.parent / unquote(to.path)).resolve() if to.path else path
+            assert target.is_file(), f"{link} in {path.name}"
+            if target in pages and to.fragment:
+                assert unquote(to.fragment) in pages[target].anchors, f"{link} in {path.name}"
+
+
+def test_every_page_is_reached_from_the_first(site: Path, pages: dict[Path, Page]) -> None:
+    first = pages[site / "index.html"]
+    reached = {(site / unquote(urlsplit(link).path)).resolve() for link in first.links}
+    written = {site / path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    assert written - reached - {first.path} == set()
