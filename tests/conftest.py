@@ -48,7 +48,7 @@ LONG = [
     "tracking/test_server.py",
     "tracking/test_view_page.py",
     "review/test_page.py",
-    "review/test_mlflow_app.py",
+    "pages/test_server.py",
     "test_notebooks.py",
     "test_own_test.py",
     "cli/test_cli.py",

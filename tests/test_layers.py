@@ -42,6 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("review",),
     ("recipe",),
     ("sweeps",),
+    ("pages",),
     ("demo", "workflow"),
     ("example",),
     ("cli",),
@@ -100,7 +101,7 @@ IMPURE = (
     "asyncio",
 )
 
-VIEWS = ("cli", "reports", "results")
+VIEWS = ("cli", "pages", "reports", "results")
 """Floors that show what another floor holds: there a file may have the name of the thing it shows."""
 ANY_FOLDER = ("__init__", "_base")
 SAME_THING = {

@@ -15,8 +15,8 @@ from mlflow.utils.plugins import get_entry_points
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
+from jrh_mlflow.pages.server import Beside, _links, create_app, server_token
 from jrh_mlflow.review.guard import SANDBOX_POLICY
-from jrh_mlflow.review.mlflow_app import Beside, _links, create_app, server_token
 from jrh_mlflow.suites.suite import Suite, hold_back, read_suite
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, server_command, server_environment, wait_until_up

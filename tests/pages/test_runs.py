@@ -18,9 +18,10 @@ from playwright.sync_api import expect
 from starlette.applications import Starlette
 
 import jrh_mlflow as jrh
+from jrh_mlflow.pages.runs import MOST_COMPARED, run_routes
+from jrh_mlflow.pages.server import Beside
 from jrh_mlflow.reports.html import evaluations_page
 from jrh_mlflow.review.guard import CONTENT_SECURITY_POLICY, FORM_POLICY, SANDBOX_POLICY, Guard
-from jrh_mlflow.review.mlflow_app import MOST_COMPARED, Beside, run_routes
 from jrh_mlflow.tracking.read import datasheet_html, evaluations_in_runs
 from jrh_mlflow.tracking.store import Store, first_tags
 from tests.evaluation.test_compare import pointwise_suite

@@ -1,0 +1,1 @@
+"""Pages of runs beside MLflow's own: the list of judges, datasheets, comparisons, calls."""
