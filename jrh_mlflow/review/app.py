@@ -31,12 +31,12 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp
 
 from jrh_mlflow.errors import JrhError, TrackingError
-from jrh_mlflow.review.contents import ReviewEntry, shown_states
+from jrh_mlflow.review.contents import ReviewEntry, progress, shown_states
 from jrh_mlflow.review.finish import Finished, finish
 from jrh_mlflow.review.guard import Guard
 from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review, ReviewCatalog
-from jrh_mlflow.review.states import DECIDED, UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain
+from jrh_mlflow.review.states import UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain
 from jrh_mlflow.schema.estimates import Estimate
 from jrh_mlflow.schema.items import meanings_in
 from jrh_mlflow.schema.presentation import Message, context_texts, saved_message
@@ -63,6 +63,8 @@ _ANY = "any"
 """As a filter: whatever check failed."""
 _FACTS = ("validator", "similarity", "generator", "attempts", "label_source")
 """What an item's meta says that the page shows."""
+_NOT_OPENED = {"n_to_decide": None, "n_decided": 0}
+"""Of a suite that was not read: how many of its items need a decision is not known."""
 _INDEX_MARK = "<!-- evaluations -->"
 _INDEX_LINK = '<a id="evaluations" href="../">Evaluations</a>'
 
@@ -214,6 +216,7 @@ def suite(review: Opened) -> Response:
             "n_items": len(entries),
             "tests": content.tests,
             "states": shown_states(entries.values(), standings),
+            "progress": progress(entries.values(), standings),
             "checks": sorted({name for entry, state in states for name in entry.failed_as(state)}),
             "reviewers": standings.reviewers,
             "agreement": _agreement(entries, standings),
@@ -342,16 +345,17 @@ def _suite_row(review: Review) -> dict[str, Any]:
     row = {"key": review.key, "run_id": review.run.run_id if review.run else None}
     if review.run is not None and not review.decisions_file.exists():
         run = review.run
-        return {**row, "name": run.name, "sha256": run.sha256, "n_items": run.n_items, "n_decided": 0}
+        return {**row, **_NOT_OPENED, "name": run.name, "sha256": run.sha256, "n_items": run.n_items}
     try:
         content, entries = review.placed()
     except JrhError as error:
         # The others can be reviewed all the same.
         name = review.run.name if review.run else review.folder.name
-        return {**row, "name": name, "sha256": None, "n_items": 0, "n_decided": 0, "problem": str(error)}
+        return {**row, **_NOT_OPENED, "name": name, "sha256": None, "n_items": 0, "problem": str(error)}
     with review.decisions.current() as standings:
-        decided = sum(standings.of(entry.key).state.state in DECIDED for entry in entries.values())
-    return {**row, "name": content.name, "sha256": content.sha256, "n_items": len(entries), "n_decided": decided}
+        needed = progress(entries.values(), standings)["needed"]
+    counts = {"n_items": len(entries), "n_to_decide": needed["total"], "n_decided": needed["decided"]}
+    return {**row, "name": content.name, "sha256": content.sha256, **counts}
 
 
 def _row(place: int, entry: ReviewEntry, standing: Standing, reviewer: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from jrh_mlflow.errors import SuiteError
 from jrh_mlflow.generation.outcomes import PARTIAL_FILE
 from jrh_mlflow.perturb import Check, CheckContext, Rewrite, Similarity, Target, written_by
 from jrh_mlflow.perturb.checks import no_wrapping
-from jrh_mlflow.review.states import EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
+from jrh_mlflow.review.states import DECIDED, EXEMPT, STATES, UNDECIDED, GeneratedPart, Standings, State
 from jrh_mlflow.schema.items import BASELINE, Item, Labels, Seed, bare_question
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import ITEMS_FILE, MANIFEST_FILE, Suite, read_item, read_suite
@@ -284,6 +284,28 @@ def shown_states(entries: Iterable[ReviewEntry], standings: Standings) -> dict[s
     """Count the items that stand in each state, by the names a reviewer sees."""
     counts = Counter(entry.shown(standings.of(entry.key).state) for entry in entries)
     return {**dict.fromkeys((*STATES, EXEMPT), 0), **counts}
+
+
+def progress(entries: Iterable[ReviewEntry], standings: Standings) -> dict[str, dict[str, int]]:
+    """Count how far a review is; every place that tells `n of N decided` reads it here.
+
+    N are the items that need a decision, so that no decision changes it. What code wrote needs none; decisions on such
+    items are optional and counted by themselves.
+
+    Returns:
+        `needed` and `by_code`, each with `total`, `decided`, and the number in each state.
+    """
+    counts: dict[str, Counter[str]] = {"needed": Counter(), "by_code": Counter()}
+    for entry in entries:
+        counts["needed" if entry.needs_decision else "by_code"][standings.of(entry.key).state.state] += 1
+    return {
+        part: {
+            "total": found.total(),
+            "decided": sum(found[state] for state in DECIDED),
+            **{state: found[state] for state in STATES},
+        }
+        for part, found in counts.items()
+    }
 
 
 def _read_line(line: bytes, number: int, partial: Path) -> Item | None:

@@ -19,7 +19,7 @@ from typing import Any
 from jrh_mlflow.errors import ReviewError, TrackingError
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import number_text, short_interval
-from jrh_mlflow.review.contents import Content, ReviewEntry, shown_states
+from jrh_mlflow.review.contents import Content, ReviewEntry, progress, shown_states
 from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review
 from jrh_mlflow.review.states import ACCEPTED, DECIDED, EDITED, EXEMPT, REJECTED, UNDECIDED, ConflictError, Standings
@@ -72,9 +72,10 @@ def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finish
     with review.decisions.current() as standings:
         suite, left_out = reviewed_suite(content, entries, standings)
         last, finished = standings.last, standings.finished
+        needed = progress(entries.values(), standings)["needed"]
     if left_out[UNDECIDED] and not allow_undecided:
         raise ConflictError(
-            f"{left_out[UNDECIDED]} of {len(entries)} items are undecided. "
+            f"{left_out[UNDECIDED]} of {needed['total']} items are undecided. "
             "Decide them, or finish without them: --allow-undecided."
         )
     path = _saved(suite, review.result)
@@ -244,6 +245,7 @@ def _facts(
         "parent": {"name": done.parent.name, "sha256": done.parent.sha256},
         "run_id": review.run.run_id if review.run else None,
         "states": states,
+        "progress": progress(entries.values(), standings),
         "reviewers": standings.reviewers,
         "n_events": standings.last,
         "validator_agreement": validator.to_dict(),

@@ -33,7 +33,7 @@ def test_a_review_is_finished_from_the_command_line(tmp_path):
     review = opened(folder)
     decide(review, 0, "accept")
     refused = run(folder, "--finish", "--reviewer", "Ann", "--no-log")
-    assert "3 of 8 items are undecided. Decide them, or finish without them: --allow" in str(refused.exception)
+    assert "3 of 4 items are undecided. Decide them, or finish without them: --allow" in str(refused.exception)
     told = run(folder, "--finish", "--allow-undecided", "--reviewer", "Ann", "--no-log", "--json")
     done = json.loads(told.output)
     assert done["left_out"] == {"rejected": 0, "undecided": 3}

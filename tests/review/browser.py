@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.review.app import review_app
 from jrh_mlflow.review.contents import PARTIAL_FILE
@@ -15,6 +16,14 @@ from jrh_mlflow.review.sources import FolderCatalog
 from jrh_mlflow.schema.items import BASELINE, Item
 from jrh_mlflow.schema.presentation import Message
 from jrh_mlflow.suites.suite import Suite, item_line
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Open = Callable[..., "Page"]
+"""Open the page at an address, as somebody of a name."""
+Serve = Callable[[Path], str]
+"""Serve a suite's folder and return the address of its page."""
 
 CHROMIUM = "/usr/bin/chromium"
 TOKEN = "a-token-for-the-tests-only"
@@ -121,3 +130,36 @@ def agents(folder: Path) -> Path:
         meta=about, **shared,
     )  # fmt: skip
     return save(folder, [(base, item)], name="agents")
+
+
+def title(page: Page) -> Any:
+    return page.locator("#item-title")
+
+
+def counts(page: Page) -> Any:
+    return page.locator("#counts")
+
+
+def row_of(page: Page, item: str) -> Any:
+    return page.locator("#rows button", has_text=item)
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def ask(page: Page, key: str) -> None:
+    """Press a key that opens a question, and wait for it."""
+    from playwright.sync_api import expect
+
+    page.keyboard.press(key)
+    expect(page.locator("dialog")).to_be_visible()
+
+
+def decide(page: Page, *keys: str, then: str) -> None:
+    """Press keys and wait until the page shows another item."""
+    from playwright.sync_api import expect
+
+    press(page, *keys)
+    expect(title(page)).to_have_text(re.compile(then))

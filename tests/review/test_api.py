@@ -113,7 +113,7 @@ def test_a_review_from_the_first_click_to_the_last(client, api, folder):
     assert edited["history"][0]["label_before"] == "fail"
     assert client.get(api)["states"] == {"undecided": 1, "accepted": 1, "edited": 1, "rejected": 1, "exempt": 4}
     status, problem = client.post(f"{api}/finish", {"reviewer": "Ann"})
-    assert (status, problem["message"].startswith("1 of 8 items are undecided")) == (409, True)
+    assert (status, problem["message"].startswith("1 of 4 items are undecided")) == (409, True)
     status, done = client.post(f"{api}/finish", {"reviewer": "Ann", "allow_undecided": True})
     assert (status, done["left_out"]) == (200, {"rejected": 1, "undecided": 1})
     suite = read_suite(done["path"])
@@ -164,6 +164,20 @@ def test_a_filtered_set_is_accepted_only_in_the_number_that_was_confirmed(tmp_pa
         assert client.get(f"{api}/events")["last"] == 0
         assert client.post(f"{api}/bulk", {**order, "expect": 4})[0] == 200
         assert client.get(api)["states"]["accepted"] == 4
+
+
+def test_a_decision_on_an_item_by_code_is_optional_and_changes_no_total(tmp_path):
+    with reviewing(saved_suite(tmp_path / "suite")) as client:
+        api = f"/api/suites/{client.get('/api/suites')[0]['key']}"
+        assert decide(client, api, 0, "accept")[0] == 200
+        for action, optional in (("accept", 1), ("reopen", 0), ("reject", 1)):
+            assert decide(client, api, 1, action, reason="by code")[0] == 200
+            counts = {part: (one["decided"], one["total"]) for part, one in client.get(api)["progress"].items()}
+            assert counts == {"needed": (1, 4), "by_code": (optional, 4)}
+            (row,) = client.get("/api/suites")
+            assert (row["n_items"], row["n_to_decide"], row["n_decided"]) == (8, 4, 1)
+        status, problem = client.post(f"{api}/finish", {"reviewer": "Ann"})
+        assert (status, problem["message"].startswith("3 of 4 items are undecided")) == (409, True)
 
 
 def test_decisions_survive_the_server_and_a_reload_in_the_middle(tmp_path):

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import expect
 
 from jrh_mlflow.suites.suite import read_suite
-from tests.review.browser import RESPONSE, agents, chromium, grow, perturbed, save, served, ten
+from tests.review.browser import (
+    RESPONSE,
+    Open,
+    Serve,
+    agents,
+    ask,
+    counts,
+    decide,
+    grow,
+    perturbed,
+    press,
+    row_of,
+    save,
+    title,
+)
 from tests.review.making import rewritten
-
-Open = Callable[..., Page]
-Serve = Callable[[Path], str]
 
 HOSTILE = (
     "<script>window.pwned = 1</script>",
@@ -31,87 +39,6 @@ HOSTILE = (
 )
 BROKEN = {b"BYTES": b"not \xff\xfe UTF-8 \xc3", b"HALF": b"half \\ud83d and half \\ude00"}
 """What stands in the file instead: bytes that are not UTF-8, and lone surrogates."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Serve a suite until the test's pages are closed."""
-    with ExitStack() as stack:
-        yield lambda folder: stack.enter_context(served(folder))
-
-
-@pytest.fixture
-def visit(browser: Browser, serve: Serve) -> Iterator[Open]:
-    """Open the page as somebody with a browser of their own; the test fails when the page complained."""
-    contexts, complaints = [], []
-
-    def go(url: str, name: str | None = "Ann", **options: Any) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(10_000)
-        page.on("dialog", lambda dialog: (complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
-        page.on("pageerror", lambda error: complaints.append(f"error {error}"))
-        page.on("console", lambda said: complaints.append(said.text) if _complains(said) else None)
-        page.goto(url)
-        expect(page.locator("#your-name")).to_be_focused()
-        if name:
-            page.keyboard.type(name)
-            page.keyboard.press("Enter")
-            expect(page.locator("#item-title")).to_be_visible()
-        return page
-
-    go.complaints = complaints  # type: ignore[attr-defined]
-    yield go
-    for context in contexts:
-        context.close()
-    assert not complaints
-
-
-@pytest.fixture
-def frost(tmp_path: Path, serve: Serve) -> tuple[str, Path]:
-    folder = ten(tmp_path / "frost")
-    return serve(folder), folder
-
-
-def _complains(said: ConsoleMessage) -> bool:
-    """A refused decision is answered with 409, which Chromium writes to the console; the page shows why."""
-    return said.type == "error" and "409 (Conflict)" not in said.text
-
-
-def title(page: Page) -> Any:
-    return page.locator("#item-title")
-
-
-def counts(page: Page) -> Any:
-    return page.locator("#counts")
-
-
-def row_of(page: Page, item: str) -> Any:
-    return page.locator("#rows button", has_text=item)
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-
-
-def ask(page: Page, key: str) -> None:
-    """Press a key that opens a question, and wait for it."""
-    page.keyboard.press(key)
-    expect(page.locator("dialog")).to_be_visible()
-
-
-def decide(page: Page, *keys: str, then: str) -> None:
-    """Press keys and wait until the page shows another item."""
-    press(page, *keys)
-    expect(title(page)).to_have_text(re.compile(then))
 
 
 def test_ten_items_are_reviewed_by_keyboard_and_the_suite_is_what_was_decided(
@@ -227,7 +154,7 @@ def test_filters_search_and_bulk_accept_take_what_they_say(frost: tuple[str, Pat
     expect(page.locator("#found")).to_have_text("3 items")
     ask(page, "b")
     expect(page.locator("dialog h2")).to_have_text("Accept 3 items?")
-    press(page, "Enter")
+    press(page, "Tab", "Tab", "Enter")
     expect(counts(page)).to_contain_text("3 of 10 decided")
     press(page, "x")
     page.select_option("#filter-state", "undecided")

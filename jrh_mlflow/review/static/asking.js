@@ -6,9 +6,10 @@ import { describe, toast } from "./header.js";
 import { keep } from "./place.js";
 
 /** Reject the open item, once a reason is given. */
-export async function reject(review) {
+export async function reject(review, given = null) {
   const { item } = review;
-  const reason = item && (await askReason());
+  const reason = item && (given ?? (await askReason()));
+  review.queue.answered();
   // Live updates may have replaced the item under the question; the server checks its version again.
   if (reason && item.index === review.item?.index) await review.decide("reject", { reason });
 }
@@ -21,7 +22,9 @@ export async function bulk(review) {
     toast("No undecided item is in this list.", "done");
     return;
   }
-  if (!(await askBulk(count, describe(store.filter)))) return;
+  const agreed = await askBulk(count, describe(store.filter));
+  review.queue.answered();
+  if (!agreed) return;
   const filter = { ...store.filter, state: "undecided" };
   const wanted = Object.fromEntries(Object.entries(filter).filter(([, value]) => value));
   try {

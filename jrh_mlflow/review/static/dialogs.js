@@ -1,9 +1,10 @@
 // Questions the page asks. Each is a native dialog: focus stays inside, Esc closes, focus returns to where it was.
 
-import { el, number, plural, words } from "./dom.js";
+import { el, isTyping, number, plural, words } from "./dom.js";
+import { OPTIONAL } from "./header.js";
 import { KEYS, shown } from "./keys.js";
 
-const REASONS = [
+export const REASONS = [
   "The target label is not right for this text",
   "The meaning changed where it should not",
   "The meaning did not change where it should",
@@ -16,11 +17,15 @@ const REASONS = [
 ];
 const NAME_LENGTH = 80;
 
-/** Open a dialog; `make(close)` returns its content. Resolves to what `close` was given, or null. */
-function ask(title, make, { label = null, wide = false } = {}) {
+/**
+ * Open a dialog; `make(close)` returns its content. Resolves to what `close` was given, or null.
+ * An `unarmed` one begins on its title, where neither Enter nor Space answers it.
+ */
+function ask(title, make, { label = null, wide = false, unarmed = false } = {}) {
   return new Promise((resolve) => {
     let answer = null;
-    const heading = el("h2", { id: "dialog-title" }, title);
+    const begins = unarmed ? { tabindex: "-1", autofocus: true } : {};
+    const heading = el("h2", { id: "dialog-title", ...begins }, title);
     const node = el("dialog", { "aria-labelledby": "dialog-title", "aria-label": label, class: wide ? "wide" : null }, heading);
     const close = (value = null) => {
       answer = value;
@@ -33,7 +38,16 @@ function ask(title, make, { label = null, wide = false } = {}) {
     });
     document.body.append(node);
     node.showModal();
+    const opened = performance.now();
+    const early = (event) => event.timeStamp < opened || (event.repeat && (event.key === "Enter" || !isTyping(event.target)));
+    // A key that was pressed before the question could be seen, or is still held down, is no answer to it.
+    node.addEventListener("keydown", (event) => early(event) && swallow(event), { capture: true });
   });
+}
+
+function swallow(event) {
+  event.preventDefault();
+  event.stopPropagation();
 }
 
 function buttons(...children) {
@@ -108,7 +122,8 @@ export function showHelp() {
   );
   return ask("Keys", (close) => [
     el("dl", { class: "keys" }, rows),
-    el("p", { class: "how" }, "Every decision is saved when it is made. Rejected and undecided items never reach a judge."),
+    el("p", { class: "how" }, "Every decision is saved when it is made. Rejected and undecided items never reach a judge. " + OPTIONAL),
+    el("p", { class: "how" }, "Keys pressed while a decision is on its way wait for it and take effect on the item the page moves to; when one is refused, those behind it are dropped."),
     buttons(el("button", { type: "button", class: "main", autofocus: true, click: () => close() }, "Close ", el("kbd", {}, "Esc"))),
   ], { wide: true });
 }
@@ -117,9 +132,9 @@ export function showHelp() {
 export function askBulk(count, described) {
   return ask(`Accept ${plural(count, "item")}?`, (close) => [
     el("p", {}, `Every undecided item of the list is accepted as it stands: ${described}.`),
-    el("p", { class: "how" }, "Each can be reopened or decided anew later."),
-    buttons(mainButton(`Accept ${number(count)}`, () => close(true)), cancelButton(close)),
-  ]);
+    el("p", { class: "how" }, "Each can be reopened or decided anew later. Enter alone accepts nothing: press the button, or Tab to it."),
+    buttons(cancelButton(close), mainButton(`Accept ${number(count)}`, () => close(true))),
+  ], { unarmed: true });
 }
 
 /** Ask before the reviewed suite is written, saying what is left out. Resolves to {allow} or null. */

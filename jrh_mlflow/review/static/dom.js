@@ -26,8 +26,8 @@ export function fill(node, ...children) {
 }
 
 /** `plural(1, "item")` is "1 item", `plural(2000, "item")` is "2,000 items". */
-export function plural(count, noun) {
-  return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+export function plural(count, noun, several = `${noun}s`) {
+  return `${number(count)} ${count === 1 ? noun : several}`;
 }
 
 /** Spell a count with separators, the same in every browser. */

@@ -137,8 +137,12 @@ export class Editor {
     return change;
   }
 
+  /** Hand over what was changed. Until it is saved or refused, keys belong to the page, where they wait. */
   submit() {
+    if (this.text.readOnly) return;
     this.problem.hidden = true;
+    this.text.readOnly = true;
+    document.activeElement?.blur();
     this.save(this.change());
   }
 
@@ -146,6 +150,7 @@ export class Editor {
   refuse(message) {
     this.problem.textContent = message;
     this.problem.hidden = false;
+    this.text.readOnly = false;
     this.text.focus();
   }
 

@@ -3,31 +3,38 @@
 import { byId, el, fill, number, plural, words } from "./dom.js";
 import { keyOf, shown } from "./keys.js";
 
+/** How decisions on items that need none are counted. */
+export const OPTIONAL = "Items written by code are proven by their checks: a decision on one is optional and is counted apart, never in the total.";
 const TOAST_MS = 6_000;
 const MAIN_ACTS = ["accept", "edit", "reject"];
 const CALM_ACTS = ["undo", "reopen"];
 const WAYS = ["previous", "next", "nextUndecided"];
 
-/** Show how far the review is: decided of all, as a bar and in words. */
-export function showProgress(suite) {
-  const { undecided = 0, accepted = 0, edited = 0, rejected = 0, exempt = 0 } = suite.states;
-  const total = undecided + accepted + edited + rejected;
-  const decided = total - undecided;
-  const share = (count) => `${total ? (100 * count) / total : 0}%`;
+/** Show how far the review is: decided of those that need a decision, as a bar and in words. */
+export function showProgress({ progress: { needed, by_code: optional } }) {
+  const { total, decided } = needed;
   const bar = byId("bar");
   bar.setAttribute("aria-valuenow", String(total ? Math.round((100 * decided) / total) : 0));
   bar.setAttribute("aria-valuetext", `${decided} of ${total} decided`);
-  [accepted, edited, rejected].forEach((count, i) => {
-    bar.children[i].style.width = share(count);
+  ["accepted", "edited", "rejected"].forEach((state, i) => {
+    bar.children[i].style.width = `${total ? (100 * needed[state]) / total : 0}%`;
   });
   const parts = [
     [`${number(decided)} of ${number(total)} decided`, ""],
-    [`✓ ${number(accepted)} accepted`, "accepted"],
-    [`✎ ${number(edited)} edited`, "edited"],
-    [`✕ ${number(rejected)} rejected`, "rejected"],
+    [`✓ ${number(needed.accepted)} accepted`, "accepted"],
+    [`✎ ${number(needed.edited)} edited`, "edited"],
+    [`✕ ${number(needed.rejected)} rejected`, "rejected"],
   ];
-  if (exempt) parts.push([`${number(exempt)} by code`, ""]);
-  fill(byId("counts"), parts.map(([text, kind]) => el("span", { class: kind }, text)));
+  const also = optional.decided ? `, ${number(optional.decided)} of them decided` : "";
+  if (optional.total) parts.push([`+ ${number(optional.total)} by code${also}`, "optional"]);
+  fill(byId("counts"), parts.map(([text, kind]) => el("span", { class: kind, title: kind === "optional" ? OPTIONAL : null }, text)));
+}
+
+/** Show how many key presses wait for the ones before them. */
+export function showWaiting(count, busy) {
+  byId("actions").setAttribute("aria-busy", String(busy));
+  byId("waiting").hidden = count === 0;
+  byId("waiting").textContent = `${number(count)} waiting`;
 }
 
 /** Fill the choices of tests and failed checks. */
@@ -60,12 +67,12 @@ export function describe(filter) {
   return parts.length ? parts.join(", ") : "the whole suite";
 }
 
-/** Make the buttons below the item. */
+/** Make the buttons below the item; the second click of a double click is not about the next item. */
 export function actionButtons(acts) {
   const button = (act, kind) => {
     const entry = keyOf(act);
     const key = entry.keys[0];
-    return el("button", { type: "button", id: `act-${act}`, class: kind, "aria-keyshortcuts": key, click: () => acts[act]() }, entry.label, " ", el("kbd", {}, shown(key)));
+    return el("button", { type: "button", id: `act-${act}`, class: kind, "aria-keyshortcuts": key, click: (event) => event.detail > 1 || acts[act]() }, entry.label, " ", el("kbd", {}, shown(key)));
   };
   fill(
     byId("actions"),

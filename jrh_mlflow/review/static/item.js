@@ -1,6 +1,7 @@
 // One item as the reviewer reads it: what is asked, what was changed, what is known of it, and what was decided.
 
 import { el, named, plural, words } from "./dom.js";
+import { OPTIONAL } from "./header.js";
 import { appendText } from "./marks.js";
 import { besideView, inlineView, plainPane, summaryText } from "./textview.js";
 import { conversation } from "./transcript.js";
@@ -42,10 +43,16 @@ function heading(item, place, draft) {
     { class: "head" },
     el("p", { class: "place" }, place),
     title,
-    el("p", { class: "chips" }, el("span", { class: "chip test" }, words(item.test)), stateChip(item.state), mine(item), draft && draftChip()),
+    el("p", { class: "chips" }, el("span", { class: "chip test" }, words(item.test)), stateChip(item.state), optional(item), mine(item), draft && draftChip()),
     target(item),
     item.reason && rejection(item.reason),
   );
+}
+
+/** Of an item by code that was decided all the same: where the decision counts. */
+function optional(item) {
+  const decided = !item.needs_decision && item.state !== "exempt";
+  return decided && el("span", { class: "chip", title: OPTIONAL }, "by code: an optional decision, not in the total");
 }
 
 function draftChip() {

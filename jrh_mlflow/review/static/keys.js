@@ -9,14 +9,14 @@ export const KEYS = [
   { keys: ["u"], act: "undo", label: "Undo", told: "Undo your last decision and go back to its item" },
   { keys: ["o"], act: "reopen", label: "Reopen", told: "Back to undecided, as it was generated" },
   { keys: ["n"], act: "nextUndecided", label: "Next undecided", told: "Go to the next undecided item" },
-  { keys: ["j", "ArrowRight"], act: "next", label: "Next", told: "Next item of the list" },
-  { keys: ["k", "ArrowLeft"], act: "previous", label: "Previous", told: "Previous item of the list" },
+  { keys: ["j", "ArrowRight", "ArrowDown"], act: "next", label: "Next", told: "Next item of the list; in a text that scrolls by itself ↓ scrolls, Space and PgDn scroll the page" },
+  { keys: ["k", "ArrowLeft", "ArrowUp"], act: "previous", label: "Previous", told: "Previous item of the list; ↑ in such a text scrolls back" },
   { keys: ["/"], act: "search", label: "Search", told: "Search in ids and texts; Enter goes to the first hit" },
   { keys: ["t"], act: "filterTest", label: "Test", told: "Choose a test" },
   { keys: ["s"], act: "filterState", label: "State", told: "Choose a state" },
   { keys: ["c"], act: "filterCheck", label: "Checks", told: "Choose a failed check" },
   { keys: ["x"], act: "clear", label: "Clear filters", told: "Clear all filters" },
-  { keys: ["b"], act: "bulk", label: "Accept all…", told: "Accept every undecided item of the list, after a question" },
+  { keys: ["b"], act: "bulk", label: "Accept all…", told: "Accept every undecided item of the list, after a question that Enter does not answer" },
   { keys: ["d"], act: "mode", label: "View", told: "Both texts side by side, or changes in one text" },
   { keys: ["w"], act: "layout", label: "Layout marks", told: "Draw every space and line end" },
   { keys: ["]"], act: "nextEdited", label: "Next edited message", told: "Next edited message of a transcript" },
@@ -27,7 +27,9 @@ export const KEYS = [
   { keys: ["?"], act: "help", label: "Help", told: "This list" },
 ];
 
-const SHOWN = { ArrowRight: "→", ArrowLeft: "←" };
+const SHOWN = { ArrowRight: "→", ArrowLeft: "←", ArrowDown: "↓", ArrowUp: "↑" };
+const UP_DOWN = ["ArrowUp", "ArrowDown"];
+const HELD = ["next", "previous"]; // acts that go on while their key is held down
 
 /** How a key is written on a button. */
 export function shown(key) {
@@ -39,14 +41,27 @@ export function keyOf(act) {
   return KEYS.find((entry) => entry.act === act);
 }
 
-/** Call `acts[act]()` for the keys of the page; fields, dialogs and the browser's own shortcuts keep theirs. */
-export function listen(acts) {
+/** Call `acts[act](key)` for the keys of the page; fields, dialogs and the browser's own shortcuts keep theirs. */
+export function listen(acts, queue) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isTyping(event.target)) return;
     if (document.querySelector("dialog[open]")) return;
+    if (UP_DOWN.includes(event.key) && (event.shiftKey || scrolls(event.target))) return;
+    const { asking } = queue;
     const entry = KEYS.find(({ keys }) => keys.includes(event.key) || keys.includes(event.key.toLowerCase()));
-    if (!entry) return;
+    if (!entry && !(asking && (event.key.length === 1 || event.key === "Enter"))) return;
     event.preventDefault();
-    if (!event.repeat || ["next", "previous"].includes(entry.act)) acts[entry.act]();
+    if (asking) {
+      if (!event.repeat) asking.takes?.(event.key);
+      return;
+    }
+    // A key that is held down asks for as many steps as the page can make, and for one of everything else.
+    if (!event.repeat || (HELD.includes(entry.act) && !queue.busy)) acts[entry.act](event.key);
   });
+}
+
+/** Whether a press of ↑ or ↓ belongs to a text that scrolls by itself; the list of items moves with its item. */
+function scrolls(target) {
+  const box = target instanceof Element ? target.closest(".text") : null;
+  return box !== null && box.scrollHeight > box.clientHeight && window.getComputedStyle(box).overflowY !== "visible";
 }

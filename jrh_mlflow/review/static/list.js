@@ -32,8 +32,11 @@ export class List {
   select(index) {
     this.current = index;
     const position = this.rows?.positionOf(index) ?? -1;
+    const focused = this.list.contains(document.activeElement);
     if (position >= 0) this.reveal(position);
     this.draw();
+    // Whoever walks through the list by keyboard stands on the open item.
+    if (focused) this.nodes.get(index)?.firstElementChild.focus({ preventScroll: true });
   }
 
   reveal(position) {

@@ -15,12 +15,15 @@ export function follow(review) {
 
   const look = async () => {
     try {
+      if (review.queue.busy) return next();
       const answer = await store.api.events(store.key, since);
+      // The answer may tell of a decision of this page that it does not know of yet: ask again when it does.
+      if (review.queue.busy) return next();
       const events = answer.events.filter((event) => !store.own.has(event.number));
       const arrived = answer.n_items !== size || answer.growing !== store.suite.growing;
       since = answer.last;
       size = answer.n_items;
-      if (events.length || arrived) await catchUp(review, events);
+      if (events.length || arrived) review.attempt(() => catchUp(review, events), { quiet: true });
       pause = EVERY_MS;
     } catch (error) {
       if (pause === EVERY_MS) review.refused(error);

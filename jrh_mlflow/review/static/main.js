@@ -2,7 +2,7 @@
 
 import { Api, takeToken } from "./api.js";
 import { bulk, finish, people, reject } from "./asking.js";
-import { askName, showHelp } from "./dialogs.js";
+import { REASONS, askName, showHelp } from "./dialogs.js";
 import { byId, el, fill, plural } from "./dom.js";
 import { actionButtons, toast } from "./header.js";
 import { listen } from "./keys.js";
@@ -23,7 +23,7 @@ async function start() {
   actionButtons(acts);
   connect(review, acts);
   await review.start();
-  listen(acts);
+  listen(acts, review.queue);
 }
 
 /** The suite of the address, or the first; several get a choice. */
@@ -64,31 +64,47 @@ async function named() {
 
 /** Every act of the key table. */
 function actsOf(review) {
-  const attempt = (act) => () => review.editor || review.attempt(act);
+  // Whether an editor is open is asked when the act takes effect: one that is being saved is closed by then.
+  const attempt = (act, more) => () => review.attempt(() => (review.editor ? null : act()), more);
   return {
     accept: attempt(() => review.decide("accept")),
-    edit: attempt(() => review.edit()),
-    reject: attempt(() => reject(review)),
+    edit: attempt(() => review.edit(), { asks: true }),
+    reject: () => rejecting(review),
     undo: attempt(() => review.undo()),
     reopen: attempt(() => review.decide("reopen")),
     nextUndecided: attempt(() => review.nextUndecided()),
-    next: attempt(() => review.step("after")),
-    previous: attempt(() => review.step("before")),
+    next: attempt(() => review.step("after"), { step: true }),
+    previous: attempt(() => review.step("before"), { step: true }),
     search: () => byId("search").focus(),
     filterTest: () => byId("filter-test").focus(),
     filterState: () => byId("filter-state").focus(),
     filterCheck: () => byId("filter-check").focus(),
     clear: attempt(() => clear(review)),
-    bulk: attempt(() => bulk(review)),
+    bulk: attempt(() => bulk(review), { asks: true }),
     mode: () => review.setView({ mode: review.view.mode === "inline" ? "beside" : "inline" }),
     layout: () => review.setView({ layout: !review.view.layout }),
     nextEdited: () => jumpEdited(1),
     previousEdited: () => jumpEdited(-1),
     history: () => toggle(document.getElementById("history")),
-    people: attempt(() => people(review)),
-    finish: attempt(() => finish(review)),
+    people: attempt(() => people(review), { asks: true }),
+    finish: attempt(() => finish(review), { asks: true }),
     help: () => showHelp(),
   };
+}
+
+/** Reject the item; a number pressed right behind the key is the reason, also while both wait. */
+function rejecting(review) {
+  const entry = {
+    asks: true,
+    reason: null,
+    takes(key) {
+      if (!/^[1-9]$/.test(key)) return;
+      entry.reason = REASONS[Number(key) - 1];
+      entry.asks = false;
+    },
+    act: () => (review.editor ? null : reject(review, entry.reason)),
+  };
+  review.queue.push(entry);
 }
 
 function connect(review, acts) {

@@ -3,11 +3,12 @@
 import { Refused } from "./api.js";
 import { byId, el, fill, number, plural, words } from "./dom.js";
 import { Drafts, Editor } from "./editor.js";
-import { fillFilters, say, showBulk, showFilter, showFound, showProgress, toast } from "./header.js";
+import { fillFilters, say, showBulk, showFilter, showFound, showProgress, showWaiting, toast } from "./header.js";
 import { itemView } from "./item.js";
 import { List } from "./list.js";
 import { follow } from "./live.js";
 import { keep, kept } from "./place.js";
+import { ActQueue } from "./queue.js";
 import { Store } from "./store.js";
 
 const STAYING = ["undo", "reopen"];
@@ -23,9 +24,9 @@ export class Review {
     this.view = { mode: kept("view") ?? (NARROW.matches ? "inline" : "beside"), layout: false };
     this.item = null;
     this.editor = null;
-    this.busy = false;
     this.turn = 0;
     this.towards = null;
+    this.queue = new ActQueue({ failed: (error, dropped) => this.refused(error, dropped), changed: showWaiting });
     this.list = new List(byId("scroller"), byId("rows"), {
       open: (row) => this.attempt(() => this.open(row.index)),
       failed: (error) => this.refused(error),
@@ -66,13 +67,13 @@ export class Review {
   /** Open an item; null when the list is empty. */
   async open(index) {
     const turn = (this.turn += 1);
-    this.towards = index; // steps pressed while it loads go on from here
+    this.towards = index; // steps go on from here, also from an item that was passed without being loaded
     if (index === null) {
       this.leave();
       return;
     }
     byId("item").setAttribute("aria-busy", "true");
-    const item = await this.store.item(index);
+    const item = await this.loaded(index);
     if (turn !== this.turn) return;
     byId("item").setAttribute("aria-busy", "false");
     this.item = item;
@@ -82,6 +83,16 @@ export class Review {
     window.scrollTo(0, 0);
     say(`Item ${item.id}, ${words(item.test)}, ${item.state}, target label ${item.expected ?? "none"}`);
     this.prefetch(index);
+  }
+
+  async loaded(index) {
+    try {
+      return await this.store.item(index);
+    } catch (error) {
+      this.towards = this.item?.index ?? null;
+      byId("item").setAttribute("aria-busy", "false");
+      throw error;
+    }
   }
 
   leave() {
@@ -135,24 +146,28 @@ export class Review {
 
   endEdit() {
     this.drafts.drop(this.item.id);
-    document.activeElement?.blur();
     this.draw();
     byId("item-title").focus({ preventScroll: true });
   }
 
   async saveEdit(change) {
+    if (!this.editor) return; // saved already: the key was pressed twice
     if (!Object.keys(change).length) {
+      this.queue.drop();
       this.editor.refuse("Nothing was changed. Cancel with Esc, then accept the item.");
       return;
     }
     const { editor, item } = this;
     try {
-      await this.decide("edit", change);
+      await this.send("edit", change);
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
+      this.queue.drop(); // keys pressed behind it meant the next item
       if (error.status === 409) await this.renew(editor, item);
       editor.refuse(error.status === 409 ? `${error.message} Your text is kept: save again to put it in place.` : error.message);
+      if (!(error instanceof Refused)) throw error;
+      return;
     }
+    await this.goOn(item.index);
   }
 
   /** After a refused save: take over the item's new version, keep what was typed. */
@@ -161,22 +176,16 @@ export class Review {
     const fresh = await this.store.item(item.index);
     this.item = fresh;
     editor.renew(fresh);
-    this.noteState(item.index, item.state, fresh.state);
+    this.noteState(item, fresh.state);
   }
 
   /** Send a decision and, once it is saved, go on to the next item. */
   async decide(action, extra = {}) {
-    // While another item loads, a key would decide the one that is still shown.
-    if (this.busy || !this.item || this.towards !== this.item.index) return;
-    this.busy = true;
+    // Where an item could not be loaded, a key would decide the one that is still shown.
+    if (!this.item || this.towards !== this.item.index) return;
     const { index } = this.item;
-    try {
-      await this.send(action, extra);
-      // It is saved: what fails from here on is no reason to send it again.
-      await this.attempt(() => (STAYING.includes(action) ? this.open(index) : this.goOn(index)));
-    } finally {
-      this.busy = false;
-    }
+    await this.send(action, extra);
+    await (STAYING.includes(action) ? this.open(index) : this.goOn(index));
   }
 
   async send(action, extra) {
@@ -187,21 +196,24 @@ export class Review {
     this.drafts.drop(item.id);
     this.editor = null;
     if (!STAYING.includes(action)) this.place.decided(item.index);
-    this.noteState(item.index, item.state, answer.state);
+    this.noteState(item, answer.state);
     say(`${item.id}: ${answer.state}`);
-    document.activeElement?.blur();
+    // Keys belong to the page again; a field that was entered meanwhile keeps them.
+    if (document.activeElement?.closest("#item, .actions")) document.activeElement.blur();
   }
 
-  noteState(index, before, after) {
-    this.store.moved(index, before, after);
+  noteState(item, after) {
+    this.store.moved(item, after);
     this.showCounts();
     this.list.draw();
   }
 
+  /** Go on to the next item; where there is none, keys that wait have no item to be about. */
   async goOn(index) {
     const { state } = this.store.filter;
     if (state && state !== "undecided") {
       const next = await this.store.rows.after(index, { wrap: state === "mine" });
+      if (!next) this.dropWaiting();
       const row = next ?? (await this.store.rows.before(index));
       await this.open(row?.index ?? null);
       return;
@@ -209,14 +221,20 @@ export class Review {
     const row = await this.store.undecided.after(index, { wrap: true });
     if (row) await this.open(row.index);
     else {
+      this.dropWaiting();
       await this.open(index);
       toast(this.store.filtered ? "No undecided item is left in this list." : "Everything is decided. Finish writes the reviewed suite.", "done");
     }
   }
 
+  dropWaiting() {
+    const dropped = this.queue.drop();
+    if (dropped) say(`The list is at its end: ${droppedText(dropped)}`);
+  }
+
   async undo() {
     const index = this.place.lastDecided() ?? this.item?.index;
-    if (index === undefined || this.busy) return;
+    if (index === undefined) return;
     this.store.forget(index);
     await this.open(index);
     try {
@@ -229,8 +247,12 @@ export class Review {
   async step(way) {
     if (this.towards === null) return;
     const row = await this.store.rows[way](this.towards);
-    if (row) await this.open(row.index);
-    else toast(way === "after" ? "This is the last item of the list." : "This is the first item of the list.", "done");
+    if (row && this.queue.stepsOn) this.towards = row.index;
+    else if (row) await this.open(row.index);
+    else {
+      if (this.towards !== this.item?.index) await this.open(this.towards);
+      toast(way === "after" ? "This is the last item of the list." : "This is the first item of the list.", "done");
+    }
   }
 
   async nextUndecided() {
@@ -265,22 +287,26 @@ export class Review {
     if (!this.editor) await this.open(this.item?.index ?? (await this.store.rows.at(0))?.index ?? null);
   }
 
-  /** Run an act; what the server refuses is shown, the rest is a fault of the page and goes to the console. */
-  attempt(act) {
-    return Promise.resolve().then(act).catch((error) => this.refused(error));
+  /** Run an act after those that wait; what the server refuses is shown, the rest is a fault of the page and goes to the console. */
+  attempt(act, more = {}) {
+    this.queue.push({ act, ...more });
   }
 
-  async refused(error) {
-    toast(error.message);
+  async refused(error, dropped = 0) {
+    toast(dropped ? `${error.message} ${droppedText(dropped)}` : error.message);
     if (!(error instanceof Refused)) throw error;
     if (error.status === 409 && this.item && !this.editor) {
       this.store.forget(this.item.index);
-      const before = this.item.state;
-      this.item = await this.store.item(this.item.index);
-      this.noteState(this.item.index, before, this.item.state);
+      const before = this.item;
+      this.item = await this.store.item(before.index);
+      this.noteState(before, this.item.state);
       this.draw();
     }
   }
+}
+
+function droppedText(count) {
+  return `${plural(count, "key press", "key presses")} behind it ${count === 1 ? "was" : "were"} dropped.`;
 }
 
 /** An address may name an item that is not there: the page then starts like without it. */

@@ -59,12 +59,11 @@ export class Store {
   }
 
   /** Note an item's new state everywhere. True when a list has to be read anew. */
-  moved(index, before, after) {
+  moved({ index, state: before, needs_decision: needed }, after) {
     this.forget(index);
-    if (before !== after && this.suite?.states) {
-      const { states } = this.suite;
-      if (before in states) states[before] -= 1;
-      states[after] = (states[after] ?? 0) + 1;
+    if (before !== after && this.suite) {
+      count(this.suite.states, before, after);
+      count(this.suite.progress[needed ? "needed" : "by_code"], plain(before), plain(after));
     }
     let stale = false;
     for (const rows of new Set([this.rows, this.undecided])) {
@@ -84,4 +83,16 @@ export class Store {
     this.rows.clear();
     this.undecided.clear();
   }
+}
+
+/** What an item by code is without a decision has a name of its own. */
+function plain(state) {
+  return state === "exempt" ? "undecided" : state;
+}
+
+/** Move one item from a state to another; a total never changes by deciding. */
+function count(counts, before, after) {
+  counts[before] -= 1;
+  counts[after] += 1;
+  if ("decided" in counts) counts.decided = counts.total - counts.undecided;
 }
