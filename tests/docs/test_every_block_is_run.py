@@ -1,0 +1,71 @@
+"""Every piece of code in README.md and docs/ is run by a test, or by what a table names."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT, RUN, Block, blocks, pages
+from tests.docs.elsewhere import ELSEWHERE, Where
+
+NOT_YET = {"README.md", "docs/howto/decisions.md", "docs/howto/people.md", "docs/howto/reliability.md"}
+WITH_CODE = [page for page in pages() if any(block.language in RUN for block in blocks(page))]
+
+
+def claims() -> dict[str, Path]:
+    """The page of each module of this folder that runs one: `PAGE = …` at its top, and `Printed(PAGE, …).run()`."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        named = {
+            target.id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        runs = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "run"
+            and ast.unparse(node.func.value).startswith("Printed(PAGE, ")
+        ]
+        if "PAGE" in named and runs:
+            assert named["PAGE"] not in found, f"{path.name} and {found[named['PAGE']].name} run one page."
+            found[named["PAGE"]] = path
+    return found
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_a_page_with_code_is_run_by_one_module(page: str) -> None:
+    assert (page in claims()) != (page in NOT_YET)
+
+
+def test_no_module_runs_a_page_that_is_gone() -> None:
+    assert set(claims()) <= set(WITH_CODE)
+
+
+def test_every_block_says_what_it_is() -> None:
+    """A block without a language, or in one that no test knows, would never be run."""
+    strange = [str(block) for page in pages() for block in blocks(page) if block.language not in (*RUN, "text")]
+    assert not strange
+
+
+@pytest.mark.parametrize("where", ELSEWHERE, ids=lambda where: where.command)
+def test_what_is_not_run_in_place_is_run_where_the_table_says(where: Where) -> None:
+    assert where.text in (ROOT / where.file).read_text(encoding="utf-8")
+
+
+def test_a_block_in_a_list_and_one_with_longer_fences_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "- so:\n\n  ```python\n  a = 1\n  ```\n\n````sh\njrh demo\n```\n````\n\n```{toctree}\nx\n```\n", "utf-8"
+    )
+    assert blocks(str(page)) == [
+        Block(str(page), 4, "python", "a = 1\n"),
+        Block(str(page), 8, "sh", "jrh demo\n```\n"),
+    ]

@@ -1,0 +1,73 @@
+"""What the printed code of the pages takes for granted: a model that answers, a store, small suites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+
+import jrh_mlflow as jrh
+from jrh_mlflow import resolve
+from tests.loopback import LoopbackServer, verdict
+from tests.tracking.mlflow_chat import verdict as said
+
+SUITES: dict[str, Any] = {"datasheet": "spread", "datasheet-short": "short", "pointwise-datasheet": "pointwise"}
+"""Built-in suites, cut to one task: what the lines do is the same, and each call takes its time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A folder to work in, a model on loopback and a store of its own."""
+
+    folder: Path
+    server: LoopbackServer
+    uri: str
+    experiment: str
+
+    @property
+    def client(self) -> mlflow.MlflowClient:
+        return mlflow.MlflowClient(self.uri)
+
+    def enter(self, patch: pytest.MonkeyPatch) -> None:
+        """Make this the place where code runs."""
+        patch.chdir(self.folder)
+        for name, value in {
+            "OPENAI_API_BASE": self.server.url,
+            "OPENAI_API_KEY": "sk-loopback",
+            "MLFLOW_TRACKING_URI": self.uri,
+            "MLFLOW_EXPERIMENT_NAME": self.experiment,
+            "MLFLOW_GENAI_EVAL_MAX_WORKERS": "1",
+            "MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION": "true",
+            "JRH_HOME": str(self.folder / ".jrh"),
+        }.items():
+            patch.setenv(name, value)
+        mlflow.set_tracking_uri(self.uri)
+        mlflow.set_experiment(self.experiment)
+
+
+def reply(body: dict[str, Any]) -> str:
+    """Say `A`, or what else is asked for; a rewrite is asked for without any form."""
+    if "response_format" in body:
+        return verdict()(body)
+    return said("yes") if "rationale" in str(body["messages"]) else "It is quite another answer, and a longer one."
+
+
+@contextmanager
+def prepared(uri: str, folder: Path, *, experiment: str = "support") -> Iterator[World]:
+    """A world with small suites under the usual names."""
+    with pytest.MonkeyPatch.context() as patch, LoopbackServer(reply=reply) as server:
+        for name, design in SUITES.items():
+            small = partial(jrh.datasheet_suite, n_tasks=1, depth=2, design=design, name=name)
+            patch.setitem(resolve.BUILT_IN, name, small)
+        resolve._built_in.cache_clear()
+        world = World(folder=folder, server=server, uri=uri, experiment=experiment)
+        world.enter(patch)
+        yield world
+        jrh.autolog(disable=True)
+        resolve._built_in.cache_clear()
