@@ -91,11 +91,10 @@ def _print_recorded(parts: Demo) -> None:
 
 def _print_axes(kind: str, judges: Mapping[str, Evaluation]) -> None:
     """Print judges of one kind as columns; as rows, preferences without a reason, the whole ladder and the calls."""
-    from jrh_mlflow.measures.axes import find
+    from jrh_mlflow.reports.names import axis_name
 
-    heads = {key: axis.column or key for key in _ROWS if (axis := find(key))}
-    heads |= {f"target_sensitivity/delta_{step}": f"better δ={step}" for step in _STEPS} | {"threshold_75": "Δ75"}
-    rows = [[head, *(_cell_of(one, key) for one in judges.values())] for key, head in heads.items()]
+    keys = [*_ROWS, *(f"target_sensitivity/delta_{step}" for step in _STEPS), "threshold_75"]
+    rows = [[axis_name(key), *(_cell_of(one, key) for one in judges.values())] for key in keys]
     print_table([kind, *judges], [*rows, ["calls", *(f"{len(one.calls):,}" for one in judges.values())]])
 
 
@@ -113,8 +112,11 @@ def _print_reading(one: Evaluation) -> None:
         f"Does it read? {one.judge.label} on {READING_SUITE}, {len(one.calls):,} calls;\n"
         "on the matched ladder the worse answer has the same words, with facts swapped"
     )
-    families = {"target_sensitivity": "better", "matched_sensitivity": "better, matched", "reading_gap": "reading gap"}
-    rows = [[f"δ={step}", *(_cell_of(one, f"{family}/delta_{step}") for family in families)] for step in _STEPS]
+    from jrh_mlflow.measures.axes import declared
+
+    names = ("target_sensitivity", "matched_sensitivity", "reading_gap")
+    families = {name: declared(f"{name}/delta_1").label for name in names}
+    rows = [[f"δ = {step}", *(_cell_of(one, f"{family}/delta_{step}") for family in families)] for step in _STEPS]
     print_table(["recorded", *families.values()], rows)
     click.echo("")
 

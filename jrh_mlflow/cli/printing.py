@@ -168,6 +168,7 @@ def print_comparison(evaluations: Sequence[Evaluation]) -> None:
 def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of a side-by-side table: values with their interval by cluster, and the threshold."""
     from jrh_mlflow.measures.axes import find
+    from jrh_mlflow.reports.names import axis_name
     from jrh_mlflow.reports.numbers import is_shown
 
     shown = [_shown(one) for one in evaluations]
@@ -176,7 +177,7 @@ def comparison_rows(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[
         axis = find(key)
         # Of a threshold it is said that there is none; another axis with neither number nor bounds is left out.
         if (axis and axis.unit == "curve") or any(is_shown(own[key]) for own in shown if key in own):
-            heads[key] = axis.column or key if axis else key
+            heads[key] = axis_name(key)
     rows = [
         [one.judge.label, *(_cell(readings.get(key)) for key in heads), str(len(one.calls))]
         for one, readings in zip(evaluations, shown, strict=True)

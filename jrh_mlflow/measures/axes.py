@@ -52,6 +52,22 @@ from jrh_mlflow.stats.psychometrics import Crossing, band_crossing, crossing, cr
 EXPECTED = "expected/"
 """Before the name of an axis: its value with probabilities in place of verdicts."""
 
+# Limits of the words of a profile, and of the guides below.
+LEAKS, ACTIVE = 0.10, 0.50
+"""Limits of dark current. Nothing seen on the 28 tasks of `datasheet` has the upper end 0.08, so that it is decided."""
+PREFERS = 0.10
+"""Limit of raw false preference."""
+MISSES = 0.25
+"""Limit of misses by tie at the smallest step."""
+TARGET = 0.75
+"""Share choosing the better content at which a step counts as resolved: the threshold is where it is reached."""
+SEPARATES = 0.75
+"""Limit of separation at the largest distance; 0.5 tells nothing."""
+LEANS = 0.25
+"""Limit of the reading gap at the distance in the middle, which stands on more pairs than the largest."""
+AGREES = 0.90
+"""Limit of monotonicity and of repeat agreement."""
+
 Event = Callable[..., Any]
 """What an axis counts, of one call or element by element of arrays.
 
@@ -152,17 +168,31 @@ class Stimuli:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Guide:
+    """How to read a number: which values are good, which are bad, and what to do about a bad one.
+
+    Limits are those of the words of a profile; where there is no word, those by which a bias is found.
+    """
+
+    good: str
+    bad: str
+    advice: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Axis:
     """One number of the datasheet, or one number at each step of a ladder."""
 
     name: str
     """Key of its estimate; with `by_step` each estimate is `<name>/delta_k`."""
     label: str
-    """In descriptions and on pages."""
+    """Its one name for people, of a family without the step; `reports.names.axis_name` has that of a key."""
     stimuli: Stimuli
     """Which calls."""
     meaning: str
     """What is counted and what a good value is, in one sentence."""
+    guide: Guide | None = None
+    """Good and bad values, and what to do; of every headline axis."""
     hits: Event | None = None
     """Which of them count; None for what is derived from other axes or a curve."""
     among: Event | None = None
@@ -198,10 +228,10 @@ class Axis:
     """How the table of steps shows it; None: the table leaves it out."""
     headline: bool = False
     """One of the few that MLflow gets by default, as metric and tag; of a family the main step, and the curve."""
-    column: str | None = None
-    """Head of its column where judges stand side by side; of a family the first step is shown."""
-    figure: str | None = None
-    """Its name on the map of axes."""
+    column: bool = False
+    """Shown where judges stand side by side; of a family the main step is."""
+    figure: bool = False
+    """Shown on the map of axes."""
 
     @property
     def comparable(self) -> bool:
@@ -403,7 +433,7 @@ def gap_reading(ladder: Reading, matched: Reading, counts: Sequence[Array]) -> R
     )
 
 
-def threshold(basis: Basis, *, target: float = 0.75) -> Reading:
+def threshold(basis: Basis, *, target: float = TARGET) -> Reading:
     """Smallest step at which the isotonic curve of choosing the better content reaches `target`.
 
     Where the curve is at or above it from the smallest step on, or never, the value is the smallest or the largest step
@@ -502,6 +532,19 @@ def _step_counts(ladder: CallTable, usable: Mask, steps: Array) -> tuple[Array, 
     return correct[order], n[order]
 
 
+def _bias(advice: str) -> Guide:
+    """Return how a bias is read that no word of a profile has a limit for: found where the interval excludes 0."""
+    return Guide(
+        good="0 inside the interval: no bias found", bad="an interval wholly above 0: bias found", advice=advice
+    )
+
+
+_OFFER_TIES = "Offer a tie and say when it is right (tie criterion `allowed` or `strict`), then measure again."
+_BOTH_ORDERS = "Judge both orders and take what they agree on, or randomise the order."
+_SURFACE = "Say in the prompt that wording, style and length do not count; check the criterion with `jrh shift`."
+_READ_FACTS = "Ask for a check of each requirement against the text before the verdict, or take a stronger model."
+_STRONGER = "Ask for reasons before the verdict, sharpen the rubric, or take a stronger model."
+
 _VACUUM = Stimuli(name="vacuum", conditions=VACUUM, section="Nothing to judge (vacuum)")
 _EQUAL = Stimuli(
     name=DELTA_0_SAME, conditions=(DELTA_0_SAME,), section="Equal quality (delta 0, same requirements met)"
@@ -550,21 +593,26 @@ AXES: tuple[Axis, ...] = (
         stimuli=_VACUUM,
         hits=takes_side,
         meaning="Share of calls with nothing to judge that prefer a side all the same; 0 is right.",
+        guide=Guide(
+            good=f"below {LEAKS:.2f}: vacuum-clean",
+            bad=f"{LEAKS:.2f} or more: vacuum-leaky; {ACTIVE:.2f} or more: vacuum-active",
+            advice=_OFFER_TIES,
+        ),
         direction="lower",
         neutral=0.0,
         headline=True,
         expected=True,
         shifted=True,
         part="no_dark_current",
-        column="dark current",
-        figure="dark current\n(prefers between nothings)",
+        column=True,
+        figure=True,
     ),
     Axis(
         name="tie_rate/vacuum",
-        label="tie rate",
+        label="tie rate (nothing to judge)",
         stimuli=_VACUUM,
         hits=is_tie,
-        meaning="Share of calls with nothing to judge that are a tie: where the criterion stands.",
+        meaning="Share of calls with nothing to judge that are a tie: where the criterion stands; 1 is right.",
         shifted=True,
     ),
     Axis(
@@ -573,51 +621,59 @@ AXES: tuple[Axis, ...] = (
         stimuli=_EQUAL,
         hits=is_no_tie,
         meaning="Share of calls between two that meet the same requirements and are not called a tie; 0 is right.",
+        guide=Guide(
+            good=f"below {PREFERS:.2f}: equivalence-respecting",
+            bad=f"{PREFERS:.2f} or more; stable, positional and one-sided say of which kind",
+            advice=_OFFER_TIES,
+        ),
         direction="lower",
         neutral=0.0,
         headline=True,
         expected=True,
         shifted=True,
         part="no_false_preference",
-        column="false pref. Δ0",
-        figure="raw false preference\n(equal quality)",
+        column=True,
+        figure=True,
     ),
     _equal_pairs(
         name="stable_cross_sensitivity",
         label="stable (same content twice)",
         hits=same_content,
         meaning="Share of equal pairs in which one content wins in both orders: wording moves the judge; 0 is right.",
+        guide=_bias(_SURFACE),
         direction="lower",
         neutral=0.0,
         headline=True,
-        column="stable",
-        figure="stable\n(same content twice)",
+        column=True,
+        figure=True,
     ),
     _equal_pairs(
         name="positional_false_preference",
         label="positional (same slot twice)",
         hits=same_slot,
         meaning="Share of equal pairs in which one slot wins in both orders: the place moves the judge; 0 is right.",
+        guide=_bias(_BOTH_ORDERS),
         direction="lower",
         neutral=0.0,
         headline=True,
-        column="positional",
-        figure="positional\n(same slot twice)",
+        column=True,
+        figure=True,
     ),
     _equal_pairs(
         name="one_sided_commit",
         label="one-sided commit",
         hits=one_order,
         meaning="Share of equal pairs in which exactly one order is a preference; 0 is right.",
+        guide=_bias(_BOTH_ORDERS),
         direction="lower",
         neutral=0.0,
-        column="one-sided",
+        column=True,
     ),
     _equal_pairs(
         name="other_conflict",
-        label="other",
+        label="other conflict",
         derived=other_conflict,
-        meaning="Rest of raw false preference − stable − positional − one-sided / 2; 0 where nobody abstains.",
+        meaning="Rest of raw false preference − stable − positional − one-sided / 2; 0 is right: nobody abstains.",
     ),
     _equal_pairs(
         name="no_preference",
@@ -628,30 +684,35 @@ AXES: tuple[Axis, ...] = (
     ),
     Axis(
         name="tie_rate/delta_0_same",
-        label="tie rate",
+        label="tie rate (equal quality)",
         stimuli=_EQUAL,
         hits=is_tie,
-        meaning="Share of calls on equal pairs that are a tie: the criterion C.",
+        meaning="Share of calls on equal pairs that are a tie: the criterion C; 1 is right.",
         shifted=True,
-        column="tie Δ0",
+        column=True,
     ),
     _ladder_steps(
         name="target_sensitivity",
         label="chooses the better",
         hits=chooses_better,
         meaning="Share of calls that choose the better content, ties counted as not correct; 1 is right.",
+        guide=Guide(
+            good=f"{TARGET:.2f} or more at every step: resolves one step",
+            bad=f"below {TARGET:.2f} at every step: never reaches 75 %",
+            advice=_STRONGER,
+        ),
         direction="higher",
         headline=True,
         curve=True,
         expected=True,
         shifted=True,
         part="sensitivity",
-        column="better δ=1",
-        figure="chooses the better,\none step apart",
+        column=True,
+        figure=True,
     ),
     _ladder_steps(
         name="conditional_accuracy",
-        label="of those that choose",
+        label="right when it chooses",
         hits=chooses_better,
         among=takes_side,
         meaning="Share of the calls that choose a side which choose the better content; 1 is right.",
@@ -661,22 +722,27 @@ AXES: tuple[Axis, ...] = (
         name="tie_rate",
         label="tie rate",
         hits=is_tie,
-        meaning="Share of ties at this step: the criterion C where one content is better.",
+        meaning="Share of ties at this step: the criterion C where one content is better; 0 is right.",
         shifted=True,
         cell=None,
     ),
     _ladder_steps(
         # A better content exists at every ladder step, so each of its ties is a miss.
         name="miss_by_tie",
-        label="miss by tie",
+        label="misses by tie",
         hits=is_tie,
         meaning="Share of calls that are a tie although one content is better; 0 is right.",
+        guide=Guide(
+            good=f"below {MISSES:.2f} at the smallest step",
+            bad=f"{MISSES:.2f} or more at the smallest step: misses by tie",
+            advice="Allow fewer ties: a laxer tie criterion, or none (`forced`); watch raw false preference meanwhile.",
+        ),
         direction="lower",
         headline=True,
         # What is compared is whether the better was chosen; how it was missed would only widen the family of tests.
         compared=False,
         shifted=True,
-        figure="misses by tie,\none step apart",
+        figure=True,
     ),
     _ladder_steps(
         name="wrong_choice",
@@ -689,7 +755,7 @@ AXES: tuple[Axis, ...] = (
     ),
     _ladder_steps(
         name="d_prime",
-        label="d'",
+        label="d′",
         derived=lambda basis: d_prime_of(basis.reading("target_sensitivity")),
         statistic="value",
         meaning="Sensitivity in standard deviations, z(h) − z(1 − h) with h = (correct + 1)/(n + 2); higher is better.",
@@ -698,48 +764,64 @@ AXES: tuple[Axis, ...] = (
     ),
     Axis(
         name="threshold_75",
-        label="threshold (75 % choose the better)",
+        label="threshold Δ75",
         stimuli=_LADDER,
         unit="curve",
         derived=threshold,
         statistic="value",
         meaning="Smallest quality difference at which 75 % of the calls choose the better content; lower is better.",
+        guide=Guide(
+            good="≤ 1: resolves one step",
+            bad="> 5, the largest step: never reaches 75 %",
+            advice="Use the judge only where differences are larger than this, or take a stronger one.",
+        ),
         direction="lower",
         headline=True,
-        column="Δ75",
+        column=True,
     ),
     _matched_steps(
         name="matched_sensitivity",
-        label="chooses the better",
+        label="better (same words)",
         hits=chooses_better,
         meaning="Share of calls that choose the better content where the other has the same words; 1 is right.",
+        guide=Guide(
+            good=f"{TARGET:.2f} or more at every step: resolves one step on the matched ladder",
+            bad=f"below {TARGET:.2f} at every step: never reaches 75 % on the matched ladder",
+            advice=_READ_FACTS,
+        ),
         direction="higher",
         headline=True,
         curve=True,
         shifted=True,
-        column="better δ=1, matched",
-        figure="chooses the better,\none step, same words",
+        column=True,
+        figure=True,
     ),
     _matched_steps(
         name="reading_gap",
-        label="reading gap (ladder − matched)",
+        label="reading gap",
         derived=reading_gap,
         statistic="value",
         meaning="How much more often the better is chosen where its words tell it; 0 is a judge that reads.",
+        guide=_bias(_READ_FACTS),
         direction="lower",
         neutral=0.0,
-        column="reading gap δ=1",
+        column=True,
     ),
     Axis(
         name="matched_threshold_75",
-        label="threshold (75 % choose the better)",
+        label="threshold Δ75 (same words)",
         stimuli=_MATCHED,
         unit="curve",
         derived=threshold,
         statistic="value",
-        meaning="Smallest quality difference at which 75 % choose the better content, with the same words in both.",
+        meaning="Threshold Δ75 with the same words in both contents: lower is better.",
+        guide=Guide(
+            good="≤ 1: resolves one step on the matched ladder",
+            bad="> 5, the largest step: never reaches 75 % on the matched ladder",
+            advice=_READ_FACTS,
+        ),
         direction="lower",
-        column="Δ75, matched",
+        column=True,
     ),
     Axis(
         name="filler_preference",
@@ -747,92 +829,99 @@ AXES: tuple[Axis, ...] = (
         stimuli=_FILLER,
         hits=chooses_padded,
         meaning="Share of calls that prefer the content with padding over the same content without; 0 is right.",
+        guide=_bias(_SURFACE),
         direction="lower",
         neutral=0.0,
         headline=True,
-        figure="prefers padding",
+        figure=True,
     ),
     Axis(
         name="different_subset_preference",
-        label="prefers a side, equal count of other requirements",
+        label="takes a side (other requirements)",
         stimuli=_DIFFERENT,
         hits=takes_side,
-        meaning="Share of calls that take a side between contents that meet as many requirements, but other ones.",
+        meaning="Share of calls that take a side where both meet as many requirements, but others; no value is right.",
     ),
     Axis(
         name="natural/accuracy",
-        label="accuracy",
+        label="natural pairs: accuracy",
         stimuli=_NATURAL,
         hits=chooses_better,
         meaning="Share of calls on real pairs that choose the content known to be better; 1 is right.",
+        guide=Guide(
+            good="as near to 1 as people who know reach",
+            bad="0.50 inside the interval: no better than a coin",
+            advice=_STRONGER,
+        ),
         direction="higher",
         headline=True,
         expected=True,
         part="natural_accuracy",
-        column="accuracy",
-        figure="natural pairs: accuracy",
+        column=True,
+        figure=True,
     ),
     _natural_pairs(
         name="natural/stable_correct",
-        label="right in both orders",
+        label="natural pairs: right in both orders",
         hits=right_twice,
         meaning="Share of real pairs judged rightly in both orders; 1 is right.",
         direction="higher",
-        column="right both orders",
-        figure="natural pairs:\nright in both orders",
+        column=True,
+        figure=True,
     ),
     _natural_pairs(
         # utils/metrics.py of ScalerLab/JudgeBench: right answers minus wrong ones of the two orders are above 0. There
         # a call without an answer counts as a tie; here its pair leaves the denominator, as everywhere.
         name="natural/judgebench_accuracy",
-        label="accuracy by JudgeBench's rule",
+        label="natural pairs: accuracy by JudgeBench's rule",
         hits=right_on_balance,
         meaning="Share of real pairs right in both orders, or in one with no preference in the other; 1 is right.",
         direction="higher",
-        column="JudgeBench",
+        column=True,
     ),
     _natural_pairs(
         name="natural/stable_wrong",
-        label="wrong in both orders",
+        label="natural pairs: wrong in both orders",
         hits=wrong_twice,
         meaning="Share of real pairs judged wrongly in both orders; 0 is right.",
         direction="lower",
-        column="wrong both orders",
+        column=True,
     ),
     _natural_pairs(
         name="natural/positional",
-        label="positional",
+        label="natural pairs: positional",
         hits=same_slot,
         meaning="Share of real pairs in which one slot wins in both orders; 0 is right.",
+        guide=_bias(_BOTH_ORDERS),
         direction="lower",
         neutral=0.0,
-        column="positional",
-        figure="natural pairs: positional",
+        column=True,
+        figure=True,
     ),
     _natural_pairs(
         name="natural/one_sided",
-        label="one-sided",
+        label="natural pairs: one-sided",
         hits=one_order,
-        meaning="Share of real pairs in which exactly one order is a preference.",
+        meaning="Share of real pairs in which exactly one order is a preference; 0 is right.",
     ),
     _natural_pairs(
         name="natural/one_sided_right",
-        label="one-sided, right",
+        label="natural pairs: one-sided right",
         hits=one_order_right,
-        meaning="Share of real pairs in which exactly one order is a preference, for the better content.",
+        meaning="Share of real pairs with a preference in one order only, for the better content; twice is right.",
     ),
     _natural_pairs(
         name="natural/one_sided_wrong",
-        label="one-sided, wrong",
+        label="natural pairs: one-sided wrong",
         hits=one_order_wrong,
-        meaning="Share of real pairs in which exactly one order is a preference, for the other content; 0 is right.",
+        meaning="Share of real pairs with a preference in one order only, for the other content; 0 is right.",
         direction="lower",
     ),
     _natural_pairs(
         name="natural/no_preference",
-        label="no preference",
+        label="natural pairs: no preference",
         hits=no_order,
-        meaning="Share of real pairs in which neither order is a preference.",
+        meaning="Share of real pairs in which neither order is a preference; 0 is right.",
     ),
     Axis(
         name="pointwise/dark_current",
@@ -840,102 +929,128 @@ AXES: tuple[Axis, ...] = (
         stimuli=_SINGLE_VACUUM,
         counting=levels.dark_current,
         meaning="Share of empty or blank responses that are passed: yes, or a score above the lowest; 0 is right.",
+        guide=Guide(
+            good=f"below {LEAKS:.2f}: vacuum-clean",
+            bad=f"{LEAKS:.2f} or more: vacuum-leaky; {ACTIVE:.2f} or more: vacuum-active",
+            advice="Say in the prompt that an empty response gets the lowest answer, then measure again.",
+        ),
         direction="lower",
         neutral=0.0,
         headline=True,
-        column="dark current",
-        figure="dark current\n(passes nothing)",
+        column=True,
+        figure=True,
     ),
     _single_steps(
         name="pointwise/separation",
-        label="separation (AUC)",
+        label="separation",
         stimuli=_SINGLE_LADDER,
         counting=partial(levels.separation, condition=LEVEL_LADDERS[0]),
         meaning="Chance that the higher of two levels has the better answer, ties half; 1 is right, 0.5 tells nothing.",
+        guide=Guide(
+            good=f"{SEPARATES:.2f} or more at the largest distance: separates the levels",
+            bad=f"below {SEPARATES:.2f} there: does not separate the levels; 0.50 tells nothing",
+            advice="Take a finer scale with a meaning for every level, or a stronger model.",
+        ),
         direction="higher",
         headline=True,
         curve=True,
-        column="separation δ=5",
-        figure="separation,\nfive steps apart",
+        column=True,
+        figure=True,
     ),
     Axis(
         name="pointwise/monotonicity",
-        label="higher level is better, of those answered differently",
+        label="rises with the level",
         stimuli=_SINGLE_LADDER,
         counting=partial(levels.monotonicity, condition=LEVEL_LADDERS[0]),
         unit="pair",
-        meaning="Of two levels with different answers, how often the higher one has the better; 1 never falls.",
+        meaning="Of two levels with different answers, how often the higher one has the better; 1 is right.",
+        guide=Guide(
+            good=f"{AGREES:.2f} or more: monotone",
+            bad=f"below {AGREES:.2f}: not monotone",
+            advice="Give every level of the scale a meaning, and ask for reasons before the score.",
+        ),
         direction="higher",
         # Which pairs count depends on the judge: two judges would be compared on different ones.
         compared=False,
-        column="monotone",
-        figure="rises with the level,\nwhere answers differ",
+        column=True,
+        figure=True,
     ),
     _single_steps(
         name="pointwise/matched_separation",
-        label="separation (AUC)",
+        label="separation (same words)",
         stimuli=_SINGLE_MATCHED,
         counting=partial(levels.separation, condition=LEVEL_LADDERS[1]),
         meaning="Separation where a lower level has the same words with wrong facts; 1 is right, 0.5 tells nothing.",
+        guide=Guide(
+            good=f"{SEPARATES:.2f} or more at the largest distance: separates matched levels",
+            bad=f"below {SEPARATES:.2f} there: does not separate matched levels",
+            advice=_READ_FACTS,
+        ),
         direction="higher",
         headline=True,
         curve=True,
-        column="separation δ=5, matched",
-        figure="separation,\nfive steps, same words",
+        column=True,
+        figure=True,
     ),
     _single_steps(
         name="pointwise/reading_gap",
-        label="reading gap (ladder − matched)",
+        label="reading gap",
         stimuli=_SINGLE_MATCHED,
         gap=("pointwise/separation", "pointwise/matched_separation"),
         statistic="value",
         meaning="How much better levels are separated where their words tell them; 0 is a judge that reads.",
+        guide=Guide(
+            good=f"below {LEANS:.2f} at the distance in the middle",
+            bad=f"{LEANS:.2f} or more there: leans on words",
+            advice=_READ_FACTS,
+        ),
         direction="lower",
         neutral=0.0,
-        column="reading gap δ=5",
+        column=True,
     ),
     Axis(
         name="pointwise/matched_monotonicity",
-        label="higher level is better, of those answered differently",
+        label="rises with the level (same words)",
         stimuli=_SINGLE_MATCHED,
         counting=partial(levels.monotonicity, condition=LEVEL_LADDERS[1]),
         unit="pair",
-        meaning="Of two levels with the same words and different answers, how often the higher one has the better.",
+        meaning="Of two levels with the same words and different answers, how often the higher is better; 1 is right.",
         direction="higher",
         compared=False,
     ),
     _single_levels(
         name="pointwise/mean_answer",
-        label="ladder",
+        label="mean answer",
         counting=partial(levels.mean_answer, condition=LEVEL_LADDERS[0]),
-        meaning="Mean answer to contents of this level, 0 the lowest of the scale and 1 the highest; share of yes.",
+        meaning="Mean answer to contents of this level, 0 the lowest of the scale, 1 the highest; a rise is right.",
     ),
     _single_levels(
         name="pointwise/matched_mean_answer",
-        label="matched ladder",
+        label="mean answer (same words)",
         counting=partial(levels.mean_answer, condition=LEVEL_LADDERS[1]),
-        meaning="Mean answer to contents of this level where what is not met has the same words with wrong facts.",
+        meaning="Mean answer to contents of this level, what is not met in the same words; a rise is right.",
     ),
     Axis(
         name="pointwise/padding",
-        label="padding is rewarded",
+        label="rewards padding",
         stimuli=_SINGLE_PADDED,
         counting=partial(levels.padding, better=True),
         unit="pair",
         meaning="Share of contents that have a better answer with padding than without; 0 is right.",
+        guide=_bias(_SURFACE),
         direction="lower",
         neutral=0.0,
         headline=True,
-        column="rewards padding",
-        figure="rewards padding",
+        column=True,
+        figure=True,
     ),
     Axis(
         name="pointwise/padding_penalty",
-        label="padding is punished",
+        label="punishes padding",
         stimuli=_SINGLE_PADDED,
         counting=partial(levels.padding, better=False),
         unit="pair",
-        meaning="Share of contents that have a worse answer with padding than without; beside what is rewarded.",
+        meaning="Share of contents that have a worse answer with padding than without; 0 is right.",
     ),
     Axis(
         name="pointwise/repeat_agreement",
@@ -943,10 +1058,15 @@ AXES: tuple[Axis, ...] = (
         stimuli=_SINGLE_REPEATS,
         counting=levels.repeat_agreement,
         meaning="Share of the pairs of answers to one and the same content that are the same; 1 is right.",
+        guide=Guide(
+            good=f"{AGREES:.2f} or more: repeats agree",
+            bad=f"below {AGREES:.2f}: repeats differ",
+            advice="Lower the temperature, or ask several times and take the majority.",
+        ),
         direction="higher",
         headline=True,
-        column="repeats agree",
-        figure="repeats agree",
+        column=True,
+        figure=True,
     ),
     _confidence_value(
         name="confidence/brier",
@@ -958,17 +1078,27 @@ AXES: tuple[Axis, ...] = (
         name="confidence/ece",
         label="calibration error (ECE)",
         meaning="Mean distance of confidence from accuracy over ten equally filled bins; 0 is best.",
+        guide=Guide(
+            good="near 0: confidence is accuracy",
+            bad="above the width of the interval of accuracy: do not filter by confidence",
+            advice="Recalibrate on labelled calls before confidence decides anything.",
+        ),
         direction="lower",
     ),
     _confidence_value(
         name="confidence/mean",
         label="mean confidence",
-        meaning="Mean confidence of the calls with a known right answer.",
+        meaning="Mean confidence of the calls with a known right answer; as high as the accuracy is right.",
     ),
     _confidence_value(
         name="confidence/accuracy_gap",
         label="mean confidence − accuracy",
         meaning="How much surer than right the judge is; 0 is calibrated, above 0 overconfident.",
+        guide=Guide(
+            good="0 inside the interval: calibrated on the whole",
+            bad="an interval above 0: overconfident; below 0: underconfident",
+            advice="Recalibrate on labelled calls before confidence decides anything.",
+        ),
         neutral=0.0,
     ),
 )

@@ -15,6 +15,8 @@ from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 from jrh_mlflow.scoring.readings import CONSISTENCY
 from jrh_mlflow.stats.power import detectable_from_interval, detectable_share
 
+State = Literal["found", "none found", "not known"]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
@@ -22,8 +24,7 @@ class Finding:
 
     key: str
     """Of the estimate."""
-    label: str
-    state: Literal["found", "none found", "not known"]
+    state: State
     reading: Reading
     detectable: float | None
     """Smallest bias that a run like this finds in four of five cases; None where it is not known."""
@@ -31,11 +32,10 @@ class Finding:
 
 def findings(estimates: Mapping[str, Reading]) -> list[Finding]:
     """Return what was looked for, in the order of the declarations; a bias that nothing was asked about is left out."""
-    declared = [(axis.main_key, axis.label) for axis in AXES if axis.neutral is not None]
-    tests = [(key, ": ".join(key.rsplit("/", 1))) for key in estimates if _is_consistency(key)]
+    declared = [axis.main_key for axis in AXES if axis.neutral is not None]
     return [
-        Finding(key=key, label=label, state=_state(key, reading), reading=reading, detectable=detectable(key, reading))
-        for key, label in (*declared, *tests)
+        Finding(key=key, state=_state(_neutral(key), reading), reading=reading, detectable=detectable(key, reading))
+        for key in (*declared, *filter(_is_consistency, estimates))
         if (reading := estimates.get(key)) is not None
         if isinstance(reading, Estimate) or reading.withheld
     ]
@@ -68,8 +68,13 @@ def _is_consistency(key: str) -> bool:
     return key.endswith(f"/{CONSISTENCY}")
 
 
-def _state(key: str, reading: Reading) -> Literal["found", "none found", "not known"]:
+def finding_state(key: str, reading: Reading) -> State | None:
+    """Return what a reading shows of the bias that its axis is about; None where it is about none."""
     neutral = _neutral(key)
+    return None if neutral is None else _state(neutral, reading)
+
+
+def _state(neutral: float | None, reading: Reading) -> State:
     ends = None if isinstance(reading, NotEstimable) else reading.cluster_interval
     if ends is None or neutral is None:
         return "not known"

@@ -24,18 +24,11 @@ from functools import partial
 import numpy as np
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.axes import Axis, by_step, gap_reading
+from jrh_mlflow.measures.axes import AGREES, LEANS, SEPARATES, Axis, by_step, gap_reading
 from jrh_mlflow.measures.levels import GradeScale, LevelTable, UnitScores
 from jrh_mlflow.measures.profile import line_of, side_words, vacuum_words
 from jrh_mlflow.schema.estimates import Reading
 from jrh_mlflow.stats import Array
-
-SEPARATES = 0.75
-"""Limit of separation at the largest distance; 0.5 tells nothing."""
-LEANS = 0.25
-"""Limit of the reading gap at the distance in the middle, which stands on more pairs than the largest."""
-AGREES = 0.90
-"""Limit of monotonicity and of repeat agreement."""
 
 
 def level_axes(table: LevelTable) -> dict[str, Reading]:

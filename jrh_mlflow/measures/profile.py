@@ -28,6 +28,10 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from jrh_mlflow.measures.axes import (
+    ACTIVE,
+    LEAKS,
+    MISSES,
+    PREFERS,
     by_step,
     curve_of,
     declared,
@@ -44,12 +48,6 @@ from jrh_mlflow.stats import Array
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates
 
 RULES = __doc__
-LEAKS, ACTIVE = 0.10, 0.50
-"""Limits of dark current. Nothing seen on the 28 tasks of `datasheet` has the upper end 0.08, so that it is decided."""
-PREFERS = 0.10
-"""Limit of raw false preference."""
-MISSES = 0.25
-"""Limit of misses by tie at the smallest step."""
 _KINDS = {
     "presentation-conflicted": ("positional", 2 / 3),
     "stable-preferring": ("stable", 2 / 3),

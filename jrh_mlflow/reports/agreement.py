@@ -15,6 +15,7 @@ from jrh_mlflow.reports.datasheet_page import PageRow, page_row
 from jrh_mlflow.reports.frames import frame_rows, readings_frame
 from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.markdown import axes_by_reason, code, line_text, plain, table
+from jrh_mlflow.reports.names import axis_meaning, axis_name
 from jrh_mlflow.reports.numbers import cell_text, number_text, p_text, short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
 
@@ -26,23 +27,20 @@ ACCURACY, CEILING, ON_CEILING = "agreement/accuracy", "agreement/human_ceiling",
 ALPHA, QUADRATIC = "agreement/human_alpha", "agreement/kappa_quadratic"
 WINNING, ADVANTAGE = "alt_test/winning_rate", "alt_test/advantage_probability"
 
-_AXES = {
-    ACCURACY: ("judge and people agree", "share of items on which the judge gives the people's label"),
-    "agreement/kappa": ("Cohen's kappa", "agreement beyond what the shares of the labels give by chance; 1 is perfect"),
-    QUADRATIC: ("quadratic kappa", "as kappa, a miss by two levels weighing four times a miss by one"),
-    "agreement/ac1": ("Gwet's AC1", "agreement beyond chance that stays meaningful when one label is rare"),
-    "agreement/sensitivity": ("sensitivity", "of items that people call positive, the share that the judge does"),
-    "agreement/specificity": ("specificity", "of items that people call negative, the share that the judge does"),
-    ON_CEILING: ("judge against the others", "the judge against the same references as the human ceiling"),
-    CEILING: ("human ceiling", "each person against the label of the others, averaged over people"),
-    ALPHA: ("Krippendorff's alpha of the people", "agreement of the people alone, beyond chance; 1 is perfect"),
-    WINNING: ("winning rate ω", "share of people whom the judge can replace by the alternative annotator test"),
-    ADVANTAGE: (
-        "advantage probability ρ",
-        "how often the judge fits the others at least as well as the person left out",
-    ),
-}
-"""Axis to its name and what it says, in the order they are shown."""
+_AXES = (
+    ACCURACY,
+    "agreement/kappa",
+    QUADRATIC,
+    "agreement/ac1",
+    "agreement/sensitivity",
+    "agreement/specificity",
+    ON_CEILING,
+    CEILING,
+    ALPHA,
+    WINNING,
+    ADVANTAGE,
+)
+"""In the order they are shown."""
 _BY_GROUP = (ACCURACY, QUADRATIC, "agreement/sensitivity", "agreement/specificity", ON_CEILING, CEILING)
 """What a table of groups has room for; `groups` has all."""
 _JUDGE = (ACCURACY, "agreement/kappa", QUADRATIC, "agreement/ac1", "agreement/sensitivity", "agreement/specificity")
@@ -190,7 +188,7 @@ def agreement_tables(
 
 def agreement_cells(report: AgreementReport) -> list[CardTable]:
     """Show what was read, then a row for each person."""
-    rows = [[_AXES[axis][0], *_reading_cells(reading)] for axis, reading in _shown(report.estimates).items()]
+    rows = [[axis_name(axis), *_reading_cells(reading)] for axis, reading in _shown(report.estimates).items()]
     header, people = _people_rows(report)
     more = f"… and {len(people) - MOST} more people: `.people` has all." if len(people) > MOST else ""
     return [
@@ -211,7 +209,7 @@ def agreement_markdown(
     lines = [f"# {line_text(title)}", "", f"**{headline(report, named=code)}**", ""]
     lines += [line for text in sentences(report) for line in (text, "")]
     lines += [f"> {line_text(note)}\n" for note in notes]
-    rows = [[_AXES[axis][0], *_reading_cells(reading)] for axis, reading in _shown(report.estimates).items()]
+    rows = [[axis_name(axis), *_reading_cells(reading)] for axis, reading in _shown(report.estimates).items()]
     lines += ["### Readings", "", *table(["reading", "value [95 %]", "n", "left out"], rows), "", _HOW, ""]
     for heading, (header, cells) in {"By person": _people_rows(report), "By group": _group_rows(report)}.items():
         named = [[code(row[0]), *row[1:]] for row in cells]
@@ -286,7 +284,7 @@ def _shown(estimates: Mapping[str, Reading]) -> dict[str, Estimate]:
 def _missing(estimates: Mapping[str, Reading]) -> dict[str, list[str]]:
     """Return the names of the readings without a number under the reason."""
     found = axes_by_reason(estimates).items()
-    return {reason: [_AXES[axis][0] for axis in axes] for (_, reason), axes in found}
+    return {reason: [axis_name(axis) for axis in axes] for (_, reason), axes in found}
 
 
 def _reading_cells(reading: Estimate) -> list[str]:
@@ -299,9 +297,8 @@ def _count(reading: Estimate) -> str:
 
 
 def _page_row(axis: str, reading: Estimate) -> PageRow:
-    label, meaning = _AXES[axis]
     bar = (0.0, reading.value) if reading.statistic == "rate" else None
-    return replace(page_row(label, reading), meaning=meaning, n=_count(reading), bar=bar)
+    return replace(page_row(axis_name(axis), reading), meaning=axis_meaning(axis), n=_count(reading), bar=bar)
 
 
 def _people_rows(report: AgreementReport) -> tuple[list[str], list[list[str]]]:
@@ -330,7 +327,7 @@ def _group_rows(report: AgreementReport) -> tuple[list[str], list[list[str]]]:
         [name, *(cell_text(readings[axis]) for axis in axes), _items(readings)]
         for name, readings in report.groups.items()
     ]
-    return ["group", *(_AXES[axis][0] for axis in axes), "items"], rows
+    return ["group", *map(axis_name, axes), "items"], rows
 
 
 def _items(readings: Mapping[str, Reading]) -> str:

@@ -23,6 +23,7 @@ from jrh_mlflow.reports.datasheet_page import PageRow, axis_row, page_row
 from jrh_mlflow.reports.findings import finding_lines
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import axes_by_reason
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.reports.numbers import (
     bounds_ends,
     bounds_note,
@@ -96,7 +97,7 @@ def datasheet_table(estimates: Mapping[str, Reading]) -> CardTable:
 
 def scores_table(scores: Mapping[str, Reading]) -> CardTable:
     """Show the score of each reliability test."""
-    rows = [_cells(page_row(test, reading), reading) for test, reading in scores.items()]
+    rows = [_cells(page_row(axis_name(test), reading), reading) for test, reading in scores.items()]
     return CardTable(header=["test", "score", "95 % by source", "", "detectable", "n", "left out"], rows=rows)
 
 
@@ -130,7 +131,7 @@ def missing_notes(estimates: Mapping[str, Reading]) -> list[str]:
 
 def _some(axes: Sequence[str]) -> str:
     more = f" and {len(axes) - 6} more" if len(axes) > 6 else ""
-    return f"{', '.join(axes[:6])}{more}"
+    return f"{', '.join(map(axis_name, axes[:6]))}{more}"
 
 
 def _whisker(reading: Reading) -> Whisker | None:
@@ -173,7 +174,7 @@ def shift_table(
             row = page_row(axis, shift)
             moved = f"{shift.value:+.3f}" if isinstance(shift, Estimate) else row.value
             before, after = (_plain(sheets[name].get(axis)) for name in (base, arm))
-            rows.append([axis, before, after, moved, row.interval, row.n])
+            rows.append([axis_name(axis), before, after, moved, row.interval, row.n])
     return CardTable(header=["axis", base, arm, "shift", "95 % by task", "n"], rows=rows)
 
 
@@ -203,8 +204,8 @@ def _beginning(text: str) -> str:
 
 def brief_sheet(estimates: Mapping[str, Reading]) -> str:
     """Write a datasheet in one line: `dark current 0.30 [0.16, 0.48], …`."""
-    shown = {declared(key): reading for key, reading in main_readings(estimates).items()}
-    named = {axis.column: one for axis, one in shown.items() if axis.column and axis.headline}
+    shown = {key: (declared(key), reading) for key, reading in main_readings(estimates).items()}
+    named = {axis_name(key): one for key, (axis, one) in shown.items() if axis.column and axis.headline}
     n_withheld = sum(isinstance(one, NotEstimable) and one.withheld for one in estimates.values())
     return brief_readings(named, most=6) + (f", {n_withheld} withheld" if n_withheld else "")
 

@@ -16,6 +16,7 @@ from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.frames import differences_frame
 from jrh_mlflow.reports.html import data_uri, render
 from jrh_mlflow.reports.markdown import line_text, table
+from jrh_mlflow.reports.names import axis_name, statistic_name
 from jrh_mlflow.reports.numbers import (
     bounds_note,
     bounds_text,
@@ -159,9 +160,7 @@ def n_text(row: Mapping[str, Reading]) -> str:
 
 def axis_text(axis: str) -> str:
     """Name an axis, saying when a low score is the good one."""
-    if axis == OVERALL:
-        return "mean over tests"
-    return f"{axis} (lower is better)" if lower_is_better(axis) else axis
+    return f"{axis_name(axis)} (lower is better)" if lower_is_better(axis) else axis_name(axis)
 
 
 def judge_heads(comparison: Contrasts) -> list[str]:
@@ -252,9 +251,9 @@ def _spreads(heading: str, first: str, rows: Mapping[str, Mapping[str, float | N
 def _ordinal(comparison: Contrasts) -> list[str]:
     if not comparison.ordinal:
         return []
-    names = {"ccc": "CCC", "pearson": "Pearson", "spearman": "Spearman", "mae": "MAE"}
+    names = {metric: statistic_name(metric) for metric in ("ccc", "pearson", "spearman", "mae")}
     rows = [
-        [axis, name, *(cell_text(row[metric]) if metric in row else "n/a" for metric in names), n_text(row)]
+        [axis_name(axis), name, *(cell_text(row[metric]) if metric in row else "n/a" for metric in names), n_text(row)]
         for axis, judges in comparison.ordinal.items()
         for name, row in judges.items()
     ]

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from jrh_mlflow.measures.axes import EXPECTED, by_section, find, step_of
+from jrh_mlflow.measures.axes import by_section, find
 from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.decisions import DecisionSection, with_section
 from jrh_mlflow.reports.findings import DETECTABLE_NOTE, finding_lines
 from jrh_mlflow.reports.html import data_uri, render
+from jrh_mlflow.reports.names import axis_meaning, axis_name
 from jrh_mlflow.reports.numbers import (
     bounds_note,
     is_shown,
@@ -162,12 +163,7 @@ def report_sections(
 
 def axis_row(key: str, reading: Reading) -> PageRow:
     """Spell a reading of a datasheet under the name of its axis, a step of a family with its step."""
-    axis = find(key)
-    if axis is None or key.startswith(EXPECTED):
-        return page_row(_words(key), reading, key=key)
-    name = _words(axis.name.removeprefix("pointwise/"))
-    label = f"{axis.step} {step_of(key):g}: {name}" if axis.by_step else axis.label
-    return replace(page_row(label, reading, key=key), meaning=axis.meaning)
+    return replace(page_row(axis_name(key), reading, key=key), meaning=axis_meaning(key))
 
 
 def page_row(label: str, reading: Reading, *, key: str = "") -> PageRow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from jrh_mlflow.measures.findings import Finding, findings
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
 DETECTABLE_NOTE = (
@@ -23,7 +24,7 @@ def finding_lines(estimates: Mapping[str, Reading]) -> dict[str, str]:
     escapes them.
     """
     found = findings(estimates)
-    numbers = [f"{one.label} {_number(one.reading)}" for one in found if one.state == "found"]
+    numbers = [f"{axis_name(one.key)} {_number(one.reading)}" for one in found if one.state == "found"]
     sizes = _by_text(found, "none found", lambda one: f"one of {one.detectable:.2f} or more")
     reasons = _by_text(found, "not known", lambda one: _why(one.reading))
     lines = {
@@ -39,7 +40,7 @@ def _by_text(found: Sequence[Finding], state: str, text: Callable[[Finding], str
     groups: dict[str, list[str]] = {}
     for one in found:
         if one.state == state:
-            groups.setdefault(text(one), []).append(one.label)
+            groups.setdefault(text(one), []).append(axis_name(one.key))
     return "; ".join(f"{_some(labels)}: {shared}" for shared, labels in groups.items())
 
 

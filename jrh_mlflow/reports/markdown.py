@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from jrh_mlflow.measures import axes
-from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, Axis, by_section, by_step, declared
+from jrh_mlflow.measures.axes import CONFIDENCE, EXPECTED, by_section, by_step, declared
 from jrh_mlflow.reports.findings import finding_lines
+from jrh_mlflow.reports.names import STEPS, axis_name
 from jrh_mlflow.reports.numbers import (
     bounds_note,
     interval_text,
@@ -108,13 +109,13 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def confidence_lines(estimates: Mapping[str, Reading], *, clusters: str) -> list[str]:
     """Render calibration and expected values, or nothing where no call had a confidence."""
-    labels = {axis.name: axis.label for axis in axes.AXES if axis.stimuli is CONFIDENCE and axis.name in estimates}
-    labels |= {axis: axis.replace("/", ": ", 1) for axis in estimates if axis.startswith(EXPECTED)}
-    found = {axis: estimates[axis] for axis in labels if is_shown(estimates[axis])}
+    keys = [axis.name for axis in axes.AXES if axis.stimuli is CONFIDENCE and axis.name in estimates]
+    keys += [key for key in estimates if key.startswith(EXPECTED)]
+    found = {key: estimates[key] for key in keys if is_shown(estimates[key])}
     if not found:
         return []
     rows = [
-        [labels[axis], value_text(reading), *_ends(reading), str(reading.n), str(reading.excluded)]
+        [axis_name(axis), value_text(reading), *_ends(reading), str(reading.n), str(reading.excluded)]
         for axis, reading in found.items()
     ]
     error = found.get("confidence/ece")
@@ -142,10 +143,10 @@ def _section(heading: str, readings: Mapping[str, Reading]) -> list[str]:
     for key, reading in readings.items():
         axis = declared(key)
         if axis.unit == "curve" and steps:
-            label = axis.label[0].upper() + axis.label[1:]
-            steps += [f"{label}: {_threshold_line(reading)}", ""]
+            name = axis_name(key)
+            steps += [f"{name[0].upper()}{name[1:]}: {_threshold_line(reading)}", ""]
         elif is_shown(reading) and not axis.by_step:
-            rows.append(_row(axis, reading))
+            rows.append(_row(axis_name(key), reading))
     if not steps and not rows:
         return []
     header = ["axis", "share", "95 %", "95 % by task", "n", "left out"]
@@ -153,12 +154,12 @@ def _section(heading: str, readings: Mapping[str, Reading]) -> list[str]:
     return [f"### {heading}{' (95 % by task)' if steps else ''}", "", *steps, *plain]
 
 
-def _row(axis: Axis, reading: Reading) -> list[str]:
+def _row(name: str, reading: Reading) -> list[str]:
     if isinstance(reading, NotEstimable):
-        return [axis.label, value_text(reading), "–", "–", "–", left_out_text(reading)]
+        return [name, value_text(reading), "–", "–", "–", left_out_text(reading)]
     plain = interval_text(reading.ci_low, reading.ci_high)
     clustered = interval_text(reading.cluster_low, reading.cluster_high)
-    return [axis.label, value_text(reading), plain, clustered, f"{reading.n} {reading.unit}s", left_out_text(reading)]
+    return [name, value_text(reading), plain, clustered, f"{reading.n} {reading.unit}s", left_out_text(reading)]
 
 
 def _step_table(readings: Mapping[str, Reading]) -> list[str]:
@@ -172,7 +173,13 @@ def _step_table(readings: Mapping[str, Reading]) -> list[str]:
         shown = [(own.get(step), with_interval if axis.cell == "interval" else value_text) for axis, own in columns]
         n = f"{first.n} (−{first.excluded})" if first.excluded else str(first.n)
         rows.append([f"{step:g}", *("–" if reading is None else write(reading) for reading, write in shown), n])
-    return [*table([families[0].step, *(axis.label for axis in families), f"n {families[0].unit}s"], rows), ""]
+    return [
+        *table(
+            [STEPS[families[0].step].partition(" ")[0], *(axis.label for axis in families), f"n {families[0].unit}s"],
+            rows,
+        ),
+        "",
+    ]
 
 
 def _threshold_line(reading: Reading) -> str:
@@ -206,7 +213,10 @@ def axes_by_reason(estimates: Mapping[str, Reading]) -> dict[tuple[str, str], li
 
 
 def _missing(estimates: Mapping[str, Reading]) -> list[str]:
-    rows = [[state, ", ".join(keys), reason] for (state, reason), keys in axes_by_reason(estimates).items()]
+    rows = [
+        [state, line_text(", ".join(map(axis_name, keys))), reason]
+        for (state, reason), keys in axes_by_reason(estimates).items()
+    ]
     if not rows:
         return []
     return ["### Without a number", "", *table(["", "axes", "reason"], rows), ""]

@@ -18,6 +18,7 @@ from jrh_mlflow.reports.markdown import (
     literal,
     table,
 )
+from jrh_mlflow.reports.names import axis_name, statistic_name
 from jrh_mlflow.reports.numbers import bounds_note, is_shown, missing_text, number_text, short_interval, with_interval
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
@@ -32,21 +33,9 @@ NO_ACCURACY = (
 CUT = 300
 _MAX_REASONS = 12
 
-_ORDINAL = {
-    "mae": "MAE",
-    "within_one": "within one",
-    "ccc": "CCC",
-    "pearson": "Pearson",
-    "spearman": "Spearman",
-    "qwk": "QWK",
-}
-_BINARY = {"error_rate": "error rate", "fpr": "FPR", "fnr": "FNR", "matthews": "Matthews"}
-_STABILITY = {
-    "unanimity": "unanimous items",
-    "flip_rate": "flip rate",
-    "krippendorff_alpha": "alpha",
-    "gwet_ac1": "AC1",
-}
+_ORDINAL = ("mae", "within_one", "ccc", "pearson", "spearman", "qwk")
+_BINARY = ("error_rate", "fpr", "fnr", "matthews")
+_STABILITY = ("unanimity", "flip_rate", "krippendorff_alpha", "gwet_ac1")
 
 
 def report_markdown(
@@ -100,7 +89,7 @@ def _headline(report: ReliabilityReadings) -> list[str]:
         chosen = [_metric_cell(report.estimates.get(f"{test}/{metric}"))] if metric != DEFAULT else []
         found = number_text(detectable(f"{test}/accuracy", accuracy))
         counts = [found, str(accuracy.n), str(accuracy.excluded)]
-        rows.append([code(test), *chosen, with_interval(accuracy), *others, *counts])
+        rows.append([test_text(test), *chosen, with_interval(accuracy), *others, *counts])
     chosen = [f"{report.metric_text} [95 % by source], n"] if metric != DEFAULT else []
     header = [
         "test",
@@ -114,6 +103,11 @@ def _headline(report: ReliabilityReadings) -> list[str]:
         "left out",
     ]
     return [*table(header, rows), ""] if rows else []
+
+
+def test_text(test: str) -> str:
+    """Name a test in a line of Markdown; a user's own name cannot come to life."""
+    return line_text(axis_name(test))
 
 
 def _metric_cell(reading: Reading | None) -> str:
@@ -150,14 +144,14 @@ def _details(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
         yield "Labels that are no ground truth", [NO_ACCURACY, "", *agreements]
     for heading, axes in (("Two labels", _BINARY), ("Scale", _ORDINAL), ("Asked again", _STABILITY)):
         rows = [
-            [code(test), *(_value(estimates.get(f"{test}/{axis}")) for axis in axes)]
+            [test_text(test), *(_value(estimates.get(f"{test}/{axis}")) for axis in axes)]
             for test in tests
             if any(is_shown(estimates[f"{test}/{axis}"]) for axis in axes if f"{test}/{axis}" in estimates)
             # A lone error rate says what accuracy says.
-            and any(f"{test}/{axis}" in estimates for axis in list(axes)[1:])
+            and any(f"{test}/{axis}" in estimates for axis in axes[1:])
         ]
         if rows:
-            yield heading, table(["test", *axes.values()], rows)
+            yield heading, table(["test", *map(statistic_name, axes)], rows)
     if report.rubrics:
         yield "By rubric", _groups(report.rubrics, "rubric")
     if report.categories:
@@ -170,7 +164,7 @@ def _details(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
 def _agreements(report: ReliabilityReadings) -> list[str]:
     """Show agreement with labels that a model wrote or nobody confirmed."""
     rows = [
-        [code(test), source, with_interval(one), str(one.n), str(one.excluded)]
+        [test_text(test), source, with_interval(one), str(one.n), str(one.excluded)]
         for source in LABEL_SOURCES
         for test in (BASELINE, *report.tests, ALL)
         if (one := report.estimates.get(f"{test}/{AGREEMENT}{source}"))
@@ -180,13 +174,13 @@ def _agreements(report: ReliabilityReadings) -> list[str]:
 
 def _groups(categories: Mapping[str, Mapping[str, Reading]], what: str) -> list[str]:
     """Show each group with accuracy and the errors its labels allow, all tests pooled."""
-    names = {"accuracy": "accuracy", "error_rate": "error rate", "fpr": "FPR", "fnr": "FNR", "mae": "MAE"}
-    shown = {axis: name for axis, name in names.items() if any(axis in axes for axes in categories.values())}
+    names = ("accuracy", "error_rate", "fpr", "fnr", "mae")
+    shown = [axis for axis in names if any(axis in axes for axes in categories.values())]
     rows = []
     for group, axes in categories.items():
         cells = [with_interval(axes[axis]) if axis in axes else "–" for axis in shown]
         rows.append([code(group), *cells, str(axes["accuracy"].n), str(axes["accuracy"].excluded)])
-    return table([what, *shown.values(), "n calls", "left out"], rows)
+    return table([what, *map(statistic_name, shown), "n calls", "left out"], rows)
 
 
 def _unlabelled(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
@@ -197,7 +191,7 @@ def _unlabelled(report: ReliabilityReadings) -> Iterator[tuple[str, list[str]]]:
             continue
         lines = _by_condition(report, name) if expectation.by_condition else []
         sentence = f"{expectation.sentence}: {with_interval(score)} of {score.n} {expectation.counts}."
-        yield expectation.heading or literal(name), [*lines, sentence]
+        yield expectation.heading or test_text(name), [*lines, sentence]
 
 
 def _by_condition(report: ReliabilityReadings, name: str) -> list[str]:
@@ -222,7 +216,7 @@ def _worst(worst: Sequence[WorstItem], *, room: int) -> list[str]:
     rows = []
     for item in worst:
         answers, texts = f"{code(item.expected)} / {code(item.given)}", map(excerpt, (item.original, item.perturbed))
-        rows.append([code(item.item), code(item.test), answers, f"{item.error_size:g}", *texts])
+        rows.append([code(item.item), test_text(item.test), answers, f"{item.error_size:g}", *texts])
     header = ["item", "test", "expected / given", "off by", "original", "perturbed"]
     for shown in range(len(rows), 0, -1):
         heading = "### Worst items" + (f" ({shown} of {len(rows)} fit here)" if shown < len(rows) else "")
@@ -244,7 +238,7 @@ def _missing(estimates: Mapping[str, Reading]) -> list[str]:
 
 
 def _axes(axes: Sequence[str]) -> str:
-    shown = ", ".join(literal(axis) for axis in axes[:5])
+    shown = ", ".join(line_text(axis_name(axis)) for axis in axes[:5])
     return shown if len(axes) <= 5 else f"{shown} and {len(axes) - 5} more"
 
 

@@ -14,6 +14,7 @@ from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import ReliabilityReadings
 from jrh_mlflow.reports.comparison import axis_text, finding_head, finding_rows, judge_heads, letters_text
 from jrh_mlflow.reports.markdown import plain
+from jrh_mlflow.reports.names import STEPS, axis_name
 from jrh_mlflow.reports.numbers import (
     cell_text,
     is_shown,
@@ -35,7 +36,6 @@ WIDTH = 100
 _MOST = 10
 """Differences and configurations that are listed: `--markdown` and the run's artifacts have all."""
 _MOST_REASONS = 6
-_STEP = re.compile(" δ=[0-9.]+")
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, width: int = WIDTH) -> list[str]:
@@ -69,7 +69,7 @@ def datasheet_lines(estimates: Mapping[str, Reading]) -> list[str]:
     """Show what sums a datasheet up: a row for each axis, then the steps of the ladders."""
     main = [axis for axis in AXES if axis.column or axis.figure]
     rows = [
-        [_name(axis), axis.stimuli.name.replace("_", " "), *_cells(reading)]
+        [axis_name(axis.name), axis.stimuli.name.replace("_", " "), *_cells(reading)]
         for axis in main
         if not axis.by_step and (reading := estimates.get(axis.name)) is not None
         # Of a threshold it is said that there is none.
@@ -78,11 +78,6 @@ def datasheet_lines(estimates: Mapping[str, Reading]) -> list[str]:
     table = columns(["axis", "on", "reading [95 % by task]", "n", "left out"], rows, left=2) if rows else []
     steps = _step_lines(estimates, [axis for axis in main if axis.by_step])
     return [*table, *([""] if table and steps else []), *steps]
-
-
-def _name(axis: Axis) -> str:
-    # A screen has no room for what a threshold is.
-    return f"threshold {axis.column}" if axis.unit == "curve" else axis.label
 
 
 def _cells(reading: Reading) -> list[str]:
@@ -104,8 +99,8 @@ def _step_lines(estimates: Mapping[str, Reading], families: Sequence[Axis]) -> l
         [f"{step:g}", f"{one.n:,}", *(reading_text(found[axis.name].get(step), places=2) for axis in shown)]
         for step, one in found[first.name].items()
     ]
-    heads = [_STEP.sub("", axis.column or axis.label) for axis in shown]
-    return columns([first.step, f"n {first.unit}s", *heads], rows, left=2)
+    heads = [axis.label for axis in shown]
+    return columns([STEPS[first.step].partition(" ")[0], f"n {first.unit}s", *heads], rows, left=2)
 
 
 def report_lines(report: ReliabilityReadings) -> list[str]:
@@ -115,7 +110,7 @@ def report_lines(report: ReliabilityReadings) -> list[str]:
     rows = []
     for name, reading in scores.items():
         score, *counts = _cells(reading)
-        rows.append([name, score, number_text(detectable(name, reading)), *counts])
+        rows.append([axis_name(name), score, number_text(detectable(name, reading)), *counts])
     table = columns(["test", "score [95 % by source]", "detectable", "n", "left out"], rows) if rows else []
     mean, least, most = (report.summary[name] for name in ("mean", "min", "max"))
     if mean is None:
@@ -136,7 +131,7 @@ def withheld_lines(readings: Mapping[str, NotEstimable]) -> list[str]:
     for reason, axes in list(groups.items())[:_MOST_REASONS]:
         cause = reason.partition(", over the limit")[0]
         more = f" and {len(axes) - 1} more" if len(axes) > 1 else ""
-        lines.append(textwrap.shorten(plain(f"withheld: {cause}: {axes[0]}{more}"), WIDTH, placeholder=" …"))
+        lines.append(textwrap.shorten(plain(f"withheld: {cause}: {axis_name(axes[0])}{more}"), WIDTH, placeholder=" …"))
     rest = len(groups) - _MOST_REASONS
     return lines + ([f"withheld: for {rest} more reasons; --markdown has them all"] if rest > 0 else [])
 
@@ -203,7 +198,12 @@ def shift_lines(base: str, arms: Mapping[str, Mapping[str, Reading]], shifts: Ma
     for arm in [name for name in arms if name != base]:
         own = {key.removeprefix(f"{arm}/"): one for key, one in shifts.items() if key.startswith(f"{arm}/")}
         rows = [
-            [axis, _short_value(arms[base].get(axis)), _short_value(arms[arm].get(axis)), *_shift_cells(shift)]
+            [
+                axis_name(axis),
+                _short_value(arms[base].get(axis)),
+                _short_value(arms[arm].get(axis)),
+                *_shift_cells(shift),
+            ]
             for axis, shift in own.items()
             if is_shown(shift)
         ]

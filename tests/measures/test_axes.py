@@ -30,8 +30,8 @@ FIRST = Axis(
     hits=lambda choice, _: choice == "u",
     meaning="Share of filler calls that prefer the content without padding.",
     direction="higher",
-    column="plain",
-    figure="prefers u",
+    column=True,
+    figure=True,
 )
 
 
@@ -61,7 +61,7 @@ def test_one_declaration_is_measured_shown_compared_and_logged(monkeypatch: pyte
     assert scores[scores["axis"] == "first_content"]["score"].mean() == pytest.approx(reading.value)
     judge = SimpleNamespace(sheet=sheet, judge=SimpleNamespace(label="noisy"), calls=calls)
     header, (row,) = comparison_rows([judge])
-    assert row[header.index("plain")].startswith(f"{reading.value:.3f} [")
+    assert row[header.index("prefers u")].startswith(f"{reading.value:.3f} [")
     from jrh_mlflow.reports.figures.datasheet import axes_map
 
     assert "prefers u" in [label.get_text() for label in axes_map({"a": sheet.estimates}).axes[0].get_yticklabels()]
@@ -108,8 +108,8 @@ def test_families_of_other_stimuli_are_declarations_only(monkeypatch: pytest.Mon
     assert gap[3.0] == jrh.NotEstimable(reason="other arm: target_sensitivity was not measured at this step")
     assert sheet.estimates["second_threshold_75"].value == pytest.approx(1.75)
     text = sheet.to_markdown().partition("### Second ladder (95 % by task)")[2]
-    assert "| delta | chooses the better | gap | n calls |" in text
-    assert "Threshold (75 % choose the better): **1.75**" in text
+    assert "| δ | chooses the better | gap | n calls |" in text
+    assert "Threshold Δ75: **1.75**" in text
     logged = {(point.key, point.step) for point in keys.sheet_points(sheet)}
     assert {("gap/delta_1/value", 0), ("second_sensitivity/curve", 2), ("second_threshold_75/value", 0)} <= logged
 

@@ -77,9 +77,9 @@ def test_the_new_axes_stand_in_mlflow_on_the_page_and_in_the_table(store_uri):
     for key in ("reading_gap/delta_1/value", "reading_gap/delta_1/cluster_ci_low", "matched_sensitivity/delta_2/n"):
         assert key in done.metrics
     page = Path(client.download_artifacts(done.run_id, "datasheet.html")).read_text(encoding="utf-8")
-    assert "delta 1: matched sensitivity" in page
-    assert "delta 2: reading gap" in page
+    assert "better (same words, δ = 1)" in page
+    assert "reading gap (δ = 2)" in page
     header, (row,) = comparison_rows([done])
     cells = dict(zip(header, row, strict=True))
-    assert cells["reading gap δ=1"].startswith(f"{value(done.datasheet, 'reading_gap/delta_1'):.3f} [")
-    assert {"better δ=1, matched", "Δ75, matched"} <= set(cells)
+    assert cells["reading gap (δ = 1)"].startswith(f"{value(done.datasheet, 'reading_gap/delta_1'):.3f} [")
+    assert {"better (same words, δ = 1)", "threshold Δ75 (same words)"} <= set(cells)

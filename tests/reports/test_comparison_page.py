@@ -172,7 +172,7 @@ def test_pairs_have_a_page_without_a_mean_over_tests():
     found = compare_calls({name: normalise(asked(judge, suite)) for name, judge in judges.items()}, n_resamples=100)
     html = page(found)
     assert "mean over tests" not in html
-    assert "dark_current (lower is better)" in html
+    assert "dark current (lower is better)" in html
 
 
 def test_names_of_judges_and_tests_do_nothing_in_markdown():

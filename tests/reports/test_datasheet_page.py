@@ -73,16 +73,16 @@ def test_without_an_interval_by_task_the_plain_one_is_shown() -> None:
 
 def test_what_is_no_share_gets_no_bar() -> None:
     html = page(sheet(**{"d_prime/delta_1": estimate(0.547, numerator=None)}))
-    assert cells(html)["delta 1: d prime"][0] == "0.547"
+    assert cells(html)["d′ (δ = 1)"][0] == "0.547"
     assert 'class="bar"' not in html
 
 
 def test_a_censored_threshold_says_so() -> None:
     reading = estimate(5.0, censored="right", unit="curve", numerator=None)
     decided = page(sheet(threshold_75=replace(reading, not_reached_at=5.0)))
-    assert cells(decided)["threshold (75 % choose the better)"][0] == "&gt; 5"
+    assert cells(decided)["threshold Δ75"][0] == "&gt; 5"
     open_one = page(sheet(threshold_75=replace(reading, not_reached_at=4.0)))
-    assert cells(open_one)["threshold (75 % choose the better)"][0] == "&gt; 5, not decided"
+    assert cells(open_one)["threshold Δ75"][0] == "&gt; 5, not decided"
 
 
 def test_an_axis_that_no_section_knows_is_shown_all_the_same() -> None:

@@ -11,7 +11,7 @@ from tests.measures.pointwise import points, report
 from tests.readings import asked
 from tests.reports.test_datasheet_page import cells, estimate, page, sheet
 
-HOSTILE = "<b>typos</b>"
+HOSTILE = "<b>typos"
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,5 @@ def test_names_of_tests_are_text() -> None:
     sources = [("yes", "yes")] * 6
     found = report(points("baseline", sources) + points(HOSTILE, sources), labels=("no", "yes"))
     assert HOSTILE in finding_lines(found.estimates)["no bias found"]
-    for shown in (page(found), found.card(title="x").to_html()):
+    for shown in (page(found), found.card(title="x").to_html(), found.to_markdown()):
         assert HOSTILE not in shown
-    markdown = found.to_markdown().replace(f"`{HOSTILE}`", "")
-    assert HOSTILE not in markdown

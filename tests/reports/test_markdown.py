@@ -34,7 +34,7 @@ def test_pair_shares_are_said_to_be_of_pairs(paper):
 
 def test_the_threshold_stands_below_its_ladder(paper):
     text = paper["Llama8B"].to_markdown()
-    assert "Threshold (75 % choose the better): **4.00** (95 % by task from " in text
+    assert "Threshold Δ75: **4.00** (95 % by task from " in text
     assert "| 1 | 0.610 " in text
 
 
@@ -42,18 +42,18 @@ def test_the_matched_ladder_has_its_own_table_with_the_gap_and_its_own_threshold
     sheet = jrh.measure(asked(jrh.scripted.WordOverlap(), jrh.datasheet_suite(n_tasks=6, depth=2)), n_resamples=50)
     own = sheet.to_markdown().partition("### Matched ladder (same words, wrong facts) (95 % by task)\n\n")[2]
     lines = own.splitlines()
-    assert lines[0] == "| delta | chooses the better | reading gap (ladder − matched) | n calls |"
+    assert lines[0] == "| δ | better (same words) | reading gap | n calls |"
     for step, line in ((1, lines[2]), (2, lines[3])):
         matched, gap = (estimate(sheet, f"{axis}/delta_{step}") for axis in ("matched_sensitivity", "reading_gap"))
         cells = [f"{one.value:.3f} [{one.cluster_low:.2f}, {one.cluster_high:.2f}]" for one in (matched, gap)]
         assert line == f"| {step} | {cells[0]} | {cells[1]} | {matched.n} |"
     threshold = threshold_text(sheet.estimates["matched_threshold_75"])
-    assert lines[5].startswith(f"Threshold (75 % choose the better): **{threshold}** (")
+    assert lines[5].startswith(f"Threshold Δ75 (same words): **{threshold}** (")
 
 
 def test_what_was_not_measured_is_named_with_its_reason_and_has_no_row(paper):
     text = paper["Qwen32B_strict"].to_markdown()
-    assert "| n/a | dark_current, tie_rate/vacuum | no vacuum calls |" in text
+    assert "| n/a | dark current, tie rate (nothing to judge) | no vacuum calls |" in text
     assert "the curve has gaps: measured at delta 1, 5 only" in text
     assert "| dark current |" not in text
     assert "nan" not in text.lower()
@@ -62,10 +62,11 @@ def test_what_was_not_measured_is_named_with_its_reason_and_has_no_row(paper):
 def test_withheld_axes_are_listed_as_withheld():
     text = jrh.measure(pairs([("1", "error")] * 3 + [("1", "2")] * 7, delta=0)).to_markdown()
     assert (
-        "| withheld | raw_false_preference, tie_rate/delta_0_same, other_conflict | 3 of 20 delta_0_same calls" in text
+        "| withheld | raw false preference, tie rate (equal quality), other conflict | 3 of 20 delta_0_same calls"
+        in text
     )
     assert (
-        "one_sided_commit, no_preference | 3 of 20 calls on delta_0_same pairs gave no usable answer (error 3)" in text
+        "one-sided commit, no preference | 3 of 20 calls on delta_0_same pairs gave no usable answer (error 3)" in text
     )
     assert "| raw false preference | between 0.85 and 1.00 (15 % of 20 calls lost: withheld) | – | – |" in text
 

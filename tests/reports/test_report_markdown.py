@@ -51,7 +51,7 @@ def test_a_page_shows_every_part_that_was_measured():
         "# Judge x",
         "> simulated",
         "**Profile:** baseline accuracy",
-        "| `some_reliability_test_1` |",
+        "| some reliability test 1 |",
         "Across 5 of 5 tests: mean **",
         "### Scale",
         "### Asked again",
@@ -66,15 +66,15 @@ def test_a_page_shows_every_part_that_was_measured():
 
 def test_two_labels_have_a_table_and_several_words_have_none():
     assert (
-        "| test | error rate | FPR | FNR | Matthews |"
+        "| test | error rate | false positives | false negatives | Matthews correlation |"
         in report(points("a", [("no", "yes"), ("yes", "no")])).to_markdown()
     )
-    assert "FPR" not in report(points("a", [("x", "y"), ("z", "y")])).to_markdown()
+    assert "false positives" not in report(points("a", [("x", "y"), ("z", "y")])).to_markdown()
 
 
 def test_what_has_no_number_is_listed_with_its_reason():
     text = report(points("typos", [("yes", "yes")] * 4 + [("error", "no")] * 2), max_excluded=0.05).to_markdown()
-    assert "| withheld | typos/accuracy" in text
+    assert "| withheld | typos: accuracy" in text
     assert "2 of 6 typos calls with an expected answer gave no usable answer (error 2)" in text
 
 

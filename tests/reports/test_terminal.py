@@ -45,9 +45,9 @@ def test_every_axis_of_a_datasheet_has_its_reading_interval_n_and_what_was_left_
 
 def test_a_censored_threshold_is_a_bound_and_never_a_bare_number() -> None:
     blind = jrh.measure(asked(jrh.scripted.AlwaysTie(), jrh.datasheet_suite(n_tasks=6)), n_resamples=20)
-    assert "> 5" in row_of(datasheet_lines(blind.estimates), "threshold Δ75 ")
+    assert "> 5" in row_of(datasheet_lines(blind.estimates), "threshold Δ75  ")
     sharp = jrh.measure(asked(jrh.scripted.Oracle(), jrh.datasheet_suite(n_tasks=6)), n_resamples=20)
-    assert "≤ 1" in row_of(datasheet_lines(sharp.estimates), "threshold Δ75 ")
+    assert "≤ 1" in row_of(datasheet_lines(sharp.estimates), "threshold Δ75  ")
 
 
 def test_no_line_is_wider_than_a_screen_whatever_is_withheld_and_however_many_judges(calls: list[CallRecord]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from jrh_mlflow.reports.figures.canvas import (
     marks,
     short,
 )
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.reports.numbers import any_bounds, is_shown, threshold_text
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
@@ -207,7 +209,7 @@ def decomposition(sheets: Sheets) -> Figure | None:
 def axes_map(sheets: Sheets) -> Figure | None:
     """The main axes of each judge as points with intervals on one scale from 0 to 1."""
     shown = {
-        axis.main_key: axis.figure
+        axis.main_key: textwrap.fill(axis_name(axis.main_key), 24)
         for axis in declarations.AXES
         if axis.figure and any(is_shown(own[axis.main_key]) for own in sheets.values() if axis.main_key in own)
     }

@@ -26,6 +26,7 @@ from jrh_mlflow.reports.figures.canvas import (
     write_cell,
     write_corners,
 )
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.reports.numbers import any_bounds, is_shown, short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
@@ -230,12 +231,12 @@ def _tops(axes_names: Sequence[str]) -> list[float]:
 
 
 def _row_label(axis: str) -> str:
-    return f"{axis} ↓" if lower_is_better(axis) else "mean over tests" if axis == OVERALL else axis
+    return f"{axis_name(axis)} ↓" if lower_is_better(axis) else axis_name(axis)
 
 
 def _test_label(test: str) -> str:
     note = expectation_of(test).note
-    return f"{test}\n({note})" if note else test
+    return f"{axis_name(test)}\n({note})" if note else axis_name(test)
 
 
 def _cost_line(axes: Axes, name: str, points: Sequence[CostPoint], index: int) -> None:

@@ -1,0 +1,60 @@
+"""Print how to read a datasheet as rows of Markdown: axis, meaning, good, bad, what to do; held to the declarations.
+
+`python -m tests.readme_table` prints the short table of the README, `python -m tests.readme_table --all` every axis
+that has a guide, by kind of datasheet. Both begin and end with a comment, so that a test finds them in the docs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from jrh_mlflow.measures.axes import AXES, Axis
+from jrh_mlflow.reports.markdown import table
+from jrh_mlflow.reports.names import axis_guide, axis_meaning, axis_name
+
+HEAD = ("axis", "meaning", "good", "bad", "what to do")
+SHORT = (
+    "dark_current",
+    "raw_false_preference",
+    "positional_false_preference",
+    "target_sensitivity/delta_1",
+    "threshold_75",
+    "reading_gap/delta_1",
+    "filler_preference",
+)
+"""Keys of the README's table."""
+
+
+def rows(keys: tuple[str, ...] | list[str]) -> list[str]:
+    """Return the table of some keys."""
+    found = []
+    for key in keys:
+        guide = axis_guide(key)
+        assert guide is not None, key
+        meaning = axis_meaning(key).rpartition("; ")[0]
+        found.append([f"**{axis_name(key)}**<br>`{key}`", f"{meaning}.", guide.good, guide.bad, guide.advice])
+    return table(HEAD, found)
+
+
+def short_table() -> list[str]:
+    """Return the table of the README, between its comments."""
+    return ["<!-- how to read a datasheet -->", *rows(SHORT), "<!-- /how to read a datasheet -->"]
+
+
+def whole_table() -> list[str]:
+    """Return every axis with a guide, pairs and then single responses, between its comments."""
+    lines = ["<!-- every axis -->"]
+    for heading, single in (("### Two responses", False), ("### One response", True)):
+        keys = [axis.main_key for axis in AXES if axis.guide and _is_single(axis) == single]
+        lines += [heading, "", *rows(keys), ""]
+    tests = ["label_flip/accuracy", "typos/consistency", "stochastic_stability/unanimity", "error_injection/monotone"]
+    people = ["agreement/accuracy", "agreement/kappa", "reliability/mean"]
+    return [*lines, "### Reliability tests and people", "", *rows([*tests, *people]), "<!-- /every axis -->"]
+
+
+def _is_single(axis: Axis) -> bool:
+    return bool(axis.counting or axis.gap)
+
+
+if __name__ == "__main__":
+    print("\n".join(whole_table() if "--all" in sys.argv[1:] else short_table()))
