@@ -1,4 +1,4 @@
-"""What each ending of a call is booked at: one table for live calls, for batch results and for the README."""
+"""What each ending of a call is booked at: one table, for live calls, batch results and docs/howto/budget.md."""
 
 from __future__ import annotations
 

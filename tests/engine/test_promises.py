@@ -1,4 +1,4 @@
-"""What the README promises of money, stopping and answers, against a provider that counts and bills on its own side."""
+"""What docs/howto/budget.md promises of money, stopping and answers, against a provider with books of its own."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def ask_some(server: LoopbackServer, journal: Path, *, n: int, cap_micro: int, c
 
 
 def worst_micro(server: LoopbackServer) -> int:
-    """The worst case of the first call, by the rule of the README."""
+    """The worst case of the first call, by the rule of docs/howto/budget.md."""
     request = judge_at(server).request(next(iter(plan_calls(SMALL, judge_at(server), replicates=1))))
     return prompt_size(request) + 4 * 64
 
@@ -270,10 +270,10 @@ def test_what_tells_no_usage_cannot_bill_more_than_the_cap(silent: Reply, tmp_pa
     assert 0 < billed_micro(server) <= booked_micro(tmp_path / "j.db") <= cap
 
 
-def test_the_readme_shows_the_table_that_the_code_books_by() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_page_on_budgets_shows_the_table_that_the_code_books_by() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "budget.md").read_text(encoding="utf-8")
     for ending in ENDINGS:
-        assert f"| {ending.what} | {ending.booked} | {ending.reason} |" in readme
+        assert f"| {ending.what} | {ending.booked} | {ending.reason} |" in page
 
 
 # 4 Answers that are all cut off, empty or unparsed

@@ -36,8 +36,8 @@ HUMAN_SIDE = ("agreement/human_ceiling", "agreement/human_alpha")
 
 
 @pytest.fixture(scope="module")
-def readme(rated: RatedStore) -> Iterator[dict[str, Any]]:
-    """Run the lines of Python in the README's section, as they are printed, and give the names that they make."""
+def printed(rated: RatedStore) -> Iterator[dict[str, Any]]:
+    """Run the Python that opens docs/howto/people.md, as it is printed, and give the names that it makes."""
     rows = [{"inputs": {"question": row.question}, "outputs": row.answer} for row in rated.traces[:N].itertuples()]
     with pytest.MonkeyPatch.context() as patch, judging(rated, patch) as server:
         for name in ("MLFLOW_GENAI_EVAL_SKIP_TRACE_VALIDATION", "MLFLOW_GENAI_EVAL_MAX_WORKERS"):
@@ -51,9 +51,9 @@ def readme(rated: RatedStore) -> Iterator[dict[str, Any]]:
 
 
 def section(language: str) -> str:
-    """The code of one language in the README's section on judges and people."""
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^## Judges and people\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    """The code of one language that opens the page on judges and people."""
+    text = (Path(__file__).parents[2] / "docs" / "howto" / "people.md").read_text(encoding="utf-8")
+    found = re.search(r"^# Judges and people\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
     assert found is not None
     return "\n".join(re.findall(rf"```{language}\n(.*?)```", found[1], re.DOTALL))
 
@@ -64,8 +64,8 @@ def fetched(rated: RatedStore) -> list[Trace]:
 
 
 @pytest.fixture(scope="module")
-def agreement(readme: dict[str, Any]) -> jrh.Agreement:
-    made: jrh.Agreement = readme["agreement"]
+def agreement(printed: dict[str, Any]) -> jrh.Agreement:
+    made: jrh.Agreement = printed["agreement"]
     return made
 
 
@@ -220,8 +220,8 @@ def test_the_wrong_sampling_reads_what_the_docs_say() -> None:
     assert reads("random", *by_person) == pytest.approx(0.59, abs=0.015)
 
 
-def test_the_corrected_rate_stands_beside_mlflows_mean_in_its_run(rated: RatedStore, readme: dict[str, Any]) -> None:
-    metrics = MlflowClient(tracking_uri=rated.uri).get_run(readme["result"].run_id).data.metrics
+def test_the_corrected_rate_stands_beside_mlflows_mean_in_its_run(rated: RatedStore, printed: dict[str, Any]) -> None:
+    metrics = MlflowClient(tracking_uri=rated.uri).get_run(printed["result"].run_id).data.metrics
     labelled = calibration(rated)
     judge, human = labelled["judge"].astype(float), labelled["human"].astype(float)
     weight = judge.cov(human, ddof=0) / ((1 + len(labelled) / N) * judge.var(ddof=0))
@@ -231,19 +231,19 @@ def test_the_corrected_rate_stands_beside_mlflows_mean_in_its_run(rated: RatedSt
 
 
 def test_an_optimiser_that_helps_is_believed_on_traces_that_it_has_not_seen(
-    rated: RatedStore, readme: dict[str, Any]
+    rated: RatedStore, printed: dict[str, Any]
 ) -> None:
-    result = readme["checked"].result
+    result = printed["checked"].result
     assert result.decision == "better"
-    assert GUIDELINE in readme["aligned"].instructions
-    asked = [json.dumps(body["messages"]) for body in readme["server"].bodies]
+    assert GUIDELINE in printed["aligned"].instructions
+    asked = [json.dumps(body["messages"]) for body in printed["server"].bodies]
     assert not any("example.com" in text for text in asked)  # what people said is not shown to the judge
     run = MlflowClient(tracking_uri=rated.uri).get_run(result.run_id)
     assert run.data.tags["jrh.kind"] == "align"
     # From the labels of people and the answers of the model on loopback, on the traces that were held out.
     people, truth = rated.majority.astype(bool), rated.traces.set_index("item")["truth"]
     number = rated.traces.set_index("item")["question"].str.extract(r"(\d+)")[0]
-    held_out = people.index.difference(readme["optimizer"].seen)
+    held_out = people.index.difference(printed["optimizer"].seen)
     before, after = (
         [answer(number[item], truth[item], aligned=aligned) == people[item] for item in held_out]
         for aligned in (False, True)
