@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import shutil
 import sqlite3
 import sys
@@ -32,8 +31,6 @@ from jrh_mlflow.tracking.mlflow_server import ARTIFACTS, DATABASE, free_port, ru
 
 PICTURES = "pictures"
 _READER = RecordedJudge("forced")
-_FIGURE = re.compile(rb'<figure>\s*<img src="data:image/png;base64,[^"]*" alt="([^"]*)".*?</figure>', re.DOTALL)
-"""In a page; the same picture is a file of the run."""
 
 
 def build_example(folder: str | Path) -> None:
@@ -92,10 +89,6 @@ def pack(folder: Path) -> None:
     for file in (path for path in folder.rglob("*") if path.is_file()):
         if file.suffix == ".png":
             file.write_bytes(packed_picture(file.read_bytes(), n_colours=256 if file.parent.name == PICTURES else 32))
-        elif file.suffix == ".html":
-            file.write_bytes(
-                _FIGURE.sub(rb"<p>\1: in the folder <code>figures</code> of this run</p>", file.read_bytes())
-            )
         elif file.suffix == ".json":
             data = json.loads(file.read_text(encoding="utf-8"))
             file.write_text(json.dumps(data, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from markupsafe import Markup
 
 from tests import new_stores, postgres, processes
 from tests.mlflow_features import before
@@ -31,6 +32,7 @@ ROOT = Path(__file__).parent
 ONE_DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+EMPTY_SVG = Markup('<svg class="fig"></svg>')
 
 
 LONG = [
@@ -106,21 +108,25 @@ def _each_kind_of_figure_is_drawn_once(request: pytest.FixtureRequest) -> Iterat
 
     A kind is told by its axes. In tests/reports, where drawing is the property, every figure is drawn.
     """
-    from jrh_mlflow.reports.figures import canvas
+    from jrh_mlflow.reports.figures import canvas, svg
 
     drawn: set[object] = set()
-    draw = canvas.png
+    draw, draw_inline = canvas.png, svg.inline_svg
 
-    def png(figure: Any) -> bytes:
-        kind = tuple((axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes)
-        if kind in drawn:
-            return ONE_DOT
+    def is_new(figure: Any, form: str) -> bool:
+        kind = form, *((axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes)
+        known = kind in drawn
         drawn.add(kind)
-        return draw(figure)
+        return not known
 
     with pytest.MonkeyPatch.context() as patch:
         if ROOT / "reports" not in request.path.parents:
-            patch.setattr(canvas, "png", png)
+            patch.setattr(canvas, "png", lambda figure: draw(figure) if is_new(figure, "png") else ONE_DOT)
+            patch.setattr(
+                svg,
+                "inline_svg",
+                lambda figure, *, title: draw_inline(figure, title=title) if is_new(figure, "svg") else EMPTY_SVG,
+            )
         yield
 
 
@@ -130,10 +136,11 @@ def undrawn() -> Iterator[None]:
 
     Drawing itself is tested in tests/reports, and with whole runs in the tests that do not ask for this.
     """
-    from jrh_mlflow.reports.figures import canvas
+    from jrh_mlflow.reports.figures import canvas, svg
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canvas, "png", lambda figure: ONE_DOT)
+        patch.setattr(svg, "inline_svg", lambda figure, *, title: EMPTY_SVG)
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 from pathlib import Path
@@ -34,15 +33,11 @@ def test_packing_makes_pictures_smaller_and_changes_no_number(tmp_path: Path) ->
     Image.fromarray(drawn).convert("RGBA").save(out, "PNG", compress_level=0)
     plain = out.getvalue()
     (tmp_path / "figure.png").write_bytes(plain)
-    figure = b'<figure><img src="data:image/png;base64,%s" alt="Axes map"></figure>' % base64.b64encode(plain)
-    (tmp_path / "page.html").write_bytes(b"<p>0.25</p>" + figure + b"<p>0.75</p>")
     pd.DataFrame({"a": ["text"] * 9}).to_parquet(tmp_path / "calls.parquet")
     (tmp_path / "sheet.json").write_text('{"a": [1,\n 2.5, "é"]}', encoding="utf-8")
     pack(tmp_path)
     assert list(pd.read_parquet(tmp_path / "calls.parquet")["a"]) == ["text"] * 9
     assert json.loads((tmp_path / "sheet.json").read_text(encoding="utf-8")) == {"a": [1, 2.5, "é"]}
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page == "<p>0.25</p><p>Axes map: in the folder <code>figures</code> of this run</p><p>0.75</p>"
     content = (tmp_path / "figure.png").read_bytes()
     assert len(content) < len(plain) / 2
     shown = np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)

@@ -24,6 +24,7 @@ from jrh_mlflow.reports.agreement import (
 from jrh_mlflow.reports.cards import Card, brief_readings, brief_run
 from jrh_mlflow.reports.figures.agreement import agreement_figures
 from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER, plotted, png
+from jrh_mlflow.reports.figures.svg import page_figures
 from jrh_mlflow.reports.frames import frame_rows, readings_frame
 from jrh_mlflow.reports.markdown import plain
 from jrh_mlflow.reports.numbers import reading_text
@@ -148,7 +149,7 @@ class Agreement:
             notes=self.notes,
             disagreements=self.disagreements,
             judge=self.judge,
-            figures={_CAPTIONS[name]: picture for name, picture in self.figures.items()},
+            figures=page_figures(agreement_figures(self.report, title=self.title), _CAPTIONS),
         )
 
     @property

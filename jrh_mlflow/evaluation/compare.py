@@ -16,6 +16,7 @@ from jrh_mlflow.reports.comparison import JudgeCard, comparison_markdown, compar
 from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER, plotted, png
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import comparison_figures
+from jrh_mlflow.reports.figures.svg import page_figures
 from jrh_mlflow.reports.frames import differences_frame, frame_rows
 from jrh_mlflow.reports.numbers import money_text
 from jrh_mlflow.results import measure, worst_items
@@ -77,7 +78,7 @@ class Comparison:
                 JudgeCard(name=run.judge, run_id=run.run_id, n_calls=len(run.calls), truncated=run.truncated)
                 for run in self.runs
             ],
-            figures={_CAPTIONS[name]: png for name, png in self.figures.items()},
+            figures=page_figures(self._figures(), _CAPTIONS),
             worst=self._worst(),
             notes=run_notes(self.runs),
         )

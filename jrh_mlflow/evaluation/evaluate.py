@@ -40,6 +40,7 @@ from jrh_mlflow.reports.figures.calibration import calibration_figures
 from jrh_mlflow.reports.figures.canvas import Figures, figure_files, plotted
 from jrh_mlflow.reports.figures.datasheet import datasheet_figures
 from jrh_mlflow.reports.figures.reliability import report_figures
+from jrh_mlflow.reports.figures.svg import page_figures
 from jrh_mlflow.reports.numbers import at_least_text, money_text, short_interval, tag_text, withheld_text
 from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.resolve import Prepared, prepare
@@ -660,7 +661,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         markdown = sheet.to_markdown(title=title, note=note, worst=worst)
         sections = report_sections(sheet.estimates, sheet.scores, sheet.categories, sheet.rubrics, sheet.metric)
     described = {"name": judge.name, **settings}
-    figures = figure_files(_figures(sheet, measured.calls, judge.label))
+    figures = _figures(sheet, measured.calls, judge.label)
     page = datasheet_page(
         sections,
         title=title,
@@ -670,7 +671,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
         max_excluded=sheet.max_excluded,
         facts=_facts(measured, _price_points(measured, sheet)),
         judge=described,
-        figures={_caption(path): png for path, png in sorted(figures.items())},
+        figures=page_figures(figures, {name: _caption(name) for name in sorted(figures)}),
         worst=worst,
         # What came of the rules is a section of its own there.
         notes=[note for note in [*notes, *left_out] if stopped is None or note not in stopped.lines],
@@ -696,7 +697,7 @@ def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.P
             keys.AXES_TABLE: axes_table(keys.sheet_readings(sheet)),
             keys.DATASHEET_MARKDOWN: markdown,
             **({keys.UNTIL_JSON: stopped.to_dict()} if stopped else {}),
-            **figures,
+            **figure_files(figures),
             keys.DATASHEET_PAGE: page,
         },
         suite=suite,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -13,11 +13,14 @@ from jrh_mlflow.measures.agreement import AgreementReport
 from jrh_mlflow.reports.cards import MOST, CardTable
 from jrh_mlflow.reports.datasheet_page import PageRow, page_row
 from jrh_mlflow.reports.frames import frame_rows, readings_frame
-from jrh_mlflow.reports.html import data_uri, render
+from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import axes_by_reason, code, line_text, plain, table
 from jrh_mlflow.reports.names import axis_meaning, axis_name
 from jrh_mlflow.reports.numbers import cell_text, number_text, p_text, short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 LINK = "link"
 """Column of disagreements that says where an item can be looked at."""
@@ -232,7 +235,7 @@ def agreement_page(
     notes: Sequence[str],
     disagreements: pd.DataFrame,
     judge: Mapping[str, Any],
-    figures: Mapping[str, bytes],
+    figures: Mapping[str, Markup],
 ) -> str:
     """Render the agreement as one HTML file: no script, no request, every text escaped.
 
@@ -243,7 +246,7 @@ def agreement_page(
         notes: What to know first.
         disagreements: With a column `link` where items can be looked at.
         judge: What identifies the judge.
-        figures: Caption to PNG.
+        figures: Caption to drawing (`figures.svg`).
     """
     shown = _shown(report.estimates)
     header, people = _people_rows(report)
@@ -259,7 +262,7 @@ def agreement_page(
             heading: [_page_row(axis, shown[axis]) for axis in axes if axis in shown]
             for heading, axes in _SECTIONS.items()
         },
-        figures={caption: data_uri(picture) for caption, picture in figures.items()},
+        figures=figures,
         confusion=_confusion_cells(report.confusion),
         tables=[
             PageTable(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ from jrh_mlflow.measures.axes import lower_is_better
 from jrh_mlflow.measures.comparison import OVERALL, Contrasts, Difference
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.frames import differences_frame
-from jrh_mlflow.reports.html import data_uri, render
+from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import line_text, table
 from jrh_mlflow.reports.names import axis_name, statistic_name
 from jrh_mlflow.reports.numbers import (
@@ -28,6 +28,9 @@ from jrh_mlflow.reports.numbers import (
     source_ends,
 )
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _MOST_DIFFERENCES = 30
 """In Markdown; past it only those that were told apart are listed. The table and the JSON have all."""
@@ -298,7 +301,7 @@ def comparison_page(
     title: str,
     suite: Mapping[str, str],
     judges: Sequence[JudgeCard],
-    figures: Mapping[str, bytes] | None = None,
+    figures: Mapping[str, Markup] | None = None,
     worst: Mapping[str, Sequence[WorstItem]] | None = None,
     notes: Sequence[str] = (),
 ) -> str:
@@ -309,7 +312,7 @@ def comparison_page(
         title: Of the page.
         suite: Facts of the suite, shown as they are.
         judges: In the order of the comparison.
-        figures: Caption to PNG.
+        figures: Caption to drawing (`figures.svg`).
         worst: Judge to its worst items.
         notes: Shown above the comparison's own.
     """
@@ -323,7 +326,7 @@ def comparison_page(
         n_text=n_text,
         suite=suite,
         judges=judges,
-        figures={caption: data_uri(png) for caption, png in (figures or {}).items()},
+        figures=figures or {},
         worst={name: items for name, items in (worst or {}).items() if items},
         notes=(*notes, *comparison.notes),
         deciding=[one for one in shown if one.family == "primary"],

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from jrh_mlflow.measures.axes import by_section, find
 from jrh_mlflow.measures.findings import detectable
 from jrh_mlflow.measures.reliability import WorstItem
 from jrh_mlflow.reports.decisions import DecisionSection, with_section
 from jrh_mlflow.reports.findings import DETECTABLE_NOTE, finding_lines
-from jrh_mlflow.reports.html import data_uri, render
+from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.names import axis_meaning, axis_name
 from jrh_mlflow.reports.numbers import (
     bounds_note,
@@ -26,6 +27,9 @@ from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.metric import DEFAULT
 from jrh_mlflow.scoring.readings import AGREEMENT
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _FURTHER = "Further axes"
 NO_ACCURACY = "Agreement with labels that a model wrote (model) or nobody confirmed (unverified): no accuracy"
@@ -71,7 +75,7 @@ def datasheet_page(
     max_excluded: float,
     facts: Mapping[str, str],
     judge: Mapping[str, object],
-    figures: Mapping[str, bytes] | None = None,
+    figures: Mapping[str, Markup] | None = None,
     worst: Sequence[WorstItem] = (),
     notes: Sequence[str] = (),
     decisions: Sequence[DecisionSection] = (),
@@ -87,7 +91,7 @@ def datasheet_page(
         max_excluded: Share of unusable calls past which a number was withheld.
         facts: Suite, calls, cost and time, shown as they are.
         judge: Settings of the judge.
-        figures: Caption to PNG.
+        figures: Caption to drawing (`figures.svg`).
         worst: Items that were judged furthest off.
         notes: What to know first.
         decisions: What was decided while it was measured; `with_section` adds what is decided later.
@@ -107,7 +111,7 @@ def datasheet_page(
         n_calls=sum(outcomes.values()),
         sections=[section for section in sections if section.rows],
         missing=missing,
-        figures={caption: data_uri(png) for caption, png in (figures or {}).items()},
+        figures=figures or {},
         worst=worst,
         max_excluded=max_excluded,
         bounds_note=bounds_note(estimates.values()),

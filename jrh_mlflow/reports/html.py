@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,11 +32,6 @@ def render(template: str, **values: Any) -> str:
     style = files("jrh_mlflow.reports").joinpath(_FOLDER).joinpath("style.css").read_text(encoding="utf-8")
     page: str = _environment().get_template(template).render(style=Markup(style), **values)  # noqa: S704 - our own file
     return page
-
-
-def data_uri(png: bytes) -> str:
-    """Spell a PNG as an address that needs no request."""
-    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
 
 
 @cache

@@ -167,6 +167,13 @@ def reading_text(reading: Reading | None, *, places: int = 3) -> str:
     return f"{value} [{number_text(low, places=2)}, {number_text(high, places=2)}]"
 
 
+def hover_text(reading: Reading | None) -> str:
+    """Write what a point of a figure says when pointed at: `0.72 [0.56, 0.82], n 40`, bounds, or why it has none."""
+    if isinstance(reading, Estimate):
+        return f"{reading_text(reading, places=2)}, n {reading.n:,}"
+    return missing_text(reading) if reading is None or reading.bounds else f"n/a: {reading.reason}"
+
+
 def p_text(p: float | None) -> str:
     """Write a p-value; small ones are not 0."""
     return "–" if p is None else "< 0.0001" if p < 0.0001 else f"{p:.4f}"

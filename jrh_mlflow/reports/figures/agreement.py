@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from jrh_mlflow.measures.agreement import AgreementReport
 from jrh_mlflow.reports.agreement import ACCURACY, CEILING, ON_CEILING
 from jrh_mlflow.reports.figures.canvas import (
+    Spot,
     canvas,
     ends_kept,
+    hover_spots,
     label_cells,
     label_inches,
     label_rows,
@@ -22,7 +24,7 @@ from jrh_mlflow.reports.figures.canvas import (
     write_corners,
 )
 from jrh_mlflow.reports.frames import frame_rows
-from jrh_mlflow.reports.numbers import source_ends
+from jrh_mlflow.reports.numbers import short_interval, source_ends
 from jrh_mlflow.schema.estimates import Estimate, Reading
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def ceiling_chart(report: AgreementReport, *, title: str) -> Figure | None:
     for place, row in enumerate(rows):
         for kind, ends, side in ((_JUDGE, row.judge, -0.13), (_PEOPLE, row.people, 0.13)):
             if ends is not None:
-                _dot(axes, ends, place + side, kind)
+                _dot(axes, ends, place + side, kind, words=f"{row.label}, {('judge', 'people')[kind]}")
     label_rows(axes, [short(row.label) for row in rows], dark=1)
     lowest = [end for row in rows for ends in (row.judge, row.people) if ends for end in ends if end is not None]
     axes.set_xlim(min(0.0, *lowest), 1.03)
@@ -105,7 +107,9 @@ def _ends(reading: Reading | None) -> Ends | None:
     return (reading.value, *source_ends(reading)) if isinstance(reading, Estimate) else None
 
 
-def _dot(axes: Axes, ends: Ends, place: float, kind: int) -> None:
+def _dot(axes: Axes, ends: Ends, place: float, kind: int, *, words: str) -> None:
+    words = f"{words}: {ends[0]:.2f} {short_interval(*ends[1:])}"
+    hover_spots(axes, [Spot(x=ends[0], y=place, words=words)])
     axes.errorbar([ends[0]], [place], xerr=reach([ends]), capsize=3, linestyle="none", **marks(kind))
 
 
@@ -128,17 +132,19 @@ def confusion_heatmap(confusion: pd.DataFrame) -> Figure | None:
     figure, axes = canvas(width, top + _CELL_HEIGHT * n + bottom, left=left, right=right, top=top, bottom=bottom)
     for row, cells in enumerate(counts.tolist()):
         for column, cell in enumerate(cells):
-            _cell(axes, column, row, cell, of=sum(cells))
+            words = f"people say {levels[row]}, the judge says {levels[column]}"
+            _cell(axes, column, row, cell, of=sum(cells), words=words)
     label_cells(axes, heads, labels, range(n), fontsize=10)
     write_corners(figure, title="People say (rows), the judge says (columns)", foot="items, and share of the row")
     return figure
 
 
-def _cell(axes: Axes, column: int, row: int, n: int, *, of: int) -> None:
+def _cell(axes: Axes, column: int, row: int, n: int, *, of: int, words: str) -> None:
     from matplotlib import colormaps
 
     share = n / of if of else 0.0
     colour = colormaps["Blues" if column == row else "Oranges"](0.05 + 0.75 * share)
     ink = "white" if share > 0.65 else "black"
     below = f"{100 * share:.0f} %" if of else ""
-    write_cell(axes, column, row, colour=colour, ink=ink, value=f"{n:,}", at=0.36, below=below)
+    words = f"{words}: {n:,} of {of:,} items"
+    write_cell(axes, column, row, colour=colour, ink=ink, value=f"{n:,}", at=0.36, below=below, words=words)

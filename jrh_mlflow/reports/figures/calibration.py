@@ -10,7 +10,18 @@ import pandas as pd
 
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, has_confidence
 from jrh_mlflow.measures.records import normalise
-from jrh_mlflow.reports.figures.canvas import PALETTE, canvas, marks, reach, short, write_corners
+from jrh_mlflow.reports.figures.canvas import (
+    PALETTE,
+    Spot,
+    canvas,
+    hover,
+    hover_spots,
+    marks,
+    reach,
+    short,
+    write_corners,
+)
+from jrh_mlflow.reports.numbers import short_interval
 from jrh_mlflow.schema.estimates import Estimate, Reading
 from jrh_mlflow.stats.calibration import Bin, bin_codes, reliability_bins
 from jrh_mlflow.stats.proportions import cluster_interval, collapse_replicates, wilson
@@ -38,12 +49,20 @@ def calibration_diagram(estimates: Mapping[str, Reading], calls: pd.DataFrame, *
     axes.plot([0, 1], [0, 1], color="#999999", linestyle=":", linewidth=1.2)
     axes.text(0.04, 0.075, "as sure as right", color="#777777", fontsize=9.5, rotation=45, rotation_mode="anchor")
     centres, shares = [each.confidence for each in bins], [each.accuracy for each in bins]
-    axes.errorbar(centres, shares, yerr=_bars(judged, bins), linewidth=1.2, capsize=3, **marks(0))
+    bars = _bars(judged, bins)
+    axes.errorbar(centres, shares, yerr=bars, linewidth=1.2, capsize=3, **marks(0))
+    hover_spots(axes, [_spot(each, below, above) for each, below, above in zip(bins, *bars, strict=True)])
     axes.tick_params(labelbottom=False)
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), ylabel="share of right answers")
     axes.set_title(f"Calibration of {short(judge)}\n{_summary(estimates)}", loc="left", fontsize=11.5)
     _counts(figure, axes, judged, bins)
     return figure
+
+
+def _spot(drawn: Bin, below: float, above: float) -> Spot:
+    interval = short_interval(drawn.accuracy - below, drawn.accuracy + above)
+    words = f"says {drawn.confidence:.2f}, is right: {drawn.accuracy:.2f} {interval}, n {drawn.n:,}"
+    return Spot(x=drawn.confidence, y=drawn.accuracy, words=words)
 
 
 def _bars(judged: ConfidenceTable, bins: Sequence[Bin]) -> list[list[float]]:
@@ -71,8 +90,11 @@ def _counts(figure: Figure, axes: Axes, judged: ConfidenceTable, bins: Sequence[
     edges = np.linspace(0, 1, 21)
     wrong, right = (np.histogram(judged.confidence[mask], edges)[0] for mask in (~judged.right, judged.right))
     style: dict[str, Any] = {"width": 0.046, "edgecolor": "white", "linewidth": 0.5}
-    below.bar(edges[:-1] + 0.025, right, color=PALETTE[0], label="right", **style)
-    below.bar(edges[:-1] + 0.025, wrong, bottom=right, color=PALETTE[1], hatch="///", label="wrong", **style)
+    of_right = below.bar(edges[:-1] + 0.025, right, color=PALETTE[0], label="right", **style)
+    of_wrong = below.bar(edges[:-1] + 0.025, wrong, bottom=right, color=PALETTE[1], hatch="///", label="wrong", **style)
+    for label, counts, bars in (("right", right, of_right), ("wrong", wrong, of_wrong)):
+        for edge, count, bar in zip(edges, counts, bars, strict=False):
+            hover(bar, f"{label}, confidence {edge:.2f} to {edge + 0.05:.2f}: {count:,} calls" if count else "")
     below.spines[["top", "right"]].set_visible(False)
     below.set(xlabel="confidence", ylabel="calls")
     below.legend(loc="upper left", frameon=False, fontsize=9.5)

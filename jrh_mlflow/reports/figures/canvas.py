@@ -7,14 +7,18 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jrh_mlflow.errors import CallsError, check_known
-from jrh_mlflow.reports.numbers import source_ends
+from jrh_mlflow.reports.numbers import hover_text, is_shown, source_ends
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading
+from jrh_mlflow.text import clean_text
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Figure  # noqa: PLC0414 - for those who only hand figures on
 
@@ -25,6 +29,8 @@ FIGURES_FOLDER = "figures"
 """Of a run's artifacts."""
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = "osD^vPX*"
+HOVER, AS_DRAWN = "hover:", "as drawn:"
+"""How the id of an artist begins that says something when pointed at, and of one whose colours stay in the dark."""
 
 
 def figure_files(figures: Figures) -> dict[str, bytes]:
@@ -44,7 +50,7 @@ def plotted(figures: Figures, kind: str | None = None) -> Figure:
         raise CallsError("There is nothing to draw: no reading of these calls has a number or bounds.")
     check_known("figure", kind or next(iter(known)), known)
     figure = known[kind or next(iter(known))]
-    with _plain_texts(figure):
+    with plain_texts(figure):
         # Makes the labels of the ticks, which would otherwise be made by whoever draws it.
         figure.draw_without_rendering()
     # Notebooks ask an object for this method; matplotlib's own hook is there only once somebody has loaded pyplot.
@@ -58,13 +64,13 @@ def png(figure: Figure) -> bytes:
 
     drawn = io.BytesIO()
     # Hinting the glyphs takes a seventh of the time, and nobody sees it.
-    with mpl.rc_context({"text.hinting": "none"}), _plain_texts(figure):
+    with mpl.rc_context({"text.hinting": "none"}), plain_texts(figure):
         figure.savefig(drawn, dpi=100, facecolor="white", pil_kwargs={"compress_level": 3})
     return drawn.getvalue()
 
 
 @contextmanager
-def _plain_texts(figure: Figure) -> Iterator[None]:
+def plain_texts(figure: Figure) -> Iterator[None]:
     """Draw names as they are: `$x$` is no formula, and a letter that the font lacks is a box and no warning."""
     import matplotlib as mpl
     from matplotlib.text import Text
@@ -74,6 +80,68 @@ def _plain_texts(figure: Figure) -> Iterator[None]:
     with mpl.rc_context({"text.parse_math": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
+
+
+def hover(artist: Artist, words: str, *, address: str | None = None, as_drawn: bool = False) -> None:
+    """Let a part of a figure say something when it is pointed at, and lead somewhere; pictures show none of it.
+
+    Args:
+        artist: A bar, a cell, a line.
+        words: What it says; nothing when empty.
+        address: Where a click leads.
+        as_drawn: Its colours stay as they are on a dark page, as those of a cell on a scale do.
+    """
+    mark = f"{AS_DRAWN if as_drawn else ''}{HOVER}{' '.join(words.split())}"
+    artist.set_gid(mark if words or as_drawn else None)
+    artist.set_url(address)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spot:
+    """A place of a figure that says something when it is pointed at."""
+
+    x: float
+    y: float
+    words: str
+    address: str | None = None
+    """Where a click leads."""
+
+
+def hover_spots(axes: Axes, spots: Iterable[Spot]) -> None:
+    """Let places of a figure say something when they are pointed at."""
+    for spot in spots:
+        # On top of all, larger than a point, and invisible.
+        style: dict[str, Any] = {"marker": "o", "markersize": 16, "linestyle": "none", "alpha": 0, "zorder": 9}
+        (drawn,) = axes.plot([spot.x], [spot.y], **style)
+        hover(drawn, spot.words, address=spot.address)
+
+
+def hover_readings(
+    axes: Axes,
+    readings: Mapping[float, tuple[str, Reading | None]],
+    *,
+    upright: bool,
+    addresses: Mapping[float, str | None] = MappingProxyType({}),
+) -> None:
+    """Let the points of a series, and the bounds of what is withheld, say their name, value, interval and n.
+
+    Args:
+        axes: Where they are drawn.
+        readings: Place to name and reading.
+        upright: Whether a value is a height.
+        addresses: Place to where a click leads.
+    """
+    for place, (name, reading) in readings.items():
+        if reading is not None and is_shown(reading):
+            value = reading.value if isinstance(reading, Estimate) else _middle(reading)
+            x, y = (place, value) if upright else (value, place)
+            words = f"{name}: {hover_text(reading)}"
+            hover_spots(axes, [Spot(x=x, y=y, words=words, address=addresses.get(place))])
+
+
+def _middle(reading: NotEstimable) -> float:
+    assert reading.bounds is not None
+    return (reading.bounds.low + reading.bounds.high) / 2
 
 
 def canvas(
@@ -103,7 +171,8 @@ def label_inches(names: Iterable[str]) -> float:
 
 
 def short(name: str, *, most: int = 34) -> str:
-    """Keep a long judge name from squeezing its figure."""
+    """Keep a long judge name from squeezing its figure, and half of a character from ending it."""
+    name = clean_text(name)
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
@@ -174,19 +243,47 @@ def label_cells(
 
 
 def write_cell(
-    axes: Axes, column: int, top: float, *, colour: tuple[float, ...], ink: str, value: str, at: float, below: str
+    axes: Axes,
+    column: int,
+    top: float,
+    *,
+    colour: tuple[float, ...],
+    ink: str,
+    value: str,
+    at: float,
+    below: str,
+    words: str,
+    address: str | None = None,
 ) -> None:
-    """Fill a cell of a table with a colour, a value and a line below it."""
+    """Fill a cell of a table with a colour, a value and a line below it.
+
+    Args:
+        axes: A table (`label_cells`).
+        column: From 0.
+        top: Where its row begins.
+        colour: Of the cell, on any page.
+        ink: Of its texts.
+        value: Its number.
+        at: How far below the top the number stands.
+        below: The line below the number.
+        words: What it says when pointed at.
+        address: Where a click leads.
+    """
     from matplotlib.patches import Rectangle
 
-    axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, facecolor=colour, linewidth=0))
+    cell = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, facecolor=colour, linewidth=0))
+    hover(cell, words, address=address, as_drawn=True)
     style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
-    axes.text(column + 0.5, top + at, value, fontsize=11.5, fontweight="bold", **style)
-    axes.text(column + 0.5, top + 0.74, below, fontsize=8.5, **style)
+    for text in (
+        axes.text(column + 0.5, top + at, value, fontsize=11.5, fontweight="bold", **style),
+        axes.text(column + 0.5, top + 0.74, below, fontsize=8.5, **style),
+    ):
+        hover(text, "", as_drawn=True)
 
 
 def ends_kept(name: str, *, most: int = 42) -> str:
     """Shorten a long name in its middle: judges often differ in the last characters only."""
+    name = clean_text(name)
     return name if len(name) <= most else f"{name[: most - 17]}…{name[-16:]}"
 
 

@@ -9,9 +9,11 @@ from jrh_mlflow.measures.jury.jury import Cascade, JuryReport
 from jrh_mlflow.measures.jury.panels import BestPanel
 from jrh_mlflow.measures.jury.votes import PairAgreement
 from jrh_mlflow.reports.figures.canvas import (
+    Spot,
     canvas,
     ends_kept,
     error_bars,
+    hover_spots,
     label_cells,
     label_inches,
     marks,
@@ -20,6 +22,7 @@ from jrh_mlflow.reports.figures.canvas import (
     write_cell,
     write_corners,
 )
+from jrh_mlflow.reports.numbers import hover_text
 from jrh_mlflow.schema.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -53,9 +56,11 @@ def agreement_heatmap(pairs: Sequence[PairAgreement], judges: Sequence[str], *, 
         column, row = judges.index(one.a), judges.index(one.b)
         if isinstance(one.agreement, Estimate):
             ac1 = "" if one.ac1 is None else f"AC1 {one.ac1:.2f}  "
-            _cell(axes, column, row, one.agreement.value, f"{ac1}n {one.agreement.n}", "cividis", low=0.0)
+            words = f"{one.a} and {one.b}, equal answers: {hover_text(one.agreement)}"
+            _cell(axes, column, row, one.agreement.value, f"{ac1}n {one.agreement.n}", "cividis", low=0.0, words=words)
         if one.error_correlation is not None:
-            _cell(axes, row, column, one.error_correlation, "errors", "RdBu_r", low=-1.0)
+            words = f"{one.a} and {one.b}, correlation of errors: {one.error_correlation:.2f}"
+            _cell(axes, row, column, one.error_correlation, "errors", "RdBu_r", low=-1.0, words=words)
     labels = [ends_kept(name, most=30) for name in judges]
     label_cells(axes, heads, labels, range(n), fontsize=10)
     foot = "below the diagonal: share of equal answers; above it: correlation of errors (blank: none)"
@@ -80,6 +85,7 @@ def cost_map(report: JuryReport) -> Figure | None:
         style = marks(kind, size=8)
         bars = error_bars([reading])
         axes.errorbar([usd], [reading.value], yerr=bars, capsize=3, zorder=2, **style)
+        hover_spots(axes, [Spot(x=usd, y=reading.value, words=f"{label}: {hover_text(reading)}, ${usd:.3g}")])
         axes.annotate(str(number), (usd, reading.value), fontweight="bold", color=style["color"], **offset)
         line = f"{number}  {reading.value:.3f} for ${usd:.3g}, n {reading.n}   {label}"
         height = (0.1 + _LINE * (len(dots) - number)) / figure.get_figheight()
@@ -121,10 +127,10 @@ def _dots(report: JuryReport) -> list[tuple[str, Estimate, float, int]]:
     ]
 
 
-def _cell(axes: Axes, column: int, row: int, value: float, below: str, colours: str, *, low: float) -> None:
+def _cell(axes: Axes, column: int, row: int, value: float, below: str, colours: str, *, low: float, words: str) -> None:
     from matplotlib import colormaps
 
     colour = colormaps[colours](min(1.0, max(0.0, (value - low) / (1 - low))))
     red, green, blue = colour[:3]
     ink = "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
-    write_cell(axes, column, row, colour=colour, ink=ink, value=f"{value:.2f}", at=0.36, below=below)
+    write_cell(axes, column, row, colour=colour, ink=ink, value=f"{value:.2f}", at=0.36, below=below, words=words)

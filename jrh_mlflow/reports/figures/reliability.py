@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,14 @@ from jrh_mlflow.measures.reliability import CostPoint, ReliabilityReadings
 from jrh_mlflow.measures.reliability import cost_curve as cost_points
 from jrh_mlflow.perturb import expectation_of
 from jrh_mlflow.reports.figures.canvas import (
+    Spot,
     canvas,
     draw_bounds,
     ends_kept,
     error_bars,
+    hover,
+    hover_readings,
+    hover_spots,
     label_cells,
     label_inches,
     label_rows,
@@ -26,9 +31,10 @@ from jrh_mlflow.reports.figures.canvas import (
     write_cell,
     write_corners,
 )
+from jrh_mlflow.reports.figures.datasheet import CallsOf, no_calls
 from jrh_mlflow.reports.names import axis_name
-from jrh_mlflow.reports.numbers import any_bounds, is_shown, short_interval, source_ends
-from jrh_mlflow.schema.estimates import Estimate, Reading
+from jrh_mlflow.reports.numbers import any_bounds, hover_text, is_shown, short_interval, source_ends
+from jrh_mlflow.schema.estimates import Bounds, Estimate, Reading
 from jrh_mlflow.schema.items import BASELINE
 from jrh_mlflow.scoring.metric import DEFAULT
 
@@ -47,16 +53,23 @@ _SERIES = {
 }
 
 
-def report_figures(report: ReliabilityReadings, calls: pd.DataFrame, judge: str) -> dict[str, Figure]:
-    """Draw what there is to draw of one judge, by file name."""
-    figures = {"reliability.png": score_chart(report, judge=judge), "cost_curve.png": cost_curve({judge: calls})}
+def report_figures(
+    report: ReliabilityReadings, calls: pd.DataFrame, judge: str, *, calls_of: CallsOf = no_calls
+) -> dict[str, Figure]:
+    """Draw what there is to draw of one judge, by file name; points lead to the calls behind them."""
+    figures = {
+        "reliability.png": score_chart(report, judge=judge, calls_of=calls_of),
+        "cost_curve.png": cost_curve({judge: calls}),
+    }
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def comparison_figures(comparison: Contrasts, calls: Mapping[str, pd.DataFrame], *, title: str) -> dict[str, Figure]:
+def comparison_figures(
+    comparison: Contrasts, calls: Mapping[str, pd.DataFrame], *, title: str, calls_of: CallsOf = no_calls
+) -> dict[str, Figure]:
     """Draw a comparison, by file name: tests × judges, and score against dollars where costs are known."""
     figures = {
-        "heatmap.png": heatmap(comparison.cells, letters=comparison.letters, title=title),
+        "heatmap.png": heatmap(comparison.cells, letters=comparison.letters, title=title, calls_of=calls_of),
         "cost_curve.png": cost_curve(calls),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
@@ -67,6 +80,7 @@ def heatmap(
     *,
     letters: Mapping[str, Mapping[str, str]] | None = None,
     title: str = "Reliability: tests × judges",
+    calls_of: CallsOf = no_calls,
 ) -> Figure | None:
     """Tests in rows, judges in columns; each cell with its value, 95 % interval by source and n.
 
@@ -86,7 +100,14 @@ def heatmap(
     for axis, row_top in zip(axes_names, tops, strict=True):
         for column, name in enumerate(judges):
             letter = (letters or {}).get(axis, {}).get(name, "")
-            _cell(axes, column, row_top, cells[axis][name], letter=letter, inverse=lower_is_better(axis))
+            cell = _Cell(
+                reading=cells[axis][name],
+                letter=letter,
+                inverse=lower_is_better(axis),
+                words=f"{_row_label(axis)}, {name}: {hover_text(cells[axis][name])}",
+                address=calls_of(name, axis),
+            )
+            _draw_cell(axes, column, row_top, cell)
     label_cells(axes, heads, labels, tops, fontsize=10.5)
     shared = "; same letter: not told apart" if letters else ""
     withheld = any_bounds(one for row in cells.values() for one in row.values())
@@ -117,11 +138,9 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
     return figure
 
 
-def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
+def score_chart(report: ReliabilityReadings, *, judge: str, calls_of: CallsOf = no_calls) -> Figure | None:
     """Scores of each test with intervals, beside how often the judge stays with its own baseline answer."""
-    base = report.estimates.get(f"{BASELINE}/{report.metric}")
-    scores = ({} if base is None else {BASELINE: base}) | dict(report.scores)
-    rows = {test: score for test, score in scores.items() if is_shown(score)}
+    rows = _chart_rows(report)
     if not rows:
         return None
     labels = [_test_label(test) for test in rows]
@@ -136,12 +155,47 @@ def score_chart(report: ReliabilityReadings, *, judge: str) -> Figure | None:
         values, bars = [point.value for _, point in points], error_bars(point for _, point in points)
         heights = [row + _offset(name, row in stays) for row, _ in points]
         axes.errorbar(values, heights, xerr=bars, linestyle="none", capsize=3, label=label, **style)
+        _hover_scores(axes, report, judge, name, dict(zip(heights, points, strict=True)), calls_of=calls_of)
     places = {row + _offset("score", stays=False): score for row, score in enumerate(rows.values())}
+    withheld = {place: (row, one) for row, (place, one) in enumerate(places.items()) if not isinstance(one, Estimate)}
+    _hover_scores(axes, report, judge, "score", withheld, calls_of=calls_of)
     draw_bounds(axes, places, upright=False, colour=marks(0)["color"], label="bounds of a withheld score")
     _dress_chart(axes, report, rows, labels)
     axes.set_title(f"Reliability of {short(judge)}", loc="left", pad=18)
     figure.legend(loc="lower left", frameon=False, fontsize=10, bbox_to_anchor=(0.1 / figure.get_figwidth(), 0.0))
     return figure
+
+
+def _chart_rows(report: ReliabilityReadings) -> dict[str, Reading]:
+    base = report.estimates.get(f"{BASELINE}/{report.metric}")
+    scores = ({} if base is None else {BASELINE: base}) | dict(report.scores)
+    return {test: score for test, score in scores.items() if is_shown(score)}
+
+
+def _hover_scores(
+    axes: Axes,
+    report: ReliabilityReadings,
+    judge: str,
+    series: str,
+    points: Mapping[float, tuple[int, Reading]],
+    *,
+    calls_of: CallsOf,
+) -> None:
+    """Let the points of a series, height to row and reading, say what they are, and lead to their calls."""
+    tests, label = list(_chart_rows(report)), _SERIES[series][0]
+    keys = {test: _score_key(report, test) if series == "score" else f"{test}/{series}" for test in tests}
+    hover_readings(
+        axes,
+        {height: (f"{tests[row]}, {label}", point) for height, (row, point) in points.items()},
+        upright=False,
+        addresses={height: calls_of(judge, keys[tests[row]]) for height, (row, _) in points.items()},
+    )
+
+
+def _score_key(report: ReliabilityReadings, test: str) -> str:
+    """Return the axis that a test is scored by."""
+    chosen = f"{test}/{report.metric}"
+    return chosen if chosen in report.estimates else f"{test}/{expectation_of(test).statistic}"
 
 
 def _offset(name: str, stays: bool) -> float:
@@ -183,24 +237,51 @@ def _series(report: ReliabilityReadings, rows: Mapping[str, Reading]) -> dict[st
     return {name: points for name, points in series.items() if points}
 
 
-def _cell(axes: Axes, column: int, top: float, reading: Reading, *, letter: str, inverse: bool) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Cell:
+    """A judge on an axis."""
+
+    reading: Reading
+    letter: str
+    inverse: bool
+    """Whether a low value is the good one."""
+    words: str
+    address: str | None
+
+
+def _draw_cell(axes: Axes, column: int, top: float, cell: _Cell) -> None:
     from matplotlib import colormaps
+
+    reading = cell.reading
+    if not isinstance(reading, Estimate):
+        _draw_missing(axes, column, top, cell, reading.bounds)
+        return
+    good = 1 - reading.value if cell.inverse else reading.value
+    colour = colormaps["cividis"](min(1.0, max(0.0, good)))
+    write_cell(
+        axes,
+        column,
+        top,
+        colour=colour,
+        ink=_ink(colour),
+        value=f"{reading.value:.2f}  {cell.letter}".strip(),
+        at=0.34,
+        below=f"{short_interval(*source_ends(reading))}  n {reading.n}",
+        words=cell.words,
+        address=cell.address,
+    )
+
+
+def _draw_missing(axes: Axes, column: int, top: float, cell: _Cell, bounds: Bounds | None) -> None:
     from matplotlib.patches import Rectangle
 
-    if not isinstance(reading, Estimate):
-        style: dict[str, Any] = {"facecolor": "#F4F4F4", "edgecolor": "#BBBBBB", "hatch": "////", "linewidth": 0}
-        axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, **style))
-        backing = {"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 2}
-        bounds = reading.bounds
-        text = f"between\n{bounds.low:.2f} and {bounds.high:.2f}" if bounds else "n/a"
-        size = 9 if bounds else 10
-        axes.text(column + 0.5, top + 0.5, text, ha="center", va="center", color="#444444", fontsize=size, bbox=backing)
-        return
-    good = 1 - reading.value if inverse else reading.value
-    colour = colormaps["cividis"](min(1.0, max(0.0, good)))
-    value = f"{reading.value:.2f}  {letter}".strip()
-    below = f"{short_interval(*source_ends(reading))}  n {reading.n}"
-    write_cell(axes, column, top, colour=colour, ink=_ink(colour), value=value, at=0.34, below=below)
+    style: dict[str, Any] = {"facecolor": "#F4F4F4", "edgecolor": "#BBBBBB", "hatch": "////", "linewidth": 0}
+    hatched = axes.add_patch(Rectangle((column + 0.015, top + 0.03), 0.97, 0.94, **style))
+    hover(hatched, cell.words, address=cell.address)
+    backing = {"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 2}
+    text = f"between\n{bounds.low:.2f} and {bounds.high:.2f}" if bounds else "n/a"
+    size = 9 if bounds else 10
+    axes.text(column + 0.5, top + 0.5, text, ha="center", va="center", color="#444444", fontsize=size, bbox=backing)
 
 
 def _ink(colour: tuple[float, ...]) -> str:
@@ -210,13 +291,16 @@ def _ink(colour: tuple[float, ...]) -> str:
 
 
 def _colour_bar(figure: Figure, axes: Axes, *, inverse: bool) -> None:
+    from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
     place = axes.get_position()
     width = figure.get_figwidth()
     beside = figure.add_axes((place.x1 + 0.12 / width, place.y0, 0.12 / width, place.height))
-    bar = figure.colorbar(ScalarMappable(norm=Normalize(0, 1), cmap="cividis"), cax=beside, ticks=[0, 0.5, 1])
+    # Few enough colours to be drawn as cells; more would be a picture inside the drawing.
+    colours = colormaps["cividis"].resampled(32)
+    bar = figure.colorbar(ScalarMappable(norm=Normalize(0, 1), cmap=colours), cax=beside, ticks=[0, 0.5, 1])
     bar.outline.set_visible(False)
     ticks = ["worst", "", "best"] if inverse else ["0", "0.5", "1"]
     bar.ax.set_yticklabels(ticks, fontsize=9)
@@ -243,7 +327,10 @@ def _cost_line(axes: Axes, name: str, points: Sequence[CostPoint], index: int) -
     style = marks(index, size=9)
     step = max(1, math.ceil(len(points) / 2000))
     drawn = [*points[::step], points[-1]]
-    axes.plot([point.usd for point in drawn], [point.score for point in drawn], color=style["color"], linewidth=1.8)
+    places = [point.usd for point in drawn], [point.score for point in drawn]
+    (line,) = axes.plot(*places, color=style["color"], linewidth=1.8)
     last = points[-1]
     label = f"{ends_kept(name)}   {last.score:.2f} for ${last.usd:.3g}, n {last.n}"
     axes.plot([last.usd], [last.score], linestyle="-", label=label, **style)
+    hover(line, label)
+    hover_spots(axes, [Spot(x=last.usd, y=last.score, words=label)])
