@@ -198,6 +198,8 @@ class Axis:
     among: Event | None = None
     """The denominator, where it is not all of them."""
     derived: Callable[[Basis], Reading] | None = None
+    derived_from: tuple[str, ...] = ()
+    """Axes whose calls it is derived from, at the same step, or at all of theirs; empty: the calls of its stimuli."""
     counting: Counting | None = None
     """What is counted of single responses of known level; for axes of the pointwise datasheet."""
     gap: tuple[str, str] | None = None
@@ -757,6 +759,7 @@ AXES: tuple[Axis, ...] = (
         name="d_prime",
         label="d′",
         derived=lambda basis: d_prime_of(basis.reading("target_sensitivity")),
+        derived_from=("target_sensitivity",),
         statistic="value",
         meaning="Sensitivity in standard deviations, z(h) − z(1 − h) with h = (correct + 1)/(n + 2); higher is better.",
         direction="higher",
@@ -768,6 +771,7 @@ AXES: tuple[Axis, ...] = (
         stimuli=_LADDER,
         unit="curve",
         derived=threshold,
+        derived_from=("target_sensitivity",),
         statistic="value",
         meaning="Smallest quality difference at which 75 % of the calls choose the better content; lower is better.",
         guide=Guide(
@@ -800,6 +804,7 @@ AXES: tuple[Axis, ...] = (
         name="reading_gap",
         label="reading gap",
         derived=reading_gap,
+        derived_from=("target_sensitivity", "matched_sensitivity"),
         statistic="value",
         meaning="How much more often the better is chosen where its words tell it; 0 is a judge that reads.",
         guide=_bias(_READ_FACTS),
@@ -813,6 +818,7 @@ AXES: tuple[Axis, ...] = (
         stimuli=_MATCHED,
         unit="curve",
         derived=threshold,
+        derived_from=("matched_sensitivity",),
         statistic="value",
         meaning="Threshold Δ75 with the same words in both contents: lower is better.",
         guide=Guide(

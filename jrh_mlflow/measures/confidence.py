@@ -34,7 +34,7 @@ from jrh_mlflow.measures.records import CallTable, call_table, choice
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.schema.items import USABLE
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling, Sample, Units, bounded, ratio, refuse
-from jrh_mlflow.scoring.pointwise import left_out, plain, right_answers
+from jrh_mlflow.scoring.pointwise import in_order, left_out, plain, right_answers
 from jrh_mlflow.stats import Array, Interval, Mask, Texts
 from jrh_mlflow.stats.calibration import N_BINS, bin_codes, ece_if_calibrated, mirrored_interval
 
@@ -91,13 +91,13 @@ def confidence_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED)
     Raises:
         CallsError: when a cell of `probabilities` is no JSON object of probabilities.
     """
-    frame = frame.sort_values(["suite_item", "order", "replicate"], kind="stable", ignore_index=True)
+    frame, row = in_order(frame, ["suite_item", "order", "replicate"])
     given = _given(frame["confidence"])
     numbers = pd.to_numeric(frame["confidence"], errors="coerce").to_numpy(float)
     valid = given & (numbers >= 0) & (numbers <= 1)
     confidence = np.where(valid, numbers, np.nan)
     calls = call_table(frame, max_excluded=max_excluded)
-    columns = {field.name: getattr(calls, field.name) for field in fields(calls)}
+    columns = {field.name: getattr(calls, field.name) for field in fields(calls)} | {"row": row}
     points = frame["order"].to_numpy(object) == ""
     return ConfidenceTable(
         **columns,
@@ -221,14 +221,14 @@ def _mirrored(reading: Reading, calibrated: float | None) -> Reading:
 def expected_axes(calls: ConfidenceTable, *, resampling: Resampling = DEFAULT) -> dict[str, Reading]:
     """The axes declared as `expected`, or accuracy on each test, with probabilities in place of verdicts."""
     axes: dict[str, Reading] = {}
-    for key, among, what, event in _expected(calls):
+    for key, among, what, event in expected_cells(calls):
         part = calls.where(among)
         ends = [_event(known, event, str(target)) for known, target in zip(part.known, part.target, strict=True)]
         axes[f"{EXPECTED}{key}"] = _expected_value(part, np.array(ends).reshape(-1, 2), what, resampling)
     return axes
 
 
-def _expected(calls: ConfidenceTable) -> Iterator[tuple[str, Mask, str, Event]]:
+def expected_cells(calls: ConfidenceTable) -> Iterator[tuple[str, Mask, str, Event]]:
     """Yield the axes that these calls have: key, which of them count, what those are called, and which are hits."""
     if calls.pointwise:
         for name in sorted(set(calls.condition[calls.target != ""])):

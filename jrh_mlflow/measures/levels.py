@@ -32,7 +32,7 @@ from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import LEVEL_LADDERS, LEVEL_PADDED, LEVEL_VACUUM
 from jrh_mlflow.schema.presentation import LABEL_WORDS
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, ParallelArrays, Units, bounded, estimate_share, refuse
-from jrh_mlflow.scoring.pointwise import is_number, left_out, told_labels
+from jrh_mlflow.scoring.pointwise import in_order, is_number, left_out, told_labels
 from jrh_mlflow.stats import Array, Codes, Mask, Texts
 
 PASSED = 0.1
@@ -131,6 +131,8 @@ class LevelTable(ParallelArrays):
     """An answer in another form than the others of its run stands here as `unparsed`."""
     grade: Array
     """The answer from 0 to 1; NaN where there is none."""
+    row: Codes
+    """Place of the call among the records."""
     n_tasks: int
     scale: GradeScale
     max_excluded: float
@@ -149,7 +151,7 @@ def level_table(
     frame: pd.DataFrame, *, labels: Sequence[str] | None = None, max_excluded: float = MAX_EXCLUDED
 ) -> LevelTable:
     """Read normalised records of single responses of known level, in an order that the rows do not decide."""
-    frame = frame.sort_values(["suite_item", "replicate"], kind="stable", ignore_index=True)
+    frame, row = in_order(frame, ["suite_item", "replicate"])
     grade, scale = grades(list(frame["answer"]), told_labels(frame, labels))
     outcome = frame["outcome"].to_numpy(object)
     tasks = pd.factorize(frame["task"], sort=True)
@@ -162,6 +164,7 @@ def level_table(
         task=tasks[0],
         outcome=np.where((outcome == "verdict") & np.isnan(grade), "unparsed", outcome).astype(object),
         grade=grade,
+        row=row,
         n_tasks=len(tasks[1]),
         scale=scale,
         max_excluded=max_excluded,
@@ -189,6 +192,8 @@ class UnitScores:
     """Which calls of the whole table count as an answer here."""
     presentation: Codes | None = None
     """Item of each unit, where a unit is one of its calls."""
+    unit_of: Codes | None = None
+    """Unit of each call of the whole table, -1 for those behind none. None: a call is behind several."""
 
 
 Counting = Callable[[LevelTable], Mapping[str, UnitScores]]
@@ -304,7 +309,14 @@ def _repeats(calls: LevelTable) -> Iterator[_Comparison]:
 
 
 def _scores(
-    comparisons: Sequence[_Comparison], calls: Mask, answered: Mask, *, halves: float, among: Sequence[str], unit: str
+    comparisons: Sequence[_Comparison],
+    calls: Mask,
+    answered: Mask,
+    *,
+    halves: float,
+    among: Sequence[str],
+    unit: str,
+    unit_of: Codes | None = None,
 ) -> UnitScores:
     """Score comparisons: the share that was won of those in `among`, a tie counting `halves`."""
     counts = {
@@ -326,6 +338,7 @@ def _scores(
         lost=np.asarray((n == 0) & (counts["lost"] > 0)),
         calls=calls,
         answered=answered,
+        unit_of=unit_of,
     )
 
 
@@ -364,19 +377,24 @@ def padding(table: LevelTable, *, better: bool) -> dict[str, UnitScores]:
     pairs = list(_padded_pairs(table))
     if not better:
         pairs = [replace(pair, won=pair.fell, fell=pair.won) for pair in pairs]
-    compared = {(pair.task, pair.level) for pair in pairs}
+    compared = {(pair.task, pair.level): number for number, pair in enumerate(pairs)}
     places = zip(table.task.tolist(), table.level.tolist(), strict=True)
-    calls = np.isin(table.condition, (LEVEL_LADDERS[0], LEVEL_PADDED)) & [place in compared for place in places]
-    return {"": _scores(pairs, calls, np.isfinite(table.grade), halves=0.0, among=_EVERY, unit="pair")}
+    unit_of = np.array([compared.get(place, -1) for place in places], dtype=np.intp)
+    unit_of = np.where(np.isin(table.condition, (LEVEL_LADDERS[0], LEVEL_PADDED)), unit_of, -1)
+    answered = np.isfinite(table.grade)
+    found = _scores(pairs, unit_of >= 0, answered, halves=0.0, among=_EVERY, unit="pair", unit_of=unit_of)
+    return {"": found}
 
 
 def repeat_agreement(table: LevelTable) -> dict[str, UnitScores]:
     """Return how many of the pairs of answers to one content of a ladder that was shown again are the same."""
     # Not of the vacuum, which is asked again only with further replicates and would raise the share.
     calls = np.asarray((np.bincount(table.item)[table.item] > 1) & np.isin(table.condition, LEVEL_LADDERS))
-    return {
-        "": _scores(list(_repeats(table.where(calls))), calls, table.answered, halves=0.0, among=_EVERY, unit="item")
-    }
+    unit_of = np.full(len(calls), -1, dtype=np.intp)
+    # As `_repeats` goes through them: in order of the items.
+    unit_of[calls] = np.unique(table.item[calls], return_inverse=True)[1]
+    units = list(_repeats(table.where(calls)))
+    return {"": _scores(units, calls, table.answered, halves=0.0, among=_EVERY, unit="item", unit_of=unit_of)}
 
 
 def dark_current(table: LevelTable) -> dict[str, UnitScores]:
@@ -398,6 +416,7 @@ def mean_answer(table: LevelTable, *, condition: str) -> dict[str, UnitScores]:
 
 def _of_calls(table: LevelTable, calls: Mask, score: Array, answered: Mask) -> UnitScores:
     known = answered[calls]
+    unit_of = np.where(calls, np.cumsum(calls) - 1, -1)
     names = [f"{name}#{nth}" for name, nth in zip(table.name[calls], table.replicate[calls], strict=True)]
     return UnitScores(
         unit="call",
@@ -410,4 +429,5 @@ def _of_calls(table: LevelTable, calls: Mask, score: Array, answered: Mask) -> U
         calls=calls,
         answered=answered,
         presentation=table.item[calls],
+        unit_of=unit_of,
     )

@@ -378,6 +378,8 @@ class CallTable(ParallelArrays):
     """Code of (item, replicate)."""
     order: Texts
     task: Codes
+    row: Codes
+    """Place of the call among the records."""
     n_tasks: int
     max_excluded: float
 
@@ -407,6 +409,7 @@ class CallTable(ParallelArrays):
             left_out=left_out(self.outcome[~self.usable]),
             max_excluded=self.max_excluded,
             presentations=self.presentation,
+            members=(np.arange(len(self.row)), self.row),
         )
 
 
@@ -436,6 +439,7 @@ class PairTable:
             clusters=calls.clusters[first],
             n_calls=self.rows.size,
             presentations=self.calls.item[first],
+            members=(np.repeat(np.arange(len(self.rows)), 2), self.calls.row[self.rows.ravel()]),
         )
 
 
@@ -463,6 +467,7 @@ def call_table(frame: pd.DataFrame, *, max_excluded: float = MAX_EXCLUDED) -> Ca
         pair=pairs.to_numpy(np.intp),
         order=frame["order"].to_numpy(object),
         task=tasks[0],
+        row=np.arange(len(frame)),
         n_tasks=len(tasks[1]),
         max_excluded=max_excluded,
     )

@@ -45,7 +45,7 @@ from jrh_mlflow.scoring.readings import (
     repeated,
     stability_axes,
 )
-from jrh_mlflow.stats import Texts
+from jrh_mlflow.stats import Mask, Texts
 
 ALL = "all"
 """All tests pooled, the baseline apart."""
@@ -117,7 +117,7 @@ def reliability_readings(
     for test in scored:
         estimates |= expectation_of(test.name).axes(calls, test.name)
         estimates.setdefault(test.axis, test.reading)
-    pooled = calls.where(np.asarray((calls.test != BASELINE) & (calls.label != "")))
+    pooled = pooled_calls(calls)
     if len(pooled.test):
         estimates |= pooled_axes(pooled, ALL, resampling)
     estimates |= confidence_axes(frame, max_excluded=max_excluded, resampling=resampling)
@@ -159,14 +159,23 @@ def grouped_readings(calls: PointTable, groups: Texts, resampling: Resampling) -
         groups: Group of each call; empty where it has none.
         resampling: Of the intervals of values that are no shares.
     """
-    labelled = np.asarray(calls.label != "")
-    tested = np.asarray(labelled & (calls.test != BASELINE))
-    used = tested if tested.any() else labelled
     found = {}
     for name in sorted(set(groups) - {""}):
-        axes = pooled_axes(calls.where(np.asarray(used & (groups == name))), name, resampling)
+        axes = pooled_axes(pooled_calls(calls, groups == name), name, resampling)
         found[name] = {axis.removeprefix(f"{name}/"): reading for axis, reading in axes.items()}
     return found
+
+
+def pooled_calls(calls: PointTable, among: Mask | None = None) -> PointTable:
+    """Return the calls that are pooled: those of all tests, or of a group of items.
+
+    A group that has no test is read on its baselines where no group has one.
+    """
+    labelled = np.asarray(calls.label != "")
+    tested = np.asarray(labelled & (calls.test != BASELINE))
+    if among is None:
+        return calls.where(tested)
+    return calls.where(np.asarray((tested if tested.any() else labelled) & among))
 
 
 def _condition_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import BASELINE, USABLE
-from jrh_mlflow.scoring.ledger import share
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable, Scale
 from jrh_mlflow.scoring.readings import accuracy, unanimity
 from jrh_mlflow.stats import Mask
@@ -71,6 +70,16 @@ class Expectation(ABC):
     def axes(self, calls: PointTable, name: str) -> dict[str, Reading]:
         """Return further readings besides the share itself."""
         return {}
+
+    def counts(self, calls: PointTable, condition: str, axis: str) -> Counted | None:
+        """Return what is counted for one of the further readings, so that it can be followed to its calls.
+
+        Args:
+            calls: Those of the condition.
+            condition: Its name.
+            axis: What follows it in the key of the reading.
+        """
+        return None
 
     def right_answer(self, label: str, answers: Sequence[str], design: str) -> str | None:
         """Return what a right judge says where items carry no answer: for scripted judges.
@@ -147,6 +156,10 @@ class FallsWithDose(Expectation):
             lost=np.concatenate([*unusable, np.array([], dtype=object)]),
             clusters=calls.source[first],
             n_calls=sum(map(len, outcomes)),
+            members=(
+                np.repeat(np.arange(len(outcomes)), [len(outcome) for outcome in outcomes]),
+                calls.row[_joined(rows[original] for original in originals)],
+            ),
         )
         hits = [_falls([places[stage] for stage in rows[original]]) for original in originals]
         return Counted(units=units, hits=np.array(hits, dtype=bool), rubrics=calls.rubric[first])
@@ -157,7 +170,12 @@ class FallsWithDose(Expectation):
         A judge that gives the lowest label to the unperturbed response cannot decline and does not count as declining;
         a source whose own label is the lowest is left out.
         """
-        return {f"{dose}/decline": _decline(calls.of(dose), dose) for dose in _doses(calls, name)}
+        found = {dose: self.counts(calls.of(dose), dose, "decline") for dose in _doses(calls, name)}
+        return {f"{dose}/decline": one.reading if one else UNKNOWN_ORDER for dose, one in found.items()}
+
+    def counts(self, calls: PointTable, condition: str, axis: str) -> Counted | None:
+        """Count the calls below the baseline, for the decline."""
+        return declines(calls, condition) if axis == "decline" else None
 
     def right_answer(self, label: str, answers: Sequence[str], design: str) -> str:
         """Go down one label for each dose."""
@@ -188,13 +206,19 @@ def _doses(calls: PointTable, test: str) -> list[str]:
     return sorted(found, key=lambda condition: found[condition])
 
 
-def _decline(calls: PointTable, condition: str) -> Reading:
+def _joined(stages: Iterable[Sequence[npt.NDArray[np.intp]]]) -> npt.NDArray[np.intp]:
+    rows = [row for own in stages for row in own]
+    return np.concatenate([*rows, np.array([], dtype=np.intp)])
+
+
+def declines(calls: PointTable, condition: str) -> Counted | None:
+    """Count the calls of a dose strictly below the judge's own baseline answer; None as for `count`."""
     if not calls.scale.ordered:
-        return UNKNOWN_ORDER
+        return None
     paired = calls.where(np.asarray((calls.base_outcome != "") & (calls.base_label != calls.scale.lowest)))
     # NaN, for an abstention, is below nothing.
     below = paired.scale.places(paired.answer) < paired.scale.places(paired.base_answer)
-    return share(paired.paired(f"{condition} calls with a baseline{_above(calls.scale)}"), below)
+    return Counted(units=paired.paired(f"{condition} calls with a baseline{_above(calls.scale)}"), hits=below)
 
 
 def _stages(calls: PointTable, conditions: Sequence[str]) -> dict[int, list[npt.NDArray[np.intp]]]:

@@ -57,6 +57,8 @@ class Units:
     """Calls that were asked for these units; None: each unit is one."""
     presentations: Codes | None = None
     """Code of what was asked in each unit: units that share one are replicates. None: all differ."""
+    members: tuple[Codes, Codes] | None = None
+    """Unit and record of every call behind them: parallel arrays, records by their place. None: not known."""
 
     def sizes(self, among: Mask) -> npt.NDArray[np.float64]:
         """Number of units of `among` per cluster."""

@@ -110,6 +110,11 @@ def find_metric(name: str | None) -> Metric | None:
     )
 
 
+def is_metric(name: str) -> bool:
+    """Whether a name is that of a metric that can stand for labelled tests."""
+    return name in _OWN or name in _SAME or name in _functions()
+
+
 @cache
 def _functions() -> dict[str, tuple[str, ...]]:
     """Return the functions of sklearn.metrics that take (expected, answer) and give one number, with their keywords."""

@@ -179,6 +179,8 @@ class PointTable(ParallelArrays):
     base_label: Texts
     n_bases: npt.NDArray[np.int64]
     """Baseline items of the call's source and rubric: with more than one, the original is not known."""
+    row: Codes
+    """Place of the call among the records."""
     n_sources: int
     scale: Scale
     max_excluded: float
@@ -216,7 +218,14 @@ class PointTable(ParallelArrays):
         return self.units_of(what, usable=both, lost=np.where(self.usable, self.base_outcome, self.outcome)[~both])
 
     def units_of(
-        self, what: str, *, usable: Mask, lost: Texts, clusters: Codes | None = None, n_calls: int | None = None
+        self,
+        what: str,
+        *,
+        usable: Mask,
+        lost: Texts,
+        clusters: Codes | None = None,
+        n_calls: int | None = None,
+        members: tuple[Codes, Codes] | None = None,
     ) -> Units:
         """Return a denominator of calls, or of items or sources where `clusters` says of which source each is.
 
@@ -226,6 +235,7 @@ class PointTable(ParallelArrays):
             lost: Outcomes of the calls that keep the others out.
             clusters: Source of each unit.
             n_calls: Calls of all units; None: each unit is one.
+            members: Unit and record of every call, where a unit is more than one.
         """
         return Units(
             what=what,
@@ -237,6 +247,7 @@ class PointTable(ParallelArrays):
             max_excluded=self.max_excluded,
             n_calls=n_calls,
             presentations=self.item if clusters is None else None,
+            members=(np.arange(len(self.row)), self.row) if clusters is None else members,
         )
 
     def items(self, what: str) -> ItemTable:
@@ -244,7 +255,8 @@ class PointTable(ParallelArrays):
         codes, first, of_call = np.unique(self.item, return_index=True, return_inverse=True)
         whole = np.bincount(of_call[~self.usable], minlength=len(codes)) == 0
         lost, sources, n_calls = self.outcome[~self.usable], self.source[first], len(self.item)
-        units = self.units_of(what, usable=whole, lost=lost, clusters=sources, n_calls=n_calls)
+        members = (of_call, self.row)
+        units = self.units_of(what, usable=whole, lost=lost, clusters=sources, n_calls=n_calls, members=members)
         return ItemTable(of_call=of_call, units=units)
 
 
@@ -303,11 +315,17 @@ def right_answers(frame: pd.DataFrame) -> Texts:
     return np.array([plain(text) for text in known], dtype=object)
 
 
+def in_order(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame, Codes]:
+    """Return records in an order that does not depend on the order of the rows, and the place that each had."""
+    ordered = frame.reset_index(drop=True).sort_values(list(columns), kind="stable")
+    return ordered.reset_index(drop=True), ordered.index.to_numpy(np.intp)
+
+
 def point_table(
     frame: pd.DataFrame, *, labels: Sequence[str] | None = None, max_excluded: float = MAX_EXCLUDED
 ) -> PointTable:
     """Read normalised pointwise records into arrays, in an order that does not depend on the order of the rows."""
-    frame = frame.sort_values(["suite_item", "replicate"], kind="stable", ignore_index=True)
+    frame, row = in_order(frame, ["suite_item", "replicate"])
     scale = scale_of([*frame["answer"], *frame["expected"]], told_labels(frame, labels))
     answer = np.array([plain(text) for text in frame["answer"]], dtype=object)
     label, expected = np.array([plain(text) for text in frame["expected"]], dtype=object), right_answers(frame)
@@ -339,6 +357,7 @@ def point_table(
         base_expected=of_twin(expected),
         base_label=of_twin(label),
         n_bases=n_bases,
+        row=row,
         n_sources=len(sources[1]),
         scale=scale,
         max_excluded=max_excluded,

@@ -8,7 +8,7 @@ import numpy as np
 
 from jrh_mlflow.schema.estimates import NotEstimable, Reading
 from jrh_mlflow.schema.items import LABEL_SOURCES
-from jrh_mlflow.scoring.ledger import Resampling, Sample, Statistics, Units, ratio, refuse, share
+from jrh_mlflow.scoring.ledger import Resampling, Sample, Statistics, Units, ratio, refuse
 from jrh_mlflow.scoring.pointwise import ORDER_UNKNOWN, Counted, PointTable
 from jrh_mlflow.stats import Array, Mask
 from jrh_mlflow.stats.agreement import (
@@ -29,6 +29,8 @@ AGREEMENT = "agreement_"
 """Before the source of a label, in the name of an axis: agreement with it is no accuracy."""
 CONSISTENCY = "consistency"
 """Of a test that must not change an answer: share of answers that it did not change; 1 is right."""
+MOVED = "moved"
+"""Of a test that must change an answer: share of answers that it changed."""
 
 
 def accuracy(calls: PointTable, name: str) -> Counted:
@@ -40,24 +42,28 @@ def accuracy(calls: PointTable, name: str) -> Counted:
 
 def agreement_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     """Calls equal to a label that is no ground truth, by the source of the label: `agreement_model`, and so on."""
-    axes = {}
-    for source, what in LABEL_SOURCES.items():
-        part = calls.where(np.asarray((calls.label_source == source) & (calls.label != "")))
-        if len(part.test):
-            same = np.asarray((part.outcome == "verdict") & (part.answer == part.label))
-            axes[f"{name}/{AGREEMENT}{source}"] = part.counted(f"{name} calls with {what}", same).reading
-    return axes
+    found = {source: agreement(calls, name, source) for source in LABEL_SOURCES}
+    return {f"{name}/{AGREEMENT}{source}": one.reading for source, one in found.items() if len(one.hits)}
+
+
+def agreement(calls: PointTable, name: str, source: str) -> Counted:
+    """Calls equal to a label of one source, verdicts only."""
+    part = calls.where(np.asarray((calls.label_source == source) & (calls.label != "")))
+    same = np.asarray((part.outcome == "verdict") & (part.answer == part.label))
+    return part.counted(f"{name} calls with {LABEL_SOURCES[source]}", same)
 
 
 def accuracy_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     """Accuracy over calls, and pass rate over items: right in every replicate."""
+    return {f"{name}/accuracy": accuracy(calls, name).reading, f"{name}/pass": passed(calls, name).reading}
+
+
+def passed(calls: PointTable, name: str) -> Counted:
+    """Items that are right in every replicate."""
     judged = calls.where(calls.expected != "")
     items = judged.items(f"{name} items with an expected answer")
-    passed, can_pass = items.all_of(judged.right), items.all_of(judged.right | ~judged.usable)
-    return {
-        f"{name}/accuracy": accuracy(calls, name).reading,
-        f"{name}/pass": Counted(units=items.units, hits=passed, can_hit=can_pass).reading,
-    }
+    can_pass = items.all_of(judged.right | ~judged.usable)
+    return Counted(units=items.units, hits=items.all_of(judged.right), can_hit=can_pass)
 
 
 def baseline_axes(calls: PointTable, name: str) -> dict[str, Reading]:
@@ -66,27 +72,28 @@ def baseline_axes(calls: PointTable, name: str) -> dict[str, Reading]:
     Replicate r is compared with baseline replicate r mod their number. A pair of calls with an unusable one leaves the
     denominator; an abstention is neither consistent nor moved.
     """
-    paired = calls.where(calls.base_outcome != "")
-    kept = paired.where(paired.label == paired.base_label)
-    other = paired.where(
-        np.asarray((paired.label != paired.base_label) & (paired.label != "") & (paired.base_label != ""))
-    )
-    both = {CONSISTENCY: kept, "moved": other} if len(other.test) else {CONSISTENCY: kept}
-    if len(other.test) and not len(kept.test):
+    both = {axis: compared(calls, name, axis) for axis in (CONSISTENCY, MOVED)}
+    if not len(both[MOVED].hits):
+        del both[MOVED]
+    elif not len(both[CONSISTENCY].hits):
         del both[CONSISTENCY]
     several = calls.n_bases > 1
     if several.any():
         reason = f"{int(several.sum())} {name} calls have several baseline items: which is the original is not known"
         return {f"{name}/{axis}": NotEstimable(reason=reason) for axis in both}
-    return {f"{name}/{axis}": _compared(part, f"{name} calls with a baseline", axis) for axis, part in both.items()}
+    return {f"{name}/{axis}": one.reading for axis, one in both.items()}
 
 
-def _compared(calls: PointTable, what: str, axis: str) -> Reading:
-    units, verdicts = calls.paired(what), (calls.outcome == "verdict") & (calls.base_outcome == "verdict")
-    same = calls.answer == calls.base_answer
+def compared(calls: PointTable, name: str, axis: str) -> Counted:
+    """Calls that expect the baseline's label and repeat its answer, or expect another label and give another answer."""
+    calls = calls.where(calls.base_outcome != "")
+    stays = np.asarray(calls.label == calls.base_label)
+    calls = calls.where(stays if axis == CONSISTENCY else ~stays & (calls.label != "") & (calls.base_label != ""))
+    units = calls.paired(f"{name} calls with a baseline")
+    verdicts, same = (calls.outcome == "verdict") & (calls.base_outcome == "verdict"), calls.answer == calls.base_answer
     hits = np.asarray(verdicts & (same if axis == CONSISTENCY else ~same))
     abstains = (calls.outcome == "abstain") | (calls.base_outcome == "abstain")
-    return Counted(units=units, hits=hits, can_hit=np.where(units.usable, hits, ~abstains)).reading
+    return Counted(units=units, hits=hits, can_hit=np.where(units.usable, hits, ~abstains))
 
 
 def pooled_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
@@ -110,9 +117,13 @@ def label_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str
 
 
 def _error_axes(calls: PointTable, name: str) -> dict[str, Reading]:
-    """Share of calls that are not the expected answer: the other side of accuracy, an abstention included."""
+    return {f"{name}/error_rate": errors(calls, name).reading}
+
+
+def errors(calls: PointTable, name: str) -> Counted:
+    """Calls that are not the expected answer: the other side of accuracy, an abstention included."""
     judged = calls.where(calls.expected != "")
-    return {f"{name}/error_rate": share(judged.units(f"{name} calls with an expected answer"), ~judged.right)}
+    return judged.counted(f"{name} calls with an expected answer", ~judged.right)
 
 
 def binary_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[str, Reading]:
@@ -121,28 +132,38 @@ def binary_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[st
     FPR is the share of the calls that expect the negative label and answer the positive one, FNR the other way round;
     an abstention is in their denominators and no error of either kind.
     """
-    judged = calls.where(calls.expected != "")
-    return {
-        f"{name}/fpr": _confused(judged, name, expected=0),
-        f"{name}/fnr": _confused(judged, name, expected=1),
-        f"{name}/matthews": _matthews(judged, name, resampling),
-    }
+    unknown = NotEstimable(reason=ORDER_UNKNOWN.format(what="positive"))
+    both = {axis: confused(calls, name, axis) for axis in CONFUSED}
+    found = {f"{name}/{axis}": one.reading if one else unknown for axis, one in both.items()}
+    return {**found, f"{name}/matthews": _matthews(calls, name, resampling)}
 
 
-def _confused(calls: PointTable, name: str, *, expected: int) -> Reading:
-    if not calls.scale.ordered:
-        return NotEstimable(reason=ORDER_UNKNOWN.format(what="positive"))
-    label, other = calls.scale.labels[expected], calls.scale.labels[1 - expected]
+CONFUSED = ("fpr", "fnr")
+
+
+def confused(calls: PointTable, name: str, axis: str) -> Counted | None:
+    """Calls that expect the negative label and answer the positive one, or the other way round.
+
+    None where there are not two labels, or it is not known which of them is the positive one.
+    """
+    if calls.scale.kind != "binary" or not calls.scale.ordered:
+        return None
+    label, other = calls.scale.labels if axis == "fpr" else calls.scale.labels[::-1]
     part = calls.where(calls.expected == label)
-    return share(part.units(f"{name} calls that expect {label!r}"), np.asarray(part.answer == other))
+    return part.counted(f"{name} calls that expect {label!r}", np.asarray(part.answer == other))
+
+
+def answered(calls: PointTable, name: str) -> Units:
+    """Return the denominator of values that compare answers with expected ones: verdicts with an expected answer."""
+    return calls.where(calls.expected != "").verdicts(f"{name} calls with an expected answer")
 
 
 def _matthews(calls: PointTable, name: str, resampling: Resampling) -> Reading:
-    units = calls.verdicts(f"{name} calls with an expected answer")
+    units = answered(calls, name)
     reason = refuse(units, statistic="value")
     if reason is not None:
         return reason
-    used = calls.where(units.usable)
+    used = calls.where(calls.expected != "").where(units.usable)
     positive = used.scale.labels[1]
     # Symmetric in the two labels, so it needs no order.
     cell = 2 * (used.expected == positive).astype(int) + (used.answer == positive).astype(int)
@@ -170,9 +191,8 @@ def ordinal_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[s
     judged = calls.where(calls.expected != "")
     what = f"{name} calls with an expected answer"
     expected, given = judged.scale.levels(judged.expected), judged.scale.levels(judged.answer)
-    near = np.abs(np.nan_to_num(expected - given, nan=np.inf)) <= 1
-    axes = {f"{name}/within_one": share(judged.units(what), near)}
-    units = judged.verdicts(what)
+    axes = {f"{name}/within_one": near(calls, name).reading}
+    units = answered(calls, name)
     reason = refuse(units, statistic="value")
     if reason is not None:
         return {f"{name}/{axis}": reason for axis in ORDINAL_VALUES} | axes
@@ -191,6 +211,14 @@ def ordinal_axes(calls: PointTable, name: str, resampling: Resampling) -> dict[s
     without = f"no variation among the {what}, or fewer than three of them"
     found = sample.readings(values, cell_statistics(cells[0], cells[1]), resampling, without=without)
     return {f"{name}/{axis}": reading for axis, reading in found.items()} | axes
+
+
+def near(calls: PointTable, name: str) -> Counted:
+    """Calls within one level of the expected one; an abstention is not."""
+    judged = calls.where(calls.expected != "")
+    distance = judged.scale.levels(judged.expected) - judged.scale.levels(judged.answer)
+    within = np.abs(np.nan_to_num(distance, nan=np.inf)) <= 1
+    return judged.counted(f"{name} calls with an expected answer", within)
 
 
 def cell_statistics(x: Array, y: Array) -> Statistics:
@@ -258,23 +286,42 @@ def stability_axes(calls: PointTable, name: str, resampling: Resampling) -> dict
     """
     again = repeated(calls)
     axes = {f"{name}/unanimity": unanimity(calls, name).reading}
-    what = f"{name} calls on items with two or more replicates"
-    found = _agreement(again, again.units(what), resampling)
-    if _level(calls) == "ordinal" and (again.outcome == "abstain").any():
-        found |= {"krippendorff_alpha": _agreement(again, again.verdicts(what), resampling)["krippendorff_alpha"]}
+    flips, alphas = (_replicates(again, name, axis) for axis in ("flip_rate", "krippendorff_alpha"))
+    found = _agreement(again, flips, resampling)
+    if (flips.usable != alphas.usable).any():
+        found |= {"krippendorff_alpha": _agreement(again, alphas, resampling)["krippendorff_alpha"]}
     # The one share among them, though it is averaged over items.
     found["flip_rate"] = replace(found["flip_rate"], statistic="rate")
     return axes | {f"{name}/{axis}": reading for axis, reading in found.items()}
 
 
+def _replicates(again: PointTable, name: str, axis: str) -> Units:
+    """Return the replicates that one of the values reads: an abstention has no level in the alpha of a scale."""
+    what = f"{name} calls on items with two or more replicates"
+    scaled = axis == "krippendorff_alpha" and _level(again) == "ordinal"
+    return again.verdicts(what) if scaled else again.units(what)
+
+
+def rated_items(calls: PointTable, name: str, axis: str) -> Units:
+    """Return the items that a value of agreement is averaged over; those with fewer than two replicates are lost."""
+    again = repeated(calls)
+    return _rated(again, _replicates(again, name, axis))[0]
+
+
+def _rated(calls: PointTable, units: Units) -> tuple[Units, Array]:
+    """Return the items of some calls, usable where two or more of the usable `units` are theirs, and their ratings."""
+    ratings = _ratings(calls, units.usable)
+    whole = ~np.isnan(disagreement(ratings))
+    return replace(calls.items("items").units, usable=whole, left_out=units.left_out), ratings
+
+
 def _agreement(calls: PointTable, units: Units, resampling: Resampling) -> dict[str, Reading]:
     """Values of the items with two or more of the usable `units`, which are the calls."""
     n_labels, level = len(calls.scale.labels), _level(calls)
-    ratings = _ratings(calls, units.usable)
-    flips = disagreement(ratings)
-    rated = ~np.isnan(flips)
-    items = calls.items("items")
-    reason = refuse(replace(units, usable=units.usable & rated[items.of_call]), statistic="value")
+    items, ratings = _rated(calls, units)
+    rated, flips = items.usable, disagreement(ratings)
+    of_call = calls.items("items").of_call
+    reason = refuse(replace(units, usable=units.usable & rated[of_call]), statistic="value")
     if reason is not None:
         return dict.fromkeys(AGREEMENT_VALUES, reason)
     n_categories = max(2, n_labels + bool((calls.outcome == "abstain").any()))
@@ -286,11 +333,7 @@ def _agreement(calls: PointTable, units: Units, resampling: Resampling) -> dict[
     features, statistics = agreement_statistics(
         ratings[rated], level=level, n_labels=n_labels, n_categories=n_categories
     )
-    sample = Sample(
-        units=replace(items.units, usable=rated, left_out=units.left_out),
-        features=features,
-        items=np.unique(calls.item)[rated],
-    )
+    sample = Sample(units=items, features=features, items=np.unique(calls.item)[rated])
     without = "no variation: every replicate of every item is the same answer"
     return sample.readings(values, statistics, resampling, without=without)
 

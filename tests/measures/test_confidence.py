@@ -234,6 +234,7 @@ def overconfident(seed: int, *, n_tasks: int = 20, per: int = 15, over: float = 
         refused=np.zeros(n, bool),
         known=empty,
         item=np.arange(n),
+        row=np.arange(n),
         task=np.arange(n) % n_tasks,
         n_tasks=n_tasks,
         max_excluded=0.05,

@@ -1,0 +1,329 @@
+"""The calls behind a number of a datasheet or reliability report, and whether each of them counts.
+
+Nothing is defined here: an axis is read off its declaration (`measures.axes`, `measures.levels`, `scoring.readings`,
+`scoring.expectations`), and the units that it counts know their calls (`Units.members`).
+
+| a call | its unit (call, pair, item or source) |
+|---|---|
+| `yes` | counts whole |
+| `no` | does not count, or only in part |
+| `left_out` | has no usable answer: of a pair or an item that lost a call all calls are left out |
+| empty | stands behind a number that counts nothing (an error, a correlation, agreement), or behind several units |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from jrh_mlflow.errors import RecipeError, suggest
+from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, Axis, by_section, delta_key, find, step_of
+from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, expected_cells, has_confidence
+from jrh_mlflow.measures.levels import LevelTable, UnitScores, level_table
+from jrh_mlflow.measures.records import CallTable, call_table, has_levels, is_pointwise, normalise, pair_table
+from jrh_mlflow.measures.reliability import ALL, pooled_calls, scored_tests
+from jrh_mlflow.perturb import counted_once, expectation_of
+from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
+from jrh_mlflow.scoring.ledger import Units
+from jrh_mlflow.scoring.metric import DEFAULT, is_metric
+from jrh_mlflow.scoring.pointwise import Counted, PointTable, point_table
+from jrh_mlflow.scoring.readings import (
+    AGREEMENT,
+    AGREEMENT_VALUES,
+    CONFUSED,
+    CONSISTENCY,
+    MOVED,
+    ORDINAL_VALUES,
+    accuracy,
+    agreement,
+    answered,
+    compared,
+    confused,
+    errors,
+    near,
+    passed,
+    rated_items,
+    unanimity,
+)
+from jrh_mlflow.stats import Array, Codes, Mask, Texts
+
+YES, NO, LEFT_OUT = "yes", "no", "left_out"
+COUNTS = (YES, NO, LEFT_OUT)
+GROUPS = ("category", "rubric")
+"""Readings of a group of items are `category/<group>/<axis>` and `rubric/<id>/<axis>`."""
+_ACROSS = "reliability"
+"""Mean, spread and ends over the tests' scores: `reliability/mean`."""
+_NO_CALLS = ("cost", "tokens", "time", "calls")
+"""What stands before the slash of numbers that no answer decides."""
+_SHARES: Mapping[str, Callable[[PointTable, str], Counted | None]] = {
+    "accuracy": accuracy,
+    "pass": passed,
+    "error_rate": errors,
+    "within_one": near,
+    "unanimity": unanimity,
+    **{axis: partial(compared, axis=axis) for axis in (CONSISTENCY, MOVED)},
+    **{axis: partial(confused, axis=axis) for axis in CONFUSED},
+    **{f"{AGREEMENT}{source}": partial(agreement, source=source) for source in LABEL_SOURCES},
+}
+_VALUES = ("matthews", *ORDINAL_VALUES)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Behind:
+    """The calls behind one number; arrays have one entry per record of the run."""
+
+    key: str
+    calls: Mask
+    """Those behind it."""
+    counts: Texts
+    """Of each of them `yes`, `no`, `left_out`, or empty; see above."""
+    unit: Literal["call", "pair", "item", "person", "curve"]
+    unit_of: Codes
+    """Unit of each of them; -1 for all others, and where a call is in several units."""
+    n: int
+    """Units that were counted."""
+    excluded: int
+    """Units that were left out."""
+    numerator: float | None = None
+    """What they sum to; None where nothing is counted."""
+
+    @property
+    def can_count(self) -> bool:
+        """Whether its calls are told apart by whether they count."""
+        return bool(np.isin(self.counts, (YES, NO)).any())
+
+
+def has_calls(key: str) -> bool:
+    """Whether a key is that of a number with calls behind it, so that a page may lead there.
+
+    Example:
+        >>> has_calls("dark_current"), has_calls("label_flip/accuracy"), has_calls("cost/usd")
+        (True, True, False)
+    """
+    return bool(key) and key.partition("/")[0] not in _NO_CALLS
+
+
+class CallFinder:
+    """Finds the calls of one run behind its numbers; tables are made once, when they are first needed."""
+
+    def __init__(
+        self,
+        calls: pd.DataFrame | Iterable[object],
+        *,
+        labels: Sequence[str] | None = None,
+        groups: Mapping[str, str] | None = None,
+        metric: str = DEFAULT,
+    ) -> None:
+        """Check the records.
+
+        Args:
+            calls: Call records, as for `measure`; all that is found is told by their places.
+            labels: What a pointwise judge may answer, as they were given to `measure`.
+            groups: Item id to its group, for readings by category.
+            metric: What stands for tests whose items carry the right answer.
+
+        Raises:
+            CallsError: when the records break a rule of the protocol.
+        """
+        self._frame = normalise(calls)
+        self._labels, self._groups, self._metric = labels, dict(groups or {}), metric
+
+    def behind(self, key: str) -> Behind:
+        """Return the calls behind the number of a key.
+
+        Raises:
+            RecipeError: when these records have no such number.
+        """
+        axis = find(key)
+        if key.startswith(EXPECTED) or (axis is not None and axis.stimuli is CONFIDENCE):
+            found = self._of_confidence(key)
+        elif has_levels(self._frame):
+            found = self._of_levels(key)
+        else:
+            found = self._of_tests(key) if is_pointwise(self._frame) else self._of_pairs(key)
+        if found is None or not found.calls.any():
+            raise RecipeError(f"This run has no calls behind {key!r}.{suggest(key, [one.main_key for one in AXES])}")
+        return replace(found, key=key)
+
+    @cached_property
+    def _pairs(self) -> CallTable:
+        return call_table(self._frame)
+
+    @cached_property
+    def _points(self) -> PointTable:
+        return point_table(self._frame, labels=self._labels)
+
+    @cached_property
+    def _levels(self) -> LevelTable:
+        return level_table(self._frame, labels=self._labels)
+
+    @cached_property
+    def _confidence(self) -> ConfidenceTable:
+        return confidence_table(self._frame)
+
+    def _of_confidence(self, key: str) -> Behind | None:
+        if not has_confidence(self._frame):
+            return None
+        calls = self._confidence
+        if not key.startswith(EXPECTED):
+            return self._told(calls.where(calls.target != "").units(key))
+        cells = {name: among for name, among, _, _ in expected_cells(calls)}
+        among = cells.get(key.removeprefix(EXPECTED))
+        return None if among is None else self._told(calls.where(among).units(key))
+
+    def _of_pairs(self, key: str) -> Behind | None:
+        families = [axis for axis in AXES if axis.by_step and axis.name == key and (axis.hits or axis.derived)]
+        axis = find(key)
+        if families:
+            steps = families[0].where(self._pairs.condition, self._pairs.delta)
+            return self._joined([self._of_pairs(step) for step in steps])
+        if axis is None or not (axis.hits or axis.derived):
+            return None
+        if axis.derived_from:
+            step = f"/{delta_key(step_of(key))}" if axis.by_step else ""
+            return self._joined([self._of_pairs(f"{name}{step}") for name in axis.derived_from])
+        own = axis.where(self._pairs.condition, self._pairs.delta).get(key)
+        if own is None:
+            return None
+        calls = self._pairs.where(own)
+        table = pair_table(calls) if axis.unit == "pair" else calls
+        units = table.units(axis.what(key))
+        if axis.hits is None:
+            return self._told(units)
+        among = None if axis.among is None else np.asarray(axis.among(*table.seen), bool)
+        return self._told(units, np.asarray(axis.hits(*table.seen), float), among=among)
+
+    def _of_levels(self, key: str) -> Behind | None:
+        axis = find(key) or next((one for one in AXES if one.by_step and one.name == key), None)
+        if axis is None:
+            return None
+        if axis.gap:
+            step = key.removeprefix(axis.name)
+            return self._joined([self._of_levels(f"{family}{step}") for family in axis.gap])
+        units = axis.counted(self._levels)
+        if key == axis.name and axis.by_step:
+            return self._joined([self._of_units(axis, found) for found in units.values()])
+        return self._of_units(axis, units[key]) if key in units else None
+
+    def _of_units(self, axis: Axis, found: UnitScores) -> Behind:
+        table, counted = self._levels, np.isfinite(found.score)
+        nothing = self._nothing()
+        calls, counts, unit_of = nothing.calls, nothing.counts, nothing.unit_of
+        calls[table.row[found.calls]] = True
+        counts[table.row[found.calls & ~found.answered]] = LEFT_OUT
+        if found.unit_of is not None:
+            own = found.unit_of[found.calls]
+            unit_of[table.row[found.calls]] = own
+            told = _told_apart(counted, found.score) if axis.statistic == "rate" else np.where(counted, "", LEFT_OUT)
+            counts[table.row[found.calls]] = told[own]
+        n, excluded = int(counted.sum()), int(found.lost.sum())
+        total = float(found.score[counted].sum())
+        return replace(nothing, unit=found.unit, n=n, excluded=excluded, numerator=total)
+
+    def _of_tests(self, key: str) -> Behind | None:
+        calls, conditions = self._points, set(self._points.test)
+        kind, _, rest = key.partition("/")
+        if kind == _ACROSS and kind not in conditions:
+            tests = scored_tests(calls, sorted(conditions - {BASELINE}))
+            once = counted_once(test.name for test in tests)
+            return self._joined([self._of_test(calls, test.axis) for test in tests if test.name in once])
+        if kind in GROUPS and kind not in conditions:
+            name, _, axis = rest.rpartition("/")
+            return self._of_part(pooled_calls(calls, self._grouped(kind) == name), name, axis)
+        return self._of_test(calls, key)
+
+    def _grouped(self, kind: str) -> Texts:
+        """Return the group of each call."""
+        if kind == "rubric":
+            return self._points.rubric
+        names = [self._groups.get(item, "") for item in self._frame["suite_item"]]
+        return np.array(names, dtype=object)[self._points.row]
+
+    def _of_test(self, calls: PointTable, key: str) -> Behind | None:
+        name, _, axis = key.rpartition("/")
+        if not name:
+            # The one number that stands for a test.
+            statistic = expectation_of(key).statistic
+            name, axis = key, self._metric if statistic == DEFAULT else statistic
+        if name == ALL and ALL not in set(calls.test):
+            return self._of_part(pooled_calls(calls), name, axis)
+        expectation, own = expectation_of(name), calls.of(name)
+        carries = expectation.labelled or bool((own.label != "").any()) or axis == "unanimity"
+        if axis == expectation.statistic and not (carries and len(own.test)):
+            counted = expectation.count(calls, name)
+            return None if counted is None else self._counted(counted)
+        further = expectation.counts(own, name, axis)
+        return self._of_part(own, name, axis) if further is None else self._counted(further)
+
+    def _of_part(self, calls: PointTable, name: str, axis: str) -> Behind | None:
+        if axis in _SHARES:
+            counted = _SHARES[axis](calls, name)
+            return None if counted is None else self._counted(counted)
+        if axis in AGREEMENT_VALUES:
+            return self._told(rated_items(calls, name, axis))
+        if axis in _VALUES or is_metric(axis):
+            return self._told(answered(calls, name))
+        return self._told(calls.units(axis)) if axis in _further_axes(calls, name) else None
+
+    def _counted(self, counted: Counted) -> Behind:
+        return self._told(counted.units, counted.hits.astype(float))
+
+    def _told(self, units: Units, score: Array | None = None, *, among: Mask | None = None) -> Behind:
+        """Tell of each call how its unit counts; without a score that is only whether it is left out."""
+        nothing, usable = self._nothing(), units.usable
+        if units.members is None:
+            return nothing
+        unit, row = units.members
+        behind = np.ones(len(usable), dtype=bool) if among is None else ~usable | among
+        told = np.where(usable, "", LEFT_OUT).astype(object) if score is None else _told_apart(usable, score)
+        unit, row = unit[behind[unit]], row[behind[unit]]
+        calls, counts, unit_of = nothing.calls, nothing.counts, nothing.unit_of
+        calls[row], counts[row], unit_of[row] = True, told[unit], unit
+        counted = usable & behind
+        total = None if score is None else float(score[counted].sum())
+        n, excluded = int(counted.sum()), int((~usable).sum())
+        return replace(nothing, unit=units.unit, n=n, excluded=excluded, numerator=total)
+
+    def _joined(self, parts: Iterable[Behind | None]) -> Behind | None:
+        """Join the calls behind what a number is derived from."""
+        found = [part for part in parts if part is not None]
+        if len(found) < 2:
+            return found[0] if found else None
+        joined, first = self._nothing(), 0
+        for part in found:
+            joined.calls[part.calls] = True
+            joined.counts[part.calls] = part.counts[part.calls]
+            joined.unit_of[part.unit_of >= 0] = first + part.unit_of[part.unit_of >= 0]
+            first = int(joined.unit_of.max()) + 1
+        n, excluded = sum(part.n for part in found), sum(part.excluded for part in found)
+        return replace(joined, unit=found[0].unit, n=n, excluded=excluded)
+
+    def _nothing(self) -> Behind:
+        size = len(self._frame)
+        return Behind(
+            key="",
+            calls=np.zeros(size, dtype=bool),
+            counts=np.full(size, "", dtype=object),
+            unit="call",
+            unit_of=np.full(size, -1, dtype=np.intp),
+            n=0,
+            excluded=0,
+        )
+
+
+def _told_apart(usable: Mask, score: Array) -> Texts:
+    """Say how each unit counts; a share of one is rounded where replicates are averaged."""
+    whole = np.asarray(score) > 1 - 1e-9
+    return np.where(usable, np.where(whole, YES, NO), LEFT_OUT).astype(object)
+
+
+def _further_axes(calls: PointTable, name: str) -> set[str]:
+    """Return what a test of somebody's own reads besides its share: its calls are known, not which of them count."""
+    found = expectation_of(name).axes(calls, name)
+    return {key.removeprefix(f"{name}/") for key in found}
