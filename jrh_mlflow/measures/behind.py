@@ -13,7 +13,6 @@ Nothing is defined here: an axis is read off its declaration (`measures.axes`, `
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -23,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from jrh_mlflow.errors import RecipeError, suggest
-from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, Axis, by_section, delta_key, find, step_of
+from jrh_mlflow.measures.axes import AXES, CONFIDENCE, EXPECTED, Axis, delta_key, find, step_of
 from jrh_mlflow.measures.confidence import ConfidenceTable, confidence_table, expected_cells, has_confidence
 from jrh_mlflow.measures.levels import LevelTable, UnitScores, level_table
 from jrh_mlflow.measures.records import CallTable, call_table, has_levels, is_pointwise, normalise, pair_table
@@ -258,7 +257,7 @@ class CallFinder:
         if axis == expectation.statistic and not (carries and len(own.test)):
             counted = expectation.count(calls, name)
             return None if counted is None else self._counted(counted)
-        further = expectation.counts(own, name, axis)
+        further = expectation.count_further(own, name, axis)
         return self._of_part(own, name, axis) if further is None else self._counted(further)
 
     def _of_part(self, calls: PointTable, name: str, axis: str) -> Behind | None:

@@ -71,7 +71,7 @@ class Expectation(ABC):
         """Return further readings besides the share itself."""
         return {}
 
-    def counts(self, calls: PointTable, condition: str, axis: str) -> Counted | None:
+    def count_further(self, calls: PointTable, condition: str, axis: str) -> Counted | None:
         """Return what is counted for one of the further readings, so that it can be followed to its calls.
 
         Args:
@@ -170,10 +170,10 @@ class FallsWithDose(Expectation):
         A judge that gives the lowest label to the unperturbed response cannot decline and does not count as declining;
         a source whose own label is the lowest is left out.
         """
-        found = {dose: self.counts(calls.of(dose), dose, "decline") for dose in _doses(calls, name)}
+        found = {dose: self.count_further(calls.of(dose), dose, "decline") for dose in _doses(calls, name)}
         return {f"{dose}/decline": one.reading if one else UNKNOWN_ORDER for dose, one in found.items()}
 
-    def counts(self, calls: PointTable, condition: str, axis: str) -> Counted | None:
+    def count_further(self, calls: PointTable, condition: str, axis: str) -> Counted | None:
         """Count the calls below the baseline, for the decline."""
         return declines(calls, condition) if axis == "decline" else None
 
