@@ -12,16 +12,20 @@ project = "jrh_mlflow"
 release = version = version_of("jrh-mlflow")
 copyright = "the authors of jrh_mlflow"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
+extensions = ["myst_parser", "docstrings", "click_commands", "tables", "mathml"]
 exclude_patterns = ["_extensions"]
 
 # Markdown as GitHub reads it: the same files are read there, links to headings included.
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 4
 
-# Docstrings are Google's, and write code between single backticks.
+# Docstrings write code between single backticks.
 default_role = "code"
-napoleon_numpy_docstring = False
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+# Types of other libraries, and those behind the public names, are shown and lead nowhere.
+nitpick_ignore_regex = [("py:.*", ".*")]
 
 html_theme = "furo"
 html_title = f"jrh_mlflow {release}"

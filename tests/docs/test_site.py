@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import html
+import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import click
 import pytest
+
+import jrh_mlflow as jrh
+from jrh_mlflow.cli.main import group as cli
+from jrh_mlflow.options import GenerationSettings, JudgeOptions, Options, RunOptions
+from jrh_mlflow.reports.glossary import TERMS
 
 ROOT = Path(__file__).parents[2]
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "srcset", "object": "data"}
@@ -84,3 +93,50 @@ def test_every_page_is_reached_from_the_first(site: Path, pages: dict[Path, Page
     reached = {(site / unquote(urlsplit(link).path)).resolve() for link in first.links}
     written = {site / path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
     assert written - reached - {first.path} == set()
+
+
+def test_every_public_name_is_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:
+    anchors = pages[site / "reference" / "api.html"].anchors
+    assert {f"jrh_mlflow.{name}" for name in jrh.__all__ if name != "scripted"} - anchors == set()
+    judges = {name for name in jrh.scripted.__all__ if inspect.isclass(getattr(jrh.scripted, name))}
+    bases = {"Scripted", "Shortcut"}
+    assert {f"jrh_mlflow.scripted.{name}" for name in judges - bases} - anchors == set()
+
+
+def test_the_reference_shows_nothing_private(site: Path, pages: dict[Path, Page]) -> None:
+    anchors = pages[site / "reference" / "api.html"].anchors
+    assert not [name for name in anchors if re.search(r"^jrh_mlflow\..*\._", name)]
+    homes = {name.split(".")[1] for name in anchors if name.startswith("jrh_mlflow.")}
+    assert homes <= {*jrh.__all__, "errors"}
+
+
+def commands(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        own = click.Context(command, info_name=name, parent=context)
+        yield own.command_path, command, own
+        if isinstance(command, click.Group):
+            yield from commands(command, own)
+
+
+def test_every_command_and_option_is_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:
+    page = pages[site / "reference" / "cli.html"]
+    for path, command, context in commands(cli, click.Context(cli, info_name="jrh")):
+        assert path.replace(" ", "-") in page.anchors
+        section = page.text.partition(f'id="{path.replace(" ", "-")}"')[2].partition("</section>")[0]
+        shown = html.unescape(re.sub(r"<[^>]+>", "", section))
+        for parameter in command.get_params(context):
+            for name in (*parameter.opts, *parameter.secondary_opts) if isinstance(parameter, click.Option) else ():
+                assert getattr(parameter, "hidden", False) or name in shown, f"{path} {name}"
+
+
+@pytest.mark.parametrize("model", [JudgeOptions, RunOptions, GenerationSettings])
+def test_every_key_of_a_recipe_is_in_the_reference(model: type[Options], pages: dict[Path, Page], site: Path) -> None:
+    text = pages[site / "reference" / "recipes.html"].text
+    assert [key for key in model.model_fields if f'<span class="pre">{key}</span>' not in text] == []
+
+
+def test_every_term_of_the_pages_is_in_the_glossary(pages: dict[Path, Page], site: Path) -> None:
+    shown = html.unescape(re.sub(r"<[^>]+>", "", pages[site / "glossary.html"].text))
+    assert [term for term, meaning in TERMS.items() if f"{term}" not in shown or meaning not in shown] == []
