@@ -22,10 +22,12 @@ class Where(NamedTuple):
 
 ELSEWHERE = (
     Where(r"(DEMO=\w+ )?make demo", "Makefile", "$(BIN)/jrh demo"),
-    Where(r"make test", "Makefile", '-m pytest -m "not slow"'),
+    Where(r"make test", "Makefile", "test: lint types unit"),
+    Where(r"python3 -m venv \.venv|\. \.venv/bin/activate", "tests/bare_installation.py", "venv"),
+    Where(r"pip install (-e )?\.", "tests/bare_installation.py", "pip"),
     Where(r"make test-mlflow( MLFLOW=\S+)?", "Makefile", "-m tests.mlflow_versions"),
     Where(r"(\.venv/bin/)?jrh ui\b.*", "tests/tracking/test_server.py", "running_server"),
-    Where(r"mlflow server .*--app-name jrh", "tests/review/test_mlflow_app.py", '"--app-name", "jrh"'),
+    Where(r"mlflow server .*--app-name jrh", "tests/pages/test_server.py", '"--app-name", "jrh"'),
     Where(r"jrh review (?!.*--(finish|withdraw)).*", "tests/review/making.py", '[JRH, "review", *folders'),
 )
 

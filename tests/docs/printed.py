@@ -28,14 +28,16 @@ from tests.docs.world import World
 
 Reader = Callable[[Path], object]
 """Reads a file of the page, as the command does that takes it."""
+Word = str | Sequence[str] | Callable[[], str]
 
 
 class Printed:
     """The blocks of one page.
 
-    `names` is what Python blocks take for granted. `words` stands for words of commands, such as the id of a run; a
-    list gives the first, second, … time that a word stands in one command. `exits` are exit codes other than 0, by how
-    the command begins. `readers` read the YAML, TOML and JSON blocks, in their order; a name takes the block's place in
+    `names` is what Python blocks take for granted; one that begins with `# NAME.py` is that file, too. `words`
+    stands for words of commands, such as the id of a run; a list gives the first, second, … time that a word stands
+    in one command, and a function is asked when the command is run. `exits` are exit codes other than 0, by how the
+    command begins. `readers` read the YAML, TOML and JSON blocks, in their order; a name takes the block's place in
     the folder. With `shown` a `text` block is the output of the code before it, where `…` stands for anything.
     """
 
@@ -45,7 +47,7 @@ class Printed:
         world: World,
         *,
         names: Mapping[str, Any] | None = None,
-        words: Mapping[str, str | Sequence[str]] | None = None,
+        words: Mapping[str, Word] | None = None,
         exits: Mapping[str, int] | None = None,
         readers: Sequence[tuple[str, Reader]] = (),
         shown: bool = False,
@@ -78,6 +80,8 @@ class Printed:
             assert same, f"{block} shows\n{block.text}\nand it was\n{self.output}"
 
     def _run_python(self, block: Block) -> None:
+        if name := re.match(r"# (\w+\.py)\n", block.text):
+            Path(name[1]).write_text(block.text, encoding="utf-8")
         # Lines before it are empty, so that a traceback names the line of the page.
         code = compile("\n" * (block.line - 1) + block.text, block.page, "exec", dont_inherit=True)
         with contextlib.redirect_stdout(io.StringIO()) as output:
@@ -123,8 +127,11 @@ class Printed:
 
     def _filled(self, command: str) -> str:
         for word, value in self.words.items():
-            values = itertools.repeat(value) if isinstance(value, str) else iter(value)
-            command = re.sub(rf"(?<![\w/.-]){re.escape(word)}(?![\w-])", lambda _, values=values: next(values), command)
+            pattern = re.compile(rf"(?<![\w/.-]){re.escape(word)}(?![\w-])")
+            if pattern.search(command):
+                filled = value() if callable(value) else value
+                values = itertools.repeat(filled) if isinstance(filled, str) else iter(filled)
+                command = pattern.sub(lambda _, values=values: next(values), command)
         return command
 
     @staticmethod

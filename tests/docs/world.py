@@ -59,12 +59,12 @@ def reply(body: dict[str, Any]) -> str:
 
 
 @contextmanager
-def prepared(uri: str, folder: Path, *, experiment: str = "support") -> Iterator[World]:
-    """A world with small suites under the usual names."""
+def prepared(uri: str, folder: Path, *, experiment: str = "support", small: bool = True) -> Iterator[World]:
+    """A world, with small suites under the usual names unless the numbers are looked at."""
     with pytest.MonkeyPatch.context() as patch, LoopbackServer(reply=reply) as server:
-        for name, design in SUITES.items():
-            small = partial(jrh.datasheet_suite, n_tasks=1, depth=2, design=design, name=name)
-            patch.setitem(resolve.BUILT_IN, name, small)
+        for name, design in SUITES.items() if small else ():
+            built = partial(jrh.datasheet_suite, n_tasks=1, depth=2, design=design, name=name)
+            patch.setitem(resolve.BUILT_IN, name, built)
         resolve._built_in.cache_clear()
         world = World(folder=folder, server=server, uri=uri, experiment=experiment)
         world.enter(patch)
