@@ -11,10 +11,17 @@ from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.evaluation.evaluate import Evaluation, checked_metric
 from jrh_mlflow.measures.comparison import ALPHA, MARGIN, Contrasts
 from jrh_mlflow.measures.records import has_levels, is_pointwise, normalise
+from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.reports.cards import Card, brief_run, contrast_tables
-from jrh_mlflow.reports.comparison import JudgeCard, comparison_markdown, comparison_page, comparison_tables
+from jrh_mlflow.reports.comparison import (
+    JudgeCard,
+    JudgeLinks,
+    comparison_markdown,
+    comparison_page,
+    comparison_tables,
+)
 from jrh_mlflow.reports.figures.canvas import FIGURES_FOLDER, plotted, png
-from jrh_mlflow.reports.figures.datasheet import datasheet_figures
+from jrh_mlflow.reports.figures.datasheet import CallsOf, datasheet_figures, no_calls
 from jrh_mlflow.reports.figures.reliability import comparison_figures
 from jrh_mlflow.reports.figures.svg import page_figures
 from jrh_mlflow.reports.frames import differences_frame, frame_rows
@@ -26,7 +33,7 @@ from jrh_mlflow.suites.spreadsheets import report_frame
 from jrh_mlflow.suites.suite import Suite
 from jrh_mlflow.text import brief_name
 from jrh_mlflow.tracking import keys
-from jrh_mlflow.tracking.read import LoggedRun, load_runs, run_notes
+from jrh_mlflow.tracking.read import LoggedRun, ended, load_runs, run_notes
 from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 from jrh_mlflow.tracking.view import shown_uri
 
@@ -36,6 +43,9 @@ if TYPE_CHECKING:
     from jrh_mlflow.reports.figures.canvas import Figure
 
 _MOST_WORST = 10
+_MOST_PAGES = 16
+_PAGES: dict[tuple[str, tuple[str, ...], tuple[int, ...], str], str] = {}
+"""Store, runs, when they ended and where the page lies, to the page: eight judges take seconds to compare."""
 _CAPTIONS = {
     "heatmap.png": "Scores of every judge on every test, with 95 % intervals by source and n",
     "cost_curve.png": "Share of right answers against dollars spent",
@@ -67,20 +77,33 @@ class Comparison:
         """Return the comparison as a readable page."""
         return comparison_markdown(self.contrasts, title=self.title, note=" ".join(run_notes(self.runs)) or None)
 
-    def to_html(self) -> str:
-        """Return the comparison as one self-contained HTML file: no script, no request, every text escaped."""
+    def to_html(self, *, addresses: Addresses | None = None) -> str:
+        """Return the comparison as one self-contained HTML file: no script, no request, every text escaped.
+
+        Args:
+            addresses: Of the pages that are served beside it: then every number leads to the calls behind it.
+        """
         suite = self.runs[0].suite
+        judges = [
+            JudgeCard(
+                name=run.judge,
+                run_id=run.run_id,
+                n_calls=len(run.calls),
+                truncated=run.truncated,
+                experiment_id=run.experiment_id,
+            )
+            for run in self.runs
+        ]
+        figures = self._figures(calls_of=JudgeLinks(addresses, judges).calls if addresses else no_calls)
         return comparison_page(
             self.contrasts,
             title=self.title,
-            suite={"suite": suite.name, "sha256": suite.sha256, "items": str(len(suite))},
-            judges=[
-                JudgeCard(name=run.judge, run_id=run.run_id, n_calls=len(run.calls), truncated=run.truncated)
-                for run in self.runs
-            ],
-            figures=page_figures(self._figures(), _CAPTIONS),
+            suite={"suite": suite.name, "sha256": suite.sha256[:16], "items": f"{len(suite):,}"},
+            judges=judges,
+            figures=page_figures(figures, _CAPTIONS),
             worst=self._worst(),
             notes=run_notes(self.runs),
+            addresses=addresses,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,8 +166,9 @@ class Comparison:
             figures |= datasheet_figures({name: sheet.estimates for name, sheet in sheets.items()})
         return plotted(figures, kind)
 
-    def _figures(self) -> dict[str, Figure]:
-        return comparison_figures(self.contrasts, {run.judge: run.calls for run in self.runs}, title=self.title)
+    def _figures(self, *, calls_of: CallsOf = no_calls) -> dict[str, Figure]:
+        calls = {run.judge: run.calls for run in self.runs}
+        return comparison_figures(self.contrasts, calls, title=self.title, calls_of=calls_of)
 
     @cached_property
     def figures(self) -> dict[str, bytes]:
@@ -231,6 +255,22 @@ def compare(
         content = comparison_content(done, seed=seed, metric=used)
         publish(store, run_id, content, what_now="The runs compared are as they were.")
     return done
+
+
+def served_comparison(runs: Sequence[str], tracking_uri: str, *, addresses: Addresses) -> str:
+    """Return the page of a comparison that nobody logs, made once and kept while its runs stay as they are.
+
+    Raises:
+        RecipeError: as `compare`.
+        TrackingError: when MLflow cannot be reached.
+    """
+    key = (tracking_uri, tuple(runs), ended(runs, tracking_uri), addresses.root)
+    if key not in _PAGES:
+        page = compare(runs, tracking_uri=tracking_uri, log=False).to_html(addresses=addresses)
+        if len(_PAGES) >= _MOST_PAGES:
+            _PAGES.pop(next(iter(_PAGES)))
+        _PAGES[key] = page
+    return _PAGES[key]
 
 
 def _with_baseline(

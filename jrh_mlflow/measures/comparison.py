@@ -25,6 +25,8 @@ OVERALL = "overall"
 """The mean over tests, where an axis stands."""
 ALPHA, MARGIN = 0.05, 0.1
 """Chance of any false difference in the deciding family, and how far apart judges may be that are called equivalent."""
+_MOST_REASONS = 3
+"""Readings of one judge whose missing numbers are told one by one."""
 _FEWEST_PATTERNS, _CELLS = 999, 20_000_000
 """Sign patterns × differences that are held in memory, and how few patterns will do for that."""
 
@@ -441,12 +443,20 @@ def _left_out(given: Mapping[str, pd.DataFrame], calls: Mapping[str, pd.DataFram
 
 
 def _without(cells: Mapping[str, Mapping[str, Reading]]) -> list[str]:
-    return [
-        f"{axis} has no number for {name}: {reading.reason}."
-        for axis, row in cells.items()
-        for name, reading in row.items()
-        if isinstance(reading, NotEstimable)
-    ]
+    """Name the readings without a number and why; of a judge that has many such, the first of them."""
+    missing: dict[str, dict[str, str]] = {}
+    for axis, row in cells.items():
+        for name, reading in row.items():
+            if isinstance(reading, NotEstimable):
+                missing.setdefault(name, {})[axis] = reading.reason
+    notes = []
+    for name, reasons in missing.items():
+        if len(reasons) <= _MOST_REASONS:
+            notes += [f"{axis} has no number for {name}: {reason}." for axis, reason in reasons.items()]
+        else:
+            axis, reason = next(iter(reasons.items()))
+            notes.append(f"{len(reasons)} of {len(cells)} axes have no number for {name}, such as {axis}: {reason}.")
+    return notes
 
 
 def _power(differences: Sequence[Difference]) -> list[str]:

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from jrh_mlflow.measures.axes import lower_is_better
+from jrh_mlflow.measures.axes import find, lower_is_better
+from jrh_mlflow.measures.behind import has_calls
 from jrh_mlflow.measures.comparison import OVERALL, Contrasts, Difference
 from jrh_mlflow.measures.reliability import WorstItem
+from jrh_mlflow.perturb import expectation_of
+from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.reports.frames import differences_frame
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import line_text, table
-from jrh_mlflow.reports.names import axis_name, statistic_name
+from jrh_mlflow.reports.names import axis_guide, axis_meaning, axis_name, statistic_name
 from jrh_mlflow.reports.numbers import (
+    bounds_ends,
     bounds_note,
     bounds_text,
     cell_text,
@@ -284,6 +288,59 @@ def _keyed_frame(rows: Mapping[str, Mapping[str, float | None]], first: str) -> 
     return frame
 
 
+def headline(comparison: Contrasts) -> list[tuple[str, str]]:
+    """Say on each deciding axis who is told apart from whom, best first, and last where nobody is: (axis, words)."""
+    told, quiet = [], []
+    for axis in comparison.primary:
+        own = [one for one in comparison.deciding if one.axis == axis]
+        apart = [one for one in own if one.told_apart]
+        if apart and comparison.baseline:
+            told.append((axis_text(axis), _against_baseline(apart)))
+        elif apart:
+            told.append((axis_text(axis), _winners(apart, n_others=len(comparison.judges) - 1)))
+        elif own:
+            quiet.append(f"{axis_name(axis)} (detectable: {_detectable_range(own)})")
+    who = f"from {short_name(comparison.baseline)}" if comparison.baseline else "from another"
+    return [*told, *([(f"No judge is told apart {who} on", f"{'; '.join(quiet)}.")] if quiet else [])]
+
+
+def _better(one: Difference) -> tuple[str, str]:
+    """Return the better and the worse judge of a difference."""
+    return (one.b, one.a) if (one.value > 0) == lower_is_better(one.axis) else (one.a, one.b)
+
+
+def _winners(apart: Sequence[Difference], *, n_others: int) -> str:
+    """Name the judge that is better than most others, and those; then how many pairs that leaves."""
+    beaten: dict[str, list[str]] = {}
+    for one in apart:
+        winner, loser = _better(one)
+        beaten.setdefault(winner, []).append(loser)
+    most = max(map(len, beaten.values()))
+    first = [name for name, losers in beaten.items() if len(losers) == most]
+    lead = f"{_listed(first)} {'is' if len(first) == 1 else 'are each'} better than {most} of {n_others} others"
+    named = f" ({_listed(beaten[first[0]])})" if len(first) == 1 else ""
+    pairs = f"{len(apart)} {'pair is' if len(apart) == 1 else 'pairs are'} told apart in all"
+    return f"{lead}{named}; {pairs}."
+
+
+def _against_baseline(apart: Sequence[Difference]) -> str:
+    sides = {
+        "better": [one.a for one in apart if _better(one)[0] == one.a],
+        "worse": [one.a for one in apart if _better(one)[0] != one.a],
+    }
+    return "; ".join(f"{word} than the baseline: {_listed(names)}" for word, names in sides.items() if names) + "."
+
+
+def _listed(names: Sequence[str], *, most: int = 4) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(short_name, names[:most])) + more
+
+
+def short_name(name: str) -> str:
+    """Shorten a long name in its middle: judges often differ in the last characters only."""
+    return name if len(name) <= 40 else f"{name[:22]}…{name[-16:]}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeCard:
     """What the page says of a judge besides its numbers."""
@@ -293,6 +350,78 @@ class JudgeCard:
     run_id: str
     n_calls: int
     truncated: str | None = None
+    experiment_id: str = ""
+    """Of its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeLinks:
+    """Where the pages of the judges are, as seen from a served comparison."""
+
+    addresses: Addresses
+    judges: Sequence[JudgeCard]
+
+    def calls(self, judge: str, axis: str) -> str | None:
+        """Return the calls behind a judge's reading on an axis; None where a number has none."""
+        key = calls_key(axis)
+        return self.addresses.calls(self._card(judge).run_id, axis=key) if has_calls(key) else None
+
+    def item(self, judge: str, item: str) -> str:
+        """Return a judge's calls of an item, opened."""
+        return self.addresses.calls(self._card(judge).run_id, item=item, open=item)
+
+    def datasheet(self, judge: str) -> str:
+        """Return the datasheet of a judge."""
+        return self.addresses.datasheet(self._card(judge).run_id)
+
+    def mlflow(self, judge: str) -> str | None:
+        """Return MLflow's own page of a judge's run."""
+        card = self._card(judge)
+        return self.addresses.mlflow(card.experiment_id, card.run_id) if card.experiment_id else None
+
+    def _card(self, judge: str) -> JudgeCard:
+        return next(card for card in self.judges if card.name == judge)
+
+
+def calls_key(axis: str) -> str:
+    """Return the key under which the calls behind an axis of a comparison are found: of a test, what scores it."""
+    if axis == OVERALL:
+        return "reliability/mean"
+    return axis if "/" in axis or find(axis) else f"{axis}/{expectation_of(axis).statistic}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AxisRow:
+    """An axis of the grid with what explains it, and each judge's reading."""
+
+    axis: str
+    name: str
+    end: str
+    """Which end is good."""
+    meaning: str
+    guide: str
+    """Good and bad values, where known."""
+    readings: Mapping[str, Reading]
+
+
+def _axis_rows(comparison: Contrasts, axes: Iterable[str]) -> list[AxisRow]:
+    return [
+        AxisRow(
+            axis=axis,
+            name=axis_name(axis),
+            end="lower is better" if lower_is_better(axis) else "higher is better" if _has_end(axis) else "",
+            meaning=axis_meaning(calls_key(axis)),
+            guide=f"Good: {guide.good}. Bad: {guide.bad}." if (guide := axis_guide(calls_key(axis))) else "",
+            readings=comparison.cells[axis],
+        )
+        for axis in axes
+    ]
+
+
+def _has_end(axis: str) -> bool:
+    """Whether one end of an axis is the good one; of some, such as padding that wins, it is the middle."""
+    declared = find(axis)
+    return declared is None or declared.direction is not None
 
 
 def comparison_page(
@@ -304,8 +433,9 @@ def comparison_page(
     figures: Mapping[str, Markup] | None = None,
     worst: Mapping[str, Sequence[WorstItem]] | None = None,
     notes: Sequence[str] = (),
+    addresses: Addresses | None = None,
 ) -> str:
-    """Render the comparison.
+    """Render the comparison: what is told apart in words, then every judge on every axis, then how it was decided.
 
     Args:
         comparison: The numbers.
@@ -315,25 +445,34 @@ def comparison_page(
         figures: Caption to drawing (`figures.svg`).
         worst: Judge to its worst items.
         notes: Shown above the comparison's own.
+        addresses: Of the pages that are served beside this one; None for a file, which leads nowhere.
     """
     shown = sorted(comparison.differences, key=lambda one: (not one.told_apart, one.axis != OVERALL))
+    exploratory = [axis for axis in comparison.cells if axis not in comparison.primary]
     return render(
         "comparison.html",
         title=title,
         comparison=comparison,
         overall=OVERALL,
-        axis_text=axis_text,
+        axis_name=axis_name,
+        short_name=short_name,
+        bounds_ends=bounds_ends,
         n_text=n_text,
         suite=suite,
         judges=judges,
+        links=JudgeLinks(addresses, judges) if addresses else None,
         figures=figures or {},
         worst={name: items for name, items in (worst or {}).items() if items},
         notes=(*notes, *comparison.notes),
+        headline=headline(comparison),
+        grid={
+            "deciding axes": _axis_rows(comparison, comparison.primary),
+            "exploratory axes: shown, never told apart": _axis_rows(comparison, exploratory),
+        },
         deciding=[one for one in shown if one.family == "primary"],
         exploratory=[one for one in shown if one.family == "exploratory"],
         told_text=told_text,
         detectable_text=detectable_text,
-        judge_heads=judge_heads(comparison),
         letters_text=letters_text(comparison),
         how_decided=how_decided(comparison),
         finding_head=finding_head(comparison),

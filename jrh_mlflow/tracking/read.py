@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import tempfile
@@ -61,6 +62,7 @@ class LoggedRun:
     link: str
     recorded: bool = False
     """Whether its answers were given before, and not asked for by this run."""
+    experiment_id: str = ""
     shares_name: bool = False
     """Whether a run loaded with it has a judge of the same label, so that `judge` has the beginning of the id added."""
 
@@ -119,11 +121,36 @@ def load_runs(
     twice = [run_id for run_id, count in Counter(run.info.run_id for run in found).items() if count > 1]
     if twice:
         raise RecipeError(f"Run {twice[0]} is named twice: a judge is not compared with itself.")
-    loaded = []
+    loaded, suites = [], _Suites()
     for run, uri in zip(found, places, strict=True):
         with reading_client(uri) as client:
-            loaded.append(_load(client, run, uri, purpose))
+            loaded.append(_load(client, run, uri, purpose, suites))
     return _distinguished(loaded)
+
+
+def ended(runs: Sequence[str], tracking_uri: str) -> tuple[int, ...]:
+    """Return when each run ended: what is made of finished runs holds until one of them is asked on.
+
+    Raises:
+        RecipeError: when a run does not exist.
+        TrackingError: when MLflow cannot be reached.
+    """
+    with reading_client(tracking_uri) as client:
+        return tuple(int(find_run(client, text, tracking_uri).info.end_time or 0) for text in runs)
+
+
+class _Suites:
+    """Suites of runs that are loaded together: one that many runs hold is read and checked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Suite] = {}
+
+    def read(self, folder: Path) -> Suite:
+        files = [path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()]
+        content = hashlib.sha256(b"".join(hashlib.sha256(file).digest() for file in files)).hexdigest()
+        if content not in self._known:
+            self._known[content] = read_suite(folder, hashes=True)
+        return self._known[content]
 
 
 def run_notes(runs: Sequence[LoggedRun]) -> list[str]:
@@ -282,13 +309,13 @@ def _runs(client: MlflowClient, kind: str | None, experiments: Sequence[str], al
     )
 
 
-def _load(client: MlflowClient, run: Run, uri: str, purpose: str) -> LoggedRun:
+def _load(client: MlflowClient, run: Run, uri: str, purpose: str, suites: _Suites) -> LoggedRun:
     check_evaluation(run, purpose)
     tags, run_id = run.data.tags, str(run.info.run_id)
     simulated, recorded = (tags.get(tag) == "true" for tag in (keys.TAG_SIMULATED, keys.TAG_RECORDED))
     with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
         calls = read_calls(client, run, folder)
-        suite = read_suite(downloaded(client, run, keys.SUITE_FOLDER, folder), hashes=True)
+        suite = suites.read(downloaded(client, run, keys.SUITE_FOLDER, folder))
         facts: dict[str, Any] = json.loads(downloaded(client, run, keys.JUDGE_FILE, folder).read_text(encoding="utf-8"))
     return LoggedRun(
         run_id=run_id,
@@ -302,6 +329,7 @@ def _load(client: MlflowClient, run: Run, uri: str, purpose: str) -> LoggedRun:
         metrics=dict(run.data.metrics),
         truncated=tags.get(keys.TAG_TRUNCATED),
         experiment=str(client.get_experiment(run.info.experiment_id).name),
+        experiment_id=str(run.info.experiment_id),
         link=run_link(uri, run.info.experiment_id, run_id),
     )
 

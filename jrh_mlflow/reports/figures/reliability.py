@@ -119,7 +119,7 @@ def heatmap(
 
 def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
     """Share of right answers so far against dollars spent so far, one line per judge whose costs are known."""
-    curves = {name: cost_points(frame) for name, frame in calls.items() if "cost_usd" in frame.columns}
+    curves = {name: cost_points(frame) for name, frame in calls.items() if _is_paid(frame)}
     curves = {name: points for name, points in curves.items() if points and points[-1].usd > 0}
     if not curves:
         return None
@@ -136,6 +136,12 @@ def cost_curve(calls: Mapping[str, pd.DataFrame]) -> Figure | None:
     axes.set_title("Reliability against cost", loc="left")
     axes.legend(loc="lower right", frameon=True)
     return figure
+
+
+def _is_paid(calls: pd.DataFrame) -> bool:
+    """Whether there is a cost to draw; looked at first, because running shares take long."""
+    costs = calls["cost_usd"] if "cost_usd" in calls.columns else None
+    return costs is not None and bool(costs.notna().all()) and bool((costs > 0).any())
 
 
 def score_chart(report: ReliabilityReadings, *, judge: str, calls_of: CallsOf = no_calls) -> Figure | None:
