@@ -15,13 +15,19 @@ from jrh_mlflow.cli.options import as_json, store
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one. [0]")
 @click.option("--reviewer", metavar="NAME", help="Who decides; the page asks when left out.")
 @click.option("--no-browser", is_flag=True, help="Only print the link.")
+@click.option("--reviewers", metavar="NAMES", help="Assign the items: Ada,Bob or, by share, Ada=2,Bob=1.")
+@click.option("--overlap", type=click.FloatRange(0, 1), help="With --reviewers: share that two decide. [0]")
+@click.option("--seed", type=click.IntRange(0), help="With --reviewers: which items are whose. [0]")
+@click.option("--status", "telling", is_flag=True, help="Print how far the review and each reviewer is; serve nothing.")
 @click.option("--finish", "finishing", is_flag=True, help="Write the reviewed suite and serve nothing.")
 @click.option("--allow-undecided", is_flag=True, help="With --finish: leave undecided items out.")
 @click.option("--withdraw", "withdrawing", is_flag=True, help="End the review; the suite can be judged as it was made.")
 @click.option("--no-log", is_flag=True, help="Do not log a finished review to MLflow.")
 @store
 @as_json
-def review(suites: tuple[str, ...], as_json: bool, finishing: bool, withdrawing: bool, **options: Any) -> None:
+def review(
+    suites: tuple[str, ...], as_json: bool, finishing: bool, withdrawing: bool, telling: bool, **options: Any
+) -> None:
     """Review generated items in the browser: accept, edit or reject each, by keyboard.
 
     SUITE is a folder, also one that `jrh generate` still writes to, or runs:/<id>/suite. While a suite is under review
@@ -36,10 +42,19 @@ def review(suites: tuple[str, ...], as_json: bool, finishing: bool, withdrawing:
     if withdrawing:
         click.echo("\n".join(serve.withdraw(catalog)))
         return
+    who, reviewers = options["reviewer"], options["reviewers"]
+    if reviewers is None and (options["overlap"] is not None or options["seed"] is not None):
+        raise click.UsageError("--overlap and --seed go with --reviewers NAMES.")
+    if reviewers is not None:
+        overlap, seed = options["overlap"] or 0.0, options["seed"] or 0
+        serve.assign_now(catalog, reviewers=reviewers, overlap=overlap, seed=seed, who=who)
+    if telling:
+        rows = serve.status(catalog)
+        click.echo(json.dumps(rows, indent=1) if as_json else "\n".join(map(_status_text, rows)))
+        return
     log = ReviewLogger(
         tracking_uri=options["tracking_uri"], experiment=options["experiment"], enabled=not options["no_log"]
     )
-    who = options["reviewer"]
     if not finishing:
         serve.serve(catalog, port=options["port"], reviewer=who, browser=not options["no_browser"], log=log)
         return
@@ -52,5 +67,20 @@ def review(suites: tuple[str, ...], as_json: bool, finishing: bool, withdrawing:
 def _result_text(result: dict[str, Any]) -> str:
     left = ", ".join(f"{count} {state}" for state, count in result["left_out"].items())
     lines = [f"{result['path']}: {result['n_items']} items, sha256 {result['sha256']}; left out: {left}"]
+    if unsettled := result["disagreements"]["unsettled"]:
+        lines.append(f"unsettled disagreements: {unsettled}; on each the last decision counts")
     lines += [str(result[name]) for name in ("note", "link") if result.get(name)]
+    return "\n".join(lines)
+
+
+def _status_text(row: dict[str, Any]) -> str:
+    needed, by_code, disputes = row["progress"]["needed"], row["progress"]["by_code"], row["disagreements"]
+    parts = [f"{needed['decided']} of {needed['total']} decided"]
+    if by_code["total"]:
+        parts.append(f"{by_code['total']} by code ({by_code['decided']} of them decided)")
+    parts.append(f"disagreements: {disputes['unsettled']} unsettled, {disputes['settled']} settled")
+    lines = [f"{row['name']}: {'; '.join(parts)}"]
+    for one in row["assignment"]["reviewers"] if row["assignment"] else ():
+        others = f", {one['by_others']} by others" if one["by_others"] else ""
+        lines.append(f"  {one['name']}: {one['decided']} of {one['assigned']} decided{others}, {one['open']} open")
     return "\n".join(lines)

@@ -3,12 +3,13 @@
     GET  /                                   the page
     GET  /static/{file}                      its parts, and nothing else
     GET  /api/suites                         what can be reviewed
-    GET  /api/suites/{key}                   counts, reviewers, agreement
+    GET  /api/suites/{key}                   counts, reviewers, assignment, agreement, disagreements
     GET  /api/suites/{key}/items             a stretch of the items a filter takes
     GET  /api/suites/{key}/items/{index}     one item
     GET  /api/suites/{key}/events?since=N    what others did since
     POST /api/suites/{key}/decisions         one decision; 409 when somebody else was quicker
     POST /api/suites/{key}/bulk              accept what a filter takes; 409 when it takes another number of items
+    POST /api/suites/{key}/assign            which items are whose
     POST /api/suites/{key}/finish            write the reviewed suite
 
 Problems are answered as {"message": …}.
@@ -30,11 +31,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp
 
-from jrh_mlflow.errors import JrhError, TrackingError
+from jrh_mlflow.errors import JrhError, ReviewError, TrackingError
+from jrh_mlflow.review.assignment import assign, assigned_to, assignment_facts, waits_for
 from jrh_mlflow.review.contents import ReviewEntry, progress, shown_states
 from jrh_mlflow.review.finish import Finished, finish
 from jrh_mlflow.review.guard import Guard
-from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
+from jrh_mlflow.review.reviewer_agreement import disagreements, reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review, ReviewCatalog
 from jrh_mlflow.review.states import UNDECIDED, Click, ConflictError, Event, Standing, Standings, plain
 from jrh_mlflow.schema.estimates import Estimate
@@ -93,7 +95,7 @@ class DecisionBody(_Body):
     """One click on one item."""
 
     index: Index
-    action: Literal["accept", "edit", "reject", "undo", "reopen"]
+    action: Literal["accept", "edit", "reject", "undo", "reopen", "settle"]
     reviewer: Reviewer
     version: Index
     """Of the item as the reviewer saw it."""
@@ -102,6 +104,10 @@ class DecisionBody(_Body):
     reason: Annotated[str, Field(max_length=4000)] | None = None
     message: Index | None = None
     """Of a transcript: which message `text` replaces; not needed when one was edited."""
+    settles: bool = False
+    """Whether it is the final decision on what reviewers disagree on."""
+    as_decided_by: Reviewer | None = None
+    """Of the action `settle`: the reviewer whose decision stands."""
 
 
 class Filter(_Body):
@@ -117,16 +123,25 @@ class Filter(_Body):
     """State of the reviewer's own decision, for a second, blind review."""
     reviewer: Annotated[Short, AfterValidator(str.strip)] = ""
     """Whose own decision `mine` is about; does not filter by itself."""
+    assigned: Short = ""
+    """A reviewer: what was assigned to them."""
+    todo: Short = ""
+    """A reviewer: what was assigned to them and still waits for them."""
+    disagreement: Literal["", "unsettled", "settled"] = ""
 
     def of(self, entries: Mapping[int, ReviewEntry], standings: Standings) -> list[tuple[int, ReviewEntry]]:
         """Return the items that are meant with their numbers, in their order."""
-        return [(place, entry) for place, entry in entries.items() if self._takes(entry, standings.of(entry.key))]
+        return [(place, entry) for place, entry in entries.items() if self._takes(entry, standings)]
 
-    def _takes(self, entry: ReviewEntry, standing: Standing) -> bool:
+    def _takes(self, entry: ReviewEntry, standings: Standings) -> bool:
+        standing, names = standings.of(entry.key), assigned_to(entry, standings)
         return (
             (not self.test or entry.test == self.test)
             and (not self.state or entry.shown(standing.state) == self.state)
             and (not self.mine or (_mine(standing, self.reviewer) or UNDECIDED) == self.mine)
+            and (not self.assigned or self.assigned in names)
+            and (not self.todo or waits_for(self.todo, names, standing))
+            and (not self.disagreement or standing.disagreement == self.disagreement)
             and (not self.failed_check or self._failed(entry.failed_as(standing.state)))
             and (not self.q or self._found(entry, standing))
         )
@@ -158,6 +173,24 @@ class BulkBody(_Body):
     reviewer: Reviewer
     expect: Index
     """How many items the reviewer was told it would be."""
+
+
+class Share(_Body):
+    """A reviewer, and how much of the work they get in proportion to the others."""
+
+    name: Reviewer
+    share: Annotated[float, Field(gt=0, le=1000, strict=False)] = 1.0
+
+
+class AssignBody(_Body):
+    """Assign every item that needs a decision."""
+
+    reviewer: Reviewer
+    """Who assigns."""
+    shares: Annotated[list[Share], Field(min_length=1, max_length=100)]
+    overlap: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.0
+    """Share of the items that go to two reviewers."""
+    seed: Index = 0
 
 
 class FinishBody(_Body):
@@ -220,6 +253,8 @@ def suite(review: Opened) -> Response:
             "checks": sorted({name for entry, state in states for name in entry.failed_as(state)}),
             "reviewers": standings.reviewers,
             "agreement": _agreement(entries, standings),
+            "assignment": assignment_facts(entries, standings),
+            "disagreements": disagreements(entries.values(), standings),
             "labels": list(content.labels),
             "growing": content.growing,
             "unreadable": content.unreadable,
@@ -236,7 +271,7 @@ def items(review: Opened, query: Annotated[ItemsQuery, Query()]) -> Response:
     with review.decisions.current() as standings:
         found = query.of(entries, standings)
         stretch = found[query.offset : query.offset + query.limit]
-        rows = [_row(place, entry, standings.of(entry.key), query.reviewer) for place, entry in stretch]
+        rows = [_row(place, entry, standings, query.reviewer) for place, entry in stretch]
     return Json({"total": len(found), "items": rows})
 
 
@@ -246,7 +281,8 @@ def item(review: Opened, index: int, reviewer: Short = "") -> Response:
     entry = _entry(review, index)
     with review.decisions.current() as standings:
         standing = standings.of(entry.key)
-        row = _row(index, entry, standing, reviewer.strip())
+        row = _row(index, entry, standings, reviewer.strip())
+        between = {"disputed": standing.disputed, "settled": _settlement(standing), "opinions": _opinions(standing)}
         state, history = standing.state, [_history_row(event, entry) for event in standing.history]
     generated, current, source = entry.generated(state.message), entry.applied(state), entry.source
     text = generated.text if state.text is None else state.text
@@ -271,6 +307,7 @@ def item(review: Opened, index: int, reviewer: Short = "") -> Response:
         "transcript": _transcript(current.transcript, edited={*entry.edited_messages, state.message}),
         "original_transcript": _transcript(source.transcript if source else None),
         "history": history,
+        **between,
     }
     return Json({**row, **shown})
 
@@ -299,11 +336,13 @@ def decisions(review: Opened, body: DecisionBody) -> Response:
     entry = _entry(review, body.index)
     review.hold()
     reason = (body.reason or "").strip() or None
-    asked = body.model_dump(include={"action", "version", "text", "label"})
+    asked = body.model_dump(include={"action", "version", "text", "label", "settles", "as_decided_by"})
     click = Click(who=body.reviewer, reason=reason, **asked)
     event = review.decisions.decide(entry.key, click, entry.generated(body.message))
-    state = entry.shown(event.after)
-    return Json({"index": body.index, "state": state, "version": event.number, "number": event.number})
+    with review.decisions.current() as standings:
+        now = _row(body.index, entry, standings, body.reviewer)
+    told = {name: now[name] for name in ("index", "mine", "waits", "disagreement")}
+    return Json({**told, "state": entry.shown(event.after), "version": event.number, "number": event.number})
 
 
 @router.post("/{key}/bulk")
@@ -323,6 +362,19 @@ def bulk(review: Opened, body: BulkBody) -> Response:
     ]
     done = review.decisions.decide_all(clicks)
     return Json({"accepted": len(done), "last": done[-1].number if done else None})
+
+
+@router.post("/{key}/assign")
+def assigned(review: Opened, body: AssignBody) -> Response:
+    """Assign the items to reviewers; who has decided an item keeps it."""
+    shares = {one.name: one.share for one in body.shares}
+    if len(shares) < len(body.shares):
+        raise ReviewError("A reviewer is named twice.")
+    review.hold()
+    event = assign(review, shares, overlap=body.overlap, seed=body.seed, who=body.reviewer)
+    _, entries = review.placed()
+    with review.decisions.current() as standings:
+        return Json({"number": event.number, "assignment": assignment_facts(entries, standings)})
 
 
 @router.post("/{key}/finish")
@@ -358,7 +410,8 @@ def _suite_row(review: Review) -> dict[str, Any]:
     return {**row, "name": content.name, "sha256": content.sha256, **counts}
 
 
-def _row(place: int, entry: ReviewEntry, standing: Standing, reviewer: str) -> dict[str, Any]:
+def _row(place: int, entry: ReviewEntry, standings: Standings, reviewer: str) -> dict[str, Any]:
+    standing, names = standings.of(entry.key), assigned_to(entry, standings)
     return {
         "index": place,
         "id": entry.item.id,
@@ -369,7 +422,20 @@ def _row(place: int, entry: ReviewEntry, standing: Standing, reviewer: str) -> d
         "by": standing.by.who if standing.by else None,
         "needs_decision": entry.needs_decision,
         "mine": _mine(standing, reviewer),
+        "assigned": names,
+        "waits": waits_for(reviewer, names, standing),
+        "disagreement": standing.disagreement,
     }
+
+
+def _opinions(standing: Standing) -> list[dict[str, Any]]:
+    """Return what each reviewer decided last, to be looked at side by side."""
+    return [{"who": who, **plain(state)} for who, state in standing.opinions.items()]
+
+
+def _settlement(standing: Standing) -> dict[str, Any] | None:
+    event = standing.settled
+    return None if event is None else {"by": event.who, "when": event.when, "as": event.facts.get("as")}
 
 
 def _mine(standing: Standing, reviewer: str) -> str | None:
@@ -387,6 +453,7 @@ def _history_row(event: Event, entry: ReviewEntry) -> dict[str, Any]:
     changed = before.text != after.text
     return {
         **_about(event),
+        "settles": event.settles,
         "reason": after.reason,
         "state": after.state,
         "text_before": (before.text if before.text is not None else generated.text) if changed else None,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.review.states import FINISH, Click, Event, GeneratedPart, Standings, State, decide, plain
+from jrh_mlflow.review.states import ASSIGN, FINISH, Click, Event, GeneratedPart, Standings, State, decide, plain
 
 APPLICATION_ID = 0x6A726872  # "jrhr"
 SCHEMA_VERSION = 1
@@ -90,13 +90,18 @@ class Decisions:
             for item, click, generated in clicks:
                 standing = self._standings.of(item)
                 after = decide(standing, click, generated)
-                events.append(self._append(item, click.who, click.action, standing.state, after, {}))
+                events.append(self._append(item, click.who, click.action, standing.state, after, click.facts))
         return events
 
     def finish(self, who: str, facts: Mapping[str, Any], *, last: int) -> Event:
         """Append that the reviewed suite was written from the events up to `last`."""
         with self._writing():
             return self._append("", who, FINISH, State(), State(), {**facts, "events": last})
+
+    def assign(self, who: str, facts: Mapping[str, Any]) -> Event:
+        """Append which items are whose; what was assigned before counts no more."""
+        with self._writing():
+            return self._append("", who, ASSIGN, State(), State(), facts)
 
     def places(self, items: Sequence[str]) -> dict[str, int]:
         """Return a number for each item that stays the same for as long as the review lasts, in order of arrival."""

@@ -19,8 +19,9 @@ from typing import Any
 from jrh_mlflow.errors import ReviewError, TrackingError
 from jrh_mlflow.reports.markdown import table
 from jrh_mlflow.reports.numbers import number_text, short_interval
+from jrh_mlflow.review.assignment import assigned_to, assignment_facts
 from jrh_mlflow.review.contents import Content, ReviewEntry, progress, shown_states
-from jrh_mlflow.review.reviewer_agreement import reviewer_agreement, validator_agreement
+from jrh_mlflow.review.reviewer_agreement import disagreements, reviewer_agreement, validator_agreement
 from jrh_mlflow.review.sources import Review
 from jrh_mlflow.review.states import ACCEPTED, DECIDED, EDITED, EXEMPT, REJECTED, UNDECIDED, ConflictError, Standings
 from jrh_mlflow.schema.items import Item
@@ -32,7 +33,9 @@ from jrh_mlflow.tracking.store import RunContent, Store, open_run, publish
 from jrh_mlflow.tracking.traces import ReviewedItem, ReviewerDecision, log_review_traces
 
 _LEFT_OUT = (REJECTED, UNDECIDED)
-_EVENT_COLUMNS = ("number", "when", "who", "action", "item", "state", "label", "reason", "text", "text_before")
+_EVENT_COLUMNS = (
+    "number", "when", "who", "action", "item", "state", "label", "reason", "text", "text_before", "settles"
+)  # fmt: skip
 _MAX_SHOWN = 2000
 _KEPT = (
     "its metrics and decisions are complete, and the reviewed suite is in {path}. "
@@ -49,17 +52,21 @@ class Finished:
     left_out: dict[str, int]
     """How many items were `rejected`, and how many `undecided`."""
     parent: Content
+    disagreements: dict[str, int]
+    """How many items reviewers disagree on: `settled`, and `unsettled`, where the last decision stands."""
 
     @property
     def facts(self) -> dict[str, Any]:
         """Where it is and what it holds, as whoever finished it is told."""
         n_items = len(self.suite)
-        return {"path": str(self.path), "sha256": self.suite.sha256, "n_items": n_items, "left_out": self.left_out}
+        about = {"path": str(self.path), "sha256": self.suite.sha256, "n_items": n_items, "left_out": self.left_out}
+        return {**about, "disagreements": self.disagreements}
 
 
 def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finished:
     """Write the reviewed suite beside its parent and return it.
 
+    Where reviewers disagree, the decision that settled it counts, and without one the last decision.
     A suite that was written before is left as it is; another one gets the next free name.
 
     Raises:
@@ -73,6 +80,7 @@ def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finish
         suite, left_out = reviewed_suite(content, entries, standings)
         last, finished = standings.last, standings.finished
         needed = progress(entries.values(), standings)["needed"]
+        disputes = disagreements(entries.values(), standings)
     if left_out[UNDECIDED] and not allow_undecided:
         raise ConflictError(
             f"{left_out[UNDECIDED]} of {needed['total']} items are undecided. "
@@ -83,7 +91,7 @@ def finish(review: Review, *, who: str, allow_undecided: bool = False) -> Finish
         review.decisions.finish(who, {"sha256": suite.sha256, "name": path.name, "left_out": left_out}, last=last)
     review.hold()
     review.mark(str(content.sha256), "finished", result=path.name)
-    return Finished(suite=suite, path=path, left_out=left_out, parent=content)
+    return Finished(suite=suite, path=path, left_out=left_out, parent=content, disagreements=disputes)
 
 
 def reviewed_suite(
@@ -116,6 +124,7 @@ def _reviewed(entry: ReviewEntry, standings: Standings) -> Item:
         return entry.item
     state, by = standing.state, standing.by
     about: dict[str, Any] = {"state": state.state, "by": by.who, "when": by.when}
+    about |= {"settled": True} if by.settles else {}
     if state.state == EDITED:
         generated = entry.generated(state.message)
         if state.text is not None:
@@ -233,12 +242,15 @@ def _facts(
     states = shown_states(entries.values(), standings)
     validator = validator_agreement(entries.values(), standings)
     between = reviewer_agreement(entries, standings)
+    assignment = assignment_facts(entries, standings)
     points = keys.review_points(
         states,
         validator=validator,
         pairs=between["reviewers"] if between else [],
         disputed=len(between["disputed"]) if between else 0,
         reviewers=len(standings.reviewers),
+        disagreements=done.disagreements,
+        assignment=assignment["reviewers"] if assignment else [],
     )
     facts = {
         "suite": keys.suite_facts(done.suite),
@@ -250,6 +262,8 @@ def _facts(
         "n_events": standings.last,
         "validator_agreement": validator.to_dict(),
         "reviewer_agreement": between,
+        "disagreements": done.disagreements,
+        "assignment": assignment,
     }
     return facts, points
 
@@ -300,6 +314,9 @@ def _item_row(entry: ReviewEntry, standings: Standings) -> dict[str, Any]:
         "by": by.who if by else None,
         "when": by.when if by else None,
         "reason": state.reason,
+        "assigned_to": ", ".join(assigned_to(entry, standings)) or None,
+        "decided_by": ", ".join(standing.opinions) or None,
+        "disagreement": standing.disagreement,
         # The whole texts are in the suite and in decisions.csv; this table is looked at in the UI.
         "text": (text or "")[:_MAX_SHOWN],
         "text_before": (generated.text or "")[:_MAX_SHOWN] if state.text is not None else None,
@@ -314,7 +331,7 @@ def _events_csv(review: Review) -> bytes:
         after, before = event.after, event.before
         item = event.item.partition(" ")[2]
         about = (event.number, event.when, event.who, event.action, item, after.state, after.label, after.reason)
-        writer.writerow((*about, after.text, before.text))
+        writer.writerow((*about, after.text, before.text, "yes" if event.settles else None))
     return clean_text(sink.getvalue()).encode()
 
 
@@ -326,6 +343,13 @@ def _note(facts: Mapping[str, Any]) -> str:
     if reading["kind"] == "estimate":
         share = f"{number_text(reading['value'])} {short_interval(reading['ci_low'], reading['ci_high'])}"
         agreement = f"Validator and reviewers agree on {share} of {reading['n']} items."
-    reviewers = f"Reviewers: {len(facts['reviewers'])}."
-    lines = ["# Review", "", *table(["state", "items"], rows), "", agreement, "", reviewers]
+    reviewers = [f"Reviewers: {len(facts['reviewers'])}."]
+    disputes = facts["disagreements"]
+    if any(disputes.values()):
+        settled, unsettled = disputes["settled"], disputes["unsettled"]
+        reviewers.append(f"Disagreements: {settled} settled, {unsettled} unsettled (there the last decision counts).")
+    if facts["assignment"]:
+        done, asked = (sum(one[name] for one in facts["assignment"]["reviewers"]) for name in ("decided", "assigned"))
+        reviewers.append(f"Assigned: {done} of {asked} decided by whom they were assigned to.")
+    lines = ["# Review", "", *table(["state", "items"], rows), "", agreement, "", " ".join(reviewers)]
     return "\n".join(lines) + "\n"

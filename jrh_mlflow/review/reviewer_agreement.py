@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jrh_mlflow.review.contents import ReviewEntry
-from jrh_mlflow.review.states import DECIDED, REJECTED, Standings
+from jrh_mlflow.review.states import DECIDED, REJECTED, SETTLED, UNSETTLED, Standings
 from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, intervals
 from jrh_mlflow.scoring.ledger import HULL, interval_method
 from jrh_mlflow.stats.agreement import gwet_ac1, quadratic_kappa
@@ -49,8 +49,17 @@ def reviewer_agreement(entries: Mapping[int, ReviewEntry], standings: Standings)
     pairs = [pair for pair in found if pair is not None]
     if not pairs:
         return None
-    disputed = [place for place, entry in entries.items() if _disputed(entry, standings)]
+    disputed = [place for place, entry in entries.items() if "decision" in standings.of(entry.key).disputed]
     return {"reviewers": pairs, "disputed": disputed}
+
+
+def disagreements(entries: Iterable[ReviewEntry], standings: Standings) -> dict[str, int]:
+    """Count the items on which reviewers disagree, `unsettled` and `settled`; what the last one decided counts there.
+
+    They disagree when one keeps an item that another rejects, or when they keep it with another label or text.
+    """
+    found = [standings.of(entry.key).disagreement for entry in entries]
+    return {state: found.count(state) for state in (UNSETTLED, SETTLED)}
 
 
 def _share(agreed: Mapping[str, list[bool]], excluded: int) -> Reading:
@@ -89,9 +98,3 @@ def _pair(one: str, other: str, entries: Mapping[int, ReviewEntry], standings: S
         "ac1": gwet_ac1(kept, n_categories=2),
         "same_decision": float(np.mean([mine == theirs for mine, theirs in both])),
     }
-
-
-def _disputed(entry: ReviewEntry, standings: Standings) -> bool:
-    standing = standings.of(entry.key)
-    kept = {mine.state != REJECTED for who in standing.own if (mine := standing.mine(who))}
-    return len(kept) > 1

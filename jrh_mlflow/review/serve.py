@@ -10,11 +10,15 @@ from urllib.parse import urlencode
 
 from jrh_mlflow.errors import ReviewError
 from jrh_mlflow.generation.outcomes import PARTIAL_FILE
+from jrh_mlflow.review.assignment import assign, assignment_facts, read_shares
+from jrh_mlflow.review.contents import progress
 from jrh_mlflow.review.finish import Finished, ReviewLogger, finish
+from jrh_mlflow.review.reviewer_agreement import disagreements
 from jrh_mlflow.review.sources import FolderCatalog, Review, ReviewCatalog, RunCatalog
 from jrh_mlflow.review.states import UNDECIDED
 from jrh_mlflow.suites.suite import ITEMS_FILE
 
+_WHO = "command line"
 LOOPBACK = "127.0.0.1"
 
 
@@ -103,6 +107,33 @@ def finish_now(catalog: ReviewCatalog, *, reviewer: str, allow_undecided: bool, 
     (review,) = catalog.reviews()
     done = finish(review, who=reviewer, allow_undecided=allow_undecided)
     return {**done.facts, **log(review, done, reviewer)}
+
+
+def assign_now(catalog: ReviewCatalog, *, reviewers: str, overlap: float, seed: int, who: str | None) -> None:
+    """Assign the items of every suite of a catalog to `Ada,Bob` or `Ada=2,Bob=1`."""
+    shares = read_shares(reviewers)
+    for review in catalog.reviews():
+        review.hold()
+        assign(review, shares, overlap=overlap, seed=seed, who=who or _WHO)
+
+
+def status(catalog: ReviewCatalog) -> list[dict[str, Any]]:
+    """Return for each suite how far its review is, in all and by reviewer."""
+    rows = []
+    for review in catalog.reviews():
+        content, entries = review.placed()
+        with review.decisions.current() as standings:
+            rows.append(
+                {
+                    "name": content.name,
+                    "progress": progress(entries.values(), standings),
+                    "reviewers": standings.reviewers,
+                    "assignment": assignment_facts(entries, standings),
+                    "disagreements": disagreements(entries.values(), standings),
+                    "finished": dict(standings.finished.facts) if standings.finished else None,
+                }
+            )
+    return rows
 
 
 def withdraw(catalog: ReviewCatalog) -> list[str]:

@@ -3,9 +3,11 @@
     accept    takes the text as it stands        edit      takes it with another text or label
     reject    leaves the item out                reopen    back to undecided, as it was generated
     undo      takes back one's own last event on the item, if it is the item's last one
+    settle    ends a disagreement as one of the reviewers decided
 
 An item's state is what its last event that was not undone left. What each reviewer decided last is kept apart, for
-their agreement.
+their agreement. Where reviewers disagree, an acceptance, edit or rejection may settle it too: a settled item takes no
+further decision until somebody reopens it or settles it anew, and the settling decision is no reviewer's own.
 """
 
 from __future__ import annotations
@@ -25,10 +27,23 @@ EXEMPT = "exempt"
 STATES = (UNDECIDED, ACCEPTED, EDITED, REJECTED)
 DECIDED = (ACCEPTED, EDITED, REJECTED)
 
-ACTIONS = ("accept", "edit", "reject", "undo", "reopen")
+ACTIONS = ("accept", "edit", "reject", "undo", "reopen", "settle")
 FINISH = "finish"
 """The event of a reviewed suite being written; it belongs to no item."""
-_DID = {"accept": "accepted", "edit": "edited", "reject": "rejected", "undo": "changed", "reopen": "reopened"}
+ASSIGN = "assign"
+"""The event of items being assigned to reviewers; it belongs to no item."""
+SETTLES = "settles"
+"""The fact of an event that settles a disagreement."""
+UNSETTLED = "unsettled"
+SETTLED = "settled"
+_DID = {
+    "accept": "accepted",
+    "edit": "edited",
+    "reject": "rejected",
+    "undo": "changed",
+    "reopen": "reopened",
+    "settle": "settled",
+}
 
 
 class ConflictError(ReviewError):
@@ -73,7 +88,12 @@ class Event:
     before: State
     after: State
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Of a finish: path and hash of what was written."""
+    """Of a finish: path and hash of what was written; of an assignment: which items are whose."""
+
+    @property
+    def settles(self) -> bool:
+        """Whether it settles a disagreement."""
+        return bool(self.facts.get(SETTLES))
 
 
 @dataclass(slots=True)
@@ -102,16 +122,48 @@ class Standing:
         states = self.own.get(who)
         return states[-1] if states and states[-1].state in DECIDED else None
 
+    @property
+    def opinions(self) -> dict[str, State]:
+        """By reviewer what each decided last, in the order in which they first did."""
+        return {who: state for who in self.own if (state := self.mine(who)) is not None}
+
+    @property
+    def disputed(self) -> tuple[str, ...]:
+        """What reviewers disagree on: `decision` (one keeps, another rejects), `label`, `text` of what they keep."""
+        if len(self.own) < 2:
+            return ()
+        states = list(self.opinions.values())
+        kept = [state for state in states if state.state != REJECTED]
+        differs = {
+            "decision": 0 < len(kept) < len(states),
+            "label": len({state.label for state in kept}) > 1,
+            "text": len({(state.text, state.message) for state in kept}) > 1,
+        }
+        return tuple(name for name, found in differs.items() if found)
+
+    @property
+    def settled(self) -> Event | None:
+        """The decision that settled a disagreement, while it stands."""
+        return self.by if self.by is not None and self.by.settles else None
+
+    @property
+    def disagreement(self) -> str | None:
+        """`unsettled` or `settled`; None where nobody disagrees."""
+        if self.settled is not None:
+            return SETTLED
+        return UNSETTLED if self.disputed else None
+
     def add(self, event: Event) -> None:
         """Fold one more event in."""
-        own = self.own.setdefault(event.who, [])
+        own = self.own.get(event.who, [])
         if event.action == "undo":
-            self.stack.pop()
-            if own:
+            undone = self.stack.pop()
+            if own and not undone.settles:
                 own.pop()
         else:
             self.stack.append(event)
-            own.append(event.after)
+            if not event.settles:
+                self.own.setdefault(event.who, []).append(event.after)
         self.version = event.number
         self.history.append(event)
 
@@ -127,12 +179,16 @@ class Standings:
         self.last = 0
         self.finished: Event | None = None
         """The last time a reviewed suite was written, if nothing was decided since."""
+        self.assigned: Event | None = None
+        """The last time items were assigned to reviewers."""
 
     def add(self, events: Iterable[Event]) -> None:
         """Fold more events in, in the order of their numbers."""
         for event in events:
             if event.action == FINISH:
                 self.finished = event
+            elif event.action == ASSIGN:
+                self.assigned = event
             else:
                 self.items.setdefault(event.item, Standing()).add(event)
                 self.finished = None
@@ -145,7 +201,7 @@ class Standings:
     @property
     def reviewers(self) -> list[str]:
         """Names of all who decided something, sorted."""
-        return sorted({who for standing in self.items.values() for who in standing.own})
+        return sorted({event.who for standing in self.items.values() for event in standing.history})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,6 +215,17 @@ class Click:
     text: str | None = None
     label: str | None = None
     reason: str | None = None
+    settles: bool = False
+    """Whether it is the final decision on what reviewers disagree on."""
+    as_decided_by: str | None = None
+    """Of a settlement: the reviewer whose decision stands."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is kept of it besides the state that it leads to."""
+        if not self.settles:
+            return {}
+        return {SETTLES: True, **({"as": self.as_decided_by} if self.as_decided_by else {})}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,6 +249,7 @@ def decide(standing: Standing, click: Click, generated: GeneratedPart) -> State:
     """
     if click.version != standing.version:
         raise StaleError(_stale(standing))
+    _check_settling(standing, click)
     now = standing.state
     if click.action == "accept":
         return replace(now, state=EDITED if now.changed else ACCEPTED, reason=click.reason)
@@ -197,7 +265,32 @@ def decide(standing: Standing, click: Click, generated: GeneratedPart) -> State:
         return _edited(now, click, generated)
     if click.action == "undo":
         return _undone(standing, click.who)
+    if click.action == "settle":
+        return _as_decided(standing, click)
     raise ReviewError(f"Unknown action {click.action!r}. Known: {', '.join(ACTIONS)}.")
+
+
+def _check_settling(standing: Standing, click: Click) -> None:
+    """Refuse a decision on what was settled, and a settlement where nobody disagrees."""
+    if click.action in ("undo", "reopen"):
+        return
+    settled = standing.settled
+    if click.settles or click.action == "settle":
+        if not click.settles:
+            raise ReviewError("To settle is the final decision on an item: say so with `settles`.")
+        if settled is None and not standing.disputed:
+            raise ReviewError("Reviewers do not disagree on this item: there is nothing to settle.")
+    elif settled is not None:
+        raise ReviewError(
+            f"{settled.who} settled this item ({settled.when}). Reopen it first, or settle it as another decided."
+        )
+
+
+def _as_decided(standing: Standing, click: Click) -> State:
+    found = standing.opinions.get(click.as_decided_by or "")
+    if found is None:
+        raise ReviewError(f"{click.as_decided_by!r} decided nothing here. Known: {', '.join(standing.opinions)}.")
+    return found
 
 
 def _edited(now: State, click: Click, generated: GeneratedPart) -> State:

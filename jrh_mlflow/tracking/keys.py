@@ -648,6 +648,8 @@ def review_points(
     pairs: Sequence[Mapping[str, Any]],
     disputed: int,
     reviewers: int,
+    disagreements: Mapping[str, int],
+    assignment: Sequence[Mapping[str, Any]],
 ) -> list[Point]:
     """Spell a review: `review/accepted`, `review/validator_agreement/rate` with n and interval, and so on.
 
@@ -657,9 +659,17 @@ def review_points(
         pairs: For each two reviewers who decided the same items `n`, `rate`, `kappa` and `ac1`.
         disputed: Items that one reviewer keeps and another rejects.
         reviewers: How many there were.
+        disagreements: Items that reviewers disagree on, `settled` and `unsettled`.
+        assignment: For each reviewer with items of their own `assigned`, `decided`, `open` and `by_others`, in the
+            order of `review.json`: names are anybody's text and no keys.
     """
     values: dict[str, float | None] = {f"review/{name}": count for name, count in states.items()}
     values |= {"review/reviewers": reviewers, "review/disputed": disputed}
+    values |= {f"review/disagreements/{state}": count for state, count in disagreements.items()}
+    for number, one in enumerate(assignment, 1):
+        values |= {
+            f"review/reviewer_{number}/{part}": one[part] for part in ("assigned", "decided", "open", "by_others")
+        }
     n = sum(pair["n"] for pair in pairs)
     if n:
         values["review/reviewer_agreement/rate"] = sum(pair["rate"] * pair["n"] for pair in pairs) / n

@@ -275,7 +275,7 @@ def test_no_request_that_the_description_allows_or_forbids_ends_in_a_500(tmp_pat
     folder = saved_suite(tmp_path / "suite")
     schema = schemathesis.openapi.from_dict(bare_app(FolderCatalog([])).openapi())
     operations = [found.ok() for found in schema.get_all_operations()]
-    assert len(operations) == 8
+    assert len(operations) == 9
     with reviewing(folder) as client:
         key = client.get("/api/suites")[0]["key"]
         for operation in operations:

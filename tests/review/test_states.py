@@ -40,7 +40,8 @@ class Desk:
         click = Click(action=action, who=who, version=version, **more)
         before, after = self.standing.state, decide(self.standing, click, GENERATED)
         number = self.standings.last + 1
-        event = Event(number=number, item="i", who=who, when="now", action=action, before=before, after=after)
+        about = {"number": number, "item": "i", "who": who, "when": "now", "facts": click.facts}
+        event = Event(**about, action=action, before=before, after=after)
         self.standings.add([event])
         return after
 

@@ -56,6 +56,10 @@ export class Api {
     return this.post(`suites/${encodeURIComponent(key)}/bulk`, order);
   }
 
+  assign(key, order) {
+    return this.post(`suites/${encodeURIComponent(key)}/assign`, order);
+  }
+
   finish(key, order) {
     return this.post(`suites/${encodeURIComponent(key)}/finish`, order);
   }

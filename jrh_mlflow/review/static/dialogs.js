@@ -138,8 +138,9 @@ export function askBulk(count, described) {
 }
 
 /** Ask before the reviewed suite is written, saying what is left out. Resolves to {allow} or null. */
-export function askFinish(states, total) {
+export function askFinish({ states, n_items: total, disagreements }) {
   const { undecided = 0, rejected = 0 } = states;
+  const { unsettled } = disagreements;
   return ask("Write the reviewed suite?", (close) => {
     const box = el("input", { id: "leave-out", type: "checkbox" });
     const warning = el("p", { class: "problem", role: "alert", hidden: true }, "Tick the box, or decide the items first.");
@@ -156,6 +157,7 @@ export function askFinish(states, total) {
         el("li", {}, `${plural(rejected, "rejected item")} left out`),
         el("li", {}, `${plural(undecided, "undecided item")} left out`),
       ),
+      unsettled ? el("p", { id: "unsettled" }, `${plural(unsettled, "disagreement")} unsettled: on each the last decision counts. `, el("kbd", {}, "g"), " lists them.") : null,
       undecided ? el("p", {}, box, " ", el("label", { for: "leave-out" }, `Leave the ${plural(undecided, "undecided item")} out`)) : null,
       warning,
       buttons(mainButton("Write suite", go), cancelButton(close)),
@@ -172,7 +174,7 @@ export function showFinished(answer) {
   ], { wide: true });
 }
 
-/** Show reviewers and their agreement. Resolves to "rename" or null. */
+/** Show reviewers, their progress and agreement. Resolves to "rename", "assign" or null. */
 export function showPeople(suite, reviewer) {
   const names = suite.reviewers ?? [];
   return ask("Reviewers", (close) => [
@@ -180,13 +182,53 @@ export function showPeople(suite, reviewer) {
     names.length
       ? el("ul", { class: "people" }, names.map((one) => el("li", {}, typeof one === "object" ? spelled(one) : one)))
       : el("p", { class: "how" }, "Nobody has decided anything yet."),
+    el("h3", {}, "Assignment"),
+    assignment(suite.assignment),
     el("h3", {}, "Agreement"),
     agreement(suite.agreement),
     buttons(
       el("button", { type: "button", class: "main", autofocus: true, click: () => close() }, "Close ", el("kbd", {}, "Esc")),
+      el("button", { type: "button", class: "quiet", click: () => close("assign") }, "Assign…"),
       el("button", { type: "button", class: "quiet", click: () => close("rename") }, "Change my name…"),
     ),
   ]);
+}
+
+/** Ask who gets the items. Resolves to {shares, overlap} or null. */
+export function askAssignment({ progress, assignment: before, reviewers }, reviewer) {
+  return ask("Assign the items", (close) => {
+    const known = before?.reviewers.map(({ name }) => name) ?? [...new Set([...reviewers, reviewer])];
+    const names = el("input", { id: "assign-names", type: "text", autocomplete: "off", autofocus: true, maxlength: 4000 });
+    names.value = known.join(", ");
+    const overlap = el("input", { id: "assign-overlap", type: "number", min: 0, max: 100, step: 1 });
+    overlap.value = String(Math.round(100 * (before?.overlap ?? 0)));
+    const problem = el("p", { class: "problem", role: "alert", hidden: true });
+    const go = () => {
+      const shares = [...new Set(names.value.split(",").map((name) => name.trim()).filter(Boolean))].map((name) => ({ name }));
+      const share = Number(overlap.value) / 100;
+      const wrong = !shares.length ? "Name at least one reviewer." : !(share >= 0 && share <= 1) ? "The part for two is 0 to 100 percent." : share && shares.length < 2 ? "Items for two need two reviewers." : null;
+      problem.hidden = wrong === null;
+      problem.textContent = wrong ?? "";
+      if (!wrong) close({ shares, overlap: share });
+    };
+    return [
+      el("p", {}, `${plural(progress.needed.total, "item")} that need a decision are dealt out evenly. Who has decided an item keeps it; anybody may still decide any item.`),
+      el("p", {}, el("label", { for: "assign-names" }, "Reviewers, with commas between them"), names),
+      el("p", {}, el("label", { for: "assign-overlap" }, "Percent of the items that two reviewers decide, for their agreement"), overlap),
+      problem,
+      buttons(mainButton("Assign", go), cancelButton(close)),
+    ];
+  });
+}
+
+function assignment(found) {
+  if (!found) return el("p", { class: "how" }, "No item is assigned: everybody sees all of them.");
+  const head = ["reviewer", "decided", "of assigned", "by others", "open"].map((name) => el("th", { scope: "col" }, name));
+  const rows = found.reviewers.map((one) =>
+    el("tr", {}, el("th", { scope: "row", dir: "auto" }, one.name),
+      [one.decided, one.assigned, one.by_others, one.open].map((count) => el("td", {}, number(count)))),
+  );
+  return el("table", { id: "assignment" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
 }
 
 function agreement(found) {

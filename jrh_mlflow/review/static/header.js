@@ -11,7 +11,7 @@ const CALM_ACTS = ["undo", "reopen"];
 const WAYS = ["previous", "next", "nextUndecided"];
 
 /** Show how far the review is: decided of those that need a decision, as a bar and in words. */
-export function showProgress({ progress: { needed, by_code: optional } }) {
+export function showProgress({ progress: { needed, by_code: optional }, disagreements }, own) {
   const { total, decided } = needed;
   const bar = byId("bar");
   bar.setAttribute("aria-valuenow", String(total ? Math.round((100 * decided) / total) : 0));
@@ -25,9 +25,17 @@ export function showProgress({ progress: { needed, by_code: optional } }) {
     [`✎ ${number(needed.edited)} edited`, "edited"],
     [`✕ ${number(needed.rejected)} rejected`, "rejected"],
   ];
+  if (own) parts.splice(1, 0, [`yours: ${number(own.decided)} of ${number(own.assigned)}${own.by_others ? `, ${number(own.by_others)} by others` : ""}`, "own"]);
   const also = optional.decided ? `, ${number(optional.decided)} of them decided` : "";
   if (optional.total) parts.push([`+ ${number(optional.total)} by code${also}`, "optional"]);
+  showDisagreements(disagreements.unsettled);
   fill(byId("counts"), parts.map(([text, kind]) => el("span", { class: kind, title: kind === "optional" ? OPTIONAL : null }, text)));
+}
+
+/** Show the way to what reviewers disagree on, while somebody has to settle it. */
+function showDisagreements(count) {
+  byId("disagreements").hidden = count === 0;
+  fill(byId("disagreements"), plural(count, "disagreement"), " ", el("kbd", {}, keyOf("disagreements").keys[0]));
 }
 
 /** Show how many key presses wait for the ones before them. */
@@ -37,8 +45,9 @@ export function showWaiting(count, busy) {
   byId("waiting").textContent = `${number(count)} waiting`;
 }
 
-/** Fill the choices of tests and failed checks. */
-export function fillFilters(suite, filter) {
+/** Fill the choices of tests and failed checks; whose items are shown is a choice for those who have some. */
+export function fillFilters(suite, filter, own) {
+  byId("filter-whose").hidden = !own;
   const shape = JSON.stringify([suite.tests, suite.checks]);
   if (byId("filter-test").dataset.shape === shape) return; // a choice that is open stays open
   byId("filter-test").dataset.shape = shape;
@@ -52,6 +61,7 @@ export function fillFilters(suite, filter) {
 
 /** Show the filter in its fields. */
 export function showFilter(filter) {
+  byId("filter-whose").value = filter.whose;
   byId("filter-test").value = filter.test;
   byId("filter-state").value = filter.state;
   byId("filter-check").value = filter.failed_check;
@@ -60,6 +70,7 @@ export function showFilter(filter) {
 /** Say in words which items the filter keeps. */
 export function describe(filter) {
   const parts = [
+    filter.whose && "assigned to you",
     filter.test && `test ${words(filter.test)}`,
     filter.failed_check && (filter.failed_check === "any" ? "a failed check" : `failed check ${words(filter.failed_check)}`),
     filter.q && `search “${filter.q}”`,

@@ -25,9 +25,10 @@ export function stateChip(state) {
 }
 
 /** Everything about an item. `view` has `mode` ("beside" or "inline") and `layout`; `setView` changes them. */
-export function itemView(item, { view, setView, place, draft }) {
+export function itemView(item, { view, setView, place, draft, settle, queue }) {
   return [
     heading(item, place, draft),
+    disagreement(item, settle, queue),
     knowledge(item),
     context(item),
     changed(item, view, setView),
@@ -77,6 +78,38 @@ function target(item) {
   const before = item.original_label;
   const was = before !== null && before !== undefined && before !== item.expected ? `was ${named(item, before)} before the change` : null;
   return el("p", { class: "target" }, el("span", {}, "Target label"), value, was && el("span", {}, was));
+}
+
+/** What each reviewer decided, side by side, where they disagree; and how it was settled. */
+function disagreement(item, settle, queue) {
+  if (!item.disagreement) return null;
+  const { settled } = item;
+  const how = settled
+    ? ["Settled by ", el("strong", { dir: "auto" }, settled.by), " ", when(settled.when), settled.as ? [", as ", el("strong", { dir: "auto" }, settled.as), " decided"] : null, ". ", el("kbd", {}, "o"), " reopens it."]
+    : [queue ? "A decision in this list is final and settles it. " : "Until somebody settles it, the last decision counts. ", "A number settles it as that reviewer decided."];
+  const title = `Reviewers disagree on the ${item.disputed.join(" and the ") || "item"}`;
+  return el(
+    "section",
+    { class: "disagreement", id: "disagreement", "aria-labelledby": "disagreement-title" },
+    el("h3", { id: "disagreement-title" }, settled ? `${title}: settled` : title),
+    el("p", { class: "how" }, how.flat()),
+    el("div", { class: "opinions" }, item.opinions.map((opinion, i) => opinionCard(opinion, i, item, settle))),
+  );
+}
+
+function opinionCard(opinion, i, item, settle) {
+  const who = el("strong", { dir: "auto" });
+  appendText(who, opinion.who);
+  const label = opinion.state === "rejected" ? null : el("p", { dir: "auto" }, "Label ", el("strong", {}, named(item, opinion.label ?? item.generated_label ?? "none")));
+  const button = el("button", { type: "button", class: "quiet", click: () => settle(i + 1) }, el("kbd", {}, i + 1), " Settle so");
+  return el(
+    "article",
+    { class: "opinion" },
+    el("p", { class: "opinion-head" }, who, " ", stateChip(opinion.state), button),
+    label,
+    opinion.reason && rejection(opinion.reason),
+    opinion.text !== undefined && inlineView(item.generated ?? "", opinion.text, `${opinion.who}'s text, changes marked`),
+  );
 }
 
 /** Checks, validator, similarity and origin in one line of facts. */
@@ -165,14 +198,14 @@ function viewBar(before, after, view, setView) {
 function past(history) {
   if (!history.length) return null;
   const rows = [...history].reverse().map((event) =>
-    el("li", {}, el("strong", {}, event.who), ` ${did(event.action)} `, when(event.when), reason(event), previous(event)),
+    el("li", {}, el("strong", {}, event.who), ` ${did(event.action)}${event.settles && event.action !== "settle" ? " and so settled" : ""} `, when(event.when), reason(event), previous(event)),
   );
   const title = `History: ${plural(history.length, "event")}`;
   return el("details", { class: "history", id: "history" }, el("summary", {}, title), el("ol", { reversed: true }, rows));
 }
 
 function did(action) {
-  return { accept: "accepted", edit: "edited", reject: "rejected", undo: "undid a decision", reopen: "reopened" }[action] ?? action;
+  return { accept: "accepted", edit: "edited", reject: "rejected", undo: "undid a decision", reopen: "reopened", settle: "settled" }[action] ?? action;
 }
 
 function when(moment) {

@@ -45,7 +45,7 @@ async function catchUp(review, events) {
   store.undecided.clear();
   await Promise.all([store.refresh(), store.rows.ready(), store.undecided.ready()]);
   if (review.item) await store.rows.seek(review.item.index);
-  fillFilters(store.suite, store.filter);
+  fillFilters(store.suite, store.filter, store.share);
   review.showSuite();
   review.list.draw();
   if (!review.item) await review.filter({});

@@ -8,6 +8,7 @@ import { actionButtons, toast } from "./header.js";
 import { listen } from "./keys.js";
 import { Place, keep, kept } from "./place.js";
 import { Review } from "./review.js";
+import { DISPUTED } from "./store.js";
 import { jumpEdited } from "./transcript.js";
 
 const SEARCH_PAUSE_MS = 200;
@@ -76,6 +77,9 @@ function actsOf(review) {
     next: attempt(() => review.step("after"), { step: true }),
     previous: attempt(() => review.step("before"), { step: true }),
     search: () => byId("search").focus(),
+    disagreements: attempt(() => review.filter({ state: DISPUTED })),
+    settleAs: (key) => review.attempt(() => (review.editor ? null : review.settleAs(Number(key)))),
+    filterWhose: () => byId("filter-whose").focus(),
     filterTest: () => byId("filter-test").focus(),
     filterState: () => byId("filter-state").focus(),
     filterCheck: () => byId("filter-check").focus(),
@@ -108,13 +112,13 @@ function rejecting(review) {
 }
 
 function connect(review, acts) {
-  const fields = { "filter-test": "test", "filter-state": "state", "filter-check": "failed_check" };
+  const fields = { "filter-whose": "whose", "filter-test": "test", "filter-state": "state", "filter-check": "failed_check" };
   for (const [id, part] of Object.entries(fields)) {
     byId(id).addEventListener("change", (event) => review.attempt(() => review.filter({ [part]: event.target.value })));
     byId(id).addEventListener("keydown", (event) => leaves(event, byId(id)));
   }
   searching(review);
-  const clicks = { clear: "clear", bulk: "bulk", help: "help", finish: "finish", reviewer: "people" };
+  const clicks = { clear: "clear", bulk: "bulk", help: "help", finish: "finish", reviewer: "people", disagreements: "disagreements" };
   for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", () => acts[act]());
   byId("open-list").addEventListener("click", () => drawer(byId("side").classList.contains("open") === false));
   byId("rows").addEventListener("click", () => drawer(false));

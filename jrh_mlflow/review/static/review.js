@@ -9,7 +9,7 @@ import { List } from "./list.js";
 import { follow } from "./live.js";
 import { keep, kept } from "./place.js";
 import { ActQueue } from "./queue.js";
-import { Store } from "./store.js";
+import { DISPUTED, Store } from "./store.js";
 
 const STAYING = ["undo", "reopen"];
 const NARROW = window.matchMedia("(max-width: 1000px)");
@@ -35,10 +35,12 @@ export class Review {
 
   async start() {
     const asked = this.place.index;
+    await this.store.refresh();
+    if (this.store.share) this.store.setFilter({ whose: "me" }); // one's own items first
     const known = asked === null ? null : this.store.item(asked).catch(missing);
-    const [item] = await Promise.all([known, this.store.refresh(), this.store.rows.ready(), this.store.undecided.ready()]);
+    const [item] = await Promise.all([known, this.store.rows.ready(), this.store.undecided.ready()]);
     this.showSuite();
-    fillFilters(this.store.suite, this.store.filter);
+    fillFilters(this.store.suite, this.store.filter, this.store.share);
     this.list.show(this.store.rows);
     const row = item ?? (await this.store.undecided.at(0)) ?? (await this.store.rows.at(0));
     await this.open(row?.index ?? null);
@@ -58,9 +60,9 @@ export class Review {
   }
 
   showCounts() {
-    showProgress(this.store.suite);
+    showProgress(this.store.suite, this.store.share);
     showFound(this.store.rows.total ?? 0);
-    showBulk(this.store.undecided.total);
+    showBulk(this.store.filter.state === DISPUTED ? 0 : this.store.undecided.total);
     byId("clear").hidden = !this.store.filtered;
   }
 
@@ -109,7 +111,9 @@ export class Review {
     const at = this.store.rows.positionOf(this.item.index);
     const place = at >= 0 ? `${number(at + 1)} of ${number(this.store.rows.total)}` : `item ${number(this.item.index + 1)}`;
     const draft = this.drafts.get(this.item.id) !== null;
-    fill(byId("item"), itemView(this.item, { view: this.view, setView: (change) => this.setView(change), place, draft }));
+    const settle = (number) => this.attempt(() => this.settleAs(number));
+    const queue = this.store.filter.state === DISPUTED;
+    fill(byId("item"), itemView(this.item, { settle, queue, view: this.view, setView: (change) => this.setView(change), place, draft }));
     this.buttons();
   }
 
@@ -176,7 +180,7 @@ export class Review {
     const fresh = await this.store.item(item.index);
     this.item = fresh;
     editor.renew(fresh);
-    this.noteState(item, fresh.state);
+    this.noteState(item, fresh);
   }
 
   /** Send a decision and, once it is saved, go on to the next item. */
@@ -190,20 +194,32 @@ export class Review {
 
   async send(action, extra) {
     const { item } = this;
-    const body = { index: item.index, action, reviewer: this.reviewer, version: item.version, ...extra };
+    const body = { index: item.index, action, reviewer: this.reviewer, version: item.version, ...this.final(action), ...extra };
     const answer = await this.api.decide(this.store.key, body);
     this.store.own.add(answer.number);
     this.drafts.drop(item.id);
     this.editor = null;
     if (!STAYING.includes(action)) this.place.decided(item.index);
-    this.noteState(item, answer.state);
+    this.noteState(item, answer);
     say(`${item.id}: ${answer.state}`);
     // Keys belong to the page again; a field that was entered meanwhile keeps them.
     if (document.activeElement?.closest("#item, .actions")) document.activeElement.blur();
   }
 
-  noteState(item, after) {
-    this.store.moved(item, after);
+  /** In the list of disagreements a decision is the final one. */
+  final(action) {
+    return this.store.filter.state === DISPUTED && !STAYING.includes(action) ? { settles: true } : {};
+  }
+
+  /** Settle what reviewers disagree on as the one of this number decided. */
+  async settleAs(number) {
+    const opinion = this.item?.disagreement ? this.item.opinions[number - 1] : null;
+    if (opinion) await this.decide("settle", { settles: true, as_decided_by: opinion.who });
+    else toast("A number settles a disagreement: here is none of that number.", "done");
+  }
+
+  noteState(item, now) {
+    this.store.moved(item, now);
     this.showCounts();
     this.list.draw();
   }
@@ -212,7 +228,7 @@ export class Review {
   async goOn(index) {
     const { state } = this.store.filter;
     if (state && state !== "undecided") {
-      const next = await this.store.rows.after(index, { wrap: state === "mine" });
+      const next = await this.store.rows.after(index, { wrap: ["mine", DISPUTED].includes(state) });
       if (!next) this.dropWaiting();
       const row = next ?? (await this.store.rows.before(index));
       await this.open(row?.index ?? null);
@@ -299,7 +315,7 @@ export class Review {
       this.store.forget(this.item.index);
       const before = this.item;
       this.item = await this.store.item(before.index);
-      this.noteState(before, this.item.state);
+      this.noteState(before, this.item);
       this.draw();
     }
   }

@@ -4,7 +4,9 @@ import { Rows } from "./rows.js";
 
 const KEPT_ITEMS = 12;
 const MINE = "mine"; // items that this reviewer has not decided, whatever others did
-const EMPTY = { test: "", state: "", failed_check: "", q: "" };
+const TODO = "todo"; // items that were assigned to this reviewer and wait for them
+export const DISPUTED = "disputed"; // items on which reviewers disagree and nobody settled it
+const EMPTY = { whose: "", test: "", state: "", failed_check: "", q: "" };
 
 export class Store {
   constructor(api, key, reviewer) {
@@ -21,7 +23,12 @@ export class Store {
   setFilter(change) {
     this.filter = { ...EMPTY, ...this.filter, ...change };
     this.rows = this.list(this.filter);
-    this.undecided = this.filter.state === "undecided" ? this.rows : this.list({ ...this.filter, state: "undecided" });
+    this.undecided = this.left === this.filter.state ? this.rows : this.list({ ...this.filter, state: this.left });
+  }
+
+  /** The state of what is left to do in the list: of items of one's own, what waits for oneself. */
+  get left() {
+    return this.filter.state === DISPUTED ? DISPUTED : this.filter.whose ? TODO : "undecided";
   }
 
   clearFilter() {
@@ -33,9 +40,15 @@ export class Store {
   }
 
   list(filter) {
-    const { state, ...rest } = filter;
-    const query = { ...rest, ...(state === MINE ? { mine: "undecided" } : { state }), reviewer: this.reviewer };
+    const query = { ...this.query(filter), reviewer: this.reviewer };
     return new Rows((offset, limit) => this.api.items(this.key, { ...query, offset, limit }));
+  }
+
+  /** A filter of the page in the server's words, without what is empty. */
+  query({ state, whose, ...rest }) {
+    const special = { [MINE]: { mine: "undecided" }, [TODO]: { todo: this.reviewer }, [DISPUTED]: { disagreement: "unsettled" } };
+    const named = { ...rest, ...(special[state] ?? { state }), ...(whose ? { assigned: this.reviewer } : {}) };
+    return Object.fromEntries(Object.entries(named).filter(([, value]) => value));
   }
 
   async refresh() {
@@ -59,22 +72,48 @@ export class Store {
   }
 
   /** Note an item's new state everywhere. True when a list has to be read anew. */
-  moved({ index, state: before, needs_decision: needed }, after) {
+  moved(item, now) {
+    const { index } = item;
     this.forget(index);
-    if (before !== after && this.suite) {
-      count(this.suite.states, before, after);
-      count(this.suite.progress[needed ? "needed" : "by_code"], plain(before), plain(after));
-    }
+    if (this.suite) this.recount(item, now);
     let stale = false;
     for (const rows of new Set([this.rows, this.undecided])) {
-      const state = rows === this.rows ? this.filter.state : "undecided";
-      const wanted = state === MINE ? "undecided" : state;
-      if (!rows.update(index, after, wanted ? (now) => now === wanted : null)) {
+      const keeps = this.keeps(rows === this.rows ? this.filter.state : this.left, now);
+      if (!rows.update(index, now.state, keeps)) {
         rows.clear();
         stale ||= rows === this.rows;
       }
     }
     return stale;
+  }
+
+  /** Whether an item as it is now belongs to a list of this state; null where every state does. */
+  keeps(state, now) {
+    if (!state) return null;
+    if (state === MINE) return () => now.mine === null;
+    if (state === TODO) return () => now.waits;
+    if (state === DISPUTED) return () => now.disagreement === "unsettled";
+    return (after) => after === state;
+  }
+
+  recount(item, now) {
+    const { states, progress, disagreements, assignment } = this.suite;
+    if (item.state !== now.state) {
+      count(states, item.state, now.state);
+      count(progress[item.needs_decision ? "needed" : "by_code"], plain(item.state), plain(now.state));
+    }
+    if (item.disagreement) disagreements[item.disagreement] -= 1;
+    if (now.disagreement) disagreements[now.disagreement] += 1;
+    const own = assignment?.reviewers.find(({ name }) => name === this.reviewer);
+    if (own && item.assigned.includes(this.reviewer)) {
+      own[part(item)] -= 1;
+      own[part(now)] += 1;
+    }
+  }
+
+  /** How far this reviewer is with their own items, or null. */
+  get share() {
+    return this.suite.assignment?.reviewers.find(({ name, assigned }) => name === this.reviewer && assigned) ?? null;
   }
 
   /** Read every list anew, as after a decision about many items. */
@@ -83,6 +122,11 @@ export class Store {
     this.rows.clear();
     this.undecided.clear();
   }
+}
+
+/** Where an assigned item counts in its reviewer's progress. */
+function part({ mine, waits }) {
+  return mine ? "decided" : waits ? "open" : "by_others";
 }
 
 /** What an item by code is without a decision has a name of its own. */
