@@ -133,7 +133,8 @@ export function askBulk(count, described) {
   return ask(`Accept ${plural(count, "item")}?`, (close) => [
     el("p", {}, `Every undecided item of the list is accepted as it stands: ${described}.`),
     el("p", { class: "how" }, "Each can be reopened or decided anew later. Enter alone accepts nothing: press the button, or Tab to it."),
-    buttons(cancelButton(close), mainButton(`Accept ${number(count)}`, () => close(true))),
+    // In the order of Tab: first the way out.
+    el("p", { class: "dialog-buttons forward" }, cancelButton(close), mainButton(`Accept ${number(count)}`, () => close(true))),
   ], { unarmed: true });
 }
 
@@ -223,10 +224,10 @@ export function askAssignment({ progress, assignment: before, reviewers }, revie
 
 function assignment(found) {
   if (!found) return el("p", { class: "how" }, "No item is assigned: everybody sees all of them.");
-  const head = ["reviewer", "decided", "of assigned", "by others", "open"].map((name) => el("th", { scope: "col" }, name));
+  const head = ["reviewer", "decided", "by others", "open"].map((name) => el("th", { scope: "col" }, name));
   const rows = found.reviewers.map((one) =>
     el("tr", {}, el("th", { scope: "row", dir: "auto" }, one.name),
-      [one.decided, one.assigned, one.by_others, one.open].map((count) => el("td", {}, number(count)))),
+      [`${number(one.decided)} of ${number(one.assigned)}`, number(one.by_others), number(one.open)].map((told) => el("td", {}, told))),
   );
   return el("table", { id: "assignment" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
 }
