@@ -175,7 +175,7 @@ class BulkBody(_Body):
     """How many items the reviewer was told it would be."""
 
 
-class Share(_Body):
+class ReviewerShare(_Body):
     """A reviewer, and how much of the work they get in proportion to the others."""
 
     name: Reviewer
@@ -187,7 +187,7 @@ class AssignBody(_Body):
 
     reviewer: Reviewer
     """Who assigns."""
-    shares: Annotated[list[Share], Field(min_length=1, max_length=100)]
+    shares: Annotated[list[ReviewerShare], Field(min_length=1, max_length=100)]
     overlap: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.0
     """Share of the items that go to two reviewers."""
     seed: Index = 0
