@@ -22,6 +22,13 @@ class Where(NamedTuple):
 
 ELSEWHERE = (
     Where(r"(DEMO=\w+ )?make demo", "Makefile", "$(BIN)/jrh demo"),
+    Where(r"jrh demo", "tests/cli/test_cli_demo.py", "done = run(small)"),
+    Where(r"jrh validate --quick", "tests/cli/test_cli_validate.py", 'run("--quick", monkeypatch'),
+    Where(r"jrh model fetch smollm2", "tests/models/local/conftest.py", 'fetch_model("smollm2")'),
+    Where(r"jrh evaluate --model local/smollm2 .*", "tests/models/local/test_real_model.py", "_is_measured_at_no_cost"),
+    Where(r"jrh evaluate recipes/ray_cluster.yaml", "tests/engine/test_ray.py", 'backend="ray"'),
+    Where(r"jrh sweep recipes/sweep_postgres.yaml .*", "tests/sweeps/test_postgres.py", '"--worker"'),
+    Where(r"jrh sweep recipes/sweep.yaml --max-usd 5", "tests/sweeps/test_recipes_sweep.py", 'sweep(tmp_path / "sweep'),
     Where(r"make test", "Makefile", "test: lint types unit"),
     Where(r"python3 -m venv \.venv|\. \.venv/bin/activate", "tests/bare_installation.py", "venv"),
     Where(r"pip install (-e )?\.", "tests/bare_installation.py", "pip"),

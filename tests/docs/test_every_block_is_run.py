@@ -15,8 +15,8 @@ WITH_CODE = [page for page in pages() if any(block.language in RUN for block in 
 
 
 def claims() -> dict[str, Path]:
-    """The page of each module of this folder that runs one: `PAGE = …` at its top, and `Printed(PAGE, …).run()`."""
-    found = {}
+    """The pages that modules of this folder run: by `Printed("docs/….md", …).run()`, or by a name at the top."""
+    found: dict[str, Path] = {}
     for path in sorted(Path(__file__).parent.glob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         named = {
@@ -27,16 +27,17 @@ def claims() -> dict[str, Path]:
             if isinstance(target, ast.Name)
         }
         runs = [
-            node
+            node.func.value.args[0]
             for node in ast.walk(tree)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr == "run"
-            and ast.unparse(node.func.value).startswith("Printed(PAGE, ")
+            and isinstance(node.func.value, ast.Call)
+            and ast.unparse(node.func.value.func) == "Printed"
         ]
-        if "PAGE" in named and runs:
-            assert named["PAGE"] not in found, f"{path.name} and {found[named['PAGE']].name} run one page."
-            found[named["PAGE"]] = path
+        for page in (named[run.id] if isinstance(run, ast.Name) else ast.literal_eval(run) for run in runs):
+            assert page not in found, f"{path.name} and {found[page].name} run one page."
+            found[page] = path
     return found
 
 

@@ -17,8 +17,13 @@ from jrh_mlflow import resolve
 from tests.loopback import LoopbackServer, verdict
 from tests.tracking.mlflow_chat import verdict as said
 
-SUITES: dict[str, Any] = {"datasheet": "spread", "datasheet-short": "short", "pointwise-datasheet": "pointwise"}
-"""Built-in suites, cut to one task: what the lines do is the same, and each call takes its time."""
+SUITES: dict[str, dict[str, Any]] = {
+    "datasheet": {"design": "spread", "n_tasks": 1, "depth": 2},
+    "datasheet-short": {"design": "short", "n_tasks": 2, "depth": 2},
+    "pointwise-datasheet": {"design": "pointwise", "n_tasks": 1},
+    "pointwise-datasheet-scores": {"design": "pointwise-scores", "n_tasks": 1},
+}
+"""Built-in suites, cut to a task or two: what the lines do is the same, and each call takes its time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +68,7 @@ def prepared(uri: str, folder: Path, *, experiment: str = "support", small: bool
     """A world, with small suites under the usual names unless the numbers are looked at."""
     with pytest.MonkeyPatch.context() as patch, LoopbackServer(reply=reply) as server:
         for name, design in SUITES.items() if small else ():
-            built = partial(jrh.datasheet_suite, n_tasks=1, depth=2, design=design, name=name)
-            patch.setitem(resolve.BUILT_IN, name, built)
+            patch.setitem(resolve.BUILT_IN, name, partial(jrh.datasheet_suite, name=name, **design))
         resolve._built_in.cache_clear()
         world = World(folder=folder, server=server, uri=uri, experiment=experiment)
         world.enter(patch)
