@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ import click
 @click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
 @click.option("--copy", is_flag=True, help="Serve a temporary copy and leave the folder as it is.")
 def ui(store: str | None, port: int, copy: bool) -> None:
-    """Open the MLflow UI on a store: a folder with mlflow.db in it, a tracking URI, or the active store.
+    """Open MLflow and our pages on a store: a folder with mlflow.db in it, a tracking URI, or the active store.
 
     Example: jrh ui mlruns_example --copy
     """
@@ -20,4 +21,17 @@ def ui(store: str | None, port: int, copy: bool) -> None:
 
     if store is not None and "://" not in store and not (Path(store) / DATABASE).is_file():
         raise click.UsageError(f"{store} is not a store: there is no {DATABASE} in it.")
-    serve(store, port=port, copy=copy)
+    serve(store, port=port, when_started=_say_links, copy=copy)
+
+
+def _say_links(address: str, process: subprocess.Popen[bytes]) -> None:
+    """Print whole links to the judges, to MLflow's view of them, and to the review, as soon as they answer."""
+    # Imported while the server starts, so that nobody waits for it twice.
+    from jrh_mlflow.pages.links import page_links, server_token
+    from jrh_mlflow.tracking.mlflow_server import wait_until_up
+    from jrh_mlflow.tracking.view import newest_view
+
+    wait_until_up(f"{address}/health", process)
+    judges, review = page_links(address, server_token())
+    for line in (judges, f"in MLflow  {newest_view(address)}", review):
+        click.echo(line, err=True)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from jrh_mlflow.errors import JrhError, TrackingError
+from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.review.guard import FORM_POLICY, Refusal
 from jrh_mlflow.text import clean_text
 
@@ -58,8 +59,9 @@ def answering(answer: Answer) -> Answer:
 def _problem(request: Request, status: int, message: str) -> Response:
     from jrh_mlflow.reports.html import problem_page
 
-    index = f"{request.scope.get('root_path', '')}/"
-    return html_response(problem_page(message, title="This page cannot be shown", index=index), status=status)
+    # Whole, since the page may be in any folder.
+    to = Addresses(f"{request.scope.get('root_path', '')}/")
+    return html_response(problem_page(message, title="This page cannot be shown", addresses=to), status=status)
 
 
 def html_response(content: str | bytes, *, policy: str = FORM_POLICY, status: int = 200) -> Response:

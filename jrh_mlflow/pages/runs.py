@@ -1,27 +1,32 @@
-"""Pages of runs: the list of evaluations, datasheets and comparisons.
+"""Pages of runs; none of them logs anything, and none has a script.
 
     GET /                       the newest evaluations, by experiment, and a form to compare them
-    GET /datasheet/{run_id}     the page that an evaluation wrote
-    GET /compare?run=…&run=…    judges on the same suite, side by side; nothing is logged
+    GET /run/{run_id}           the page of a run of any kind
+    GET /datasheet/{run_id}     an evaluation
+    GET /compare?run=…&run=…    judges on the same suite, side by side
+    GET /logged/{run_id}        the page among a run's artifacts
 
-A datasheet is a file of a run, and anybody may log a run: it is shown in a sandbox.
+Pages are made from what a run holds. A logged page is a file, and anybody may log a run: it is shown in a sandbox.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from jrh_mlflow.pages.responses import FindStore, answering, demand_run_id, html_response, in_thread
+from jrh_mlflow.reports.addresses import Addresses
+from jrh_mlflow.reports.run_overview import RunSummary
 from jrh_mlflow.review.guard import SANDBOX_POLICY, Refusal
 
 MOST_ROWS = 200
 MOST_COMPARED = 12
 """Judges on one page: differences are of all pairs."""
+_OF_A_RUN = Addresses("../")
 _COMPARING = ThreadPoolExecutor(1, thread_name_prefix="jrh-compare")
 
 
@@ -29,7 +34,12 @@ def run_routes(find_store: FindStore) -> list[Route]:
     """Return the routes of the pages, for an application that a guard protects."""
 
     async def index(request: Request) -> Response:
-        return html_response(await in_thread(_index, find_store(request), _review_link(request)))
+        # With the token that the visitor's own link has: the page knows none.
+        review = Addresses("").review(request.query_params.get("token"))
+        return html_response(await in_thread(_index, find_store(request), review))
+
+    async def run(request: Request) -> Response:
+        return await in_thread(_run, find_store(request), demand_run_id(request.path_params["run_id"]))
 
     async def datasheet(request: Request) -> Response:
         run_id = demand_run_id(request.path_params["run_id"])
@@ -37,13 +47,18 @@ def run_routes(find_store: FindStore) -> list[Route]:
 
     async def compare(request: Request) -> Response:
         runs = _chosen(request.query_params.getlist("run"))
-        page = await in_thread(_compared, find_store(request), runs, pool=_COMPARING)
-        return html_response(page, policy=SANDBOX_POLICY)
+        return html_response(await in_thread(_compared, find_store(request), runs, pool=_COMPARING))
+
+    async def logged(request: Request) -> Response:
+        run_id = demand_run_id(request.path_params["run_id"])
+        return html_response(await in_thread(_logged_page, find_store(request), run_id), policy=SANDBOX_POLICY)
 
     return [
         Route("/", answering(index)),
+        Route("/run/{run_id}", answering(run)),
         Route("/datasheet/{run_id}", answering(datasheet)),
         Route("/compare", answering(compare)),
+        Route("/logged/{run_id}", answering(logged)),
     ]
 
 
@@ -54,16 +69,47 @@ def _index(store: str, review: str) -> str:
     return evaluations_page(evaluations_in_runs(store, most=MOST_ROWS), review=review, most=MOST_ROWS)
 
 
-def _datasheet(store: str, run_id: str) -> bytes:
-    from jrh_mlflow.tracking.read import datasheet_html
+def _run(store: str, run_id: str) -> Response:
+    """Lead to the page of a run; those of a kind without one get a page with what belongs to them."""
+    from jrh_mlflow.reports.run_overview import run_overview_page
+    from jrh_mlflow.tracking.run_summaries import run_family
 
-    page = datasheet_html(store, run_id)
+    run = _demand_run(store, run_id)
+    if run.kind == "evaluate" and run.status == "FINISHED":
+        return RedirectResponse(_OF_A_RUN.datasheet(run_id), status_code=303)
+    family = run_family(store, run)
+    compared = [one.run_id for one in family.sources if one.kind == "evaluate"]
+    # A comparison of which a run is gone, or of runs in several stores, is what was logged.
+    if run.kind == "compare" and set(compared) == set(run.named) and 2 <= len(compared) <= MOST_COMPARED:
+        return RedirectResponse(_OF_A_RUN.compare(compared), status_code=303)
+    return html_response(run_overview_page(family, _OF_A_RUN))
+
+
+def _demand_run(store: str, run_id: str) -> RunSummary:
+    from jrh_mlflow.tracking.run_summaries import run_summary
+
+    run = run_summary(store, run_id)
+    if run is None:
+        raise Refusal(404, "There is no such run.")
+    return run
+
+
+def _datasheet(store: str, run_id: str) -> bytes:
+    if _demand_run(store, run_id).kind != "evaluate":
+        raise Refusal(404, "This run has no datasheet: only evaluations have one.")
+    return _logged_page(store, run_id)
+
+
+def _logged_page(store: str, run_id: str) -> bytes:
+    from jrh_mlflow.tracking.run_summaries import logged_page
+
+    page = logged_page(store, _demand_run(store, run_id))
     if page is None:
-        raise Refusal(404, "There is no such run, or it has no datasheet.html: only evaluations write one.")
+        raise Refusal(404, "This run wrote no page: evaluations, comparisons, sweeps and agreements do.")
     return page
 
 
-def _compared(store: str, runs: list[str]) -> str:
+def _compared(store: str, runs: Sequence[str]) -> str:
     from jrh_mlflow.evaluation.compare import compare
 
     return compare(runs, tracking_uri=store, log=False).to_html()
@@ -75,12 +121,3 @@ def _chosen(runs: list[str]) -> list[str]:
     if not 2 <= len(chosen) <= MOST_COMPARED:
         raise Refusal(422, f"A comparison needs 2 to {MOST_COMPARED} different runs, but got {len(chosen)}.")
     return chosen
-
-
-def _review_link(request: Request) -> str:
-    """Return the address of the review page, with the token of this page's own link.
-
-    Who came by the cookie gets no token: other ports see the cookie, and it must not open the review's data.
-    """
-    token = request.query_params.get("token")
-    return f"review/?{urlencode({'token': token})}" if token else "review/"

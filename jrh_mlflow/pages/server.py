@@ -1,12 +1,12 @@
-"""The review, datasheets and comparisons inside MLflow's own server: `mlflow server --app-name jrh`.
+"""Our pages inside MLflow's own server: `jrh ui`, and `mlflow server --app-name jrh`.
 
 MLflow's application answers everything as before; paths under `/jrh/` are ours and never reach it, nor its middleware.
-Suites and datasheets are read from the runs of the store that is served. The token is JRH_REVIEW_TOKEN, or one that is
+Suites and runs are read from the store that is served. The token of the review is JRH_REVIEW_TOKEN, or one that is
 made once and kept in `$JRH_HOME/review-token`: the server has several worker processes, and all must know the same.
 JRH_REVIEW_HOSTS names further Host headers to answer for, exactly as a browser sends them, joined by commas.
 
-    GET /jrh/review/    the review, the one page with a script
-    GET /jrh/…          pages of runs (`runs.py`)
+    GET /jrh/review/    the review, the one page with a script and a token
+    GET /jrh/…          pages of runs (`runs.py`, `calls.py`), which only read
 """
 
 from __future__ import annotations
@@ -14,49 +14,52 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-from jrh_mlflow.errors import ReviewError
-from jrh_mlflow.pages.runs import run_routes
-from jrh_mlflow.review.app import bare_app
-from jrh_mlflow.review.finish import ReviewLogger
-from jrh_mlflow.review.guard import Guard, new_token
-from jrh_mlflow.review.sources import RunCatalog
-from jrh_mlflow.suites.suite import reviews_folder
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 PREFIX = "/jrh"
-_catalog = cache(RunCatalog)
 
 # MLflow's server imports litellm, which asks the network for prices; without a network the two wait for each other and
-# nothing ever comes up. `mlflow server` imports this module before, in the process that starts all others.
+# nothing ever comes up. `mlflow server` imports this module before, in the process that starts all others; what the
+# pages need is imported by `create_app`, in the process that shows them.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 def create_app() -> ASGIApp:
-    """Return MLflow's application with the review beside it."""
+    """Return MLflow's application with our pages beside it."""
+    from jrh_mlflow.pages.links import server_token
+    from jrh_mlflow.review.guard import Guard
     from jrh_mlflow.tracking.mlflow_internals import server_application, static_prefix
 
     token = server_token()
     hosts = [host.strip() for host in os.environ.get("JRH_REVIEW_HOSTS", "").split(",") if host.strip()]
-    prefix = static_prefix() + PREFIX
-    if multiprocessing.current_process().name in ("MainProcess", "SpawnProcess-1"):
-        print(_links(prefix, token), file=sys.stderr, flush=True)
-    return Beside(server_application(), Guard(_pages(), token=token, hosts=hosts), prefix=prefix)
+    if _is_first_process():
+        _say_links(static_prefix(), token, hosts)
+    pages = Guard(_pages(token, hosts), token=None, hosts=hosts)
+    return Beside(server_application(), pages, prefix=static_prefix() + PREFIX)
 
 
-def _links(prefix: str, token: str) -> str:
-    """Say where our pages are; the server itself says at which address it listens."""
-    return (
-        f"Review at {prefix}/review/?token={token} of this server's address\n"
-        f"Datasheets and comparisons at {prefix}/?token={token} of this server's address"
-    )
+def _is_first_process() -> bool:
+    return multiprocessing.current_process().name in ("MainProcess", "SpawnProcess-1")
+
+
+def _say_links(prefix: str, token: str, hosts: list[str]) -> None:
+    """Print where our pages are; `jrh ui` says it itself, once they answer."""
+    from jrh_mlflow.pages.links import host_note, listening_address, page_links
+    from jrh_mlflow.tracking.mlflow_server import LINKS_ARE_SAID
+
+    if LINKS_ARE_SAID in os.environ:
+        return
+    address = listening_address(sys.argv)
+    # Another server than uvicorn, such as gunicorn, names its own address.
+    lines = page_links((address or "http://HOST:PORT") + prefix, token)
+    print("\n".join([*lines, *(host_note(address, hosts) if address else [])]), file=sys.stderr, flush=True)
 
 
 class Beside:
@@ -74,13 +77,46 @@ class Beside:
             await self._rest(scope, receive, send)
 
 
-def _pages() -> ASGIApp:
-    log = ReviewLogger(beside_run=True)
-    review = bare_app(lambda request: _catalog(_own_address(request)), on_finish=log, has_index=True)
+def _pages(token: str, hosts: list[str]) -> ASGIApp:
+    from starlette.applications import Starlette
+    from starlette.routing import Mount, Route
+
+    from jrh_mlflow.pages.runs import run_routes
+    from jrh_mlflow.review.guard import Guard
+
+    # The token is asked for where the review is mounted, so that no path leads around it.
+    review = Guard(_MadeLate(_review), token=token, hosts=hosts)
     return Starlette(routes=[Mount("/review", review), Route("/review", _to_review), *run_routes(_own_address)])
 
 
+def _review() -> ASGIApp:
+    from functools import cache
+
+    from jrh_mlflow.review.app import bare_app
+    from jrh_mlflow.review.finish import ReviewLogger
+    from jrh_mlflow.review.sources import RunCatalog
+
+    catalog, log = cache(RunCatalog), ReviewLogger(beside_run=True)
+    return bare_app(lambda request: catalog(_own_address(request)), on_finish=log, has_index=True)
+
+
+class _MadeLate:
+    """An application that is made for its first request: what it imports would keep MLflow from starting."""
+
+    def __init__(self, make: Callable[[], ASGIApp]) -> None:
+        self._make = make
+        self._app: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if self._app is None:
+            self._app = self._make()
+        await self._app(scope, receive, send)
+
+
 async def _to_review(request: Request) -> Response:
+    from starlette.responses import RedirectResponse
+
     query = f"?{request.url.query}" if request.url.query else ""
     root = str(request.scope.get("root_path", ""))
     return RedirectResponse(f"{root}/review/{query}", status_code=303)
@@ -88,6 +124,7 @@ async def _to_review(request: Request) -> Response:
 
 def _own_address(request: Request) -> str:
     """Return the address of the server itself: its own API is the one way to a store and its artifacts that holds."""
+    from jrh_mlflow.errors import ReviewError
     from jrh_mlflow.tracking.mlflow_internals import static_prefix
 
     server = request.scope.get("server")
@@ -95,28 +132,3 @@ def _own_address(request: Request) -> str:
         raise ReviewError("The server listens on no port, so its runs cannot be read. Start it with --host and --port.")
     host = f"[{server[0]}]" if ":" in server[0] else server[0]
     return f"http://{host}:{server[1]}{static_prefix()}"
-
-
-def server_token() -> str:
-    """Return the token that all processes of this server share."""
-    given = os.environ.get("JRH_REVIEW_TOKEN")
-    if given:
-        return given
-    file = reviews_folder().parent / "review-token"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    _create_once(file, new_token())
-    return file.read_text(encoding="ascii").strip()
-
-
-def _create_once(file: Path, text: str) -> None:
-    """Make a file for this user's eyes, whole, unless it is there; of several processes one succeeds."""
-    draft = file.with_name(f"{file.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as sink:
-        sink.write(text)
-    try:
-        os.link(draft, file)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()

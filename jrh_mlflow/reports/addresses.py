@@ -31,9 +31,18 @@ class Addresses:
         # An empty link would be the page itself, with its query.
         return self.root or "./"
 
+    def review(self, token: str | None = None) -> str:
+        """Return the review of generated suites; who has no cookie of it needs the token."""
+        query = urlencode({"token": token}) if token else ""
+        return f"{self.root}review/{f'?{query}' if query else ''}"
+
     def run(self, run_id: str) -> str:
         """Return the page of a run of any kind."""
         return f"{self.root}run/{_part(run_id)}"
+
+    def logged(self, run_id: str) -> str:
+        """Return the page among a run's artifacts, as it was logged."""
+        return f"{self.root}logged/{_part(run_id)}"
 
     def datasheet(self, run_id: str) -> str:
         """Return the datasheet of an evaluation."""

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from jrh_mlflow.reports.addresses import Addresses
 from jrh_mlflow.reports.numbers import (
     amount_text,
     missing_text,
@@ -69,6 +70,8 @@ class EvaluationRow:
     name: str
     """Of the run."""
     judge: str
+    model: str
+    """Of the judge; an empty text where the run does not say."""
     suite: str
     sha256: str
     """Of the suite: runs with the same one can be compared."""
@@ -96,9 +99,16 @@ def evaluations_page(rows: Sequence[EvaluationRow], *, review: str, most: int) -
     experiments: dict[str, list[EvaluationRow]] = {}
     for row in rows:
         experiments.setdefault(row.experiment_id, []).append(row)
-    return render("evaluations.html", experiments=experiments, review=review, more=len(rows) >= most, most=most)
+    return render(
+        "evaluations.html",
+        experiments=experiments,
+        review=review,
+        more=len(rows) >= most,
+        most=most,
+        addresses=Addresses(""),
+    )
 
 
-def problem_page(message: str, *, title: str, index: str) -> str:
-    """Render why something cannot be shown, with the way back to the list at the address `index`."""
-    return render("problem.html", message=message, title=title, index=index)
+def problem_page(message: str, *, title: str, addresses: Addresses) -> str:
+    """Render why something cannot be shown, with the way back to the list."""
+    return render("problem.html", message=message, title=title, addresses=addresses)

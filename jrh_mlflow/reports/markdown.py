@@ -222,17 +222,17 @@ def _missing(estimates: Mapping[str, Reading]) -> list[str]:
     return ["### Without a number", "", *table(["", "axes", "reason"], rows), ""]
 
 
-def shortened(markdown: str, *, artifact: str) -> str:
+def shortened(markdown: str, *, artifact: str, most: int = MAX_DESCRIPTION) -> str:
     """Return a page as a description: whole sections where they fit, and a pointer to the artifact with the rest.
 
     Example:
         >>> shortened("# Short", artifact="datasheet.md")
         '# Short'
     """
-    if len(markdown) <= MAX_DESCRIPTION:
+    if len(markdown) <= most:
         return markdown
     pointer = f"\n\nThe whole text is in the artifact `{artifact}`.\n"
-    room = MAX_DESCRIPTION - len(pointer) - 1
+    room = most - len(pointer) - 1
     section = max(markdown.rfind(f"\n{mark} ", 0, room) for mark in ("##", "###"))
     # A first section that alone is too long ends with a whole line, so that its table stays one.
     end = section if section > room // 2 else markdown.rfind("\n", 0, room)

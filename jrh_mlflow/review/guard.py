@@ -1,4 +1,4 @@
-"""The door of the review pages: who may come in, and what leaves.
+"""The door of our pages: who may come in, and what leaves.
 
 Outermost on purpose. MLflow's own checks accept any port of this machine and hosts such as `10.attacker.com`; a page
 on another port must neither read ours nor send to it.
@@ -8,8 +8,8 @@ on another port must neither read ours nor send to it.
     Sec-Fetch-Site    if sent, same-origin or none
     token             for the API in the header X-JRH-Token, which no form and no link can send. The link's `?token=`
                       opens the page, and a cookie made from it the page's parts; browsers show cookies to the other
-                      ports of a machine too, so it opens nothing of the review's API. Pages of runs, which MLflow's
-                      own API gives to whoever reaches it, open by the cookie
+                      ports of a machine too, so it opens nothing of the review's API. Pages of runs, which only read
+                      what MLflow's own API gives to whoever reaches it, need none
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a failure
 
 
 class Guard:
-    """Lets a request through to the pages, or answers it itself."""
+    """Lets a request through to the pages, or answers it itself; without a token to pages that only read runs."""
 
-    def __init__(self, app: ASGIApp, *, token: str, hosts: Iterable[str] = ()) -> None:
-        if len(token) < 16:
+    def __init__(self, app: ASGIApp, *, token: str | None, hosts: Iterable[str] = ()) -> None:
+        if token is not None and len(token) < 16:
             raise ValueError(f"The token must have 16 characters or more, but has {len(token)}.")
         self._app, self._token = app, token
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._cookie = hmac.new(token.encode(), b"jrh review page", hashlib.sha256).hexdigest()
+        self._cookie = hmac.new((token or "").encode(), b"jrh review page", hashlib.sha256).hexdigest()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -96,9 +96,11 @@ class Guard:
         own = (f"http://{host}", f"https://{host}")
         origin = _only(scope, "origin", default="").lower()
         if origin and origin not in own:
-            raise Refusal(403, "The review cannot be used from another site.")
+            raise Refusal(403, "These pages cannot be used from another site.")
         if _only(scope, "sec-fetch-site", default="none") not in ("none", "same-origin"):
-            raise Refusal(403, "The review cannot be opened from another site: paste the link into the address bar.")
+            raise Refusal(403, "This page cannot be opened from another site: paste the link into the address bar.")
+        if self._token is None:
+            return False
         if self._same(_only(scope, TOKEN_HEADER, default=""), self._token):
             return False
         # Only a page may open by the link or its cookie: what reads or changes data needs the header.

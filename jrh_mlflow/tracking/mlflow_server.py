@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ DATABASE = "mlflow.db"
 ARTIFACTS = "artifacts"
 HOST = "127.0.0.1"
 """Servers listen on this machine only."""
+LINKS_ARE_SAID = "JRH_LINKS_ARE_SAID"
+"""In the environment of a server whose starter tells the user where its pages are."""
 
 
 def folder_uri(folder: str | Path) -> str:
@@ -49,7 +51,10 @@ def server_command(store: str | None, *, port: int) -> list[str]:
 
         backend = ["--backend-store-uri", store or mlflow.get_tracking_uri()]
         if backend[1].startswith("http"):
-            raise TrackingError(f"{backend[1]} is a server already: open it in a browser.")
+            raise TrackingError(
+                "The store is a server already: open it in a browser. Our pages are under its /jrh/ where "
+                "`mlflow server --app-name jrh` started it, with jrh-mlflow installed beside MLflow."
+            )
     place = ["--host", HOST, "--port", str(port), "--workers", "1"]
     return [sys.executable, "-m", "mlflow", "server", *backend, *place]
 
@@ -61,13 +66,28 @@ def server_environment() -> dict[str, str]:
     return {**os.environ, **quiet, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
-def serve(store: str | None, *, port: int, copy: bool = False) -> None:
-    """Serve a store until Ctrl-C or SIGTERM; with `copy`, a temporary copy of the folder."""
+def serve(
+    store: str | None,
+    *,
+    port: int,
+    when_started: Callable[[str, subprocess.Popen[bytes]], None],
+    copy: bool = False,
+) -> None:
+    """Serve a store and our pages of it until Ctrl-C or SIGTERM; with `copy`, a temporary copy of the folder.
+
+    Args:
+        store: A folder, a tracking URI, or the active store when None.
+        port: Of this machine.
+        when_started: Called with the server's address and process while it starts.
+        copy: Leave the folder as it is.
+    """
     demand_port(port)
+    address = f"http://{HOST}:{port}"
     with suppress(KeyboardInterrupt), _ended_by_sigterm(), _maybe_copy(store, copy=copy) as served:
-        command = server_command(served, port=port)
-        print(f"MLflow UI on http://127.0.0.1:{port} (Ctrl-C ends it)", file=sys.stderr)
-        with _started(command) as process:
+        command = [*server_command(served, port=port), "--app-name", "jrh"]
+        print(f"MLflow and our pages start on {address} (Ctrl-C ends them)", file=sys.stderr)
+        with _started(command, {LINKS_ARE_SAID: "true"}) as process:
+            when_started(address, process)
             code = process.wait()
         if code != 0:
             raise TrackingError(f"The MLflow server ended with code {code}.")
@@ -89,9 +109,12 @@ def demand_port(port: int) -> None:
 
 
 @contextmanager
-def _started(command: list[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    command: list[str], variables: Mapping[str, str] | None = None, **streams: Any
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server while the block does."""
-    process = subprocess.Popen(command, env=server_environment(), **streams)  # noqa: S603 - our own arguments
+    environment = {**server_environment(), **(variables or {})}
+    process = subprocess.Popen(command, env=environment, **streams)  # noqa: S603 - our own arguments
     try:
         yield process
     finally:
@@ -137,7 +160,7 @@ def running_server(folder: Path, *, port: int) -> Iterator[str]:
     log.unlink()
 
 
-def wait_until_up(url: str, process: subprocess.Popen[bytes], *, patience_s: float = 120) -> None:
+def wait_until_up(url: str, process: subprocess.Popen[bytes], *, patience_s: float = 600) -> None:
     """Wait until a server that was just started answers.
 
     Raises:

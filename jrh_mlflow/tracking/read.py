@@ -198,18 +198,13 @@ def finished_step(step: str, *, tracking_uri: str | None, experiment: str | None
     return FinishedStep(run_id=run_id, metrics=dict(whole[0].data.metrics), link=store.link(run_id))
 
 
-def datasheet_html(tracking_uri: str, run_id: str) -> bytes | None:
-    """Return the page that an evaluation wrote, or None when there is no such run, or it has none.
+def run_file(tracking_uri: str, run_id: str, name: str) -> bytes | None:
+    """Return a file of a run, not in a folder, or None when there is no such run, or it has none.
 
     Raises:
         ValueError: when `run_id` cannot be one.
-        TrackingError: when MLflow cannot be reached, or the page is too large to be one of ours.
+        TrackingError: when MLflow cannot be reached, or the file is too large to be one of ours.
     """
-    return run_file(tracking_uri, run_id, keys.DATASHEET_PAGE)
-
-
-def run_file(tracking_uri: str, run_id: str, name: str) -> bytes | None:
-    """Return a file of a run, not in a folder; None and errors as for `datasheet_html`."""
     if not _RUN_ID.fullmatch(run_id):
         raise ValueError(f"A run id has 32 hexadecimal digits, but got {run_id!r}.")
     with reading_client(tracking_uri) as client:
@@ -436,7 +431,8 @@ def _row(run: Run, experiment: str) -> EvaluationRow:
     return EvaluationRow(
         run_id=str(run.info.run_id),
         name=name,
-        judge=str(params.get(keys.PARAM_MODEL, name)),
+        judge=str(tags.get(keys.TAG_JUDGE) or params.get(keys.PARAM_MODEL, name)),
+        model=str(params.get(keys.PARAM_MODEL, "")),
         suite=str(params.get(keys.PARAM_SUITE_NAME, "")),
         sha256=str(params.get(keys.PARAM_SUITE_SHA256, "")),
         profile=str(tags.get(keys.TAG_PROFILE, "")),

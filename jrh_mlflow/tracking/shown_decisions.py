@@ -5,6 +5,7 @@ from __future__ import annotations
 from jrh_mlflow.reports.decisions import DecisionSection, with_markdown_section, with_section
 from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, shortened
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.descriptions import run_description
 from jrh_mlflow.tracking.read import run_file
 from jrh_mlflow.tracking.store import Store, add_to_run
 
@@ -22,7 +23,7 @@ def show_decision(store: Store, run_id: str, section: DecisionSection, *, what_n
     files |= {} if markdown is None else {keys.DATASHEET_MARKDOWN: with_markdown_section(markdown, section)}
     with store.errors(what_now):
         note = store.client.get_run(run_id).data.tags.get(keys.TAG_NOTE)
-    shown = None if note is None else _described(note, markdown, section)
+    shown = None if note is None else _described(run_id, note, markdown, section)
     tags = {} if shown is None else {keys.TAG_NOTE: shown}
     if files or tags:
         add_to_run(store, run_id, points=(), artifacts=files, tags=tags, what_now=what_now)
@@ -37,9 +38,14 @@ def _text(store: Store, run_id: str, name: str) -> str | None:
         return None
 
 
-def _described(note: str, markdown: str | None, section: DecisionSection) -> str:
+def _described(run_id: str, note: str, markdown: str | None, section: DecisionSection) -> str:
     """Return the description with the decision; what somebody wrote into it stays, and is not cut for our sake."""
-    if markdown is not None and note == shortened(markdown, artifact=keys.DATASHEET_MARKDOWN):
-        return shortened(with_markdown_section(markdown, section), artifact=keys.DATASHEET_MARKDOWN)
+    if markdown is not None and note in (_own(run_id, markdown), shortened(markdown, artifact=keys.DATASHEET_MARKDOWN)):
+        return _own(run_id, with_markdown_section(markdown, section))
     added = with_markdown_section(note, section)
     return added if len(added) <= MAX_DESCRIPTION else note
+
+
+def _own(run_id: str, markdown: str) -> str:
+    """Describe an evaluation as it was described at first; those of version 0.1 had no links."""
+    return run_description(markdown, run_id, has_calls=True, artifact=keys.DATASHEET_MARKDOWN)

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from jrh_mlflow.engine.interrupts import hearing_interrupts, say
 from jrh_mlflow.engine.journal.spool import sole_opener
 from jrh_mlflow.errors import SuiteError, TrackingError
-from jrh_mlflow.reports.markdown import plain, shortened
+from jrh_mlflow.reports.markdown import plain
 from jrh_mlflow.tracking import keys
+from jrh_mlflow.tracking.descriptions import run_description
 from jrh_mlflow.tracking.mlflow_internals import DATABASE_LOGGER
 from jrh_mlflow.tracking.view import ViewLinks, context_tags, missing_tags, server_address, shown_uri, view_links
 
@@ -513,7 +514,7 @@ def publish(
     Raises:
         TrackingError: when MLflow does not take it; `what_now` says what is safe, and what to do.
     """
-    note = shortened(content.description, artifact=content.described_in)
+    note = _note(run_id, content)
     with store.errors(what_now):
         with tempfile.TemporaryDirectory(prefix="jrh-") as folder:
             write_artifacts(Path(folder), content)
@@ -532,6 +533,11 @@ def publish(
         if content.traces is not None:
             content.traces(store, run_id)
     return logged
+
+
+def _note(run_id: str, content: RunContent) -> str:
+    has_calls = keys.CALLS_FILE in content.artifacts
+    return run_description(content.description, run_id, has_calls=has_calls, artifact=content.described_in)
 
 
 def _log_numbers(store: Store, run_id: str, content: RunContent, note: str) -> None:
@@ -603,7 +609,7 @@ def keep_failed(store: Store, run_id: str, content: RunContent) -> None:
             write_artifacts(Path(folder), content)
             store.client.log_artifacts(run_id, folder)
         store.log_batch(
-            run_id, points=(), params=keys.grouped_params(content.params), tags={keys.TAG_NOTE: content.description}
+            run_id, points=(), params=keys.grouped_params(content.params), tags={keys.TAG_NOTE: _note(run_id, content)}
         )
 
 

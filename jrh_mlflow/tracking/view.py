@@ -12,14 +12,17 @@ import json
 import shlex
 import sys
 import time
+import urllib.request
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
+from jrh_mlflow.errors import TrackingError
 from jrh_mlflow.measures import axes
+from jrh_mlflow.reports.addresses import FOLDER, Addresses
 from jrh_mlflow.tracking import keys, mlflow_internals
 from jrh_mlflow.tracking.mlflow_server import DATABASE
 
@@ -68,6 +71,24 @@ def view_links(uri: str, experiment_id: str, *, port: int = _PORT) -> ViewLinks:
     page = f"{_address(uri, port)}/{_page(experiment_id)}"
     command = None if served else f"jrh ui {_ui_argument(uri)}" + ("" if port == _PORT else f" --port {port}")
     return ViewLinks(table=page, charts=f"{page}{_CHARTS}", command=command)
+
+
+def newest_view(address: str) -> str:
+    """Return the saved view of the experiment that was written to last, on a server; its first page where none is.
+
+    Asked over HTTP, since to import MLflow takes longer than its answer.
+
+    Raises:
+        TrackingError: when the server does not list its experiments.
+    """
+    query = {"filter": f"tags.`{keys.TAG_VIEW}` LIKE '%'", "order_by": "last_update_time DESC", "max_results": 1}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{address}/api/2.0/mlflow/experiments/search?{urlencode(query)}", timeout=60) as answer:
+            found = json.load(answer).get("experiments", [])
+    except (OSError, ValueError) as error:
+        raise TrackingError(f"MLflow at {address} does not list its experiments: {error}.") from error
+    return f"{address}/{_page(found[0]['experiment_id'])}" if found else f"{address}/"
 
 
 def trace_link(uri: str, experiment_id: str, trace_id: str) -> str:
@@ -245,7 +266,8 @@ def _description(experiment_id: str) -> str:
     meanings = [f"- `{keys.own_key(axis)}`: {axes.declared(axis).meaning}" for axis in READINGS]
     lines = [
         f"[Judges side by side]({page}), [their curves in one picture]({page}{_CHARTS}), "
-        f"[each with its newest readings]({_models_page(experiment_id)}). Each run is one judge.",
+        f"[each with its newest readings]({_models_page(experiment_id)}). Each run is one judge. "
+        f"Datasheets and comparisons as pages: [all judges]({Addresses(FOLDER).index()}), where `jrh ui` serves them.",
         "",
         *meanings,
         f"- `{keys.own_key(keys.RELIABILITY_MEAN)}`: mean accuracy over the tests of a reliability suite; 1 is right.",

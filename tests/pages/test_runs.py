@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import uvicorn
@@ -22,7 +23,7 @@ from jrh_mlflow.pages.runs import MOST_COMPARED, run_routes
 from jrh_mlflow.pages.server import Beside
 from jrh_mlflow.reports.html import evaluations_page
 from jrh_mlflow.review.guard import CONTENT_SECURITY_POLICY, FORM_POLICY, SANDBOX_POLICY, Guard
-from jrh_mlflow.tracking.read import datasheet_html, evaluations_in_runs
+from jrh_mlflow.tracking.read import evaluations_in_runs, run_file
 from jrh_mlflow.tracking.store import Store, first_tags
 from tests.evaluation.test_compare import pointwise_suite
 from tests.review.browser import chromium, served, ten
@@ -43,13 +44,13 @@ def serving(store: str) -> Iterator[Client]:
         await send({"type": "http.response.start", "status": 204, "headers": [(b"x-from", b"mlflow")]})
         await send({"type": "http.response.body", "body": b""})
 
-    app = Beside(rest, Guard(Starlette(routes=run_routes(lambda _: store)), token=TOKEN), prefix="/jrh")
+    app = Beside(rest, Guard(Starlette(routes=run_routes(lambda _: store)), token=None), prefix="/jrh")
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            yield Client(f"127.0.0.1:{listening.getsockname()[1]}", TOKEN, prefix="/jrh")
+            yield Client(f"127.0.0.1:{listening.getsockname()[1]}", "", prefix="/jrh")
         finally:
             server.should_exit = True
             thread.join()
@@ -72,7 +73,13 @@ def runs(store_uri: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         "other": jrh.evaluate(jrh.scripted.Oracle(), others, **options).run_id,
     }
     store = Store(store_uri, "run pages of strangers")
-    found["generation"] = store.create_run("a generation", tags=first_tags("generate", simulated=False))
+    found["comparison"] = jrh.compare([found["oracle"], found["hostile"]], tracking_uri=store_uri).run_id
+    described = {"mlflow.note.content": f"# {EVIL}", "jrh.truncated": EVIL}
+    found["generation"] = store.create_run(
+        f"a generation {EVIL}", tags=first_tags("generate", simulated=False, tags=described)
+    )
+    store.client.log_param(found["generation"], "generate.from", f"of {found['oracle']} and {'0' * 32}")
+    found["nested"] = store.create_run("nested", tags=first_tags(EVIL, simulated=True), parent=found["generation"])
     found["stranger"] = store.create_run("a stranger", tags=first_tags("evaluate", simulated=False))
     sheet = tmp_path_factory.mktemp("sheet") / "datasheet.html"
     sheet.write_text(HOSTILE_SHEET, encoding="utf-8")
@@ -177,7 +184,7 @@ def test_a_wrong_id_is_not_found(client, runs, wrong):
 
 def test_a_run_without_a_datasheet_is_told_apart_from_a_broken_store(client, runs, monkeypatch):
     page = text(client, f"/datasheet/{runs['generation']}", 404)
-    assert "has no datasheet.html" in page
+    assert "has no datasheet" in page
     assert '<a href="/jrh/">' in page
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with serving("http://127.0.0.1:9") as broken:
@@ -186,17 +193,17 @@ def test_a_run_without_a_datasheet_is_told_apart_from_a_broken_store(client, run
 
 def test_only_run_ids_are_asked_for(store_uri):
     with pytest.raises(ValueError, match="32 hexadecimal digits"):
-        datasheet_html(store_uri, "../x")
+        run_file(store_uri, "../x", "datasheet.html")
 
 
 def test_a_comparison_shows_judges_side_by_side_and_logs_nothing(client, runs, store_uri):
     status, headers, content = client.send("GET", f"/compare?run={runs['oracle']}&run={runs['hostile']}")
     expected = jrh.compare([runs["oracle"], runs["hostile"]], tracking_uri=store_uri, log=False).to_html()
     assert (status, content.decode()) == (200, expected)
-    assert headers["content-security-policy"] == SANDBOX_POLICY
+    assert headers["content-security-policy"] == FORM_POLICY
     logged = MlflowClient(store_uri).search_experiments(filter_string="name LIKE 'run pages %'")
     kinds = MlflowClient(store_uri).search_runs([one.experiment_id for one in logged], "tags.`jrh.kind` = 'compare'")
-    assert not kinds
+    assert [one.info.run_id for one in kinds] == [runs["comparison"]]
 
 
 def test_runs_on_different_suites_are_refused_with_what_differs(client, runs):
@@ -225,18 +232,11 @@ def test_a_comparison_that_makes_no_sense_is_refused_in_words(client, runs, quer
     assert '<a href="/jrh/">' in page
 
 
-@pytest.mark.parametrize("path", ["/", "/datasheet/{oracle}", "/compare?run={oracle}&run={hostile}"])
-def test_pages_open_by_link_or_cookie_and_for_nobody_else(client, runs, path):
+@pytest.mark.parametrize("path", ["/", "/run/{generation}", "/compare?run={oracle}&run={hostile}"])
+def test_pages_open_without_a_token_but_for_no_other_site(client, runs, path):
     path = path.format(**runs)
-    status, headers, content = client.send("GET", path, token=False)
-    assert (status, headers["content-security-policy"]) == (401, CONTENT_SECURITY_POLICY)
-    assert runs["oracle"].encode() not in content
-    opened = client.send("GET", f"{path}{'&' if '?' in path else '?'}token={TOKEN}", token=False)
-    assert opened[0] == 200
-    kept = {"Cookie": opened[1]["set-cookie"].partition(";")[0]}
-    status, _, content = client.send("GET", path, token=False, headers=kept)
-    assert (status, TOKEN.encode() in content) == (200, False)
     assert client.send("GET", path, headers={"Host": "evil.example"})[0] == 403
+    assert client.send("GET", path, headers={"Origin": "http://evil.example"})[0] == 403
     assert client.send("GET", path, headers={"Sec-Fetch-Site": "cross-site"})[0] == 403
     assert client.send("POST", path)[0] == 405
 
@@ -267,6 +267,53 @@ def test_only_the_policies_of_the_guard_leave_it(client, runs):
     assert answered[1]["content-security-policy"] == CONTENT_SECURITY_POLICY
 
 
+def test_the_page_of_a_run_is_the_one_of_its_kind(client, runs, store_uri):
+    to = {name: client.send("GET", f"/run/{runs[name]}") for name in ("oracle", "comparison")}
+    assert (to["oracle"][0], to["oracle"][1]["location"]) == (303, f"../datasheet/{runs['oracle']}")
+    pair = f"run={runs['oracle']}&run={runs['hostile']}"
+    assert (to["comparison"][0], to["comparison"][1]["location"]) == (303, f"../compare?{pair}")
+    note = MlflowClient(store_uri).get_run(runs["comparison"]).data.tags["mlflow.note.content"]
+    assert note.startswith(f"[Page of this run](jrh/run/{runs['comparison']}), where")
+    logged = client.send("GET", f"/logged/{runs['comparison']}")
+    assert (logged[0], logged[1]["content-security-policy"]) == (200, SANDBOX_POLICY)
+
+
+def test_a_run_without_a_page_of_its_own_shows_its_description_and_what_belongs_to_it(client, runs):
+    page = text(client, f"/run/{runs['generation']}")
+    assert escape(EVIL) in page
+    assert "<b>kind</b> generation" in page
+    assert f'<a href="../run/{runs["nested"]}">' in page
+    assert f'<a href="../run/{runs["oracle"]}">' in page
+    assert f"/runs/{runs['generation']}" in page
+    assert "<script" not in page
+    assert f'<a href="../run/{runs["generation"]}">' in text(client, f"/run/{runs['nested']}")
+    assert "wrote no page" in text(client, f"/logged/{runs['generation']}", 404)
+
+
+ODD = (
+    "",
+    "%00",
+    "%ff",
+    "../..",
+    "a" * 5000,
+    "{oracle}{oracle}",
+    "{oracle}/",
+    "{{x}}",
+    "<script>",
+    "%F0%9F%92%A9",
+    "-1",
+)
+
+
+@pytest.mark.parametrize("page", ["run", "datasheet", "logged", "compare", ""])
+def test_no_odd_address_is_an_error_of_ours(client, runs, page):
+    odd = [one.format(**runs) for one in ODD]
+    paths = [f"/{page}/{quote(one, safe='%')}" for one in odd]
+    queries = [f"/{page}?{name}={quote(one, safe='%')}" for one in odd for name in ("run", "token", one, "page")]
+    found = {path[:80]: client.send("GET", path)[0] for path in [*paths, *queries]}
+    assert {path: status for path, status in found.items() if status >= 500} == {}
+
+
 def test_everything_else_is_answered_by_the_application_beside(client):
     status, headers, _ = Client(client.address, "").send("GET", "/datasheet/x", token=False)
     assert (status, headers["x-from"]) == (204, "mlflow")
@@ -277,8 +324,7 @@ def test_in_a_browser_two_ticks_compare_and_a_strangers_datasheet_does_nothing(c
     link = f"http://{client.address}/jrh/"
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(f"{link}?token={TOKEN}")
-        page.screenshot(path=tmp_path / "list.png", full_page=True)
+        page.goto(link)
         for name in ("oracle", "hostile"):
             page.locator(f"input[value='{runs[name]}']").check()
         page.get_by_role("button", name="Compare").click()

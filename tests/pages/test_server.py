@@ -15,7 +15,8 @@ from mlflow.utils.plugins import get_entry_points
 
 import jrh_mlflow as jrh
 from jrh_mlflow.errors import SuiteError
-from jrh_mlflow.pages.server import Beside, _links, create_app, server_token
+from jrh_mlflow.pages.links import listening_address, server_token
+from jrh_mlflow.pages.server import Beside, create_app
 from jrh_mlflow.review.guard import SANDBOX_POLICY
 from jrh_mlflow.suites.suite import Suite, hold_back, read_suite
 from jrh_mlflow.tracking import keys
@@ -30,8 +31,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Client]:
-    folder = tmp_path_factory.mktemp("server")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("server")
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path, home: Path) -> Iterator[Client]:
     folder_uri(folder)
     (folder / "mlflow.db").touch()
     port = free_port()
@@ -101,10 +106,24 @@ def test_mlflows_own_checks_stay_in_force(client):
 
 @pytest.mark.parametrize(
     "path",
-    ["/jrh", "/jrh/", "/jrh/review/", "/jrh/review/api/suites", "/jrh/nowhere", "/jrh/compare", "/jrh/datasheet/x"],
+    ["review/", "review/api/suites", "%72eview/api/suites", "review/./api/suites", "review/static/x", "review//"],
 )
 def test_the_review_asks_for_its_token(client, path):
-    assert plain(client, "GET", path)[0] == 401
+    assert plain(client, "GET", f"/jrh/{path}")[0] == 401
+    assert plain(client, "POST", f"/jrh/{path}", b"{}")[0] == 401
+
+
+@pytest.mark.parametrize("path", ["//review/api/suites", "/./review/api/suites", "/REVIEW/api/suites", "/x/../review/"])
+def test_no_other_spelling_leads_to_the_review(client, path):
+    assert plain(client, "GET", f"/jrh{path}")[0] == 404
+
+
+def test_pages_of_runs_need_no_token_and_know_none(client):
+    status, headers, content = plain(client, "GET", "/jrh/")
+    assert (status, TOKEN.encode() in content, "set-cookie" in headers) == (200, False, False)
+    assert plain(client, "GET", "/jrh/", Host="evil.example")[0] == 403
+    assert plain(client, "GET", "/jrh/", **{"Sec-Fetch-Site": "cross-site"})[0] == 403
+    assert plain(client, "POST", "/jrh/", b"")[0] == 405
 
 
 def test_the_link_leads_to_the_evaluations_and_on_to_the_review_and_back(client):
@@ -112,10 +131,9 @@ def test_the_link_leads_to_the_evaluations_and_on_to_the_review_and_back(client)
     assert (status, headers["location"]) == (307, f"http://{client.address}/jrh/?token={TOKEN}")
     status, headers, content = plain(client, "GET", f"/jrh/?token={TOKEN}")
     assert (status, f'href="review/?token={TOKEN}"'.encode() in content) == (200, True)
-    assert "Path=/jrh/" in headers["set-cookie"]
     status, headers, content = plain(client, "GET", f"/jrh/review/?token={TOKEN}")
     assert (status, b'<a id="evaluations" href="../">' in content) == (200, True)
-    assert "Path=/jrh/" in headers["set-cookie"]
+    assert "Path=/jrh/review/" in headers["set-cookie"]
     status, headers, _ = plain(client, "GET", f"/jrh/review?token={TOKEN}")
     assert (status, headers["location"]) == (303, f"/jrh/review/?token={TOKEN}")
 
@@ -125,7 +143,7 @@ def test_datasheets_and_comparisons_of_the_servers_own_runs_are_shown(client, tm
     options = {"experiment": "judges", "tracking_uri": f"http://{client.address}", "progress": False}
     judges = (jrh.scripted.AlwaysFirst(), jrh.scripted.Oracle())
     first, oracle = (jrh.evaluate(judge, suite, **options).run_id for judge in judges)
-    pages = Client(client.address, TOKEN, prefix="/jrh")
+    pages = Client(client.address, "", prefix="/jrh")
     assert f'href="datasheet/{oracle}"'.encode() in pages.send("GET", "/")[2]
     status, headers, content = pages.send("GET", f"/datasheet/{first}")
     assert (status, headers["content-security-policy"]) == (200, SANDBOX_POLICY)
@@ -136,10 +154,18 @@ def test_datasheets_and_comparisons_of_the_servers_own_runs_are_shown(client, tm
     assert (status, b"AlwaysFirst (simulated)" in content) == (200, True)
 
 
-def test_the_server_says_where_its_pages_are():
-    told = _links("/jrh", "the-token")
-    assert "Review at /jrh/review/?token=the-token" in told
-    assert "Datasheets and comparisons at /jrh/?token=the-token" in told
+def test_the_server_says_where_its_pages_are(client, folder):
+    told = (folder / "log").read_text(encoding="utf-8")
+    assert f"judges     http://{client.address}/jrh/\n" in told
+    assert f"review     http://{client.address}/jrh/review/?token={TOKEN}\n" in told
+
+
+@pytest.mark.parametrize(
+    ("host", "address"), [("0.0.0.0", "http://127.0.0.1:7"), ("::1", "http://[::1]:7"), ("box", "http://box:7")]
+)
+def test_an_address_is_one_that_a_browser_can_open(host, address):
+    assert listening_address(["x", "--workers", "4", "--host", host, "--port", "7", "app"]) == address
+    assert listening_address(["gunicorn", "-b", f"{host}:7"]) is None
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:1"])

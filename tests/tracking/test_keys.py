@@ -23,9 +23,8 @@ ARTIFACTS = {value for value in vars(keys).values() if isinstance(value, str) an
 OTHER_THINGS = {
     "evaluation/status.py": {"jrh.evaluate(judge)", "jrh.evaluate(judge, "},  # what to call
     "measures/rules.py": {"calls/", "cost/", "time/", "tokens/"},  # what rules about facts of a run begin with
-    "pages/runs.py": {"review/", "review/?"},  # an address
     "plugins.py": {"jrh.tests", "jrh.transports"},  # groups of entry points
-    "reports/addresses.py": {"calls/"},  # an address
+    "reports/addresses.py": {"calls/", "review/"},  # addresses
     "reports/agreement.py": {"agreement.html"},  # templates
     "reports/comparison.py": {"comparison.html"},
     "reports/datasheet_page.py": {"datasheet.html"},

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ from click.testing import CliRunner
 
 from jrh_mlflow.cli.main import group
 from jrh_mlflow.errors import TrackingError
-from jrh_mlflow.tracking.mlflow_server import folder_uri, running_server, wait_until_up
-from jrh_mlflow.tracking.store import Store
+from jrh_mlflow.tracking.mlflow_server import folder_uri, free_port, running_server
+from jrh_mlflow.tracking.store import Store, first_tags
+from jrh_mlflow.tracking.view import view_links
 from tests.processes import JRH, Forked
 from tests.waiting import wait_until
 
@@ -28,15 +31,31 @@ def _alive(group: int) -> bool:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
-def test_the_server_and_the_copy_end_with_the_command(ending: signal.Signals, tmp_path: Path) -> None:
-    assert Store(folder_uri(tmp_path / "store"), "tests").experiment_id
+def test_the_pages_answer_by_the_links_that_are_printed_and_all_ends_with_the_command(
+    ending: signal.Signals, tmp_path: Path
+) -> None:
+    store = Store(folder_uri(tmp_path / "store"), "tests")
+    store.create_run("a run", tags=first_tags("evaluate", simulated=True))  # which makes the experiment's view
     (tmp_path / "copies").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [JRH, "ui", tmp_path / "store", "--copy", "--port", port]
-    process = Forked(*command, env={**os.environ, "TMPDIR": str(tmp_path / "copies")}, start_new_session=True)
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "copies"), "JRH_REVIEW_TOKEN": "a-token-for-tests"}
+    log = (tmp_path / "log").open("wb")
+    process = Forked(*command, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
-        wait_until_up(f"http://127.0.0.1:{port}/health", process)
+        wait_until(lambda: process.poll() is not None or b"review " in (tmp_path / "log").read_bytes())
+        printed = dict(re.findall(r"^(judges|in MLflow|review) +(http.*)$", (tmp_path / "log").read_text(), re.M))
+        here = f"http://127.0.0.1:{port}"
+        assert printed == {
+            "judges": f"{here}/jrh/",
+            "in MLflow": view_links(here, store.experiment_id).table,
+            "review": f"{here}/jrh/review/?token=a-token-for-tests",
+        }
+        # One look at each, in one of the two servers.
+        for link in printed.values() if ending is signal.SIGTERM else ():
+            with urllib.request.urlopen(link, timeout=60) as answer:
+                assert answer.status == 200
         assert list((tmp_path / "copies").glob("jrh-ui-*/store/mlflow.db"))
         process.send_signal(ending)
         assert process.wait(timeout=60) == 0
@@ -46,6 +65,14 @@ def test_the_server_and_the_copy_end_with_the_command(ending: signal.Signals, tm
         if _alive(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        log.close()
+
+
+def test_a_store_that_is_a_server_is_refused_with_what_our_pages_need_and_without_its_password() -> None:
+    ended = CliRunner().invoke(group, ["ui", "http://ann:secret@mlflow:5000", "--port", str(free_port())])
+    assert isinstance(ended.exception, TrackingError)
+    assert "mlflow server --app-name jrh" in str(ended.exception)
+    assert "secret" not in str(ended.exception)
 
 
 def test_a_busy_port_ends_the_command_at_once_and_names_the_way_out(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from mlflow import MlflowClient
 
 import jrh_mlflow as jrh
 from jrh_mlflow.reports.decisions import with_markdown_section
+from jrh_mlflow.reports.markdown import MAX_DESCRIPTION, shortened
 from jrh_mlflow.tracking.read import run_file
 from jrh_mlflow.tracking.shown_decisions import show_decision
 from jrh_mlflow.tracking.store import Store, first_tags
@@ -44,6 +45,7 @@ def test_the_page_the_datasheet_and_the_description_show_the_newest_gate(store_u
         assert shown.count("the second gate") == 1
         assert "the first gate" not in shown
     assert markdown == with_markdown_section(before["datasheet.md"], gate(reason="the second gate"))
+    assert note.startswith(f"[Page of this run](jrh/run/{run_id}) and [its calls](jrh/calls/{run_id}), where ")
     assert len(page) > len(before["datasheet.html"])
     assert file_of(store_uri, run_id, "datasheet.json") == before["datasheet.json"]
 
@@ -59,6 +61,16 @@ def test_what_somebody_wrote_into_the_description_stays(store_uri, run_id):
     client.set_tag(run_id, NOTE, full)
     show(store_uri, run_id, "the fourth gate")
     assert client.get_run(run_id).data.tags[NOTE] == full
+
+
+def test_a_description_of_the_version_before_is_known_and_gets_its_links(store_uri, run_id):
+    client = MlflowClient(store_uri)
+    client.set_tag(run_id, NOTE, shortened(file_of(store_uri, run_id, "datasheet.md"), artifact="datasheet.md"))
+    show(store_uri, run_id, "the fifth gate")
+    note = client.get_run(run_id).data.tags[NOTE]
+    assert note.startswith(f"[Page of this run](jrh/run/{run_id})")
+    assert len(note) <= MAX_DESCRIPTION
+    assert note.count("the fifth gate") == 1
 
 
 def test_a_run_without_a_page_stays_without_one(store_uri):
