@@ -338,7 +338,8 @@ def run_pool(
 def calls_frame(records: list[CallRecord]) -> pd.DataFrame:
     """Return records as the table of `calls/calls.parquet`, columns typed even where all cells are empty."""
     frame = pd.DataFrame({each.name: [getattr(record, each.name) for record in records] for each in fields(CallRecord)})
-    frame = frame.drop(columns=[name for name in OPTIONAL_COLUMNS if not (frame[name] != "").any()])
+    empty = [name for name in OPTIONAL_COLUMNS if not (frame[name] != "").any()]
+    frame = frame.drop(columns=[*empty, *(["raw"] if frame["raw"].isna().all() else [])])
     types = {"delta": "float64", "input_tokens": "Int64", "output_tokens": "Int64"}
     types |= dict.fromkeys(("cost_usd", "latency_s", "confidence"), "float64")
     typed: pd.DataFrame = frame.astype(types)

@@ -156,6 +156,7 @@ def record(judge: Judge, call: Call, returned: object, *, failure: str | None, l
         outcome=outcome,
         answer=answer,
         rationale=blank_secrets(clean_text(str(extras.rationale))) if extras.rationale is not None else None,
+        raw=_returned_text(extras.value if returned is extras else returned, answer),
         input_tokens=extras.input_tokens,
         output_tokens=extras.output_tokens,
         cost_usd=extras.cost_usd,
@@ -165,6 +166,13 @@ def record(judge: Judge, call: Call, returned: object, *, failure: str | None, l
         error=problem or None,
         confidence=extras.confidence,
     )
+
+
+def _returned_text(value: object, answer: str) -> str | None:
+    """Return what a judge of somebody's own said, where that is a text and not the very answer."""
+    if not isinstance(value, str) or value == answer:
+        return None
+    return kept_text(blank_secrets(clean_text(str.__str__(value)))) or None
 
 
 class Numbering:
@@ -371,6 +379,7 @@ class ModelSession(JudgeSession):
             outcome=reading.outcome,
             answer=reading.answer or "",
             rationale=reading.rationale,
+            raw=kept_text(clean_text(response.refusal or response.text or "")) or None,
             input_tokens=response.input_tokens,
             output_tokens=response.output_tokens,
             cost_usd=None if cost is None else cost / 1_000_000,
@@ -452,6 +461,7 @@ class PointwiseSession(JudgeSession):
             outcome=outcome,
             answer=answer,
             rationale="\n".join(said),
+            raw="\n".join(f"{slot}: {one.raw}" for slot, one in both.items() if one.raw) or None,
             **sums,
             latency_s=_sum_of("latency_s", both.values()),
             cached=first.cached and second.cached,

@@ -64,7 +64,7 @@ _NUMBERS: dict[str, Callable[[str], float]] = {
     **{"cost_usd": float, "latency_s": float, "confidence": float},
     **{"input_tokens": lambda text: int(float(text)), "output_tokens": lambda text: int(float(text))},
 }
-_AS_RECORDED = ("outcome", "condition", "delta", "replicate", "rationale", *_NUMBERS)
+_AS_RECORDED = ("outcome", "condition", "delta", "replicate", "rationale", "raw", *_NUMBERS)
 ROLES = ("item", "judge", "task", "better", *_WIDE, *_LONG, "expected", "group", *_AS_RECORDED)
 _IN_META = tuple(name for name in OPTIONAL_COLUMNS if name in CALL_MEANING)
 GROUP = "group"
@@ -338,6 +338,7 @@ def _record(row: Mapping[str, str], mapping: Mapped, *, outcome: str, answer: st
         answer=answer,
         expected="",
         rationale=row.get("rationale"),
+        raw=row.get("raw") or None,
         error=f"not an answer: {said!r}" if outcome == "unparsed" else None,
         **numbers,
     )

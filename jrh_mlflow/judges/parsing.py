@@ -187,11 +187,11 @@ class ParsedAnswer:
         """The problem with the raw text, for the column `error`."""
         if self.problem is None:
             return None
-        raw = f" Text: {_kept(self.text)}" if self.text else ""
+        raw = f" Text: {kept_text(self.text)}" if self.text else ""
         return f"{self.problem}: {self.detail or PROBLEMS[self.problem]}.{raw}"
 
 
-def _kept(text: str) -> str:
+def kept_text(text: str) -> str:
     """Shorten a text for a record; the journal has all of it."""
     return text if len(text) <= _MAX_KEPT else f"{text[:_MAX_KEPT]}… ({len(text):,} characters)"
 
@@ -271,7 +271,7 @@ def _read_text(response: Response, names: Mapping[str, str], shown: Sequence[str
     if "verdict" not in fields:
         raise UnreadableError("missing_verdict")
     reason = fields.get("reason")
-    rationale = _kept(clean_text(reason)) if isinstance(reason, str) else None
+    rationale = kept_text(clean_text(reason)) if isinstance(reason, str) else None
     outcome, answer, why_not = _answer(fields["verdict"], names)
     if why_not is not None:
         return ParsedAnswer(

@@ -387,6 +387,8 @@ class CallRecord:
     rubric: str = ""
     """Id of the rubric, where a suite has several: a call is read beside the baseline of the same task and rubric."""
 
+    raw: str | None = None
+    """What the model wrote, before anything was read from it; None where it wrote no more than the answer."""
     labels: str = ""
     """JSON: what may be answered with, in order, and whether it is a scale (`labels_cell`); empty for pairs."""
     partner: str = ""
@@ -395,6 +397,6 @@ class CallRecord:
 
 UNASKED = "not asked"
 OPTIONAL_COLUMNS = ("label_source", "rubric", "labels", "partner")
-"""Columns that a table of calls has only where a cell of them is filled."""
+"""Columns that a table of calls has only where a cell of them is filled, as `raw`."""
 
 REQUIRED_COLUMNS = tuple(each.name for each in fields(CallRecord) if each.default is MISSING)

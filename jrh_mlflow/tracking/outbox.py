@@ -47,7 +47,7 @@ _NAMES = (
 )
 """Settings of a judge that are names; others of more than a short word are texts."""
 _WORD = re.compile(r"[\w.:+/-]{1,40}", re.ASCII)
-_TOLD = ("rationale", "error")
+_TOLD = ("rationale", "raw", "error")
 """Columns of a call in which a judge speaks, or a service that quotes it."""
 
 
