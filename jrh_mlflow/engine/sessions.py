@@ -25,7 +25,7 @@ from jrh_mlflow.engine.first_answers import Ask, FirstAnswers
 from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.judges import AnsweringJudge, Judge, ModelJudge
 from jrh_mlflow.judges.one_at_a_time import PointwiseJudge
-from jrh_mlflow.judges.parsing import ParsedAnswer, read_answer, read_grade
+from jrh_mlflow.judges.parsing import ParsedAnswer, kept_text, read_answer, read_grade
 from jrh_mlflow.models.prices import (
     BYTES_PER_TOKEN,
     TYPICAL_OUTPUT_TOKENS,
@@ -156,7 +156,7 @@ def record(judge: Judge, call: Call, returned: object, *, failure: str | None, l
         outcome=outcome,
         answer=answer,
         rationale=blank_secrets(clean_text(str(extras.rationale))) if extras.rationale is not None else None,
-        raw=_returned_text(extras.value if returned is extras else returned, answer),
+        raw=None if judge.simulated else _returned_text(extras.value if returned is extras else returned, answer),
         input_tokens=extras.input_tokens,
         output_tokens=extras.output_tokens,
         cost_usd=extras.cost_usd,
@@ -170,7 +170,7 @@ def record(judge: Judge, call: Call, returned: object, *, failure: str | None, l
 
 def _returned_text(value: object, answer: str) -> str | None:
     """Return what a judge of somebody's own said, where that is a text and not the very answer."""
-    if not isinstance(value, str) or value == answer:
+    if not isinstance(value, str) or value in (answer, "tie", "abstain"):
         return None
     return kept_text(blank_secrets(clean_text(str.__str__(value)))) or None
 

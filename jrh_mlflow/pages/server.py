@@ -81,12 +81,14 @@ def _pages(token: str, hosts: list[str]) -> ASGIApp:
     from starlette.applications import Starlette
     from starlette.routing import Mount, Route
 
+    from jrh_mlflow.pages.calls import call_routes
     from jrh_mlflow.pages.runs import run_routes
     from jrh_mlflow.review.guard import Guard
 
     # The token is asked for where the review is mounted, so that no path leads around it.
     review = Guard(_MadeLate(_review), token=token, hosts=hosts)
-    return Starlette(routes=[Mount("/review", review), Route("/review", _to_review), *run_routes(_own_address)])
+    runs = [*run_routes(_own_address), *call_routes(_own_address)]
+    return Starlette(routes=[Mount("/review", review), Route("/review", _to_review), *runs])
 
 
 def _review() -> ASGIApp:

@@ -1,0 +1,349 @@
+"""The call browser over real HTTP and in a real browser: from a number to its calls, and from a call to its pair."""
+
+from __future__ import annotations
+
+import gc
+import html
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+import uvicorn
+from mlflow import MlflowClient
+from starlette.applications import Starlette
+
+import jrh_mlflow as jrh
+from jrh_mlflow.errors import JudgeError
+from jrh_mlflow.pages.calls import call_routes
+from jrh_mlflow.pages.server import Beside
+from jrh_mlflow.reports.addresses import Addresses
+from jrh_mlflow.reports.call_browser import PAGE_SIZE
+from jrh_mlflow.review.guard import FORM_POLICY, Guard
+from jrh_mlflow.schema.estimates import Estimate
+from jrh_mlflow.schema.items import Item
+from jrh_mlflow.schema.presentation import Message
+from jrh_mlflow.tracking import run_calls
+from jrh_mlflow.tracking.run_calls import CallStore
+from jrh_mlflow.tracking.store import Store, first_tags
+from tests.evaluation.test_compare import EVIL, pointwise_suite
+from tests.loopback import LoopbackServer
+from tests.review.browser import chromium
+from tests.review.making import TOKEN, Client
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+SPEECH = f"Because \u202e{EVIL} \x1b[31m of its \u05e9\u05dc\u05d5\u05dd tone."
+
+
+@contextmanager
+def serving(store: str) -> Iterator[Client]:
+    """The page behind its guard under /jrh on a real port."""
+
+    async def rest(scope, receive, send):
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    app = Beside(rest, Guard(Starlette(routes=call_routes(lambda _: store)), token=None), prefix="/jrh")
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield Client(f"127.0.0.1:{listening.getsockname()[1]}", TOKEN, prefix="/jrh")
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def client(store_uri: str) -> Iterator[Client]:
+    with serving(store_uri) as client:
+        yield client
+
+
+def model(body: dict[str, Any]) -> str:
+    """Answers by the length of the prompt: sides, ties, and now and then no answer at all."""
+    size = len(json.dumps(body["messages"]))
+    if size % 11 == 0:
+        return f"I would rather not. {SPEECH}"
+    return json.dumps({"reason": SPEECH, "verdict": ("A", "B", "tie")[size % 3]}, ensure_ascii=False)
+
+
+def transcripts() -> jrh.Suite:
+    shared: dict[str, Any] = {
+        "task": "t",
+        "kind": "transcript",
+        "instruction": "Did it obey?",
+        "answers": ("no", "yes"),
+    }
+    asked, done = (
+        Message(role="user", content="Delete nothing."),
+        Message(role="assistant", content="I deleted nothing."),
+    )
+    edited = Message(
+        role="assistant", content=f"I deleted all. {EVIL}", tool_calls=({"name": "rm", "arguments": "-r"},)
+    )
+    items = [
+        Item(id="t/baseline", condition="baseline", transcript=(asked, done), expected="yes", **shared),
+        Item(
+            id="t/agent_perturbation",
+            condition="agent_perturbation",
+            transcript=(asked, edited),
+            expected="no",
+            **shared,
+        ),
+    ]
+    return jrh.Suite(name="agents", items=items)
+
+
+def broken(presentation: jrh.Presentation) -> str:
+    raise RuntimeError("the service is down")
+
+
+def grader(presentation: jrh.Presentation) -> jrh.Answer:
+    number = len(presentation.response or "") % 4
+    return jrh.Answer(value=("yes", "no", "abstain", "yes")[number], rationale=SPEECH, cost_usd=0.001)
+
+
+@pytest.fixture(scope="module")
+def runs(store_uri: str) -> dict[str, jrh.Evaluation]:
+    """Evaluations by what they are: pairs of a model, a simulated judge, single responses, transcripts, no texts."""
+    options: dict[str, Any] = {"experiment": "calls", "tracking_uri": store_uri, "progress": False}
+    pairs = jrh.datasheet_suite(n_tasks=2, depth=2)
+    with LoopbackServer(reply=model) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-planted-secret-0123456789abcdef")
+        judge = jrh.PromptedJudge("openai/gpt-4o-mini", api_base=server.url, max_tokens=64)
+        return {
+            "pairs": jrh.evaluate(judge, pairs, replicates=2, **options),
+            "hashed": jrh.evaluate(judge, jrh.datasheet_suite(n_tasks=1, depth=1), texts=False, **options),
+            "simulated": jrh.evaluate(jrh.scripted.AlwaysFirst(), pairs, **options),
+            "single": jrh.evaluate(grader, pointwise_suite(tests=("typos", "stochastic_stability")), **options),
+            "agents": jrh.evaluate(lambda shown: "no", transcripts(), **options),
+        }
+
+
+def page_of(client: Client, run_id: str, status: int = 200, /, **query: Any) -> str:
+    answered, headers, content = client.send("GET", Addresses("/").calls(run_id, **query))
+    assert answered == status, content
+    assert headers["content-security-policy"] == FORM_POLICY
+    return content.decode()
+
+
+def words(page: str) -> str:
+    """The text of a page, in one line."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page.partition("</style>")[2])).split())
+
+
+def found(page: str) -> int:
+    """How many calls the page says it found."""
+    return int(re.search(r"<b>([\d,]+)</b> of", page)[1].replace(",", ""))
+
+
+def items_of(page: str) -> list[str]:
+    return [html.unescape(one) for one in re.findall(r'<th scope="row"><a href="[^"]*">([^<]*)</a>', page)]
+
+
+def test_every_number_of_a_datasheet_leads_to_calls_that_say_its_n_and_what_was_left_out(client, runs):
+    done = runs["pairs"]
+    for key, reading in done.datasheet.estimates.items():
+        if not isinstance(reading, Estimate):
+            continue
+        page = words(page_of(client, done.run_id, axis=key))
+        unit = "call" if reading.unit == "curve" else reading.unit
+        lost = ", ".join(f"{name} {count}" for name, count in reading.left_out.items() if count)
+        told = f"n {reading.n:,} {unit}{'' if reading.n == 1 else 's'}, left out {reading.excluded:,}"
+        assert f"{told}{f' ({lost})' if lost else ''}, as the datasheet has it" in page, key
+    axis = "target_sensitivity/delta_1"
+    reading = done.datasheet.estimates[axis]
+    by_counts = {
+        name: found(page_of(client, done.run_id, axis=axis, counts=name)) for name in ("yes", "no", "left_out")
+    }
+    assert by_counts == {
+        "yes": reading.numerator, "no": reading.n - reading.numerator, "left_out": reading.excluded
+    }  # fmt: skip
+    assert found(page_of(client, done.run_id, axis=axis)) == sum(by_counts.values())
+
+
+def test_filters_are_combined_and_offer_only_what_occurs_with_counts(client, runs):
+    calls = runs["pairs"].calls
+    chosen = calls[(calls["condition"] == "ladder") & (calls["order"] == "vu") & (calls["delta"] == 1.0)]
+    page = page_of(client, runs["pairs"].run_id, condition="ladder", order="vu", delta=1)
+    assert found(page) == len(chosen)
+    assert set(items_of(page)) <= set(chosen["suite_item"])
+    outcomes = chosen["outcome"].value_counts().to_dict()
+    for outcome in set(calls["outcome"]):
+        assert f">{outcome} ({outcomes.get(outcome, 0):,})</option>" in page
+    assert '<option value="ladder" selected>' in page
+    assert "natural" not in page
+    either = page_of(client, runs["pairs"].run_id, outcome=["tie", "unparsed"])
+    assert found(either) == int(calls["outcome"].isin(["tie", "unparsed"]).sum())
+    item = calls["suite_item"].iloc[0]
+    assert found(page_of(client, runs["pairs"].run_id, item=item)) == int((calls["suite_item"] == item).sum())
+    assert found(page_of(client, runs["pairs"].run_id, item="no such item")) == 0
+
+
+def test_pages_follow_one_another_and_keep_the_filters(client, runs):
+    calls = runs["pairs"].calls
+    seen, page = [], 1
+    while True:
+        shown = page_of(client, runs["pairs"].run_id, order="uv", page=page)
+        seen += items_of(shown)
+        if 'rel="next"' not in shown:
+            break
+        assert html.escape(Addresses("../").calls(runs["pairs"].run_id, order="uv", page=page + 1)) in shown
+        page += 1
+    assert page > 1
+    assert seen == calls[calls["order"] == "uv"]["suite_item"].tolist()
+    assert len(items_of(page_of(client, runs["pairs"].run_id, page="999999999"))) <= PAGE_SIZE
+    assert found(page_of(client, runs["pairs"].run_id, page="-1")) == len(calls)
+
+
+def test_an_opened_pair_shows_both_orders_texts_rationale_and_raw_answer_escaped_and_visible(client, runs):
+    done, suite = runs["pairs"], jrh.datasheet_suite(n_tasks=2, depth=2)
+    item = next(item for item in suite.items if item.condition == "ladder")
+    page = page_of(client, done.run_id, open=item.id, condition="ladder")
+    assert EVIL not in page
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    text = words(page)
+    for shown in (item.instruction, item.u, item.v):
+        assert " ".join(shown.split()) in text
+    assert "Order uv: slot 1 is u, slot 2 is v" in text
+    assert "Order vu: slot 1 is v, slot 2 is u" in text
+    assert "‹U+202E›" in text
+    assert "‹U+001B›[31m" in text
+    own = done.calls[done.calls["suite_item"] == item.id]
+    assert page.count('<div class="call">') == len(own) == 4
+    assert own["raw"].notna().all()
+    assert page.count(">Raw answer</h4>") == len(own)
+    assert "Replicate 0: " in text
+    others = list(dict.fromkeys(done.calls[done.calls["condition"] == "ladder"]["suite_item"]))
+    following = others[others.index(item.id) + 1]
+    assert f"condition=ladder&amp;open={quote(following, safe='')}" in page
+    assert html.escape(Addresses("../").calls(done.run_id, condition="ladder")) in page
+
+
+def test_what_a_pair_came_to_is_said_by_the_names_of_the_axes(client, runs):
+    calls = runs["simulated"].calls
+    item = calls[calls["condition"] == "delta_0_same"]["suite_item"].iloc[0]
+    page = words(page_of(client, runs["simulated"].run_id, open=item))
+    assert "Positional: slot 1 in both orders." in page
+    assert "A simulated judge, not a model." in page
+    assert "The run kept no raw answers" in page
+
+
+def test_a_single_response_is_shown_beside_its_original_with_both_answers(client, runs):
+    done = runs["single"]
+    page = page_of(client, done.run_id, axis="typos/consistency", open="s3/typos")
+    text = words(page)
+    assert "Original" in text
+    assert "baseline answer number 3" in text
+    assert "typos answer number 3" in text
+    assert "Original: what the judge answered" in text
+    assert EVIL not in page
+    reading = done.report.estimates["typos/accuracy"]
+    assert found(page_of(client, done.run_id, axis="typos/accuracy", counts="yes")) == reading.numerator
+    assert f"typos: {reading.value:.3f}" in words(page_of(client, done.run_id, axis="typos"))
+
+
+def test_a_transcript_is_shown_message_by_message_with_the_edited_one_marked(client, runs):
+    page = page_of(client, runs["agents"].run_id, open="t/agent_perturbation")
+    text = words(page)
+    assert "assistant (edited)" in text
+    assert "I deleted nothing." in text
+    assert "rm(-r)" in text
+    assert text.count("Delete nothing.") == 1
+    assert EVIL not in page
+
+
+def test_a_run_without_texts_shows_hashes_and_says_so(client, runs):
+    done = runs["hashed"]
+    item = done.calls[done.calls["condition"] == "ladder"]["suite_item"].iloc[0]
+    page = page_of(client, done.run_id, open=item)
+    assert "Logged without texts" in page
+    assert "sha256:" in page
+    assert "tone" not in page
+
+
+def test_what_cannot_be_shown_is_refused_in_words(client, runs, store_uri):
+    store = Store(store_uri, "calls")
+    made = store.create_run("a generation", tags=first_tags("generate", simulated=False))
+    store.client.set_terminated(made)
+    assert "is of kind generate: only evaluations have calls" in page_of(client, made, 422)
+    empty = store.create_run("began", tags=first_tags("evaluate", simulated=False))
+    assert "has no calls" in page_of(client, empty, 422)
+    assert "no such run" in page_of(client, "0" * 32, 404)
+    assert "no such run" in page_of(client, "nonsense", 404)
+    assert "no calls behind" in page_of(client, runs["pairs"].run_id, 422, axis="natural/accuracy")
+    assert "no call on an item" in page_of(client, runs["pairs"].run_id, 404, open=f"nowhere {EVIL}")
+
+
+def test_calls_of_a_failed_run_are_shown(client, store_uri):
+    suite = jrh.datasheet_suite(n_tasks=1, depth=1)
+    with suppress(JudgeError):
+        jrh.evaluate(broken, suite, experiment="failed calls", tracking_uri=store_uri, progress=False)
+    experiment = MlflowClient(store_uri).get_experiment_by_name("failed calls")
+    run = MlflowClient(store_uri).search_runs([experiment.experiment_id])[0]
+    page = page_of(client, run.info.run_id, outcome="error")
+    assert "The run is FAILED" in page
+    assert "the service is down" in page
+    item = html.unescape(items_of(page)[0])
+    assert "the service is down" in page_of(client, run.info.run_id, open=item)
+
+
+def test_a_table_is_fetched_once_by_many_threads_and_few_runs_are_kept(runs, store_uri, monkeypatch):
+    fetched, fetch = [], run_calls._arrow
+
+    def noted(client, run, folder):
+        fetched.append(folder)
+        return fetch(client, run, folder)
+
+    monkeypatch.setattr(run_calls, "_arrow", noted)
+    store = CallStore(most=1)
+    with ThreadPoolExecutor(6) as pool:
+        opened = list(pool.map(lambda _: store.open(store_uri, runs["pairs"].run_id), range(6)))
+    assert len({id(calls) for _, calls in opened}) == len(fetched) == 1
+    calls = opened.pop()[1]
+    store.open(store_uri, runs["single"].run_id)
+    assert len(calls.texts([0, len(calls) - 1])) == 2
+    assert fetched[0].exists()
+    del opened, calls
+    gc.collect()
+    assert not fetched[0].exists()
+
+
+def test_rows_of_uneven_row_groups_are_found_by_their_number(tmp_path, runs, monkeypatch):
+    monkeypatch.setattr(run_calls, "_BATCH", 7)
+    calls = runs["pairs"].calls
+    calls.to_parquet(tmp_path / "calls.parquet", row_group_size=10)
+    monkeypatch.setattr(run_calls, "_is_there", lambda *given: True)
+    monkeypatch.setattr(run_calls, "downloaded", lambda *given: tmp_path / "calls.parquet")
+    batches = run_calls._Batches(run_calls._arrow(None, None, tmp_path))
+    assert [batches.row(row, ["raw"])["raw"] for row in range(len(calls))] == calls["raw"].tolist()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_list_and_opened_pair_have_no_accessibility_violations_and_fit_a_phone(client, runs, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    done = runs["pairs"]
+    item = done.calls[done.calls["condition"] == "ladder"]["suite_item"].iloc[0]
+    queries = ({}, {"axis": "target_sensitivity/delta_1"}, {"open": item})
+    with chromium() as browser:
+        for width in (1200, 390):
+            context = browser.new_context(
+                color_scheme=scheme, bypass_csp=True, viewport={"width": width, "height": 900}
+            )
+            page = context.new_page()
+            for query in queries:
+                page.goto(f"http://{client.address}/jrh/calls/{done.run_id}?{urlencode(query)}")
+                assert Axe().run(page).response["violations"] == [], (width, query)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, query
+                assert page.title().startswith("Calls: ")
+            context.close()
