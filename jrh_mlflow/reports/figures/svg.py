@@ -56,10 +56,11 @@ def inline_svg(figure: Figure, *, title: str) -> Markup:
     root = ET.fromstring(drawn)  # noqa: S314 - written by matplotlib just now, every text in it escaped
     _plain_names(root)
     groups = {group.get("id"): group for group in root.iter("g")}
-    for key, (artist, mark) in marked.items():
-        # What has no place in the axes is not drawn.
-        if key in groups:
-            _dress(groups[key], artist, mark or "")
+    with plain_texts(figure):
+        for key, (artist, mark) in marked.items():
+            # What has no place in the axes is not drawn.
+            if key in groups:
+                _dress(groups[key], artist, mark or "")
     _restyle(root)
     _rename(root, prefix=f"f{hashlib.sha256(f'{title} {drawn}'.encode()).hexdigest()[:8]}")
     _flatten(root)
@@ -118,7 +119,7 @@ def _link(element: ET.Element, address: str) -> None:
     """Let an element lead to an address, if that is one of a page."""
     element.tag = "g"
     element.attrib.pop("target", None)
-    if address.isprintable() and urlsplit(address).scheme in ("", "http", "https"):
+    if address.isprintable() and " " not in address and urlsplit(address).scheme in ("", "http", "https"):
         element.tag = "a"
         element.set("href", address)
 
