@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -32,13 +31,6 @@ def test_the_example_holds_no_path_of_a_machine() -> None:
             content = file.read_bytes()
             assert b"/home/" not in content
             assert str(Path.home()).encode() + b"/" not in content
-
-
-def test_the_pictures_of_the_readme_are_there() -> None:
-    shown = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (EXAMPLE.parent / "README.md").read_text(encoding="utf-8"))
-    assert len(shown) >= 2
-    for name in shown:
-        assert (EXAMPLE.parent / name).read_bytes().startswith(b"\x89PNG"), name
 
 
 def test_the_example_takes_at_most_5_mb_of_a_clone() -> None:

@@ -31,7 +31,7 @@ ELSEWHERE = (
     Where(r"jrh sweep recipes/sweep.yaml --max-usd 5", "tests/sweeps/test_recipes_sweep.py", 'sweep(tmp_path / "sweep'),
     Where(r"make test", "Makefile", "test: lint types unit"),
     Where(r"python3 -m venv \.venv|\. \.venv/bin/activate", "tests/bare_installation.py", "venv"),
-    Where(r"pip install (-e )?\.", "tests/bare_installation.py", "pip"),
+    Where(r"pip install \.", "tests/bare_installation.py", "pip"),
     Where(r"make test-mlflow( MLFLOW=\S+)?", "Makefile", "-m tests.mlflow_versions"),
     Where(r"(\.venv/bin/)?jrh ui\b.*", "tests/tracking/test_server.py", "running_server"),
     Where(r"mlflow server .*--app-name jrh", "tests/pages/test_server.py", '"--app-name", "jrh"'),

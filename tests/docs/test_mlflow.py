@@ -1,4 +1,4 @@
-"""README's five lines on MLflow's judges, and docs/howto/mlflow.md."""
+"""docs/howto/mlflow.md: its first five lines by themselves, and all of it in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlflow.genai.scorers import scorer
 import jrh_mlflow as jrh
 from jrh_mlflow import resolve
 from jrh_mlflow.cli.main import group
-from tests.docs.blocks import ROOT
+from tests.docs.blocks import ROOT, blocks
 from tests.docs.printed import Printed
 from tests.docs.world import World
 from tests.tracking.mlflow_chat import MODEL, compare
@@ -29,13 +29,17 @@ RUN = "3f2a9c01"
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def test_five_lines_lead_from_a_registered_judge_to_its_datasheet_and_back(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n### MLflow judges and scorers\n")[2]
-    lines = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
-    assert len([line for line in lines.splitlines() if line.strip()]) == 5
+@pytest.fixture(scope="module")
+def closer(world: World) -> None:
+    """Register the judge of the first lines."""
     compare(name="closer").register()
+
+
+def test_five_lines_lead_from_a_registered_judge_to_its_datasheet_and_back(
+    world: World, closer: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = blocks(PAGE)[0].text
+    assert len([line for line in lines.splitlines() if line.strip()]) == 5
     names: dict[str, Any] = {}
     before = world.server.counts["requests"]
     exec(lines, names)
@@ -49,7 +53,8 @@ def test_five_lines_lead_from_a_registered_judge_to_its_datasheet_and_back(
     feedback = names["closer"](**PAIR)
     assert feedback.metadata["jrh.datasheet_run_id"] == done.run_id
     assert feedback.metadata["jrh.status"] == "measured"
-    [status] = re.findall(r"`jrh (status [^`]+)`", section.partition("\n## ")[0])
+    beginning = (ROOT / PAGE).read_text(encoding="utf-8").partition("\n## ")[0]
+    status = re.findall(r"`jrh (status [^`]+)`", beginning)[0]
     assert CliRunner().invoke(group, [*status.split(), "--check"]).exit_code == 0
 
 
@@ -64,7 +69,7 @@ def helpful(words: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def named(world: World) -> dict[str, Any]:
+def named(world: World, closer: None) -> dict[str, Any]:
     """What the lines of docs/howto/mlflow.md take for granted: rows, runs, a sweep, a registered judge, files."""
     for words in ("helpful", "of any help"):
         helpful(words).register()

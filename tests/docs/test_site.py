@@ -140,3 +140,10 @@ def test_every_key_of_a_recipe_is_in_the_reference(model: type[Options], pages: 
 def test_every_term_of_the_pages_is_in_the_glossary(pages: dict[Path, Page], site: Path) -> None:
     shown = html.unescape(re.sub(r"<[^>]+>", "", pages[site / "glossary.html"].text))
     assert [term for term, meaning in TERMS.items() if f"{term}" not in shown or meaning not in shown] == []
+
+
+def test_the_picture_of_the_architecture_has_every_folder_of_the_package() -> None:
+    picture = (ROOT / "docs" / "architecture.svg").read_text(encoding="utf-8")
+    floors = set(re.findall(r"\w+", " ".join(re.findall(r'<text x="36"[^>]*>([^<]+)', picture))))
+    folders = {path.parent.name for path in (ROOT / "jrh_mlflow").glob("*/__init__.py")}
+    assert folders - floors == set()
