@@ -264,7 +264,8 @@ def _print_quote(recipe: Recipe, *, as_json: bool) -> None:
 def _end(evaluations: list[Evaluation]) -> None:
     """Say how to continue a truncated run, or that no call gave an answer, and end with the code of the reason."""
     from jrh_mlflow.engine.budget import BUDGET
-    from jrh_mlflow.evaluation.evaluate import MEND_PRICE, is_decided
+    from jrh_mlflow.evaluation.evaluate import MEND_PRICE
+    from jrh_mlflow.evaluation.run_page import is_decided
 
     dead = [one for one in evaluations if not one.calls["outcome"].isin(USABLE).any()]
     for one in dead:

@@ -104,7 +104,7 @@ def _about(one: Evaluation) -> list[str]:
 
 def _notes(one: Evaluation) -> list[str]:
     """Return what a reader must know before believing a number."""
-    from jrh_mlflow.evaluation.evaluate import evaluation_notes
+    from jrh_mlflow.evaluation.run_page import evaluation_notes
     from jrh_mlflow.reports.reliability import invalid_note
     from jrh_mlflow.reports.terminal import few_clusters
     from jrh_mlflow.results import Datasheet

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.errors import RecipeError
-from jrh_mlflow.evaluation.evaluate import SIMULATED_NOTE, Evaluation, dry_prepared, evaluate, evaluation_notes
+from jrh_mlflow.evaluation.evaluate import Evaluation, dry_prepared, evaluate
+from jrh_mlflow.evaluation.run_page import SIMULATED_NOTE, evaluation_notes
 from jrh_mlflow.judges import Judge
 from jrh_mlflow.measures.criterion import criterion_axes
 from jrh_mlflow.options import Metrics, checked_metrics

@@ -22,32 +22,32 @@ from jrh_mlflow.engine.journal import Journal
 from jrh_mlflow.engine.runner import OnRecord, StopRule, calm_collector
 from jrh_mlflow.engine.sessions import Quote
 from jrh_mlflow.errors import BudgetError, JrhError, JudgeError, RecipeError, SuiteError, TrackingError
+from jrh_mlflow.evaluation.run_page import (
+    NOT_ASKED,
+    ShownRun,
+    SuiteFacts,
+    evaluation_notes,
+    price_points,
+    sheet_figures,
+)
 from jrh_mlflow.judges import Judge
-from jrh_mlflow.judges.prompted import PromptedJudge
-from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, answerers, are_several
+from jrh_mlflow.measures.answered_by import Answerer, answered_by_text, are_several
 from jrh_mlflow.measures.axes import thresholds
-from jrh_mlflow.measures.records import complete_pairs, halves_marked, label_sources, n_alone
-from jrh_mlflow.measures.reliability import WorstItem
+from jrh_mlflow.measures.records import complete_pairs, halves_marked, label_sources
 from jrh_mlflow.measures.until import UNTIL, Until, UntilReport, UntilStop, bound_axes
 from jrh_mlflow.models.local.server import ModelClock, local_models
 from jrh_mlflow.models.transports import safe_text
 from jrh_mlflow.options import Metrics, Moment, checked_metrics
 from jrh_mlflow.progress import is_watched, progress_bar, ticking
 from jrh_mlflow.reports.cards import brief_run
-from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
-from jrh_mlflow.reports.decisions import until_section
-from jrh_mlflow.reports.figures.calibration import calibration_figures
-from jrh_mlflow.reports.figures.canvas import Figures, figure_files, plotted
-from jrh_mlflow.reports.figures.datasheet import datasheet_figures
-from jrh_mlflow.reports.figures.reliability import report_figures
-from jrh_mlflow.reports.figures.svg import page_figures
+from jrh_mlflow.reports.figures.canvas import figure_files, plotted
 from jrh_mlflow.reports.numbers import at_least_text, money_text, short_interval, tag_text, withheld_text
 from jrh_mlflow.reports.reliability import invalid_note
 from jrh_mlflow.resolve import Prepared, prepare
-from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, usd_per_accuracy_point, worst_items
+from jrh_mlflow.results import Datasheet, ReliabilityReport, measure, worst_items
 from jrh_mlflow.results.measure import categorised
 from jrh_mlflow.schema.estimates import Estimate
-from jrh_mlflow.schema.items import LABEL_SOURCES, LEVEL_CONDITIONS, CallRecord
+from jrh_mlflow.schema.items import LEVEL_CONDITIONS, CallRecord
 from jrh_mlflow.scoring.metric import DEFAULT, find_metric
 from jrh_mlflow.scoring.pointwise import scale_of
 from jrh_mlflow.suites.suite import Suite
@@ -71,10 +71,6 @@ Sheet = Datasheet | ReliabilityReport
 
 MEND_PRICE = "Give the price that is billed (`prices`, --price IN,OUT), or a larger `max_tokens`, and run it again."
 """What to do when calls cost more than their worst case."""
-NO_TEXTS_NOTE = "Texts are left out: where one would stand there is its sha256."
-SIMULATED_NOTE = "Simulated judge: a calibration weight with known readings, not a model."
-OWN_LABELS_NOTE = "The judge graded its own labels: it wrote labels of this suite, and agrees with itself there."
-NOT_ASKED = "none, no model was asked"
 IN_THE_JOURNAL = "Every answer is in the journal: the same call again logs them without asking."
 IN_THE_ERROR = "They are in the memory of this process only: `error.calls`."
 
@@ -168,7 +164,7 @@ class Evaluation:
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draw the psychometric curve or the scores of the tests, or another of the run's figures by its name."""
-        return plotted(_figures(self.sheet, self.calls, self.judge.label), kind)
+        return plotted(sheet_figures(self.sheet, self.calls, self.judge.label), kind)
 
 
 def evaluate(
@@ -639,44 +635,28 @@ def _facts_of(prepared: Prepared) -> JudgeFacts:
 def evaluation_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
     """Return every number of an evaluation."""
     spent = keys.call_points(measured.calls, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds)
-    return [*keys.sheet_points(sheet), *spent, *_price_points(measured, sheet)]
+    return [*keys.sheet_points(sheet), *spent, *price_points(measured.calls, sheet)]
 
 
 def evaluation_content(measured: Measured, sheet: Sheet, points: Sequence[keys.Point]) -> RunContent:
     """Return what the run of one judge on one suite holds; `points` are all its numbers."""
-    judge, suite, answered = measured.judge, measured.suite, _answerers(measured.judge, measured.calls)
+    judge, suite, answered = measured.judge, measured.suite, judge_answerers(measured.judge, measured.calls)
     settings = {**judge.settings, **({"answered_by": answered_by_text(answered)} if answered else {})}
     stopped = _stopped(measured, sheet)
-    notes = evaluation_notes(judge, measured.calls, truncated=measured.truncated, stopped=stopped)
-    notes += [] if suite.hash_of_texts is None else [NO_TEXTS_NOTE]
-    left_out = invalid_note(suite.origin.get("invalid"))
-    title = f"Judge {'datasheet' if isinstance(sheet, Datasheet) else 'reliability'}: {judge.label}"
-    worst: Sequence[WorstItem] = ()
-    note = " ".join([*notes, *left_out]) or None
-    if isinstance(sheet, Datasheet):
-        markdown = sheet.to_markdown(title=title, note=note)
-        sections = axis_sections(sheet.estimates)
-    else:
-        worst = worst_items(measured.calls, {item.id: item for item in suite.items})
-        markdown = sheet.to_markdown(title=title, note=note, worst=worst)
-        sections = report_sections(sheet.estimates, sheet.scores, sheet.categories, sheet.rubrics, sheet.metric)
-    described = {"name": judge.name, **settings}
-    figures = _figures(sheet, measured.calls, judge.label)
-    page = datasheet_page(
-        sections,
-        title=title,
-        profile=sheet.profile,
-        estimates=sheet.estimates,
-        outcomes=sheet.outcomes,
-        max_excluded=sheet.max_excluded,
-        facts=_facts(measured, _price_points(measured, sheet)),
-        judge=described,
-        figures=page_figures(figures, {name: _caption(name) for name in sorted(figures)}),
-        worst=worst,
-        # What came of the rules is a section of its own there.
-        notes=[note for note in [*notes, *left_out] if stopped is None or note not in stopped.lines],
-        decisions=[until_section(stopped)] if stopped else [],
+    shown = ShownRun(
+        judge=replace(judge, settings=settings),
+        suite=SuiteFacts.of(suite),
+        calls=measured.calls,
+        sheet=sheet,
+        seconds=measured.seconds,
+        truncated=measured.truncated,
+        stopped=stopped,
+        worst=() if isinstance(sheet, Datasheet) else worst_items(measured.calls, {one.id: one for one in suite.items}),
     )
+    markdown = shown.markdown()
+    described = {"name": judge.name, **settings}
+    figures = sheet_figures(sheet, measured.calls, judge.label)
+    page = shown.page(figures)
     return RunContent(
         points=points if measured.metrics == "all" else keys.headline_points(points, sheet),
         params={"judge": settings, "suite": keys.suite_facts(suite), "run": measured.run},
@@ -728,11 +708,6 @@ def _entry(
     )
 
 
-def _answerers(judge: JudgeFacts, calls: pd.DataFrame) -> list[Answerer]:
-    """Return which models answered; only those of a prompted judge name themselves."""
-    return answerers(calls) if judge.settings.get("kind") == PromptedJudge.kind else []
-
-
 def _tags(measured: Measured, sheet: Sheet, answered: Sequence[Answerer]) -> dict[str, str]:
     tags = {keys.TAG_PROFILE: sheet.profile, **measured.tags, **_reading_tags(sheet), **table_tags(keys.AXES_TABLE)}
     if measured.judge.recorded:
@@ -766,74 +741,3 @@ def _reading_tags(sheet: Sheet) -> dict[str, str]:
         ends = short_interval(sheet.summary["mean_ci_low"], sheet.summary["mean_ci_high"])
         tags[keys.own_key(keys.RELIABILITY_MEAN)] = f"{mean:.2f} {ends}"
     return tags
-
-
-def _price_points(measured: Measured, sheet: Sheet) -> list[keys.Point]:
-    """What a point of accuracy costs, where both are known."""
-    if isinstance(sheet, Datasheet):
-        return []
-    accuracy, cost = sheet.estimates.get("all/accuracy"), keys.whole_total(measured.calls, "cost_usd")
-    if cost is None or not isinstance(accuracy, Estimate):
-        return []
-    return keys.price_points(usd_per_accuracy_point(cost, accuracy.value))
-
-
-def _facts(measured: Measured, prices: Sequence[keys.Point]) -> Mapping[str, str]:
-    """Return suite, calls, cost and time as the page shows them; unknown is never 0."""
-    suite, calls = measured.suite, measured.calls
-    cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
-    facts = {
-        "suite": f"{suite.name} ({len(suite):,} items)",
-        "sha256": suite.sha256[:16],
-        "calls": f"{len(calls):,}",
-        "cost": NOT_ASKED if measured.judge.simulated or measured.judge.recorded else at_least_text(cost, unknown),
-        "time": f"{measured.seconds:,.1f} s",
-    }
-    if cost:
-        facts["per 1,000 calls"] = money_text(1000 * cost / (len(calls) - unknown))
-    if prices:
-        facts["per accuracy point"] = money_text(prices[0].value)
-    return facts
-
-
-def _figures(sheet: Sheet, calls: pd.DataFrame, label: str) -> Figures:
-    figures = calibration_figures(sheet.estimates, calls, label)
-    if isinstance(sheet, Datasheet):
-        return {**datasheet_figures({label: sheet.estimates}), **figures}
-    return {**report_figures(sheet, calls, label), **figures}
-
-
-def _caption(path: str) -> str:
-    """Name a figure by its file: `figures/criterion_curve.png` is `Criterion curve`."""
-    return path.rpartition("/")[2].removesuffix(".png").replace("_", " ").capitalize()
-
-
-def is_decided(truncated: str | None) -> bool:
-    """Whether calls are missing because the rules of `jrh.until` did not need them."""
-    return truncated is not None and truncated.startswith(UNTIL)
-
-
-def _labels_note(calls: pd.DataFrame) -> str:
-    n = {source: int((calls["label_source"] == source).sum()) for source in label_sources(calls)}
-    listed = " and ".join(f"{count:,} with {LABEL_SOURCES[one]}" for one, count in n.items())
-    return f"Of {len(calls):,} calls {listed} count in no accuracy and no score."
-
-
-def evaluation_notes(
-    judge: JudgeFacts, calls: pd.DataFrame, *, truncated: str | None, stopped: UntilReport | None = None
-) -> list[str]:
-    """Say what a reader must know of an evaluation before its numbers."""
-    notes = [SIMULATED_NOTE] if judge.simulated else []
-    notes += [judge.recorded] if judge.recorded else []
-    notes += [OWN_LABELS_NOTE] if judge.graded_own_labels else []
-    notes += [_labels_note(calls)] if label_sources(calls) else []
-    notes += stopped.lines if stopped else []
-    if truncated and not (stopped and is_decided(truncated)):
-        notes.append(f"Truncated ({truncated}): measured on what was asked.")
-    if alone := n_alone(calls):
-        notes.append(f"{alone:,} calls have no partner in the other order: axes of pairs are read without them.")
-    cost, unknown = keys.known_total(calls, "cost_usd"), keys.unknown_costs(calls)
-    notes += [f"Cost: {at_least_text(cost, unknown)}."] if cost is not None and unknown else []
-    if are_several(answered := _answerers(judge, calls)):
-        notes.append(f"Answered by more than one model or system: {answered_by_text(answered)}.")
-    return notes

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 from jrh_mlflow.measures.rules import State
@@ -92,6 +93,28 @@ def _over_tasks(rule: UntilRule) -> str:
     if rule.cluster_low is None or rule.cluster_high is None:
         return ""
     return f"over tasks {short_interval(rule.cluster_low, rule.cluster_high)}"
+
+
+def gate_section(
+    reason: str,
+    checks: Sequence[Mapping[str, Any]],
+    *,
+    notes: Sequence[str] = (),
+    ended_ms: float | None = None,
+    link: str = "",
+) -> DecisionSection:
+    """Say what a gate came to.
+
+    Args:
+        reason: In one line.
+        checks: The rows of `Gate.checks`.
+        notes: What to know about it.
+        ended_ms: When it was decided, in milliseconds since 1970; None: not known.
+        link: Where its run can be looked at.
+    """
+    when = "" if ended_ms is None else f"{datetime.fromtimestamp(ended_ms / 1000, timezone.utc):%Y-%m-%d %H:%M} UTC"
+    rules = decided_rules(checks)
+    return DecisionSection(kind="gate", heading="Gate", reason=reason, rules=rules, notes=notes, when=when, link=link)
 
 
 def decided_rules(checks: Sequence[Mapping[str, Any]]) -> list[DecidedRule]:

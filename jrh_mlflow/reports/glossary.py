@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 TERMS: Mapping[str, str] = MappingProxyType(
     {
@@ -69,21 +74,39 @@ TERMS: Mapping[str, str] = MappingProxyType(
 """Term to its sentence, in plain words."""
 
 
+_PATTERN = re.compile(
+    rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(TERMS, key=len, reverse=True)))})(?!\w)", re.IGNORECASE
+)
+_BY_WORD = {term.casefold(): term for term in TERMS}
+
+
 def terms_among(texts: Iterable[str]) -> dict[str, str]:
-    """Return the terms that occur in some texts, by name, with their sentences.
+    """Return the terms that occur in some texts, by name, with their sentences; the longest where several fit.
 
     Example:
         >>> list(terms_among(["dark current is withheld"]))
         ['dark current', 'withheld']
     """
-    whole = f" {' '.join(texts)} ".lower()
-    found = {}
-    for term, sentence in TERMS.items():
-        start = whole.find(term.lower())
-        while start >= 0:
-            before, after = whole[start - 1], whole[start + len(term)]
-            if not before.isalnum() and not after.isalnum():
-                found[term] = sentence
-                break
-            start = whole.find(term.lower(), start + 1)
-    return dict(sorted(found.items(), key=lambda entry: entry[0].casefold()))
+    found = {_BY_WORD[match[0].casefold()] for text in texts for match in _PATTERN.finditer(text)}
+    return {term: TERMS[term] for term in sorted(found, key=str.casefold)}
+
+
+def term_id(term: str) -> str:
+    """Name the place of a term in the glossary of a page."""
+    return f"term-{list(TERMS).index(term)}"
+
+
+def with_terms(text: str) -> Markup:
+    """Escape a text of any origin, each of its terms a link to the page's glossary that says it on hover and focus."""
+    from markupsafe import Markup, escape
+
+    parts, place, seen = [], 0, set()
+    for match in _PATTERN.finditer(text):
+        term = _BY_WORD[match[0].casefold()]
+        if term in seen:
+            continue
+        seen.add(term)
+        link = Markup('<a class="term" href="#{}" data-tip="{}">{}</a>').format(term_id(term), TERMS[term], match[0])
+        parts += [escape(text[place : match.start()]), link]
+        place = match.end()
+    return Markup("").join([*parts, escape(text[place:])])

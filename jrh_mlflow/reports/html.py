@@ -9,6 +9,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jrh_mlflow.reports.addresses import Addresses
+from jrh_mlflow.reports.glossary import term_id, with_terms
+from jrh_mlflow.reports.names import axis_name
 from jrh_mlflow.reports.numbers import (
     amount_text,
     missing_text,
@@ -49,12 +51,15 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "amount": amount_text,
+        "axis_name": axis_name,
         "interval": lambda reading: short_interval(*source_ends(reading)) if isinstance(reading, Estimate) else "",
         "missing": missing_text,
         "money": money_text,
         "number": number_text,
         "p": p_text,
         "signed": lambda value: f"{value:+.3f}",
+        "with_terms": with_terms,
+        "term_id": term_id,
         "span": lambda ends: short_interval(*ends),
     }
     environment.tests["estimate"] = lambda reading: isinstance(reading, Estimate)

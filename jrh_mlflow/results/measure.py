@@ -41,7 +41,7 @@ from jrh_mlflow.reports.frames import readings_frame
 from jrh_mlflow.reports.markdown import datasheet_markdown
 from jrh_mlflow.reports.numbers import short_interval
 from jrh_mlflow.reports.reliability import report_markdown
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields
+from jrh_mlflow.schema.estimates import Estimate, NotEstimable, Reading, plain_fields, read_reading
 from jrh_mlflow.schema.items import BASELINE, Answers
 from jrh_mlflow.scoring.ledger import MAX_EXCLUDED, Resampling
 from jrh_mlflow.scoring.metric import DEFAULT, Metric, find_metric
@@ -181,6 +181,29 @@ class ReliabilityReport(ReliabilityReadings):
 
 
 Report = Datasheet | ReliabilityReport
+
+
+def read_report(data: Mapping[str, Any]) -> Report:
+    """Read what `to_dict` wrote, of this version or an earlier one: the numbers of then."""
+
+    def readings(found: Mapping[str, Any]) -> dict[str, Reading]:
+        return {axis: read_reading(reading) for axis, reading in found.items()}
+
+    shared: dict[str, Any] = {name: data[name] for name in ("profile", "outcomes", "max_excluded")}
+    shared["estimates"] = readings(data["estimates"])
+    if "scores" not in data:
+        return Datasheet(**shared)
+    return ReliabilityReport(
+        **shared,
+        labels=Answers(data["labels"]),
+        tests=tuple(data["tests"]),
+        summary=data["summary"],
+        scores=readings(data["scores"]),
+        categories={name: readings(found) for name, found in data.get("categories", {}).items()},
+        rubrics={name: readings(found) for name, found in data.get("rubrics", {}).items()},
+        metric=data.get("metric", DEFAULT),
+        lower_is_better=data.get("lower_is_better", False),
+    )
 
 
 def _with_detectable(sheet: Report) -> dict[str, Any]:

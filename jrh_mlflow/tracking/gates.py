@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from jrh_mlflow.reports.decisions import DecisionSection, decided_rules
+from jrh_mlflow.reports.decisions import gate_section
 from jrh_mlflow.results.gate import Gate
 from jrh_mlflow.tracking import keys
 from jrh_mlflow.tracking.shown_decisions import show_decision
@@ -66,13 +66,7 @@ def _show(store: Store, gate: Gate, gated: str, run_id: str) -> None:
     tags = {keys.TAG_GATE: gate.reason, keys.TAG_GATE_RUN: run_id}
     with store.errors(what_now):
         store.log_batch(gated, tags=tags)
-    section = DecisionSection(
-        kind="gate",
-        heading="Gate",
-        reason=gate.reason,
-        rules=decided_rules([check.to_dict() for check in gate.results]),
-        notes=gate.notes,
-        when=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
-        link=gate.link or "",
-    )
+    checks = [check.to_dict() for check in gate.results]
+    now = datetime.now(timezone.utc).timestamp() * 1000
+    section = gate_section(gate.reason, checks, notes=gate.notes, ended_ms=now, link=gate.link or "")
     show_decision(store, gated, section, what_now=what_now)
