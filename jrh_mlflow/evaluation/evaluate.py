@@ -27,6 +27,7 @@ from jrh_mlflow.evaluation.run_page import (
     ShownRun,
     SuiteFacts,
     evaluation_notes,
+    judge_answerers,
     price_points,
     sheet_figures,
 )

@@ -16,6 +16,7 @@ from jrh_mlflow.measures.rules import State
 from jrh_mlflow.measures.until import UntilReport, UntilRule
 from jrh_mlflow.reports.html import render
 from jrh_mlflow.reports.markdown import code, line_text, table
+from jrh_mlflow.reports.names import rule_name
 from jrh_mlflow.reports.numbers import amount_text, short_interval
 
 DecisionKind = Literal["gate", "until"]
@@ -41,6 +42,11 @@ class DecidedRule:
     """What would decide it, or why nothing does; of a decided one its reason, or nothing."""
     censored: str = ""
     """In place of an estimate where only a bound is known, such as `> 5`."""
+
+    @property
+    def name(self) -> str:
+        """The rule in words for people."""
+        return rule_name(self.rule)
 
     @property
     def has_interval(self) -> bool:
@@ -190,7 +196,9 @@ def section_markdown(section: DecisionSection) -> list[str]:
         ends = (one.low, one.high) if one.has_interval else (None, None)
         reading = line_text(one.censored) or amount_text(one.estimate)
         numbers = (reading, *map(amount_text, ends))
-        rows.append([code(one.rule), one.state, *numbers, line_text(one.n), line_text(one.advice)])
+        rows.append(
+            [f"{line_text(one.name)} {code(one.rule)}", one.state, *numbers, line_text(one.n), line_text(one.advice)]
+        )
     lines = [_markdown_heading(section.kind), "", f"**{_line(section.reason)}.**", ""]
     lines += [f"> {_line(note)}" for note in section.notes] + [""] * bool(section.notes)
     seen = ", ".join(part for part in (section.when, section.link) if part)

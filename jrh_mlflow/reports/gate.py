@@ -8,6 +8,7 @@ from jrh_mlflow.measures.rules import RuleCheck, overall
 from jrh_mlflow.reports.cards import CardTable
 from jrh_mlflow.reports.decisions import advice_text
 from jrh_mlflow.reports.markdown import line_text, plain, table
+from jrh_mlflow.reports.names import rule_name
 from jrh_mlflow.reports.terminal import columns, wrapped
 
 MARKDOWN_HEAD = "# Gate: "
@@ -46,7 +47,10 @@ def gate_markdown(checks: Sequence[RuleCheck], *, subject: str, notes: Sequence[
     state, _, told = gate_reason(checks, spelled=_code, told=line_text).partition(": ")
     lines = [f"{MARKDOWN_HEAD}{line_text(subject)}", "", f"**{state.capitalize()}**: {told}", ""]
     lines += [line for note in notes for line in (f"> {line_text(note)}", "")]
-    rows = [[sign, _code(rule), *map(line_text, others)] for sign, rule, *others in map(_row, checks)]
+    rows = [
+        [sign, f"{line_text(rule_name(rule))} {_code(rule)}", *map(line_text, others)]
+        for sign, rule, *others in map(_row, checks)
+    ]
     lines += table(_HEAD, rows)
     lines += ["", *(f"- {line_text(key)}: {line_text(value)}" for key, value in facts.items())]
     return "\n".join([*lines, ""])

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jrh_mlflow.errors import RecipeError
 from jrh_mlflow.measures.axes import EXPECTED, Axis, Guide, find, step_of
 from jrh_mlflow.measures.comparison import OVERALL
 from jrh_mlflow.measures.reliability import ALL
-from jrh_mlflow.measures.rules import EXCLUDED
+from jrh_mlflow.measures.rules import EXCLUDED, parse_rule
 from jrh_mlflow.perturb import expectation_of, written_by
 from jrh_mlflow.schema.items import BASELINE, LABEL_SOURCES
 from jrh_mlflow.scoring.metric import is_error
@@ -220,7 +221,7 @@ _RUN: Mapping[str, Named] = {
 }
 """Whole keys: of agreement with people, of a report's summary and of a run's facts."""
 
-_GROUPS = ("category", "rubric")
+_SIGNS = {"<=": "≤", ">=": "≥"}
 _SHIFT = "criterion_shift"
 _TESTS = {BASELINE: "baseline", ALL: "all tests"}
 
@@ -279,6 +280,22 @@ def axis_guide(key: str) -> Guide | None:
         test, _, statistic = key.rpartition("/")
         known = _STATISTICS.get(statistic if test else expectation_of(key).statistic)
     return known.guide if known else None
+
+
+def rule_name(text: str) -> str:
+    """Return a rule over readings with the name of its axis: what was typed stands beside it.
+
+    Example:
+        >>> rule_name("target_sensitivity/delta_1 >= 0.75"), rule_name("dark_current - baseline <= 0.05")
+        ('chooses the better (δ = 1) ≥ 0.75', 'dark current − baseline ≤ 0.05')
+    """
+    try:
+        rule = parse_rule(text)
+    except RecipeError:  # of another version: what was typed is all that is known
+        return text
+    key = f"{EXCLUDED}{rule.axis}" if rule.kind == "excluded" else rule.axis
+    against = " − baseline" if rule.kind == "baseline" else ""
+    return f"{axis_name(key)}{against} {_SIGNS.get(rule.op, rule.op)} {rule.limit:g}"
 
 
 def step_name(key: str, axis: Axis) -> str:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from urllib.parse import urlencode
 
 import pytest
 
 import jrh_mlflow as jrh
 from jrh_mlflow.measures.reliability import WorstItem
-from jrh_mlflow.reports.datasheet_page import axis_sections, datasheet_page, report_sections
+from jrh_mlflow.reports.addresses import Addresses
+from jrh_mlflow.reports.datasheet_page import (
+    PageLinks,
+    axis_sections,
+    datasheet_page,
+    headline_rows,
+    report_headline,
+    report_sections,
+)
+from jrh_mlflow.reports.glossary import TERMS, term_id
+from jrh_mlflow.reports.names import axis_guide, axis_meaning, axis_name
 from jrh_mlflow.results import Datasheet, ReliabilityReport
-from jrh_mlflow.schema.estimates import Estimate, NotEstimable
+from jrh_mlflow.schema.estimates import Bounds, Estimate, NotEstimable
 from tests.measures.comparing_tools import LABELS, oracle, point_calls
 from tests.reports.test_comparison_page import DRAWING, HOSTILE, Reader, read
 
@@ -45,12 +56,13 @@ def page(found: Datasheet | ReliabilityReport, **options) -> str:
         else report_sections(found.estimates, found.scores, found.categories)
     )
     facts = {name: getattr(found, name) for name in ("profile", "estimates", "outcomes", "max_excluded")}
-    return datasheet_page(sections, **facts, **options)
+    tiles = headline_rows(found.estimates) if isinstance(found, Datasheet) else report_headline(found)
+    return datasheet_page(sections, tiles=tiles, **facts, **options)
 
 
 def cells(html: str) -> dict[str, list[str]]:
     """Label of each row to its other cells."""
-    rows = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', html, re.DOTALL)
+    rows = re.findall(r'<th scope="row">(?:<span class="name">)?(.*?)<(?:/span|/th)>(.*?)</tr>', html, re.DOTALL)
     return {
         label: [re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r"<td[^>]*>(.*?)</td>", rest, re.DOTALL)]
         for label, rest in rows
@@ -72,8 +84,8 @@ def test_without_an_interval_by_task_the_plain_one_is_shown() -> None:
 
 
 def test_what_is_no_share_gets_no_bar() -> None:
-    html = page(sheet(**{"d_prime/delta_1": estimate(0.547, numerator=None)}))
-    assert cells(html)["d′ (δ = 1)"][0] == "0.547"
+    html = page(sheet(**{"confidence/brier": estimate(0.547, numerator=None, statistic="value")}))
+    assert cells(html)["Brier score"][0] == "0.547"
     assert 'class="bar"' not in html
 
 
@@ -94,7 +106,7 @@ def test_what_was_not_measured_is_named_with_its_reason_and_never_a_number() -> 
         sheet(dark_current=NotEstimable(reason="no vacuum items"), other=NotEstimable(reason="no vacuum items"))
     )
     assert cells(html) == {
-        "no vacuum items": ["dark_current, other"],
+        "no vacuum items": ["dark current, other"],
         "verdict": ["93", "93.0&nbsp;%"],
         "error": ["7", "7.0&nbsp;%"],
         "model": ["a/b"],
@@ -107,7 +119,7 @@ def test_a_report_shows_every_axis_of_every_test() -> None:
     html = page(report)
     measured = [one for one in (*report.estimates.values(), *report.scores.values()) if isinstance(one, Estimate)]
     baseline = isinstance(report.estimates.get("baseline/accuracy"), Estimate)
-    assert html.count("<td><b>") == len(measured) + baseline
+    assert html.count('<td data-head="value"><b>') == len(measured) + baseline
     for test in report.tests:
         assert test.replace("_", " ") in html
 
@@ -124,7 +136,97 @@ def hostile() -> Reader:
 
 
 def test_hostile_text_is_shown_and_makes_nothing(hostile: Reader) -> None:
-    assert {tag for tag, _ in hostile.tags}.isdisjoint({"script", "iframe", "img", "a", "link", "base", "object"})
+    assert {tag for tag, _ in hostile.tags}.isdisjoint({"script", "iframe", "img", "link", "base", "object"})
+    assert {one["href"].partition("-")[0] for tag, one in hostile.tags if tag == "a"} <= {"#term"}
     assert not [name for _, attributes in hostile.tags for name in attributes if name.startswith("on")]
     assert HOSTILE[0] in "".join(hostile.text)
     assert next(one["content"] for _, one in hostile.tags if one.get("http-equiv")).startswith("default-src 'none'")
+
+
+LADDER = {
+    f"{family}/delta_{step:g}": estimate(step / 10, numerator=step * 12)
+    for family in ("target_sensitivity", "conditional_accuracy", "tie_rate", "miss_by_tie", "wrong_choice")
+    for step in (1, 2, 3, 4, 5)
+}
+LINKS = PageLinks(addresses=Addresses("../"), run_id="a" * 32, experiment_id="7", others={"b" * 32: "another judge"})
+
+
+def matrix(html: str) -> list[list[str]]:
+    """Head and rows of the first matrix, each cell as its texts in one line."""
+    found = re.search(r'<table class="matrix">(.*?)</table>', html, re.DOTALL)
+    assert found is not None
+    rows = re.findall(r"<tr>(.*?)</tr>", found[1], re.DOTALL)
+    cells_of = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in row] for row in cells_of]
+
+
+def test_the_ladder_is_a_matrix_of_steps_with_interval_and_n_in_every_cell() -> None:
+    head, *rows = matrix(page(sheet(**LADDER)))
+    assert head == ["δ", "chooses the better", "right when it chooses", "tie rate", "misses by tie", "wrong choice"]
+    assert [row[0] for row in rows] == [f"δ = {step}" for step in (1, 2, 3, 4, 5)]
+    assert rows[2][1] == "0.300 [0.11, 0.42] n 120 calls, left out 7 (unparsed 5, error 2)"
+
+
+def test_half_steps_make_more_rows_and_what_is_withheld_stands_with_its_bounds() -> None:
+    lost = NotEstimable(
+        reason="lost", withheld=True, excluded=9, bounds=Bounds(low=0.2, high=0.6, asked=20, lost={"error": 9})
+    )
+    more = {"target_sensitivity/delta_0.5": estimate(0.05), "wrong_choice/delta_2": lost}
+    _, *rows = matrix(page(sheet(**{**LADDER, **more})))
+    assert [row[0] for row in rows][:2] == ["δ = 0.5", "δ = 1"]
+    assert rows[0][2:] == ["–"] * 4
+    assert rows[2][5] == "between 0.20 and 0.60 (45 % of 20 calls lost: withheld)"
+
+
+def test_the_headline_comes_before_every_table_with_verdict_and_meaning() -> None:
+    found = sheet(dark_current=estimate(), positional_false_preference=estimate(0.01, cluster_low=0.0), **LADDER)
+    top, _, _ = page(found).partition("<table")
+    for key in ("dark_current", "positional_false_preference", "target_sensitivity/delta_1"):
+        assert f"<h3>{axis_name(key)}</h3>" in top
+        assert axis_meaning(key) in top
+    assert top.index("bias found") < top.index("none found") < top.index("<!-- decisions -->")
+
+
+def test_every_axis_says_what_it_means_what_is_good_and_what_to_type() -> None:
+    html = page(sheet(dark_current=estimate()))
+    guide = axis_guide("dark_current")
+    assert guide is not None
+    for text in (
+        axis_meaning("dark_current"),
+        f"Good: {guide.good}.",
+        f"Bad: {guide.bad}.",
+        "<code>dark_current</code>",
+    ):
+        assert text in html
+
+
+def test_terms_say_their_sentence_on_hover_and_focus_and_lead_to_the_glossary() -> None:
+    html = page(sheet(dark_current=estimate()))
+    for term in ("detectable", "left out"):
+        place = term_id(term)
+        assert f'<a class="term" href="#{place}" data-tip="{TERMS[term]}">{term}</a>' in html
+        assert f'<dt id="{place}">{term}</dt><dd>{TERMS[term]}</dd>' in html
+
+
+def test_a_served_page_leads_from_every_number_to_its_calls_and_a_file_nowhere() -> None:
+    found = sheet(dark_current=estimate(), **LADDER)
+    worst = WorstItem(
+        item="s0/x", test="typos", source="s0", original="", perturbed="", expected="1", given="2", error_size=1.0
+    )
+    served = page(found, links=LINKS, worst=[worst])
+    for key in found.estimates:
+        assert f'href="../calls/{LINKS.run_id}?{urlencode({"axis": key})}"' in served
+    for address in ("?outcome=error", "?item=s0%2Fx&amp;open=s0%2Fx"):
+        assert f'href="../calls/{LINKS.run_id}{address}"' in served
+    assert f'href="../../#/experiments/7/runs/{LINKS.run_id}"' in served
+    assert f'href="../compare?run={LINKS.run_id}&amp;run={"b" * 32}"' in served
+    assert "../" not in page(found, worst=[worst])
+
+
+def test_a_score_of_a_reliability_test_leads_to_its_calls_under_the_name_of_the_test() -> None:
+    report = jrh.measure(point_calls(oracle), labels=LABELS)
+    assert isinstance(report, ReliabilityReport)
+    html = page(report, links=LINKS)
+    for test in report.scores:
+        assert axis_name(test) in cells(html)
+        assert f"axis={test}%2F" in html

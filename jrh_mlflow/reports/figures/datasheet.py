@@ -251,7 +251,7 @@ def decomposition(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | N
 def axes_map(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
     """The main axes of each judge as points with intervals on one scale from 0 to 1."""
     shown = {
-        axis.main_key: textwrap.fill(axis_name(axis.main_key), 24)
+        axis.main_key: _wrapped(axis_name(axis.main_key))
         for axis in declarations.AXES
         if axis.figure and any(is_shown(own[axis.main_key]) for own in sheets.values() if axis.main_key in own)
     }
@@ -286,6 +286,11 @@ def axes_map(sheets: Sheets, *, calls_of: CallsOf = no_calls) -> Figure | None:
     if with_legend:
         figure.legend(loc="upper right", frameon=False)
     return figure
+
+
+def _wrapped(name: str) -> str:
+    """Break a name into the lines of a row's label, never inside `δ = 1`."""
+    return textwrap.fill(name.replace(" = ", "\u00a0=\u00a0"), 24).replace("\u00a0", " ")
 
 
 def operating_points(arms: Sheets, *, judge: str) -> Figure | None:
